@@ -1,0 +1,175 @@
+//! Time as a handle, so that tests steer it instead of waiting for it.
+//!
+//! Everything the control plane does by the clock (probes, cooldowns, load polls, ages) asks a [`Clock`]. Deadlines of single
+//! requests are the runtime's own timers: they bound a wait on a socket and need no steering.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// A boxed wait, as [`Time::sleep_until`] returns it.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A source of time.
+pub trait Time: Send + Sync + 'static {
+    /// Monotonic time: for ages, cooldowns and deadlines.
+    fn now(&self) -> Instant;
+    /// Wall clock, in milliseconds since the Unix epoch: for identifiers and for what people read.
+    fn unix_ms(&self) -> u64;
+    /// Resolves once [`Time::now`] has reached `deadline`.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    fn sleep_until(&self, deadline: Instant) -> Sleep;
+}
+
+/// A cheap, shared handle on a source of time.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Time>);
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+impl Clock {
+    /// The machine's clock.
+    #[must_use]
+    pub fn system() -> Self {
+        Self(Arc::new(SystemTime))
+    }
+
+    /// A clock over any source, such as a [`SteeredTime`] that a test keeps a second handle on.
+    #[must_use]
+    pub fn new(time: Arc<dyn Time>) -> Self {
+        Self(time)
+    }
+
+    /// Monotonic now.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_ms(&self) -> u64 {
+        self.0.unix_ms()
+    }
+
+    /// Waits for `wait` of this clock's time.
+    pub async fn sleep(&self, wait: Duration) {
+        self.0.sleep_until(self.now() + wait).await;
+    }
+
+    /// Waits until this clock shows `deadline`.
+    pub async fn sleep_until(&self, deadline: Instant) {
+        self.0.sleep_until(deadline).await;
+    }
+}
+
+/// The machine's monotonic and wall clocks.
+#[derive(Debug)]
+pub struct SystemTime;
+
+impl Time for SystemTime {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn unix_ms(&self) -> u64 {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+}
+
+/// A clock that moves only when it is told to: for tests and simulations.
+#[derive(Debug)]
+pub struct SteeredTime {
+    start: Instant,
+    start_unix_ms: u64,
+    elapsed: Mutex<Duration>,
+    moved: Arc<Notify>,
+}
+
+impl SteeredTime {
+    /// A clock that stands still at `unix_ms` until [`SteeredTime::advance`] moves it.
+    #[must_use]
+    pub fn starting_at(unix_ms: u64) -> Arc<Self> {
+        Arc::new(Self {
+            start: Instant::now(),
+            start_unix_ms: unix_ms,
+            elapsed: Mutex::new(Duration::ZERO),
+            moved: Arc::new(Notify::new()),
+        })
+    }
+
+    /// Moves the clock forward and wakes every sleeper that is due.
+    pub fn advance(&self, by: Duration) {
+        *self.elapsed.lock() += by;
+        self.moved.notify_waiters();
+    }
+}
+
+impl Time for Arc<SteeredTime> {
+    fn now(&self) -> Instant {
+        self.start + *self.elapsed.lock()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let elapsed = u64::try_from(self.elapsed.lock().as_millis()).unwrap_or(u64::MAX);
+        self.start_unix_ms.saturating_add(elapsed)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let time = Self::clone(self);
+        Box::pin(async move {
+            loop {
+                // Registered before the comparison, so that a move between the two is not missed.
+                let moved = time.moved.notified();
+                if time.now() >= deadline {
+                    return;
+                }
+                moved.await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn steered_time_wakes_sleepers_only_when_their_deadline_is_reached() {
+        let time = SteeredTime::starting_at(1_000);
+        let clock = Clock::new(Arc::new(Arc::clone(&time)));
+        let mut sleep = Box::pin(clock.sleep(Duration::from_secs(30)));
+        assert!(futures_poll_once(sleep.as_mut()).await.is_none());
+        time.advance(Duration::from_secs(29));
+        assert!(futures_poll_once(sleep.as_mut()).await.is_none());
+        time.advance(Duration::from_secs(1));
+        assert!(futures_poll_once(sleep.as_mut()).await.is_some());
+        assert_eq!(clock.unix_ms(), 31_000);
+    }
+
+    async fn futures_poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+        std::future::poll_fn(|cx| {
+            std::task::Poll::Ready(match future.as_mut().poll(cx) {
+                std::task::Poll::Ready(output) => Some(output),
+                std::task::Poll::Pending => None,
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,16 @@
+//! The ground floor: identifiers, the names of strategies, time, randomness, and bounds with their reasons.
+//!
+//! Nothing here knows of HTTP, jobs or configuration files.
+
+mod clock;
+mod draw;
+mod ewma;
+mod region_id;
+mod strategy;
+pub mod text;
+
+pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time};
+pub use draw::Draw;
+pub use ewma::Ewma;
+pub use region_id::{RegionId, RegionIdError};
+pub use strategy::{Strategy, UnknownStrategy};

@@ -1,0 +1,54 @@
+//! Durations and times as people write them.
+
+use std::time::Duration;
+
+use jiff::fmt::friendly::{SpanParser, SpanPrinter};
+
+/// Reads a duration with units: `250ms`, `10s`, `1m 30s`, `5min`.
+///
+/// Errors: a sentence that says what is expected, without the text that was given.
+pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    const EXPECTED: &str = "expected a duration with a unit, such as 250ms, 10s or 5min";
+    let signed = SpanParser::new().parse_duration(text).map_err(|_| EXPECTED)?;
+    Duration::try_from(signed).map_err(|_| "a duration cannot be negative")
+}
+
+/// Writes a duration in the form that [`parse_duration`] reads.
+#[must_use]
+pub fn print_duration(duration: Duration) -> String {
+    if duration.is_zero() {
+        return "0s".to_owned();
+    }
+    SpanPrinter::new().unsigned_duration_to_string(&duration)
+}
+
+/// Milliseconds since the Unix epoch as RFC 3339 in UTC with milliseconds, as in `2026-03-15T10:30:00.000Z`.
+#[must_use]
+pub fn rfc3339(unix_ms: u64) -> String {
+    let clamped = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_millisecond(clamped).unwrap_or(jiff::Timestamp::MAX);
+    format!("{time:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_and_survive_a_round_trip() {
+        for (text, millis) in [("250ms", 250), ("10s", 10_000), ("1m 30s", 90_000), ("5min", 300_000), ("0s", 0)] {
+            let duration = parse_duration(text).unwrap();
+            assert_eq!(duration, Duration::from_millis(millis), "{text}");
+            assert_eq!(parse_duration(&print_duration(duration)), Ok(duration));
+        }
+        for bad in ["", "10", "-5s", "soon", "10 parsecs"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_rfc_3339_in_utc() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(1_773_570_600_123), "2026-03-15T10:30:00.123Z");
+    }
+}

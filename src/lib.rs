@@ -1,0 +1,9 @@
+//! `ojs-sidecar`: a daemon beside every application pod that federates Open Job Spec traffic over regions.
+//!
+//! The folders are floors, and a folder imports only from lower ones (a test holds the table in `ARCHITECTURE.md`):
+//! [`base`] knows nothing of jobs or sockets; `ojs` and `config` read bytes; `policy` decides without acting; `net` acts
+//! without deciding; `region` holds what is known of each region at run time; `proxy` is the life of a request; `app` binds
+//! and runs it all.
+
+pub mod base;
+pub mod config;

@@ -1,0 +1,3 @@
+//! The `ojs-sidecar` program.
+
+fn main() {}
