@@ -1,0 +1,166 @@
+//! One new connection to a region: addresses in a staggered race, then TLS, then the HTTP version that ALPN chose.
+//!
+//! Nothing of a request is written here, so every error of this file is proof that the request was not sent.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use super::metered::Metered;
+use super::stream::Stream;
+use super::tls::ClientTls;
+
+/// A further address joins the race this much later, unless the one before failed sooner (RFC 8305 §5).
+const STAGGER: Duration = Duration::from_millis(250);
+/// Addresses of one name that are tried; a name with more is answered by its first ones.
+const ADDRESSES_MAX: usize = 8;
+
+/// Why no connection came about.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The name of the region never resolved.
+    #[error("the region's name has not resolved to an address yet")]
+    NoAddress,
+    /// No address accepted a connection.
+    #[error("connecting failed: {0}")]
+    Connect(io::Error),
+    /// The handshake failed: certificate, identity or protocol.
+    #[error("the TLS handshake failed: {0}")]
+    Tls(io::Error),
+    /// `limits.connect_timeout` passed.
+    #[error("connecting took longer than limits.connect_timeout")]
+    Timeout,
+}
+
+impl DialError {
+    /// The closed label of this error, for metrics and events.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::NoAddress => "dns",
+            Self::Connect(_) => "connect",
+            Self::Tls(_) => "tls",
+            Self::Timeout => "connect_timeout",
+        }
+    }
+}
+
+/// Where to connect, and as whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint<'a> {
+    /// What the region's name last resolved to.
+    pub addresses: &'a [SocketAddr],
+    /// Its TLS configuration; none for plain HTTP on loopback.
+    pub tls: Option<&'a ClientTls>,
+    /// For the whole of connecting, TLS included.
+    pub connect_timeout: Duration,
+}
+
+/// Connects to the first address that accepts, and completes TLS on it; `http2` offers HTTP/2 beside HTTP/1.1.
+///
+/// Errors: [`DialError`].
+/// Cancel: dropping the future closes every socket of the race.
+pub async fn dial(endpoint: &Endpoint<'_>, http2: bool) -> Result<Stream, DialError> {
+    let connect = async {
+        let socket = Metered::new(race(endpoint.addresses).await?);
+        let Some(tls) = endpoint.tls else { return Ok(Stream::Plain(socket)) };
+        let config = if http2 { &tls.config } else { &tls.config_http1 };
+        let connector = TlsConnector::from(Arc::clone(config));
+        let stream = connector.connect(tls.name.clone(), socket).await.map_err(DialError::Tls)?;
+        Ok(Stream::Tls(Box::new(stream)))
+    };
+    tokio::time::timeout(endpoint.connect_timeout, connect).await.map_err(|_| DialError::Timeout)?
+}
+
+async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
+    let mut waiting = interleave(addresses).into_iter();
+    let mut running: JoinSet<io::Result<TcpStream>> = JoinSet::new();
+    let Some(first) = waiting.next() else { return Err(DialError::NoAddress) };
+    running.spawn(connect(first));
+    loop {
+        tokio::select! {
+            Some(joined) = running.join_next() => {
+                let error = match joined {
+                    Ok(Ok(socket)) => return Ok(socket),
+                    Ok(Err(error)) => error,
+                    Err(error) => io::Error::other(error),
+                };
+                if let Some(next) = waiting.next() {
+                    running.spawn(connect(next));
+                } else if running.is_empty() {
+                    return Err(DialError::Connect(error));
+                }
+            }
+            () = tokio::time::sleep(STAGGER), if waiting.len() > 0 => {
+                if let Some(next) = waiting.next() {
+                    running.spawn(connect(next));
+                }
+            }
+        }
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect(address).await?;
+    // Requests are written whole; waiting for more to send would only add latency.
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+/// Alternates the address families, beginning with the resolver's first, so that one broken family costs one stagger.
+fn interleave(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let Some(first) = addresses.first() else { return Vec::new() };
+    let (mut same, mut other): (Vec<_>, Vec<_>) =
+        addresses.iter().copied().partition(|address| address.is_ipv4() == first.is_ipv4());
+    let mut ordered = Vec::with_capacity(addresses.len().min(ADDRESSES_MAX));
+    same.reverse();
+    other.reverse();
+    while ordered.len() < ADDRESSES_MAX {
+        let before = ordered.len();
+        ordered.extend(same.pop());
+        ordered.extend(other.pop());
+        if ordered.len() == before {
+            break;
+        }
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_families_alternate_beginning_with_the_resolvers_first() {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let given = parse(&["[::1]:1", "[::2]:1", "127.0.0.1:1", "127.0.0.2:1", "127.0.0.3:1"]);
+        let wanted = parse(&["[::1]:1", "127.0.0.1:1", "[::2]:1", "127.0.0.2:1", "127.0.0.3:1"]);
+        assert_eq!(interleave(&given), wanted);
+        assert_eq!(interleave(&[]), []);
+    }
+
+    fn plain(addresses: &[SocketAddr]) -> Endpoint<'_> {
+        Endpoint { addresses, tls: None, connect_timeout: Duration::from_secs(5) }
+    }
+
+    #[tokio::test]
+    async fn a_refused_address_does_not_hold_up_the_next_one() {
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let open = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [closed, open.local_addr().unwrap()];
+        let stream = dial(&plain(&addresses), false).await.unwrap();
+        assert!(matches!(stream, Stream::Plain(_)));
+    }
+
+    #[tokio::test]
+    async fn no_address_and_refused_addresses_say_so() {
+        assert!(matches!(dial(&plain(&[]), false).await, Err(DialError::NoAddress)));
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        assert!(matches!(dial(&plain(&[closed]), false).await, Err(DialError::Connect(_))));
+    }
+}

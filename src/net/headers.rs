@@ -1,0 +1,116 @@
+//! Headers at the hop: what belongs to one connection is removed, everything else travels.
+//!
+//! Spec: RFC 9110 §7.6.1.
+
+use http::header::{
+    CONNECTION, EXPECT, HeaderMap, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Headers that describe one connection, whether or not a `Connection` line names them.
+const HOP_BY_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HTTP2_SETTINGS,
+];
+
+/// Names that a `Connection` line cannot take away from the far side: without them the message would mean something else.
+const KEPT: [&str; 6] = ["host", "content-length", "content-type", "authorization", "ojs-version", "x-request-id"];
+
+/// Removes everything that belongs to the connection on which the message came: the fixed set, what *every* `Connection`
+/// line names, and `Expect`, which hyper has answered already.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let named: Vec<HeaderName> = headers
+            .get_all(CONNECTION)
+            .iter()
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(','))
+            .map(|token| token.trim().to_ascii_lowercase())
+            .filter(|token| !KEPT.contains(&token.as_str()))
+            .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove(EXPECT);
+}
+
+/// Whether the message asks for a WebSocket tunnel; every other upgrade offer, such as `h2c`, is ignored.
+#[must_use]
+pub fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
+    let lists = |name: HeaderName, wanted: &str| {
+        headers
+            .get_all(name)
+            .iter()
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(','))
+            .any(|token| token.trim().eq_ignore_ascii_case(wanted))
+    };
+    lists(CONNECTION, "upgrade") && lists(UPGRADE, "websocket")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn every_connection_line_is_obeyed_and_everything_else_travels() {
+        let mut map = headers(&[
+            ("connection", "keep-alive, x-a"),
+            ("connection", "X-B"),
+            ("x-a", "1"),
+            ("x-b", "2"),
+            ("x-c", "3"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABk"),
+            ("keep-alive", "timeout=5"),
+            ("expect", "100-continue"),
+            ("traceparent", "00-1-2-01"),
+        ]);
+        strip_hop_by_hop(&mut map);
+        let left: Vec<&str> = map.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["x-c", "traceparent"]);
+    }
+
+    #[test]
+    fn a_connection_line_cannot_take_away_what_gives_the_message_its_meaning() {
+        let mut map = headers(&[("connection", "host, content-type, close"), ("host", "a"), ("content-type", "b")]);
+        strip_hop_by_hop(&mut map);
+        assert_eq!(map.len(), 2);
+    }
+
+    #[test]
+    fn only_a_websocket_offer_asks_for_a_tunnel() {
+        assert!(is_websocket_upgrade(&headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")])));
+        assert!(!is_websocket_upgrade(&headers(&[("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c")])));
+        assert!(!is_websocket_upgrade(&headers(&[("upgrade", "websocket")])));
+    }
+}

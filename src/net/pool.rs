@@ -1,0 +1,263 @@
+//! A region's connections on one worker thread, the most recently used first.
+//!
+//! Each worker thread has a pool a region, so nothing here is shared between threads and nothing is locked. HTTP/1.1
+//! connections carry one request at a time and wait in a stack; an HTTP/2 connection carries all requests of its thread.
+//! The pool never retries what may have been sent: a request goes to another connection only while the first one gave it
+//! back unsent.
+
+mod connection;
+mod lease;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use prometheus::{IntCounter, IntGauge};
+use tokio::sync::Notify;
+
+use super::body::Outgoing;
+use super::dial::{DialError, Endpoint, dial};
+use connection::{Failed, Http1, Http2};
+pub use lease::RegionBody;
+
+/// Bounds of a pool.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolLimits {
+    /// Idle connections kept; further ones are closed.
+    pub idle_max: usize,
+    /// How long one is kept idle.
+    pub idle_timeout: Duration,
+    /// How long one lives at most.
+    pub lifetime: Duration,
+    /// A response head, in bytes.
+    pub head_bytes: usize,
+    /// Header lines of a response.
+    pub headers: usize,
+}
+
+/// What a pool reports.
+#[derive(Debug, Clone)]
+pub struct PoolMeters {
+    /// Idle connections.
+    pub idle: IntGauge,
+    /// Connections with a request on them.
+    pub busy: IntGauge,
+    /// Connections made.
+    pub opened: IntCounter,
+    /// Connections that could not be made.
+    pub failed: IntCounter,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum SendError {
+    /// No byte of the request left this process.
+    NotSent(NotSent),
+    /// The request, or a part of it, may have reached the region.
+    Unknown(hyper::Error),
+}
+
+/// Why a request was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent {
+    /// No connection came about.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The connection was closed before the request was written, or the region proved that it did not look at it.
+    #[error("the connection closed before the request was sent")]
+    Closed,
+}
+
+impl NotSent {
+    /// The closed label of this reason, for metrics and events.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Dial(error) => error.label(),
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// The connections of one region on one thread. Cheap to clone within the thread.
+#[derive(Debug, Clone)]
+pub struct Pool(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limits: PoolLimits,
+    meters: PoolMeters,
+    idle: RefCell<Vec<Http1>>,
+    http2: RefCell<Option<Http2>>,
+    /// The region chose HTTP/2 last time, so that concurrent requests wait for one connection instead of each dialling.
+    prefers_http2: Cell<bool>,
+    dialling: Cell<bool>,
+    dialled: Notify,
+}
+
+impl Pool {
+    /// An empty pool.
+    #[must_use]
+    pub fn new(limits: PoolLimits, meters: PoolMeters) -> Self {
+        Self(Rc::new(Shared {
+            limits,
+            meters,
+            idle: RefCell::default(),
+            http2: RefCell::default(),
+            prefers_http2: Cell::new(false),
+            dialling: Cell::new(false),
+            dialled: Notify::new(),
+        }))
+    }
+
+    /// Sends a request on a pooled connection, or on a new one, and returns the answer's head with its body streaming.
+    ///
+    /// Errors: [`SendError::NotSent`] only with proof.
+    /// Cancel: an HTTP/1.1 connection with a request on it is closed, an HTTP/2 stream is reset.
+    pub async fn send(
+        &self,
+        endpoint: &Endpoint<'_>,
+        mut request: Request<Outgoing>,
+    ) -> Result<Response<RegionBody>, SendError> {
+        // Each turn uses up a pooled connection, so the loop ends after at most `idle_max` turns and the HTTP/2 one.
+        loop {
+            let result = if let Some(http2) = self.usable_http2() {
+                http2.send(request).await
+            } else if let Some(http1) = self.pop_idle().await {
+                self.send_on(http1, request).await
+            } else {
+                break;
+            };
+            match result {
+                Ok(response) => return Ok(response),
+                Err(Failed::Unknown(error)) => return Err(SendError::Unknown(error)),
+                Err(Failed::NotSent(None)) => return Err(SendError::NotSent(NotSent::Closed)),
+                Err(Failed::NotSent(Some(unsent))) => request = *unsent,
+            }
+        }
+        let result = match self.connect(endpoint).await.map_err(|error| SendError::NotSent(error.into()))? {
+            Fresh::Http1(http1) => self.send_on(http1, request).await,
+            Fresh::Http2(http2) => http2.send(request).await,
+        };
+        result.map_err(|failed| match failed {
+            Failed::Unknown(error) => SendError::Unknown(error),
+            Failed::NotSent(_) => SendError::NotSent(NotSent::Closed),
+        })
+    }
+
+    /// Closes what was idle for too long, lived for too long or was closed by the region. Called every few seconds.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        let limits = &self.0.limits;
+        let mut idle = self.0.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|http1| http1.is_open() && !http1.is_expired(now, limits));
+        self.0.meters.idle.sub(gauge_of(before - idle.len()));
+        let mut http2 = self.0.http2.borrow_mut();
+        if http2.as_ref().is_some_and(|http2| !http2.is_open() || http2.is_expired(now, limits)) {
+            *http2 = None;
+        }
+    }
+
+    /// Closes every idle connection: after a region was marked down, or when its credentials changed.
+    pub fn retire(&self) {
+        let closed = std::mem::take(&mut *self.0.idle.borrow_mut()).len();
+        self.0.meters.idle.sub(gauge_of(closed));
+        *self.0.http2.borrow_mut() = None;
+    }
+
+    async fn send_on(&self, http1: Http1, request: Request<Outgoing>) -> Result<Response<RegionBody>, Failed> {
+        let busy = lease::Busy::count(&self.0.meters.busy);
+        let (http1, response) = http1.send(request).await?;
+        Ok(response.map(|incoming| RegionBody::leased(incoming, http1, busy, self.clone())))
+    }
+
+    fn usable_http2(&self) -> Option<Http2> {
+        let mut slot = self.0.http2.borrow_mut();
+        let usable = slot.as_ref().filter(|http2| http2.is_open() && !http2.is_expired(Instant::now(), &self.0.limits));
+        let found = usable.cloned();
+        if found.is_none() {
+            *slot = None;
+        }
+        found
+    }
+
+    async fn pop_idle(&self) -> Option<Http1> {
+        loop {
+            let mut http1 = self.0.idle.borrow_mut().pop()?;
+            self.0.meters.idle.dec();
+            if !http1.is_expired(Instant::now(), &self.0.limits) && http1.becomes_ready().await {
+                return Some(http1);
+            }
+        }
+    }
+
+    fn give_back(&self, mut http1: Http1) {
+        let mut idle = self.0.idle.borrow_mut();
+        let now = Instant::now();
+        if http1.is_open() && !http1.is_too_old(now, &self.0.limits) && idle.len() < self.0.limits.idle_max {
+            http1.rest(now);
+            idle.push(http1);
+            self.0.meters.idle.inc();
+        }
+    }
+
+    async fn connect(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
+        if self.0.prefers_http2.get() {
+            // One dials, the others wait for it; if it failed, the next waiter dials in turn.
+            while self.0.dialling.get() {
+                let waiting = self.0.dialled.notified();
+                tokio::time::timeout(endpoint.connect_timeout, waiting).await.map_err(|_| DialError::Timeout)?;
+                if let Some(http2) = self.usable_http2() {
+                    return Ok(Fresh::Http2(http2));
+                }
+            }
+        }
+        let _dialling = Dialling::begin(&self.0);
+        let fresh = self.connect_now(endpoint).await;
+        match &fresh {
+            Ok(_) => self.0.meters.opened.inc(),
+            Err(_) => self.0.meters.failed.inc(),
+        }
+        fresh
+    }
+
+    async fn connect_now(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
+        let stream = dial(endpoint, true).await?;
+        let is_http2 = stream.is_http2();
+        self.0.prefers_http2.set(is_http2);
+        if !is_http2 {
+            return Ok(Fresh::Http1(Http1::start(stream, &self.0.limits).await?));
+        }
+        let http2 = Http2::start(stream, &self.0.limits).await?;
+        self.0.http2.borrow_mut().get_or_insert_with(|| http2.clone());
+        Ok(Fresh::Http2(http2))
+    }
+}
+
+enum Fresh {
+    Http1(Http1),
+    Http2(Http2),
+}
+
+/// Marks that this thread is connecting, and wakes the waiters when that ends, however it ends.
+struct Dialling<'a>(&'a Shared);
+
+impl<'a> Dialling<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.dialling.set(true);
+        Self(shared)
+    }
+}
+
+impl Drop for Dialling<'_> {
+    fn drop(&mut self) {
+        self.0.dialling.set(false);
+        self.0.dialled.notify_waiters();
+    }
+}
+
+fn gauge_of(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,175 @@
+//! One connection to a region, and what it proves about a request that got no answer.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper_util::rt::{TokioIo, TokioTimer};
+
+use super::{PoolLimits, RegionBody};
+use crate::net::body::Outgoing;
+use crate::net::dial::DialError;
+use crate::net::metered::Written;
+use crate::net::stream::Stream;
+
+/// An HTTP/2 connection with calls on it is pinged after this much silence, so that a black hole is noticed.
+const PING_AFTER: Duration = Duration::from_secs(10);
+/// How many times a connection that was just given back is asked again whether its last exchange is over.
+const READY_TRIES: usize = 4;
+
+/// A request without an answer, with the connection's evidence.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// Nothing of the request left this process; it is handed back where that was possible.
+    NotSent(Option<Box<Request<Outgoing>>>),
+    /// Some of it may have arrived.
+    Unknown(hyper::Error),
+}
+
+/// An HTTP/1.1 connection: one request at a time.
+#[derive(Debug)]
+pub(super) struct Http1 {
+    sender: http1::SendRequest<Outgoing>,
+    written: Written,
+    born: Instant,
+    resting_since: Instant,
+}
+
+impl Http1 {
+    pub(super) async fn start(stream: Stream, limits: &PoolLimits) -> Result<Self, DialError> {
+        let written = stream.written();
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(limits.headers)
+            .max_header_size(limits.head_bytes)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| DialError::Connect(io::Error::other(error)))?;
+        // Errors of the connection reach the request that is on it; with none on it they mean "closed".
+        tokio::task::spawn_local(async move { drop(connection.await) });
+        let now = Instant::now();
+        Ok(Self { sender, written, born: now, resting_since: now })
+    }
+
+    pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<(Self, Response<Incoming>), Failed> {
+        let before = self.written.get();
+        match self.sender.try_send_request(request).await {
+            Ok(response) => Ok((self, response)),
+            Err(mut error) => {
+                // A request that is handed back was never taken up. Else the socket's count is the evidence.
+                let unsent = error.take_message();
+                if unsent.is_some() || self.written.get() == before {
+                    return Err(Failed::NotSent(unsent.map(Box::new)));
+                }
+                Err(Failed::Unknown(error.into_error()))
+            }
+        }
+    }
+
+    /// Whether the connection is free for a request; false also when it turns out to be closed.
+    ///
+    /// A connection is given back when its last answer was read; the task that drives it may need a turn or two to notice.
+    pub(super) async fn becomes_ready(&mut self) -> bool {
+        for _ in 0..READY_TRIES {
+            let ready = poll_fn(|cx| match self.sender.poll_ready(cx) {
+                Poll::Ready(result) => Poll::Ready(Some(result.is_ok())),
+                Poll::Pending => Poll::Ready(None),
+            })
+            .await;
+            if let Some(ready) = ready {
+                return ready;
+            }
+            tokio::task::yield_now().await;
+        }
+        false
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    pub(super) fn is_too_old(&self, now: Instant, limits: &PoolLimits) -> bool {
+        now.duration_since(self.born) >= limits.lifetime
+    }
+
+    pub(super) fn is_expired(&self, now: Instant, limits: &PoolLimits) -> bool {
+        self.is_too_old(now, limits) || now.duration_since(self.resting_since) >= limits.idle_timeout
+    }
+
+    pub(super) const fn rest(&mut self, now: Instant) {
+        self.resting_since = now;
+    }
+}
+
+/// An HTTP/2 connection: all requests of a thread at once.
+#[derive(Debug, Clone)]
+pub(super) struct Http2 {
+    sender: http2::SendRequest<Outgoing>,
+    born: Rc<Instant>,
+}
+
+impl Http2 {
+    pub(super) async fn start(stream: Stream, limits: &PoolLimits) -> Result<Self, DialError> {
+        let (sender, connection) = http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_AFTER)
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| DialError::Connect(io::Error::other(error)))?;
+        tokio::task::spawn_local(async move { drop(connection.await) });
+        Ok(Self { sender, born: Rc::new(Instant::now()) })
+    }
+
+    pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<Response<RegionBody>, Failed> {
+        match self.sender.try_send_request(request).await {
+            Ok(response) => Ok(response.map(RegionBody::shared)),
+            Err(error) => Err(http2_failure(error)),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    /// Requests that are on an expired connection finish there; new ones go to a new connection.
+    pub(super) fn is_expired(&self, now: Instant, limits: &PoolLimits) -> bool {
+        now.duration_since(*self.born) >= limits.lifetime
+    }
+}
+
+fn http2_failure(mut error: TrySendError<Request<Outgoing>>) -> Failed {
+    if let Some(unsent) = error.take_message() {
+        return Failed::NotSent(Some(Box::new(unsent)));
+    }
+    let error = error.into_error();
+    if proves_unprocessed(&error) { Failed::NotSent(None) } else { Failed::Unknown(error) }
+}
+
+/// Whether the region itself said that it did not look at the stream: REFUSED_STREAM, or a GOAWAY, which h2 reports only
+/// to streams above its last one. Spec: RFC 9113 §8.7.
+fn proves_unprocessed(error: &hyper::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(error) = cause.downcast_ref::<h2::Error>() {
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (refused || error.is_go_away());
+        }
+        source = cause.source();
+    }
+    false
+}
+
+/// Runs hyper's HTTP/2 tasks on the thread that they belong to.
+#[derive(Debug, Clone, Copy)]
+struct LocalExecutor;
+
+impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(future);
+    }
+}

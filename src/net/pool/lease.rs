@@ -1,0 +1,90 @@
+//! The body of a region's answer, which holds the connection until it was read to its end.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use prometheus::IntGauge;
+
+use super::Pool;
+use super::connection::Http1;
+
+/// The body of a region's answer.
+///
+/// Cancel: dropped before its end, it closes an HTTP/1.1 connection, because the rest of the answer is still on the way.
+#[derive(Debug)]
+pub struct RegionBody {
+    incoming: Incoming,
+    lease: Option<Lease>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    http1: Http1,
+    pool: Pool,
+    busy: Busy,
+}
+
+impl RegionBody {
+    pub(super) fn leased(incoming: Incoming, http1: Http1, busy: Busy, pool: Pool) -> Self {
+        let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }) };
+        if body.incoming.is_end_stream() {
+            body.finish();
+        }
+        body
+    }
+
+    pub(super) const fn shared(incoming: Incoming) -> Self {
+        Self { incoming, lease: None }
+    }
+
+    fn finish(&mut self) {
+        if let Some(Lease { http1, pool, busy }) = self.lease.take() {
+            drop(busy);
+            pool.give_back(http1);
+        }
+    }
+}
+
+impl Body for RegionBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let this = self.get_mut();
+        let frame = std::task::ready!(Pin::new(&mut this.incoming).poll_frame(cx));
+        match &frame {
+            Some(Err(_)) => drop(this.lease.take()),
+            Some(Ok(_)) if !this.incoming.is_end_stream() => {}
+            Some(Ok(_)) | None => this.finish(),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+/// Counts a connection as busy for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Busy(IntGauge);
+
+impl Busy {
+    pub(super) fn count(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,147 @@
+//! The TLS side of a region: our credentials for it, whom we trust there, and which identity its server must prove.
+//!
+//! Every region has a configuration of its own, so that credentials and trust never mix: a region that shows another
+//! region's valid certificate fails the handshake, before any byte of a request is written.
+//!
+//! Spec: federation-spec §7.1, RFC-0001 §8.
+
+mod identity;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use crate::config::{RegionTls, ServerIdentity};
+
+/// A region's TLS configuration, ready to dial with.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    /// What rustls needs; one per load, with session storage of its own.
+    pub config: Arc<ClientConfig>,
+    /// The same without HTTP/2, for tunnels: an HTTP/1.1 upgrade has no counterpart that regions offer over HTTP/2.
+    pub config_http1: Arc<ClientConfig>,
+    /// The name that is asked for (SNI) and, unless a URI is expected, verified.
+    pub name: ServerName<'static>,
+    /// When our client certificate ends, in seconds since the Unix epoch; none without a client certificate.
+    pub client_expiry: Option<i64>,
+    /// When the first of our trust roots ends; none with the system's roots.
+    pub ca_expiry: Option<i64>,
+}
+
+/// Why a region's TLS files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is missing, unreadable or holds no PEM of the kind.
+    #[error("{}: expected {expected}: {cause}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+        /// What went wrong; never the content.
+        cause: String,
+    },
+    /// The system offers no trust roots.
+    #[error("no trust roots: set tls.ca, or install the system's CA certificates")]
+    NoRoots,
+    /// The expected identity is no name that TLS can verify.
+    #[error("tls.server_name or the host of the url is neither a DNS name nor an address")]
+    Name,
+    /// Certificate and key do not fit, or rustls refuses them.
+    #[error("the client certificate and key cannot be used: {0}")]
+    Credentials(rustls::Error),
+    /// The roots cannot be used.
+    #[error("the trust roots cannot be used: {0}")]
+    Roots(String),
+}
+
+/// Loads a region's TLS files and builds its configuration.
+///
+/// Errors: [`TlsError`], naming the file.
+/// Spec: federation-spec §7.1.
+pub fn load(tls: &RegionTls, url_host: &str) -> Result<ClientTls, TlsError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let (roots, ca_expiry) = roots(tls.ca.as_deref())?;
+    let verifier = verifier(&tls.identity, roots, &provider)?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(TlsError::Credentials)?
+        .dangerous() // The name of rustls for "a verifier of ours": both of ours verify chain and identity.
+        .with_custom_certificate_verifier(verifier);
+    let (mut config, client_expiry) = match (&tls.cert, &tls.key) {
+        (Some(cert), Some(key)) => {
+            let chain = certificates(cert)?;
+            let expiry = chain.first().and_then(|leaf| not_after(leaf));
+            let key = private_key(key)?;
+            (builder.with_client_auth_cert(chain, key).map_err(TlsError::Credentials)?, expiry)
+        }
+        _ => (builder.with_no_client_auth(), None),
+    };
+    let mut config_http1 = config.clone();
+    config_http1.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let name = match &tls.identity {
+        ServerIdentity::Name(name) => name.as_str(),
+        ServerIdentity::UrlHost | ServerIdentity::Uri(_) => url_host,
+    };
+    let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name)?;
+    Ok(ClientTls { config: Arc::new(config), config_http1: Arc::new(config_http1), name, client_expiry, ca_expiry })
+}
+
+fn verifier(
+    identity: &ServerIdentity,
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn rustls::client::danger::ServerCertVerifier>, TlsError> {
+    let roots = Arc::new(roots);
+    if let ServerIdentity::Uri(uri) = identity {
+        return Ok(Arc::new(identity::UriVerifier::new(uri.clone(), roots, provider)));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
+        .build()
+        .map_err(|error| TlsError::Roots(error.to_string()))?;
+    Ok(verifier)
+}
+
+fn roots(ca: Option<&Path>) -> Result<(RootCertStore, Option<i64>), TlsError> {
+    let mut store = RootCertStore::empty();
+    let Some(path) = ca else {
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return if store.is_empty() { Err(TlsError::NoRoots) } else { Ok((store, None)) };
+    };
+    let certificates = certificates(path)?;
+    let expiry = certificates.iter().filter_map(not_after).min();
+    for certificate in certificates {
+        store.add(certificate).map_err(|error| file_error(path, "a PEM CA certificate", &error))?;
+    }
+    Ok((store, expiry))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    const EXPECTED: &str = "one or more PEM certificates";
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| file_error(path, EXPECTED, &error))?;
+    if found.is_empty() {
+        return Err(file_error(path, EXPECTED, &"the file holds none"));
+    }
+    Ok(found)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| file_error(path, "a PEM private key", &error))
+}
+
+fn file_error(path: &Path, expected: &'static str, cause: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { path: path.to_owned(), expected, cause: cause.to_string() }
+}
+
+fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(parsed.validity().not_after.timestamp())
+}
