@@ -8,3 +8,4 @@
 pub mod base;
 pub mod config;
 pub mod net;
+pub mod telemetry;

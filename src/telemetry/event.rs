@@ -1,0 +1,153 @@
+//! What happens rarely enough to be told: one function an event, which writes the log line and counts, so that the two never
+//! disagree.
+//!
+//! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it. Fields
+//! hold region ids, closed words, job and request ids; never what a job contains.
+
+use std::sync::atomic::Ordering;
+
+use tracing::{info, warn};
+
+use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics};
+
+/// The target of every line that this program writes about federation.
+pub(super) const TARGET: &str = "ojs_federation";
+
+/// A certificate that ends this soon is worth a warning: a week-end and a few working days to renew it by hand.
+const CERTIFICATE_WARNING_SECONDS: i64 = 7 * 24 * 60 * 60;
+
+/// A job left a region for another. Spec: RFC-0001 §4.
+pub fn failover(from: &RegionMetrics, to: &RegionMetrics, reason: FailoverReason) {
+    from.failovers[reason].inc();
+    warn!(
+        target: TARGET,
+        event = "ojs.federation.failover",
+        from_region = from.id.as_str(),
+        to_region = to.id.as_str(),
+        reason = reason.as_str(),
+        "a job goes to another region"
+    );
+}
+
+/// A breaker changed its state; `why` is a closed word, such as `probe_failures`.
+pub fn breaker_transition(region: &RegionMetrics, from: Breaker, to: Breaker, why: &'static str) {
+    for state in Breaker::ALL {
+        region.breaker[*state].set(i64::from(*state == to));
+    }
+    region.breaker_transitions[to].inc();
+    let (id, from, why_word) = (region.id.as_str(), from.as_str(), why);
+    match to {
+        Breaker::Open => warn!(
+            target: TARGET, event = "ojs.federation.breaker", region = id, from, to = to.as_str(), reason = why_word,
+            "the breaker opened: the region gets no traffic"
+        ),
+        Breaker::HalfOpen => info!(
+            target: TARGET, event = "ojs.federation.breaker", region = id, from, to = to.as_str(), reason = why_word,
+            "the breaker is half-open: one probe decides"
+        ),
+        Breaker::Closed => info!(
+            target: TARGET, event = "ojs.federation.breaker", region = id, from, to = to.as_str(), reason = why_word,
+            "the breaker closed: traffic flows again"
+        ),
+    }
+}
+
+/// A region became healthy or unhealthy; `why` is a closed word, such as `timeout`.
+pub fn region_health(region: &RegionMetrics, healthy: bool, why: &'static str) {
+    region.healthy.set(i64::from(healthy));
+    let id = region.id.as_str();
+    if healthy {
+        info!(target: TARGET, event = "ojs.federation.region_healthy", region = id, reason = why, "the region is healthy");
+    } else {
+        warn!(target: TARGET, event = "ojs.federation.region_unhealthy", region = id, reason = why, "the region is unhealthy");
+    }
+}
+
+/// A client's `Authorization` was not passed on; told once a region, counted always.
+pub fn dropped_authorization(region: &RegionMetrics) {
+    region.dropped_authorizations.inc();
+    if !region.dropped_authorization_logged.swap(true, Ordering::Relaxed) {
+        warn!(
+            target: TARGET,
+            event = "ojs.federation.authorization_dropped",
+            region = region.id.as_str(),
+            "a client's Authorization is not passed on to this region (said once); set forward_authorization or bearer_token_file"
+        );
+    }
+}
+
+/// An enqueue was sent and nobody knows whether the region stored it.
+pub fn unknown_outcome(region: &RegionMetrics, job_id: Option<&str>, request_id: &str) {
+    region.unknown_outcomes.inc();
+    warn!(
+        target: TARGET,
+        event = "ojs.federation.outcome_unknown",
+        region = region.id.as_str(),
+        job_id,
+        request_id,
+        "an enqueue may or may not have been stored"
+    );
+}
+
+/// A certificate was loaded or seen: keeps the gauge, and warns when the end is near or past.
+///
+/// Units: `not_after` in seconds, `now_ms` in milliseconds, both since the Unix epoch.
+#[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^53")]
+pub fn certificate_seen(region: &RegionMetrics, kind: CertificateKind, not_after: i64, now_ms: u64) {
+    region.certificate_expiry[kind].set(not_after as f64);
+    let now = i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX);
+    let left_seconds = not_after.saturating_sub(now);
+    if left_seconds < CERTIFICATE_WARNING_SECONDS {
+        warn!(
+            target: TARGET,
+            event = "ojs.federation.certificate_expiring",
+            region = region.id.as_str(),
+            kind = kind.as_str(),
+            left_seconds,
+            "a certificate has expired or will soon; renew it"
+        );
+    }
+}
+
+/// A region's name did not resolve; `kept` says whether an earlier answer is still in use.
+pub fn dns_failed(region: &RegionMetrics, kept: bool) {
+    region.dns_failures.inc();
+    let id = region.id.as_str();
+    if kept {
+        warn!(target: TARGET, event = "ojs.federation.dns_failed", region = id, "the name did not resolve; the last good answer is kept");
+    } else {
+        warn!(target: TARGET, event = "ojs.federation.dns_failed", region = id, "the name did not resolve; the region cannot be reached");
+    }
+}
+
+/// A setting was accepted but will not do what its author may expect. `rule` never holds the value.
+pub fn config_warning(metrics: &Metrics, key: &str, origin: &str, rule: &str) {
+    metrics.config_warnings.inc();
+    warn!(target: TARGET, event = "ojs.federation.config_warning", key, origin, "{rule}");
+}
+
+/// Everything is bound; `clients` and `admin` are the addresses as text.
+pub fn started(clients: &str, admin: &str, local_region: &str, regions: usize) {
+    let version = env!("CARGO_PKG_VERSION");
+    info!(target: TARGET, event = "ojs.federation.started", version, clients, admin, local_region, regions, "listening");
+}
+
+/// Nothing holds readiness back any longer.
+pub fn ready() {
+    info!(target: TARGET, event = "ojs.federation.ready", "ready");
+}
+
+/// The process was told to end and waits for its clients.
+pub fn drain_started(metrics: &Metrics) {
+    metrics.draining.set(1);
+    info!(target: TARGET, event = "ojs.federation.drain_started", "draining: still serving, not ready any more");
+}
+
+/// The drain is over; `clean` says that no request was open.
+pub fn drain_finished(clean: bool) {
+    if clean {
+        info!(target: TARGET, event = "ojs.federation.drain_finished", clean, "drained");
+    } else {
+        warn!(target: TARGET, event = "ojs.federation.drain_finished", clean, "the drain timed out with requests still open");
+    }
+}

@@ -1,0 +1,110 @@
+//! Lines to standard error, as text or JSON, that no slow reader can turn into waiting requests.
+
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tracing::Metadata;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use crate::config::{Log, LogFormat};
+use writer::LineWriter;
+
+pub use writer::dropped_lines;
+
+/// How long the end of the process waits for the last lines.
+const FLUSH_WAIT: Duration = Duration::from_secs(1);
+
+/// The subscriber is one for the process, so its handle is too.
+static INSTALLED: OnceLock<LogHandle> = OnceLock::new();
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The level is neither a level nor a filter.
+    #[error("log.level: expected error, warn, info, debug, trace or a filter such as info,ojs_federation=debug")]
+    Level(#[source] tracing_subscriber::filter::ParseError),
+    /// The thread that writes the lines did not start.
+    #[error("the thread that writes log lines did not start")]
+    Thread(#[source] std::io::Error),
+}
+
+/// What can be done with the log while the process runs.
+#[derive(Debug, Clone)]
+pub struct LogHandle {
+    filter: reload::Handle<EnvFilter, Registry>,
+    writer: LineWriter,
+}
+
+impl LogHandle {
+    /// Changes which lines are written.
+    ///
+    /// Errors: [`LogError::Level`], and the filter stays as it was.
+    pub fn set_level(&self, level: &str) -> Result<(), LogError> {
+        let filter = parse_filter(level)?;
+        // Fails only where another subscriber was installed first, as in tests: then there is nothing to change.
+        let _ = self.filter.reload(filter);
+        Ok(())
+    }
+
+    /// Waits, for at most a second, until the lines so far are written: for the end of the process.
+    pub fn flush(&self) {
+        self.writer.flush(FLUSH_WAIT);
+    }
+}
+
+/// Sends the lines of this process to standard error.
+///
+/// A second call keeps the first one's format and takes the new level, so that tests may call it freely.
+///
+/// Errors: [`LogError`].
+pub fn init(config: &Log) -> Result<LogHandle, LogError> {
+    let filter = parse_filter(&config.level)?;
+    if let Some(installed) = INSTALLED.get() {
+        installed.set_level(&config.level)?;
+        return Ok(installed.clone());
+    }
+    let writer = LineWriter::start(std::io::stderr()).map_err(LogError::Thread)?;
+    let handle = INSTALLED.get_or_init(|| install(config.format, filter, writer));
+    Ok(handle.clone())
+}
+
+fn install(format: LogFormat, filter: EnvFilter, writer: LineWriter) -> LogHandle {
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = lines(format, std::io::stderr().is_terminal(), writer.clone());
+    // Fails only where another subscriber was installed first, as in tests: theirs stays.
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    LogHandle { filter: handle, writer }
+}
+
+/// The layer that turns events into lines.
+fn lines<S, W>(format: LogFormat, terminal: bool, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer);
+    match format {
+        LogFormat::Json => layer.json().flatten_event(true).with_filter(filter_fn(is_ours_or_coarse)).boxed(),
+        LogFormat::Text if terminal => layer.with_filter(filter_fn(is_ours_or_coarse)).boxed(),
+        LogFormat::Text => layer.with_ansi(false).with_filter(filter_fn(is_ours_or_coarse)).boxed(),
+    }
+}
+
+/// Whatever the level says, libraries are heard at `info` and above only: below that, they print headers and frames.
+fn is_ours_or_coarse(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() <= LevelFilter::INFO || metadata.target().starts_with("ojs_")
+}
+
+fn parse_filter(level: &str) -> Result<EnvFilter, LogError> {
+    EnvFilter::builder().parse(level).map_err(LogError::Level)
+}

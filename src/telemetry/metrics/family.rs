@@ -1,0 +1,123 @@
+//! The one table of metric families; what is registered, what README shows and what tests expect all come from here.
+
+use std::fmt::Write as _;
+
+/// What is put before every family's name.
+pub(super) const PREFIX: &str = "ojs_federation";
+
+/// One metric family.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// Its name without the prefix.
+    pub name: &'static str,
+    /// How it counts.
+    pub kind: Kind,
+    /// What it means, in one sentence without a full stop.
+    pub help: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+}
+
+/// How a family counts.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Only rises.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// Counts observations below each of these bounds.
+    Histogram(&'static [f64]),
+}
+
+/// Whole calls, seconds. A call within a region takes one to a few milliseconds, one across an ocean 60 to 300; 25 s is the
+/// deadline of an interpreted call, so that what lies above it can only be a stream.
+const CALL_SECONDS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0];
+
+/// The sidecar's own share of a call, seconds. The work is tens of microseconds and wake-ups make about a hundred; beyond
+/// 10 ms the pod is starved of CPU, and how badly no longer matters.
+const OVERHEAD_SECONDS: &[f64] = &[0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01];
+
+/// Health probes, seconds. A probe that needs a new connection across an ocean takes about three round trips; 5 s is the
+/// default timeout.
+const PROBE_SECONDS: &[f64] = &[0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+
+macro_rules! families {
+    ($($id:ident = $kind:expr, $name:literal, [$($label:literal),*], $help:literal;)+) => {
+        $(pub(super) const $id: Family = Family { name: $name, kind: $kind, help: $help, labels: &[$($label),*] };)+
+
+        /// Every family, in the order in which README shows them.
+        pub const FAMILIES: &[Family] = &[$($id,)+];
+    };
+}
+
+families! {
+    REQUESTS = Kind::Counter, "requests_total", ["class", "status_class"], "Requests of clients, by what they were answered";
+    REQUEST_DURATION = Kind::Histogram(CALL_SECONDS), "request_duration_seconds", ["region", "class"],
+        "From the end of a request's head to the end of its answer, for requests that a region answered";
+    OVERHEAD = Kind::Histogram(OVERHEAD_SECONDS), "overhead_seconds", ["class"],
+        "The part of a request's duration in which the sidecar did not wait for a region";
+    REFUSALS = Kind::Counter, "refusals_total", ["reason"], "Requests that the sidecar answered with an error of its own";
+    ATTEMPTS = Kind::Counter, "attempts_total", ["region", "class", "outcome"], "Tries at a region, by how they ended";
+    ENQUEUES = Kind::Counter, "enqueues_total", ["region", "strategy"], "Jobs that a region stored, by the strategy that chose it";
+    FAILOVERS = Kind::Counter, "failovers_total", ["from_region", "reason"], "Jobs that left a region for another";
+    REDIRECTS = Kind::Counter, "redirects_total", ["region"], "Attempts at a region after another had been tried";
+    UNKNOWN_OUTCOMES = Kind::Counter, "unknown_outcomes_total", ["region"], "Enqueues that the region may or may not have stored";
+    IN_FLIGHT = Kind::Gauge, "in_flight", ["region"], "Requests that a region has not answered yet";
+    RETRY_BUDGET = Kind::Gauge, "retry_budget_available", [], "Redirects that the retry budget would pay for now";
+    REGION_HEALTHY = Kind::Gauge, "region_healthy", ["region"], "1 while health probes say that the region is usable; 0 before the first";
+    BREAKER_STATE = Kind::Gauge, "breaker_state", ["region", "state"], "1 for the state that the breaker is in; closed means that traffic flows";
+    BREAKER_TRANSITIONS = Kind::Counter, "breaker_transitions_total", ["region", "to"], "Changes of the breaker's state";
+    PROBES = Kind::Counter, "probes_total", ["region", "result"], "Health probes, by how they ended";
+    PROBE_DURATION = Kind::Histogram(PROBE_SECONDS), "probe_duration_seconds", ["region"], "From the start of a health probe to its end";
+    REGION_LATENCY = Kind::Gauge, "region_latency_seconds", ["region"], "Decaying mean of the probes' round trips; NaN before the first";
+    REGION_LOAD = Kind::Gauge, "region_load", ["region"], "Jobs available and active, over the queues polled; NaN before the first poll";
+    REGION_LOAD_AGE = Kind::Gauge, "region_load_age_seconds", ["region"], "Age of the load figure; NaN before the first poll";
+    CONNECTIONS = Kind::Counter, "connections_total", ["region", "result"], "Connections to a region, by how their making ended";
+    POOL_CONNECTIONS = Kind::Gauge, "pool_connections", ["region", "state"], "Connections to a region that are open now";
+    DNS_FAILURES = Kind::Counter, "dns_failures_total", ["region"], "Look-ups of a region's name that failed; the last good answer is kept";
+    CERTIFICATE_EXPIRY = Kind::Gauge, "certificate_expiry_timestamp_seconds", ["region", "kind"],
+        "When the certificate expires, as Unix time; NaN when there is none";
+    DROPPED_AUTHORIZATIONS = Kind::Counter, "dropped_authorizations_total", ["region"],
+        "Requests whose Authorization was not passed on to the region";
+    CLIENT_REPLICATED_FROM = Kind::Counter, "client_replicated_from_total", [], "Jobs whose client set ojs.federation.replicated_from itself";
+    CLIENT_CONNECTIONS = Kind::Gauge, "client_connections", [], "Client connections that are open now";
+    CLIENT_CONNECTIONS_REFUSED = Kind::Counter, "client_connections_refused_total", [], "Client connections turned away because too many were open";
+    REJECTED_HEADS = Kind::Counter, "rejected_heads_total", ["reason"], "Request heads that were not accepted";
+    CONFIG_WARNINGS = Kind::Counter, "config_warnings_total", [], "Settings that were accepted with a warning";
+    LOG_LINES_DROPPED = Kind::Counter, "log_lines_dropped_total", [], "Log lines given up because standard error was not read fast enough";
+    DRAINING = Kind::Gauge, "draining", [], "1 once the process was told to end";
+    BUILD_INFO = Kind::Gauge, "build_info", ["version", "os", "arch"], "Always 1; the labels tell what runs";
+    UPTIME = Kind::Gauge, "uptime_seconds", [], "Since the process started";
+}
+
+impl Family {
+    /// The name as Prometheus sees it.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{PREFIX}_{}", self.name)
+    }
+}
+
+impl Kind {
+    /// The kind as Prometheus spells it.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// The table of families as README shows it, header and last line end included.
+#[must_use]
+pub fn table_markdown() -> String {
+    let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
+    for family in FAMILIES {
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind, labels) = (family.full_name(), family.kind.as_str(), labels.join(", "));
+        let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {} |", family.help);
+    }
+    table
+}

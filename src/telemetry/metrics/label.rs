@@ -1,0 +1,244 @@
+//! The closed sets of label values, and arrays indexed by them.
+
+use std::marker::PhantomData;
+use std::ops::Index;
+
+use crate::base::Strategy;
+
+/// One value out of a closed set, usable as an index.
+pub trait Label: Copy {
+    /// Its place in the set.
+    fn index(self) -> usize;
+}
+
+/// Classes are numbered by whoever names them, so here a class is its number.
+impl Label for usize {
+    fn index(self) -> usize {
+        self
+    }
+}
+
+impl Label for Strategy {
+    fn index(self) -> usize {
+        Self::index(self)
+    }
+}
+
+/// One cell for each value of a label: `cells[AttemptOutcome::Unknown]`.
+pub struct Cells<L, T> {
+    cells: Box<[T]>,
+    label: PhantomData<fn(L)>,
+}
+
+impl<L: Label, T> Cells<L, T> {
+    /// Makes a cell for each of the label's values, which come in the order of their numbers.
+    pub(super) fn each<V>(values: impl IntoIterator<Item = V>, cell: impl FnMut(V) -> T) -> Self {
+        Self { cells: values.into_iter().map(cell).collect(), label: PhantomData }
+    }
+}
+
+impl<L: Label, T> Index<L> for Cells<L, T> {
+    type Output = T;
+
+    // A label is a closed enum or a class number that was counted when the cells were made.
+    fn index(&self, label: L) -> &T {
+        &self.cells[label.index()]
+    }
+}
+
+impl<L, T> std::fmt::Debug for Cells<L, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} cells", self.cells.len())
+    }
+}
+
+macro_rules! labels {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $text:literal,)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$value_doc])* $value,)+ }
+
+        impl $name {
+            /// Every value, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$value,)+];
+
+            /// The value as metrics and logs spell it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$value => $text,)+ }
+            }
+        }
+
+        impl Label for $name {
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )+};
+}
+
+labels! {
+    /// How one try at one region ended.
+    AttemptOutcome {
+        /// No byte of the request was written.
+        NotSent = "not_sent",
+        /// The region answered, whatever it said.
+        Answered = "answered",
+        /// Bytes were written and no trustworthy answer came.
+        Unknown = "unknown",
+    }
+
+    /// What a client was answered.
+    StatusClass {
+        /// 1xx: an upgrade.
+        Informational = "1xx",
+        /// 2xx.
+        Success = "2xx",
+        /// 3xx.
+        Redirection = "3xx",
+        /// 4xx.
+        ClientError = "4xx",
+        /// 5xx.
+        ServerError = "5xx",
+        /// Nothing: the client went away first.
+        Vanished = "vanished",
+    }
+
+    /// Why the sidecar answered a request with an error of its own.
+    RefusalReason {
+        /// The body is no job: malformed, nested too deep, not JSON.
+        InvalidPayload = "invalid_payload",
+        /// The federation attributes, the path or a header cannot be followed.
+        InvalidRequest = "invalid_request",
+        /// The job names a region that is not registered.
+        UnknownRegion = "unknown_region",
+        /// A rule forbids the region that the job is pinned to.
+        NotPermitted = "not_permitted",
+        /// The pinned region cannot be used now.
+        RegionUnavailable = "region_unavailable",
+        /// No permitted region can be used now.
+        NoHealthyRegion = "no_healthy_region",
+        /// The region that holds the job cannot be reached.
+        OwnerUnavailable = "owner_unavailable",
+        /// A further region was left, but the retry budget was spent.
+        RetryBudget = "retry_budget",
+        /// An enqueue may or may not have been stored.
+        OutcomeUnknown = "outcome_unknown",
+        /// A region did not answer a call in time.
+        Timeout = "timeout",
+        /// The call cannot be federated.
+        Unsupported = "unsupported",
+        /// The body is over the cap.
+        BodyTooLarge = "body_too_large",
+        /// The `Host` is not one of ours.
+        Misdirected = "misdirected",
+        /// No such path or method of our own.
+        NotFound = "not_found",
+        /// Too many connections or requests at once.
+        Overloaded = "overloaded",
+        /// A defect of the sidecar.
+        Internal = "internal",
+    }
+
+    /// Why a job left a region for another.
+    FailoverReason {
+        /// The name did not resolve.
+        Dns = "dns",
+        /// The connection was refused, reset or unreachable.
+        Connect = "connect",
+        /// The TLS handshake failed, or the server proved to be somebody else.
+        Tls = "tls",
+        /// The connection did not come up in time.
+        Timeout = "timeout",
+        /// A kept connection was found closed before a byte was written.
+        Closed = "closed",
+        /// The region refused the stream before it read the request (HTTP/2).
+        RefusedStream = "refused_stream",
+        /// The region said in an error document that it is unavailable.
+        Unavailable = "unavailable",
+        /// The region's breaker was open when the job came.
+        BreakerOpen = "breaker_open",
+        /// The region was unhealthy when the job came.
+        Unhealthy = "unhealthy",
+    }
+
+    /// The states of a circuit breaker; closed means that traffic flows.
+    Breaker {
+        /// Traffic flows.
+        Closed = "closed",
+        /// Nothing flows, probes included.
+        Open = "open",
+        /// One probe decides.
+        HalfOpen = "half-open",
+    }
+
+    /// How a health probe ended.
+    ProbeResult {
+        /// 200 and an accepted status.
+        Healthy = "healthy",
+        /// An answer that says otherwise.
+        Unhealthy = "unhealthy",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// No connection.
+        Failed = "failed",
+    }
+
+    /// How the making of a connection to a region ended.
+    ConnectResult {
+        /// Established, TLS included.
+        Established = "established",
+        /// No address to dial.
+        Dns = "dns",
+        /// Refused or unreachable.
+        Refused = "refused",
+        /// The TLS handshake failed, or the server proved to be somebody else.
+        Tls = "tls",
+        /// Not done in time.
+        Timeout = "timeout",
+    }
+
+    /// What a pooled connection is doing.
+    PoolState {
+        /// Waiting for a request.
+        Idle = "idle",
+        /// Carrying at least one request.
+        Busy = "busy",
+    }
+
+    /// Whose certificate it is.
+    CertificateKind {
+        /// The one that we show the region.
+        Client = "client",
+        /// The first of our trust roots for the region to expire.
+        Ca = "ca",
+        /// The one that the region showed last.
+        Server = "server",
+    }
+
+    /// Why a request head was not accepted.
+    HeadRejection {
+        /// It breaks the grammar, or could be read two ways.
+        Malformed = "malformed",
+        /// Too many bytes or lines.
+        TooLarge = "too_large",
+        /// It did not end in time.
+        Timeout = "timeout",
+        /// Not HTTP/1.0 or HTTP/1.1.
+        Version = "version",
+    }
+}
+
+impl StatusClass {
+    /// The class of a status code.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match status {
+            ..200 => Self::Informational,
+            200..300 => Self::Success,
+            300..400 => Self::Redirection,
+            400..500 => Self::ClientError,
+            500.. => Self::ServerError,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Every number that the sidecar exposes, resolved once and counted by array index.
+//!
+//! All families and all their series exist before the first request, so that a rate over the first failure is not lost and a
+//! dashboard never shows an absent series where nothing happened. Closed label sets keep the count of series constant.
+
+mod family;
+mod label;
+mod region;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use prometheus::core::Collector;
+use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+
+use crate::base::RegionId;
+
+pub use family::{FAMILIES, Family, Kind, table_markdown};
+pub use label::{
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, Label, PoolState,
+    ProbeResult, RefusalReason, StatusClass,
+};
+pub use region::RegionMetrics;
+
+/// A number that only rises: `inc()`, `inc_by(n)`, `get()`.
+pub type Counter = prometheus::IntCounter;
+/// A whole number that rises and falls: `inc()`, `dec()`, `set(n)`, `get()`.
+pub type IntGauge = prometheus::IntGauge;
+/// A number that rises and falls, in base units: `set(x)`, `get()`.
+pub type Gauge = prometheus::Gauge;
+/// A distribution: `observe(seconds)`.
+pub type Histogram = prometheus::Histogram;
+
+/// All counters of the process.
+pub struct Metrics {
+    registry: Registry,
+    process: Registry,
+    started: Instant,
+    uptime: Gauge,
+    log_lines_dropped: Counter,
+    before_render: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+    regions: Box<[RegionMetrics]>,
+    /// Requests of clients, by class number and answer; see [`Metrics::request`].
+    pub requests: Cells<usize, Cells<StatusClass, Counter>>,
+    /// The sidecar's own share of a request, by class number. Units: seconds.
+    pub overhead: Cells<usize, Histogram>,
+    /// Requests that we answered with an error of our own.
+    pub refusals: Cells<RefusalReason, Counter>,
+    /// Redirects that the retry budget would pay for now.
+    pub retry_budget_available: Gauge,
+    /// Jobs whose client set `replicated_from` itself.
+    pub client_replicated_from: Counter,
+    /// Client connections that are open now; change it through [`Held`].
+    pub client_connections: IntGauge,
+    /// Client connections turned away because too many were open.
+    pub client_connections_refused: Counter,
+    /// Request heads that were not accepted.
+    pub rejected_heads: Cells<HeadRejection, Counter>,
+    /// Settings accepted with a warning; counted by [`super::event::config_warning`].
+    pub(super) config_warnings: Counter,
+    /// 1 once the process was told to end; set by [`super::event::drain_started`].
+    pub(super) draining: IntGauge,
+}
+
+impl Metrics {
+    /// Makes every family with all its series.
+    ///
+    /// Shape: `regions` and `classes` fix the numbers by which [`Metrics::region`] and the cells by class are indexed.
+    #[must_use]
+    pub fn new(regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
+        let registry = prefixed_registry();
+        let families = Families { registry: &registry };
+        let statuses = StatusClass::ALL;
+        let requests = families.counters(&family::REQUESTS);
+        let overhead = families.histograms(&family::OVERHEAD);
+        let refusals = families.counters(&family::REFUSALS);
+        let rejected = families.counters(&family::REJECTED_HEADS);
+        let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
+        families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
+        let metrics = Self {
+            started: Instant::now(),
+            uptime: families.gauges(&family::UPTIME).with_label_values::<&str>(&[]),
+            log_lines_dropped: families.counter(&family::LOG_LINES_DROPPED),
+            before_render: Mutex::new(Vec::new()),
+            regions: region::all(&families, regions, classes),
+            requests: Cells::each(classes, |class| {
+                Cells::each(statuses, |status| requests.with_label_values(&[*class, status.as_str()]))
+            }),
+            overhead: Cells::each(classes, |class| overhead.with_label_values(&[*class])),
+            refusals: Cells::each(RefusalReason::ALL, |reason| refusals.with_label_values(&[reason.as_str()])),
+            retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
+            client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
+            client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
+            client_connections_refused: families.counter(&family::CLIENT_CONNECTIONS_REFUSED),
+            rejected_heads: Cells::each(HeadRejection::ALL, |reason| rejected.with_label_values(&[reason.as_str()])),
+            config_warnings: families.counter(&family::CONFIG_WARNINGS),
+            draining: families.int_gauge(&family::DRAINING),
+            process: process_registry(),
+            registry,
+        };
+        Arc::new(metrics)
+    }
+
+    /// The counters of one region, by its place in the list given to [`Metrics::new`].
+    #[must_use]
+    pub fn region(&self, index: usize) -> &RegionMetrics {
+        &self.regions[index]
+    }
+
+    /// The counters of every region, in the order given to [`Metrics::new`].
+    #[must_use]
+    pub const fn regions(&self) -> &[RegionMetrics] {
+        &self.regions
+    }
+
+    /// Counts one answered request of a client.
+    pub fn request(&self, class: usize, status: u16) {
+        self.requests[class][StatusClass::of(status)].inc();
+    }
+
+    /// Has `refresh` run before each [`Metrics::render`]: for gauges whose truth lies elsewhere, such as an age.
+    pub fn before_render(&self, refresh: impl Fn() + Send + Sync + 'static) {
+        self.before_render.lock().push(Box::new(refresh));
+    }
+
+    /// Everything, in the Prometheus text format 0.0.4.
+    #[must_use]
+    pub fn render(&self) -> String {
+        for refresh in self.before_render.lock().iter() {
+            refresh();
+        }
+        self.uptime.set(self.started.elapsed().as_secs_f64());
+        self.log_lines_dropped.inc_by(super::dropped_lines().saturating_sub(self.log_lines_dropped.get()));
+        let mut families = self.registry.gather();
+        families.extend(self.process.gather());
+        TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| format!("# not readable: {error}\n"))
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").field("regions", &self.regions.len()).finish_non_exhaustive()
+    }
+}
+
+/// One unit of a gauge, given back when dropped: a gauge that is changed this way cannot drift.
+pub struct Held(IntGauge);
+
+impl Held {
+    /// Raises the gauge by one until the value is dropped.
+    #[must_use]
+    pub fn one(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+/// Makes the vectors of the table's families and registers them.
+struct Families<'r> {
+    registry: &'r Registry,
+}
+
+#[expect(clippy::expect_used, reason = "the table is constant, and a test registers all of it")]
+impl Families<'_> {
+    fn registered<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        let vector = made.expect("names and labels of the table are well formed");
+        self.registry.register(Box::new(vector.clone())).expect("names of the table are unique");
+        vector
+    }
+
+    fn counters(&self, family: &Family) -> IntCounterVec {
+        self.registered(IntCounterVec::new(Opts::new(family.name, family.help), family.labels))
+    }
+
+    fn int_gauges(&self, family: &Family) -> IntGaugeVec {
+        self.registered(IntGaugeVec::new(Opts::new(family.name, family.help), family.labels))
+    }
+
+    fn gauges(&self, family: &Family) -> GaugeVec {
+        self.registered(GaugeVec::new(Opts::new(family.name, family.help), family.labels))
+    }
+
+    fn histograms(&self, family: &Family) -> HistogramVec {
+        let Kind::Histogram(bounds) = family.kind else { unreachable!("{} is no histogram", family.name) };
+        let options = HistogramOpts::new(family.name, family.help).buckets(bounds.to_vec());
+        self.registered(HistogramVec::new(options, family.labels))
+    }
+
+    fn counter(&self, family: &Family) -> Counter {
+        self.counters(family).with_label_values::<&str>(&[])
+    }
+
+    fn int_gauge(&self, family: &Family) -> IntGauge {
+        self.int_gauges(family).with_label_values::<&str>(&[])
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the prefix is a constant")]
+fn prefixed_registry() -> Registry {
+    Registry::new_custom(Some(family::PREFIX.to_owned()), None).expect("the prefix is not empty")
+}
+
+/// A registry of its own, because a prefix would rename the `process_*` families that every dashboard knows.
+fn process_registry() -> Registry {
+    let registry = Registry::new();
+    #[cfg(target_os = "linux")]
+    {
+        let collector = prometheus::process_collector::ProcessCollector::for_self();
+        // The registry is new, so nothing in it can clash; without the collector only process figures would be missing.
+        let _ = registry.register(Box::new(collector));
+    }
+    registry
+}

@@ -1,0 +1,17 @@
+//! What operators see: counters, log lines, and the events that are both.
+//!
+//! Invariants: label values come from closed sets or are region ids, never from a request; a counter is found by its place in
+//! an array, never by a string, while a request waits; and no job argument, meta value, token, body or query string reaches
+//! this folder.
+
+mod access;
+pub mod event;
+mod log;
+pub mod metrics;
+
+pub use access::AccessEvent;
+pub use log::{LogError, LogHandle, dropped_lines, init};
+pub use metrics::{
+    AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
+    Histogram, IntGauge, Metrics, PoolState, ProbeResult, RefusalReason, RegionMetrics, StatusClass,
+};
