@@ -5,6 +5,7 @@
 //! without deciding; `region` holds what is known of each region at run time; `proxy` is the life of a request; `app` binds
 //! and runs it all.
 
+pub mod admin;
 pub mod base;
 pub mod config;
 pub mod net;

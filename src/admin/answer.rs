@@ -1,0 +1,102 @@
+//! What the admin listener answers; no sockets here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use serde_json::json;
+
+use super::Readiness;
+use crate::base::RegionId;
+use crate::telemetry::Metrics;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// A region as `/readyz` shows it.
+#[derive(Debug, Clone)]
+pub struct RegionState {
+    /// Which region.
+    pub id: RegionId,
+    /// `healthy`, `unhealthy` or `unknown`.
+    pub status: &'static str,
+    /// `closed`, `open` or `half-open`; closed means that traffic flows.
+    pub circuit_breaker: &'static str,
+    /// Whether a job could go there now.
+    pub is_usable: bool,
+}
+
+/// What the admin listener knows of the program.
+#[derive(Clone)]
+pub struct AdminState {
+    /// The counters.
+    pub metrics: Arc<Metrics>,
+    /// The open items of starting up.
+    pub readiness: Readiness,
+    /// Whether readiness needs a usable region.
+    pub require_region: bool,
+    /// The regions as they are now; called for each `/readyz`.
+    pub regions: Arc<dyn Fn() -> Vec<RegionState> + Send + Sync>,
+}
+
+impl std::fmt::Debug for AdminState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminState").field("readiness", &self.readiness).finish_non_exhaustive()
+    }
+}
+
+impl AdminState {
+    /// Answers one request. `GET` and `HEAD` are the same here: the server leaves a `HEAD`'s body out.
+    pub(super) fn answer(&self, method: &Method, path: &str) -> Response<Bytes> {
+        let readable = matches!(*method, Method::GET | Method::HEAD);
+        match path {
+            "/metrics" | "/livez" | "/readyz" if !readable => method_not_allowed(),
+            "/metrics" => response(StatusCode::OK, PROMETHEUS, self.metrics.render()),
+            "/livez" => response(StatusCode::OK, TEXT, "ok\n"),
+            "/readyz" => self.readyz(),
+            _ => not_found(),
+        }
+    }
+
+    fn readyz(&self) -> Response<Bytes> {
+        let regions = (self.regions)();
+        let mut waiting_for = self.readiness.waiting_for();
+        if self.require_region && !regions.iter().any(|region| region.is_usable) {
+            waiting_for.push("a usable region");
+        }
+        let draining = self.readiness.is_draining();
+        let ready = waiting_for.is_empty() && !draining;
+        let regions: Vec<_> = regions
+            .iter()
+            .map(|it| json!({"id": it.id.as_str(), "status": it.status, "circuit_breaker": it.circuit_breaker}))
+            .collect();
+        let body = json!({"ready": ready, "waiting_for": waiting_for, "draining": draining, "regions": regions});
+        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        response(status, JSON, body.to_string())
+    }
+}
+
+fn not_found() -> Response<Bytes> {
+    error(StatusCode::NOT_FOUND, "not_found", "the admin listener answers /metrics, /livez and /readyz")
+}
+
+fn method_not_allowed() -> Response<Bytes> {
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", "this path answers GET and HEAD only");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+/// An error document in the shape of the clients' listener, so that one reader understands both.
+fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
+    let body = json!({"error": {"code": code, "message": message, "retryable": false}});
+    response(status, JSON, body.to_string())
+}
+
+fn response(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

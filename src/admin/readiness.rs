@@ -1,0 +1,74 @@
+//! Whether the pod may be sent to, and what it still waits for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::telemetry::event;
+
+/// The open items of starting up; ready when there are none and no drain has begun.
+///
+/// Clones share one state.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting_for: Mutex<Vec<&'static str>>,
+    draining: AtomicBool,
+}
+
+/// One open item; dropping it closes the item.
+#[derive(Debug)]
+pub struct ReadinessGuard {
+    shared: Arc<Shared>,
+    item: &'static str,
+}
+
+impl Readiness {
+    /// Nothing to wait for yet: take the first guard before anybody can ask.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Holds readiness back until the guard is dropped; `item` is what `/readyz` shows, such as `first round of probes`.
+    #[must_use]
+    pub fn block(&self, item: &'static str) -> ReadinessGuard {
+        self.0.waiting_for.lock().push(item);
+        ReadinessGuard { shared: Arc::clone(&self.0), item }
+    }
+
+    /// Turns readiness off for good.
+    pub fn set_draining(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the process was told to end.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
+    }
+
+    /// The open items, in the order in which they were taken.
+    #[must_use]
+    pub fn waiting_for(&self) -> Vec<&'static str> {
+        self.0.waiting_for.lock().clone()
+    }
+}
+
+impl Drop for ReadinessGuard {
+    fn drop(&mut self) {
+        let mut open = self.shared.waiting_for.lock();
+        // Two guards may carry the same words: each closes one.
+        if let Some(place) = open.iter().position(|item| *item == self.item) {
+            open.remove(place);
+        }
+        let last = open.is_empty();
+        drop(open);
+        if last && !self.shared.draining.load(Ordering::Relaxed) {
+            event::ready();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The admin listener's sockets: bounded in number, size and time, because it may listen on any address.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::AdminState;
+
+/// Scrapers and probes are few; more than this is a mistake or an attack, and waits in the listen queue.
+const CONNECTIONS_MAX: usize = 64;
+/// For a head to arrive. It also ends idle connections, so it is longer than the usual scrape interval of 15 s.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// A connection that lives longer is told to end, so that one who never reads cannot hold its place for good.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// For the answer under way when a connection is told to end.
+const GRACE: Duration = Duration::from_secs(5);
+/// The heads of scrapers are well below 1 KiB.
+const HEAD_BYTES: usize = 16 * 1024;
+const HEADERS: usize = 64;
+/// After a failed accept: most often the process is out of descriptors, and trying at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves the admin paths until `until` resolves, then lets the answers under way finish, for at most five seconds.
+///
+/// Must run within a `LocalSet`.
+///
+/// Errors: when the listener cannot be handed to the runtime.
+/// Cancel: open connections are dropped.
+pub async fn serve(
+    listener: std::net::TcpListener,
+    state: AdminState,
+    until: impl Future<Output = ()>,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let state = Rc::new(state);
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (stop, stopped) = tokio::sync::watch::channel(());
+    let mut connections = JoinSet::new();
+    let mut until = pin!(until);
+    loop {
+        tokio::select! {
+            () = &mut until => break,
+            (stream, permit) = accept(&listener, &permits) => {
+                let (state, mut stopped) = (Rc::clone(&state), stopped.clone());
+                connections.spawn_local(async move {
+                    let told_to_end = async {
+                        tokio::select! {
+                            _ = stopped.changed() => {}
+                            () = sleep(LIFETIME) => {}
+                        }
+                    };
+                    connection(stream, state, told_to_end).await;
+                    drop(permit);
+                });
+            }
+            // Finished connections are collected as they end, so that the set does not grow.
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(stop);
+    let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+    Ok(())
+}
+
+/// The next connection that there is room for.
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+    loop {
+        let permit = Arc::clone(permits).acquire_owned().await;
+        match (permit, listener.accept().await) {
+            (Ok(permit), Ok((stream, _))) => return (stream, permit),
+            (_, Err(error)) => tracing::warn!(%error, "the admin listener could not accept a connection"),
+            // The semaphore is never closed.
+            (Err(_), Ok(_)) => {}
+        }
+        sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+async fn connection(stream: TcpStream, state: Rc<AdminState>, told_to_end: impl Future<Output = ()>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response: Response<Bytes> = state.answer(request.method(), request.uri().path());
+        async { Ok::<_, Infallible>(response.map(Full::new)) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    // How a scraper's connection ends, well or badly, is its own business.
+    tokio::select! {
+        _ = &mut connection => {}
+        () = told_to_end => {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(GRACE, connection).await;
+        }
+    }
+}
