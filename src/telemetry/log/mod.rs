@@ -100,7 +100,8 @@ where
     }
 }
 
-/// Whatever the level says, libraries are heard at `info` and above only: below that, they print headers and frames.
+/// Whatever the level says, libraries are heard at `info` and above only: below that, they print frames
+/// and handshakes, and nobody here can promise that no token is ever among them.
 fn is_ours_or_coarse(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= LevelFilter::INFO || metadata.target().starts_with("ojs_")
 }

@@ -1,0 +1,19 @@
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+# Dependencies in a layer of their own: they change seldom and take most of the time.
+COPY Cargo.toml Cargo.lock ./
+RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' > src/main.rs \
+    && cargo build --release --locked \
+    && rm -r src
+COPY . .
+# The stand-ins above are newer than the copied files' own times.
+RUN touch src/lib.rs src/main.rs && cargo build --release --locked
+
+FROM debian:bookworm-slim
+# The system's trust roots, for regions that have no `tls.ca` of their own.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /src/target/release/ojs-sidecar /usr/local/bin/ojs-sidecar
+USER 65532:65532
+EXPOSE 8080 9464
+ENTRYPOINT ["/usr/local/bin/ojs-sidecar"]
+CMD ["run", "--config", "/etc/ojs-sidecar/config.yaml"]

@@ -1,0 +1,216 @@
+//! Style as a test: what reviewers would otherwise have to say again and again.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its own project has failed")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// README's tables that come from the code, by the name of their markers.
+const TABLES: &[(&str, Table)] = &[("metrics-table", ojs_sidecar::telemetry::metrics::table_markdown)];
+
+type Table = fn() -> String;
+
+const LINES_MAX: usize = 400;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All text files of the project: path from its folder, and content.
+fn files(below: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = below.iter().map(|name| root().join(name)).filter(|path| path.exists()).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                if !matches!(name.as_str(), ".git" | "target") {
+                    folders.push(path);
+                }
+            } else if name == ".git" {
+                // A file in a linked work tree: it points into the machine and is not part of the project.
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                found.push((name, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
+}
+
+fn assert_none(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+#[derive(Debug, PartialEq)]
+struct Floor {
+    number: u32,
+    /// Folders of the same floor that may be imported all the same.
+    also: Vec<String>,
+}
+
+/// The rows `| floor | folder | imports |`.
+fn floors(architecture: &str) -> BTreeMap<String, Floor> {
+    let rows = architecture.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+        let [number, folder, imports] = cells.as_slice() else { return None };
+        let also = imports.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        Some((folder.trim_matches('`').to_owned(), Floor { number: number.parse().ok()?, also }))
+    });
+    rows.collect()
+}
+
+/// The names that follow `crate::` in code that is not a test, groups in braces included.
+fn imports(source: &str) -> Vec<String> {
+    let code: String = source
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut found = Vec::new();
+    for after in code.split("crate::").skip(1) {
+        let Some(group) = after.strip_prefix('{') else {
+            found.push(name(after));
+            continue;
+        };
+        let mut depth = 0_u32;
+        let mut at_name = true;
+        for (place, c) in group.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => at_name = true,
+                _ if at_name && !c.is_whitespace() => {
+                    found.push(name(&group[place..]));
+                    at_name = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn folders_import_only_from_lower_floors() {
+    let floors = floors(&read("ARCHITECTURE.md"));
+    assert!(floors.len() >= 14, "the floor table is not readable: {floors:?}");
+    let mut problems = Vec::new();
+    for (path, text) in files(&["src"]) {
+        let Some((folder, rest)) = path.strip_prefix("src/").and_then(|path| path.split_once('/')) else { continue };
+        let Some(own) = floors.get(folder) else {
+            problems.push(format!("{path}: src/{folder} is not in the floor table of ARCHITECTURE.md"));
+            continue;
+        };
+        // Tests of a folder may use what stands above it, such as the demo regions.
+        if rest.ends_with("tests.rs") || rest.contains("tests/") {
+            continue;
+        }
+        for name in imports(&text) {
+            let Some(other) = floors.get(&name) else { continue };
+            if name != folder && other.number >= own.number && !own.also.contains(&name) {
+                problems
+                    .push(format!("{path}: {folder} (floor {}) imports {name} (floor {})", own.number, other.number));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn the_import_reader_sees_groups_and_paths_and_skips_tests_and_comments() {
+    let source = "//! [`crate::cli`]\nuse crate::base::{Clock, Draw};\nuse crate::{net::Pool, policy::{View, route},\n    store};\n\
+                  fn f() { crate::app::build() }\n#[cfg(test)]\nmod tests {\n    use crate::demo::Region;\n}\n";
+    assert_eq!(imports(source), ["base", "net", "policy", "store", "app"]);
+    let table = floors("| floor | folder | imports |\n|---|---|---|\n| 1 | `telemetry` | floor 0, and `config` |\n");
+    let expected = Floor { number: 1, also: vec!["config".to_owned()] };
+    assert_eq!(table, BTreeMap::from([("telemetry".to_owned(), expected)]));
+}
+
+/// `readme` with `table` between the markers `name`.
+fn with_table(readme: &str, name: &str, table: &str) -> String {
+    let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let (before, rest) = readme.split_once(&open).unwrap_or_else(|| panic!("README.md lacks {open}"));
+    let (_, after) = rest.split_once(&close).unwrap_or_else(|| panic!("README.md lacks {close}"));
+    format!("{before}{open}{table}{close}{after}")
+}
+
+#[test]
+fn the_tables_of_readme_are_those_of_the_code() {
+    let readme = read("README.md");
+    let expected = TABLES.iter().fold(readme.clone(), |text, (name, table)| with_table(&text, name, &table()));
+    if std::env::var_os("README_UPDATE").is_some() {
+        fs::write(root().join("README.md"), &expected).unwrap();
+    } else {
+        assert!(readme == expected, "README.md is out of date; run: README_UPDATE=1 cargo test --test tidy");
+    }
+}
+
+#[test]
+fn files_can_be_read_in_one_go() {
+    let mut problems = Vec::new();
+    for (path, text) in files(&["src"]) {
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            problems.push(format!("{path} has {lines} lines; split it (at most {LINES_MAX})"));
+        }
+    }
+    let lines = read("ARCHITECTURE.md").lines().count();
+    if lines > 150 {
+        problems.push(format!("ARCHITECTURE.md has {lines} lines; it is to be read in one go (at most 150)"));
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn nothing_is_left_unfinished_or_waited_for() {
+    // Taken apart, so that this file does not hold the words itself.
+    let words = [
+        (concat!("TO", "DO"), "finish it or drop it"),
+        (concat!("FIX", "ME"), "finish it or drop it"),
+        (concat!("XX", "X"), "finish it or drop it"),
+        (concat!("todo", "!("), "finish it or drop it"),
+        (concat!("unimplemented", "!("), "finish it or drop it"),
+        (concat!("dbg", "!("), "remove it"),
+        (concat!("thread::", "sleep"), "steer base::Clock, or wait for the event"),
+        (concat!("#[ig", "nore"), "a test runs or goes"),
+    ];
+    let mut problems = Vec::new();
+    for (path, text) in files(&["src", "tests"]) {
+        for (number, line) in (1..).zip(text.lines()) {
+            for (word, advice) in words.iter().filter(|(word, _)| line.contains(word)) {
+                problems.push(format!("{path}:{number}: {word}: {advice}"));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn no_file_holds_a_private_key_or_a_path_of_a_machine() {
+    let key = concat!("PRIVATE ", "KEY-----");
+    let paths = [concat!("/wo", "rk/"), concat!("/fa", "rm/"), concat!("/ro", "ot/")];
+    let mut problems = Vec::new();
+    for (path, text) in files(&["."]) {
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.contains(key) && line.contains("BEGIN") {
+                problems.push(format!("{path}:{number}: a private key; make it at run time"));
+            }
+            if let Some(found) = paths.iter().find(|found| line.contains(**found)) {
+                problems.push(format!("{path}:{number}: a path of a machine: {found}"));
+            }
+        }
+    }
+    assert_none(&problems);
+}
