@@ -1,7 +1,7 @@
 //! The checked configuration: what the rest of the program reads.
 //!
-//! A value of these types has passed every rule, so nothing downstream checks again. Defaults stand beside the keys in
-//! `raw.rs`; reasons for bounds stand here.
+//! A value of these types has passed every rule, so nothing downstream checks again. Defaults and ranges stand in the key
+//! table, `keys/rows.rs`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -222,7 +222,7 @@ pub struct CircuitBreaker {
     pub cooldown: Duration,
     /// Each further opening multiplies the cooldown by this; 1 keeps it.
     pub cooldown_multiplier: f64,
-    /// The longest cooldown; at most 60 s, so that a recovered region is not ignored for long.
+    /// The longest cooldown; at most 60 s, so that a recovered region is not ignored for long, but never below `cooldown`.
     pub cooldown_max: Duration,
     /// Failure ratio over `ratio_window` that opens it; above 1 switches the ratio off.
     pub failure_ratio: f64,

@@ -1,0 +1,151 @@
+//! The rules between keys: turns the raw mirror into [`Config`], collecting everything that is wrong on the way.
+//!
+//! Kinds and ranges of single keys have been settled by the key table before; a file of this folder holds the rules of
+//! one section.
+
+mod listen;
+mod region;
+mod routing;
+mod timing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Problem;
+use super::raw::Raw;
+use super::types::{Compat, Config, Log, Readiness, Shutdown};
+use super::walk::{Origins, Walked};
+use crate::base::RegionId;
+
+/// What the check found.
+pub(super) struct Checked {
+    /// Present whenever nothing is wrong.
+    pub(super) config: Option<Config>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// Checks a walked tree.
+pub(super) fn check(walked: Walked) -> Checked {
+    let Walked { tree, origins, problems } = walked;
+    let mut check = Check { origins, problems, warnings: Vec::new() };
+    let config = match tree.deserialize::<Raw>() {
+        Ok(raw) => check.config(raw),
+        Err(error) => {
+            // The error's text may quote the value; its path does not.
+            check.refuse(&error.path.join("."), "the value cannot be read");
+            None
+        }
+    };
+    Checked { config, problems: check.problems.into_values().collect(), warnings: check.warnings }
+}
+
+/// Collects problems; a key that is wrong already is not reported twice.
+struct Check {
+    origins: Origins,
+    problems: BTreeMap<String, Problem>,
+    warnings: Vec<Problem>,
+}
+
+/// The region ids that other keys may name.
+struct Registered {
+    ids: BTreeSet<RegionId>,
+    /// False when the id of a region is wrong, so that a name may be missing for that reason.
+    complete: bool,
+}
+
+impl Check {
+    fn refuse(&mut self, path: &str, rule: &str) {
+        let problem = self.origins.problem(path, rule);
+        self.problems.entry(path.to_owned()).or_insert(problem);
+    }
+
+    fn warn(&mut self, path: &str, rule: &str) {
+        self.warnings.push(self.origins.problem(path, rule));
+    }
+
+    fn warn_if(&mut self, unwise: bool, path: &str, rule: &str) {
+        if unwise {
+            self.warn(path, rule);
+        }
+    }
+
+    /// The registered region that `path` names.
+    fn named(&mut self, registered: &Registered, path: &str, name: &str) -> Option<RegionId> {
+        let id = RegionId::parse(name).ok().filter(|id| registered.ids.contains(id));
+        if id.is_none() && registered.complete {
+            self.refuse(path, "expected the id of a region listed under regions");
+        }
+        id
+    }
+
+    fn all_named(&mut self, registered: &Registered, path: &str, names: &[String]) -> Vec<RegionId> {
+        let names = names.iter().enumerate();
+        names.filter_map(|(at, name)| self.named(registered, &format!("{path}[{at}]"), name)).collect()
+    }
+
+    fn config(&mut self, raw: Raw) -> Option<Config> {
+        self.not_honoured(&raw);
+        self.log_level(&raw.log.level);
+        let federation_default = raw.version.as_deref() == Some("1.0");
+        let listen = self.listen(raw.listen);
+        let drafts = self.regions(raw.regions, raw.insecure_dev, federation_default);
+        let registered = self.registered(&drafts);
+        let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
+        let routing = self.routing(raw.routing, &registered);
+        let health_check = self.health_check(raw.health_check);
+        let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
+        let failover = self.failover(raw.failover, &registered);
+        let limits = self.limits(&raw.limits);
+        let local_region = local_region?;
+        Some(Config {
+            regions: drafts.into_iter().filter_map(|draft| draft.resolve(&local_region)).collect(),
+            federation_id: raw.federation_id,
+            local_region,
+            insecure_dev: raw.insecure_dev,
+            listen,
+            routing,
+            health_check,
+            circuit_breaker,
+            load: timing::load(&raw.load),
+            failover,
+            limits,
+            compat: Compat {
+                json_content_type: raw.compat.json_content_type,
+                client_replicated_from: raw.compat.client_replicated_from,
+            },
+            log: Log { format: raw.log.format, level: raw.log.level, access: raw.log.access },
+            readiness: Readiness { require_region: raw.readiness.require_region },
+            shutdown: Shutdown { drain_idle: raw.shutdown.drain_idle.0, drain_timeout: raw.shutdown.drain_timeout.0 },
+        })
+    }
+
+    /// The settings of the public federation schema that ask for something this program does not do.
+    fn not_honoured(&mut self, raw: &Raw) {
+        let other_version = raw.version.as_deref().is_some_and(|version| version != "1.0");
+        self.warn_if(
+            other_version,
+            "version",
+            "only schema version \"1.0\" is known; the file is read as this program's own",
+        );
+        let hub = raw.topology.as_deref() == Some("hub-spoke");
+        self.warn_if(hub, "topology", "not honoured: every region is reached directly, as in a mesh");
+        let lost = "not honoured: jobs are not replicated between regions";
+        self.warn_if(raw.replication.enabled == Some(true), "replication.enabled", lost);
+        self.warn_if(raw.replication.mode.is_some(), "replication.mode", lost);
+        self.warn_if(raw.replication.max_lag_seconds.is_some(), "replication.max_lag_seconds", lost);
+    }
+
+    /// A bare word must be a level: as a filter it would silently be the name of a module.
+    fn log_level(&mut self, level: &str) {
+        const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+        let bare = !level.contains(['=', ',', '[']);
+        let known = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
+        let filter = tracing_subscriber::EnvFilter::builder().parse(level).is_ok();
+        if bare && !known || !filter {
+            self.refuse(
+                "log.level",
+                "expected off, error, warn, info, debug, trace, or a filter such as info,ojs_sidecar=debug",
+            );
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Listening addresses.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::super::keys::mode_of;
+use super::super::raw::RawListen;
+use super::super::types::{ClientListen, Listen};
+use super::Check;
+use rustls_pki_types::ServerName;
+
+/// The kernel's bound on the path of a Unix socket, its closing zero excluded.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+impl Check {
+    pub(super) fn listen(&mut self, raw: RawListen) -> Listen {
+        let optional = !self.origins.is_set("listen.clients");
+        let mut clients: Vec<ClientListen> = Vec::new();
+        for (at, text) in raw.clients.iter().enumerate() {
+            let path = format!("listen.clients[{at}]");
+            match client_listen(text, optional) {
+                Ok(listen) if clients.contains(&listen) && !is_any_port(&listen) => {
+                    self.refuse(&path, "the address stands in the list twice: keep one");
+                }
+                Ok(listen) => clients.push(listen),
+                Err(rule) => self.refuse(&path, rule),
+            }
+        }
+        if raw.clients.is_empty() {
+            self.refuse("listen.clients", "expected at least one address, such as 127.0.0.1:8080");
+        }
+        if clients.iter().any(|client| overlap(client, raw.admin)) {
+            self.refuse("listen.admin", "the address is one of listen.clients as well: choose another port");
+        }
+        for (at, host) in raw.allowed_hosts.iter().enumerate() {
+            if ServerName::try_from(host.as_str()).is_err() {
+                self.refuse(&format!("listen.allowed_hosts[{at}]"), "expected a host name or address without port");
+            }
+        }
+        Listen {
+            clients,
+            allowed_hosts: raw.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            admin: raw.admin,
+            // The kind has been settled, so the default below is never taken; it is the strict one.
+            unix_mode: mode_of(&raw.unix_mode).unwrap_or(0o600),
+        }
+    }
+}
+
+fn client_listen(text: &str, optional: bool) -> Result<ClientListen, &'static str> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        let path = PathBuf::from(path);
+        if !path.is_absolute() || path.file_name().is_none() || path.as_os_str().len() > UNIX_PATH_BYTES_MAX {
+            return Err("expected unix: and an absolute path of at most 107 bytes");
+        }
+        return Ok(ClientListen::Unix { path });
+    }
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| "expected an address with a port, such as 127.0.0.1:8080 or [::1]:8080, or unix:/path")?;
+    if !address.ip().is_loopback() {
+        return Err(
+            "expected a loopback address: clients are not authenticated here, so whoever reaches the port can enqueue",
+        );
+    }
+    Ok(ClientListen::Tcp { address, optional })
+}
+
+fn is_any_port(listen: &ClientListen) -> bool {
+    matches!(listen, ClientListen::Tcp { address, .. } if address.port() == 0)
+}
+
+/// Whether both cannot be bound at once.
+fn overlap(client: &ClientListen, admin: SocketAddr) -> bool {
+    let ClientListen::Tcp { address, .. } = client else { return false };
+    let same_host = address.ip() == admin.ip() || admin.ip().is_unspecified() && address.is_ipv4() == admin.is_ipv4();
+    same_host && address.port() == admin.port() && admin.port() != 0
+}

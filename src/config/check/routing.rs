@@ -1,0 +1,97 @@
+//! Routing, its rules, and failover.
+
+use super::super::raw::{RawFailover, RawGeographic, RawRouting, RawRule, RawTarget};
+use super::super::types::{Failover, Geographic, Matcher, Routing, Rule};
+use super::{Check, Registered};
+use crate::base::{RegionId, Strategy};
+
+/// Rules are tried one after the other on every job that names no strategy.
+const RULES_MAX: usize = 1024;
+
+impl Check {
+    pub(super) fn routing(&mut self, raw: RawRouting, registered: &Registered) -> Routing {
+        let ignored = "not honoured: failover follows the strategy's own order and failover.prefer_regions";
+        self.warn_if(raw.fallback_strategy.is_some(), "routing.fallback_strategy", ignored);
+        let geographic = raw.geographic.and_then(|geographic| self.geographic(geographic, registered));
+        let strategy = raw.strategy.0;
+        let has_table = geographic.is_some() || self.origins.is_set("routing.geographic");
+        self.needs_table(strategy, has_table, "routing.strategy");
+        if raw.rules.len() > RULES_MAX {
+            self.refuse("routing.rules", "expected at most 1024 rules");
+        }
+        let rules = raw.rules.into_iter().enumerate();
+        let rules = rules.filter_map(|(at, rule)| Some((format!("routing.rules[{at}]"), rule?)));
+        let rules = rules.map(|(path, rule)| self.rule(&path, rule, registered, has_table)).collect();
+        let (stamp, stamp_origin, mint_id) = (raw.stamp, raw.stamp_origin, raw.mint_id);
+        Routing { strategy, stamp, stamp_origin, mint_id, rules, geographic }
+    }
+
+    fn needs_table(&mut self, strategy: Strategy, has_table: bool, path: &str) {
+        if strategy == Strategy::Geographic && !has_table {
+            self.refuse(path, "geographic needs the table routing.geographic with meta_key and regions");
+        }
+    }
+
+    fn rule(&mut self, path: &str, raw: RawRule, registered: &Registered, has_table: bool) -> Rule {
+        let strategy = raw.target.strategy.map(|strategy| strategy.0);
+        if let Some(strategy) = strategy {
+            self.needs_table(strategy, has_table, &format!("{path}.target.strategy"));
+        }
+        let idle = strategy.is_none() && raw.target.region.is_none() && raw.target.regions.is_none();
+        self.warn_if(idle, path, "the target names neither regions nor a strategy: the rule only ends the search");
+        let matcher = raw.matcher;
+        let matcher =
+            Matcher { job_type: matcher.job_type, queue: matcher.queue, tags: matcher.tags, meta: matcher.meta };
+        Rule { matcher, regions: self.targets(path, &raw.target, registered), strategy }
+    }
+
+    /// The regions of a rule. Where both spellings are used, only regions in both: a rule narrows and never widens.
+    fn targets(&mut self, path: &str, raw: &RawTarget, registered: &Registered) -> Vec<RegionId> {
+        let (one, list) = (format!("{path}.target.region"), format!("{path}.target.regions"));
+        let region = raw.region.as_deref().and_then(|name| self.named(registered, &one, name));
+        let regions = raw.regions.as_deref().map(|names| self.all_named(registered, &list, names));
+        if raw.regions.as_ref().is_some_and(Vec::is_empty) {
+            self.refuse(&list, "expected at least one region; leave the key out to allow every region");
+        }
+        match (region, regions) {
+            (Some(region), Some(regions)) if !regions.contains(&region) => {
+                if !raw.regions.as_ref().is_some_and(Vec::is_empty) {
+                    self.refuse(&one, "the region is not among target.regions: no region would be left");
+                }
+                Vec::new()
+            }
+            (Some(region), Some(_)) => {
+                self.warn(&list, "not needed: target.region narrows the list to one region");
+                vec![region]
+            }
+            (Some(region), None) => vec![region],
+            (None, regions) => regions.unwrap_or_default(),
+        }
+    }
+
+    fn geographic(&mut self, raw: RawGeographic, registered: &Registered) -> Option<Geographic> {
+        if raw.meta_key.is_none() {
+            self.refuse("routing.geographic.meta_key", "expected the meta key that holds the hint");
+        }
+        if raw.regions.is_empty() {
+            self.refuse("routing.geographic.regions", "expected at least one hint with its region");
+        }
+        let regions = raw.regions.into_iter().filter_map(|(hint, name)| {
+            let path = format!("routing.geographic.regions.{hint}");
+            Some((hint, self.named(registered, &path, &name)?))
+        });
+        let regions = regions.collect();
+        Some(Geographic { meta_key: raw.meta_key?, regions })
+    }
+
+    pub(super) fn failover(&mut self, raw: RawFailover, registered: &Registered) -> Failover {
+        Failover {
+            enabled: raw.enabled,
+            max_redirects: raw.max_redirects,
+            prefer_regions: self.all_named(registered, "failover.prefer_regions", &raw.prefer_regions),
+            exclude_regions: self.all_named(registered, "failover.exclude_regions", &raw.exclude_regions),
+            retry_budget_ratio: raw.retry_budget.ratio,
+            retry_budget_floor: raw.retry_budget.floor,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The layers: files, then variables, then flags, each a source of its own for figment, so that values keep their origin.
+
+use std::collections::BTreeMap;
+
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+
+use super::Sources;
+use super::document::{Document, at_line, read};
+use super::keys::{ALIASES, Alias, Kind, Standing, standing, unknown_rule};
+use super::problem::{Problem, shown};
+
+/// The name under which each layer hands over its tree, so that figment returns the merged tree whole.
+const ROOT: &str = "configuration";
+const PREFIX: &str = "OJSF_";
+
+/// Where a setting stands in its source.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// The line in a file.
+    pub(super) line: Option<u64>,
+    /// The key as it was written, where that is an alias.
+    pub(super) written: Option<&'static str>,
+}
+
+/// Canonical path to place.
+pub(super) type Places = BTreeMap<String, Place>;
+
+/// One source of settings.
+pub(super) struct Layer {
+    name: String,
+    settings: Dict,
+    places: Places,
+}
+
+/// All layers, merged.
+pub(super) struct Layers {
+    layers: Vec<Layer>,
+    figment: Figment,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let root = Dict::from([(ROOT.to_owned(), Value::from(self.settings.clone()))]);
+        Ok(Map::from([(Profile::Default, root)]))
+    }
+}
+
+impl Layers {
+    /// Reads and merges every source; `None` when a file is no document, because all that follows would mislead.
+    pub(super) fn read(sources: &Sources, problems: &mut Vec<Problem>) -> Option<Self> {
+        let documents: Vec<_> = sources.files.iter().map(|path| Some((path, read(path, problems)?))).collect();
+        let mut layers = Vec::new();
+        let mut complete = true;
+        for document in documents {
+            match document {
+                Some((path, Document { settings, places })) => {
+                    layers.push(Layer { name: path.display().to_string(), settings, places });
+                }
+                None => complete = false,
+            }
+        }
+        let variables = sources.env.iter().filter_map(|(name, text)| {
+            let key = name.strip_prefix(PREFIX)?.to_ascii_lowercase().replace("__", ".");
+            Some((format!("variable {}", shown(name)), key, text))
+        });
+        let flags = sources.flags.iter().map(|(key, text)| (format!("flag --{}", shown(key)), key.clone(), text));
+        for (name, key, text) in variables.chain(flags) {
+            match single(&key, text) {
+                Ok(settings) => layers.push(Layer { name, settings, places: Places::new() }),
+                Err(rule) => problems.push(Problem { key: shown(&key), origin: name, rule }),
+            }
+        }
+        layers.iter_mut().for_each(|layer| layer.take_over_aliases(problems));
+        let figment = layers.iter().fold(Figment::new(), |figment, layer| figment.merge(layer));
+        complete.then_some(Self { layers, figment })
+    }
+
+    /// The merged tree; every value carries the tag of its source.
+    pub(super) fn tree(&self) -> Dict {
+        self.figment.find_value(ROOT).ok().and_then(Value::into_dict).unwrap_or_default()
+    }
+
+    /// The origin of the value at `path`, and the key as it was written there.
+    pub(super) fn origin(&self, value: &Value, path: &str) -> (String, String) {
+        let name = self.figment.get_metadata(value.tag()).map_or("default", |metadata| metadata.name.as_ref());
+        let place = self.layers.iter().rfind(|layer| layer.name == name).and_then(|layer| layer.places.get(path));
+        let written = place.and_then(|place| place.written).unwrap_or(path);
+        (at_line(name, place.and_then(|place| place.line)), shown(written))
+    }
+}
+
+/// The tree of one variable or flag.
+fn single(key: &str, text: &str) -> Result<Dict, String> {
+    let kind = match (ALIASES.iter().find(|alias| alias.written == key), standing(key)) {
+        (Some(alias), _) => alias.kind,
+        (None, Standing::Key(known)) if !matches!(known.kind, Kind::TextMap) && !known.path.contains("[]") => {
+            known.kind
+        }
+        (None, Standing::Section) => return Err("this is a section: name one of its keys".to_owned()),
+        _ if lies_in_a_file(key) => {
+            return Err(
+                "lists and tables of names, such as regions, are set in a file; variables and flags cannot".to_owned()
+            );
+        }
+        _ => return Err(unknown_rule(key)),
+    };
+    let mut settings = Dict::new();
+    put(&mut settings, key, kind.read(text));
+    Ok(settings)
+}
+
+/// Whether the key lies in a list of sections or in a table, whose members only a file can name.
+fn lies_in_a_file(key: &str) -> bool {
+    let ends = key.match_indices(['.', '[']).map(|(at, _)| at).chain([key.len()]);
+    ends.filter_map(|end| key.get(..end)).any(|path| match standing(path) {
+        Standing::List => true,
+        Standing::Key(key) => matches!(key.kind, Kind::TextMap),
+        Standing::Section | Standing::Unknown => false,
+    })
+}
+
+impl Layer {
+    fn take_over_aliases(&mut self, problems: &mut Vec<Problem>) {
+        for alias in ALIASES {
+            let Some(value) = take(&mut self.settings, alias.written) else { continue };
+            if let Err(rule) = self.take_over(alias, value) {
+                let line = self.places.get(alias.written).and_then(|place| place.line);
+                problems.push(Problem { key: alias.written.to_owned(), origin: at_line(&self.name, line), rule });
+            }
+        }
+    }
+
+    fn take_over(&mut self, alias: &Alias, value: Value) -> Result<(), String> {
+        if matches!(value, Value::Empty(..)) {
+            return Ok(());
+        }
+        let before = take(&mut self.settings, alias.key);
+        if let Some(before) = before.filter(|before| !matches!(before, Value::Empty(..))) {
+            put(&mut self.settings, alias.key, before);
+            let other = self.places.get(alias.key).and_then(|place| place.written).unwrap_or(alias.key);
+            return Err(format!("means the same as {other}, which is set as well: keep one"));
+        }
+        put(&mut self.settings, alias.key, alias.kind.settle(value)?);
+        let line = self.places.get(alias.written).and_then(|place| place.line);
+        self.places.insert(alias.key.to_owned(), Place { line, written: Some(alias.written) });
+        Ok(())
+    }
+}
+
+/// Sets a dotted path without indices; leaves a tree alone whose sections are none, which is a problem of its own.
+pub(super) fn put(tree: &mut Dict, path: &str, value: Value) {
+    let Some((section, rest)) = path.split_once('.') else {
+        tree.insert(path.to_owned(), value);
+        return;
+    };
+    let below = tree.entry(section.to_owned()).or_insert_with(|| Value::from(Dict::new()));
+    if matches!(below, Value::Empty(..)) {
+        *below = Value::from(Dict::new());
+    }
+    if let Value::Dict(_, below) = below {
+        put(below, rest, value);
+    }
+}
+
+/// Takes a dotted path without indices out of the tree.
+fn take(tree: &mut Dict, path: &str) -> Option<Value> {
+    match path.split_once('.') {
+        None => tree.remove(path),
+        Some((section, rest)) => match tree.get_mut(section)? {
+            Value::Dict(_, below) => take(below, rest),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,176 @@
+//! The rules between keys and of single keys.
+
+use super::*;
+
+/// The file after [`REGIONS`] has exactly these wrong keys.
+fn check(text: &str, keys: &[&str]) {
+    let wrong: Vec<String> = wrong(&format!("{REGIONS}{text}\n")).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(wrong, keys, "{text}");
+}
+
+/// A file of these regions has exactly these wrong keys.
+fn check_regions(regions: &str, keys: &[&str]) {
+    let wrong: Vec<String> = wrong(&format!("regions:\n{regions}\n")).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(wrong, keys, "{regions}");
+}
+
+#[test]
+fn listeners_for_clients_are_on_loopback_and_differ() {
+    check("listen: { clients: ['0.0.0.0:8080'] }", &["listen.clients[0]"]);
+    check(
+        "listen: { clients: ['10.0.0.1:8080', '[::]:8080', 'localhost:8080'] }",
+        &["listen.clients[0]", "listen.clients[1]", "listen.clients[2]"],
+    );
+    check("listen: { clients: ['127.0.0.1:8080', '127.0.0.1:8080'] }", &["listen.clients[1]"]);
+    check(
+        "listen: { clients: ['unix:/a', 'unix:/a', 'unix:a', 'unix:/'] }",
+        &["listen.clients[1]", "listen.clients[2]", "listen.clients[3]"],
+    );
+    check("listen: { clients: [] }", &["listen.clients"]);
+    check("listen: { admin: '127.0.0.1:8080' }", &["listen.admin"]);
+    check("listen: { admin: '0.0.0.0:8080' }", &["listen.admin"]);
+    check("listen: { admin: 'localhost' }", &["listen.admin"]);
+    check(
+        "listen: { allowed_hosts: ['*', 'a:80', 'http://a'] }",
+        &["listen.allowed_hosts[0]", "listen.allowed_hosts[1]", "listen.allowed_hosts[2]"],
+    );
+    loaded(&format!("{REGIONS}listen: {{ clients: ['127.0.0.1:0', '127.0.0.1:0'], admin: '0.0.0.0:9464' }}"));
+}
+
+#[test]
+fn regions_have_ids_that_differ_and_urls_that_are_safe() {
+    check_regions("  []", &["regions"]);
+    check_regions("  - {}", &["regions[0].id", "regions[0].url"]);
+    check_regions("  - us-east-1", &["regions[0]"]);
+    check_regions("  - { id: US, url: 'https://a.example' }", &["regions[0].id"]);
+    check_regions("  - { id: 1, url: 'https://a.example' }", &["regions[0].id"]);
+    check_regions(
+        "  - { id: a, url: 'https://a.example' }\n  - { id: a, url: 'https://b.example' }",
+        &["regions[1].id"],
+    );
+    check_regions("  - { id: a, url: 'http://a.example' }", &["regions[0].url"]);
+    check_regions("  - { id: a, url: 'https://u:p@a.example' }", &["regions[0].url"]);
+    check_regions("  - { id: a, url: 'https://a.example', weight: 1000001 }", &["regions[0].weight"]);
+    check_regions("  - { id: a, url: 'https://a.example', weight: -1 }", &["regions[0].weight"]);
+    check_regions("  - { id: a, url: 'https://a.example', max_queue_depth: -1 }", &["regions[0].max_queue_depth"]);
+    check_regions("  - { id: a, url: 'https://a.example', bearer_token: abc }", &["regions[0].bearer_token"]);
+}
+
+#[test]
+fn a_key_that_is_wrong_in_itself_is_not_called_missing() {
+    let problems = load_layers(&["regions: [{ id: 1, url: 'https://a.example' }]"], &[], &[]).unwrap_err();
+    assert_eq!(problems.0.len(), 1);
+    assert_eq!(problems.0[0].rule, "expected text: put it in quotes");
+}
+
+#[test]
+fn credentials_and_identity_are_whole_and_single() {
+    let region = |rest: &str| format!("  - {{ id: a, url: 'https://a.example', {rest} }}");
+    check_regions(&region("tls: { cert: /c }"), &["regions[0].tls.key"]);
+    check_regions(&region("tls: { key: /k }"), &["regions[0].tls.cert"]);
+    check_regions(&region("tls: { server_name: a.example, uri_san: 'spiffe://a/b' }"), &["regions[0].tls.uri_san"]);
+    check_regions(&region("tls: { server_name: 'https://a' }"), &["regions[0].tls.server_name"]);
+    check_regions(&region("tls: { uri_san: 'a b' }"), &["regions[0].tls.uri_san"]);
+    check_regions(&region("bearer_token_file: ''"), &["regions[0].bearer_token_file"]);
+    let two = region("bearer_token_file: /t, forward_authorization: true");
+    check_regions(&two, &["regions[0].forward_authorization"]);
+}
+
+#[test]
+fn a_clients_authorization_goes_to_the_local_region_unless_it_has_a_token() {
+    let text = "\
+local_region: b
+regions:
+  - { id: a, url: 'https://a.example', forward_authorization: true }
+  - { id: b, url: 'https://b.example' }
+  - { id: c, url: 'https://c.example' }
+";
+    let forwards = |text: &str| -> Vec<bool> {
+        loaded(text).config.regions.iter().map(|region| region.forward_authorization).collect()
+    };
+    assert_eq!(forwards(text), [true, true, false]);
+    assert_eq!(forwards(REGIONS), [false, false]);
+}
+
+#[test]
+fn whatever_names_a_region_names_a_registered_one() {
+    check_regions("  - { id: a, url: 'https://a.example' }\nlocal_region: b", &["local_region"]);
+    check(
+        "failover: { prefer_regions: [eu-west-1, x], exclude_regions: [y] }",
+        &["failover.exclude_regions[0]", "failover.prefer_regions[1]"],
+    );
+    check("routing: { geographic: { meta_key: k, regions: { DE: x } } }", &["routing.geographic.regions.DE"]);
+    check(
+        "routing: { rules: [{ target: { region: x } }, { target: { regions: [eu-west-1, y] } }] }",
+        &["routing.rules[0].target.region", "routing.rules[1].target.regions[1]"],
+    );
+}
+
+#[test]
+fn a_wrong_region_id_is_not_reported_again_wherever_it_is_named() {
+    check_regions(
+        "  - { id: A, url: 'https://a.example' }\nlocal_region: A\nfailover: { prefer_regions: [A] }",
+        &["regions[0].id"],
+    );
+}
+
+#[test]
+fn rules_leave_at_least_one_region_and_strategies_have_what_they_need() {
+    check("routing: { rules: [{ target: { regions: [] } }] }", &["routing.rules[0].target.regions"]);
+    let disjoint = "routing: { rules: [{ target: { region: us-east-1, regions: [eu-west-1] } }] }";
+    check(disjoint, &["routing.rules[0].target.region"]);
+    check("routing: { strategy: geographic }", &["routing.strategy"]);
+    check("routing: { rules: [{ target: { strategy: geographic } }] }", &["routing.rules[0].target.strategy"]);
+    check("routing: { geographic: { regions: {} } }", &["routing.geographic.meta_key", "routing.geographic.regions"]);
+    check("routing: { strategy: random }", &["routing.strategy"]);
+    check("routing: { rules: [5] }", &["routing.rules[0]"]);
+    check(
+        "routing: { rules: [{ match: { meta: { a: [1], b: null, c: { d: e } } } }] }",
+        &["routing.rules[0].match.meta.a", "routing.rules[0].match.meta.b", "routing.rules[0].match.meta.c"],
+    );
+    let long = "x".repeat(257);
+    check(
+        &format!("routing: {{ rules: [{{ match: {{ job_type: {long} }} }}] }}"),
+        &["routing.rules[0].match.job_type"],
+    );
+}
+
+#[test]
+fn times_and_counts_are_in_their_ranges() {
+    for (text, key) in [
+        ("health_check: { interval: 0s }", "health_check.interval"),
+        ("health_check: { interval: -5s }", "health_check.interval"),
+        ("health_check: { unhealthy_threshold: 0 }", "health_check.unhealthy_threshold"),
+        ("health_check: { accepted_status: [] }", "health_check.accepted_status"),
+        ("circuit_breaker: { cooldown_multiplier: 0.5 }", "circuit_breaker.cooldown_multiplier"),
+        ("circuit_breaker: { cooldown_multiplier: .inf }", "circuit_breaker.cooldown_multiplier"),
+        ("circuit_breaker: { cooldown_max: 61s }", "circuit_breaker.cooldown_max"),
+        ("circuit_breaker: { cooldown_max: 10s }", "circuit_breaker.cooldown_max"),
+        ("limits: { idle_timeout: 119s }", "limits.idle_timeout"),
+        ("limits: { body_bytes: 10 MB }", "limits.body_bytes"),
+        ("limits: { body_bytes: 99999999999999999999GiB }", "limits.body_bytes"),
+        ("limits: { head_bytes: 4096 }", "limits.head_bytes"),
+        ("load: { tolerance: 1.5 }", "load.tolerance"),
+        ("load: [1]", "load"),
+        ("log: { level: debgu }", "log.level"),
+        ("log: { level: 'a=b=c' }", "log.level"),
+        ("federation_id: ''", "federation_id"),
+    ] {
+        check(text, &[key]);
+    }
+    loaded(&format!(
+        "{REGIONS}log: {{ level: 'info,ojs_sidecar=debug' }}\ncircuit_breaker: {{ slow_start: 0s, cooldown: 90s }}"
+    ));
+}
+
+#[test]
+fn what_is_allowed_and_unwise_is_a_warning() {
+    assert_eq!(warned(&format!("{REGIONS}limits: {{ call_timeout: 31s }}")), ["limits.call_timeout"]);
+    assert!(warned(&format!("{REGIONS}limits: {{ call_timeout: 30s }}")).is_empty());
+    let drained = "regions: [{ id: a, url: 'https://a.example', weight: 0, bearer_token_file: /t }]\nlocal_region: a";
+    assert_eq!(warned(drained), ["regions"]);
+    let plain = "insecure_dev: true\nregions: [{ id: a, url: 'http://localhost:1', tls: { ca: /a } }]\nlocal_region: a";
+    assert_eq!(warned(plain), ["regions[0].tls"]);
+    let twice = REGIONS.replace("eu.example.com", "us.example.com");
+    assert_eq!(warned(&twice), ["regions[1].url"]);
+}
