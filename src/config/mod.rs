@@ -7,6 +7,7 @@
 mod check;
 mod document;
 mod effective;
+mod files;
 mod keys;
 mod layer;
 mod names;
@@ -19,6 +20,7 @@ mod walk;
 use std::path::PathBuf;
 
 pub use effective::effective;
+pub use files::check_files;
 pub use keys::{Key, Kind, keys, table_markdown};
 pub use problem::{Problem, Problems};
 pub use types::*;

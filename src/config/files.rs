@@ -1,0 +1,89 @@
+//! The files that a configuration names: whether they are there and hold what they should.
+
+use std::io::Read;
+use std::path::Path;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::Problem;
+use super::types::{Config, RegionConfig};
+
+/// The longest of these files that is read; a large bundle of trust roots is a quarter of it.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// What one file should hold.
+struct Expected {
+    noun: &'static str,
+    holds: fn(&[u8]) -> bool,
+}
+
+const CERTIFICATES: Expected = Expected { noun: "PEM certificates", holds: are_certificates };
+const PRIVATE_KEY: Expected = Expected { noun: "a PEM private key", holds: is_private_key };
+const TOKEN: Expected = Expected { noun: "a bearer token on one line", holds: is_token };
+
+/// Every certificate, key and token file that is missing, unreadable or of the wrong content.
+///
+/// Says neither path nor content: a secret pasted in place of its file's path must not be shown.
+#[must_use]
+pub fn check_files(config: &Config) -> Vec<Problem> {
+    config.regions.iter().enumerate().flat_map(|(at, region)| region_problems(at, region)).collect()
+}
+
+fn region_problems(at: usize, region: &RegionConfig) -> Vec<Problem> {
+    let files = [
+        ("tls.ca", region.tls.ca.as_deref(), CERTIFICATES),
+        ("tls.cert", region.tls.cert.as_deref(), CERTIFICATES),
+        ("tls.key", region.tls.key.as_deref(), PRIVATE_KEY),
+        ("bearer_token_file", region.bearer_token_file.as_deref(), TOKEN),
+    ];
+    let problem = |(key, path, expected): (&str, Option<&Path>, Expected)| {
+        let wrong = wrong_with(path?, &expected)?;
+        let rule = format!("{wrong}, expected {}", expected.noun);
+        Some(Problem { key: format!("regions[{at}].{key}"), origin: "the file it names".to_owned(), rule })
+    };
+    files.into_iter().filter_map(problem).collect()
+}
+
+fn wrong_with(path: &Path, expected: &Expected) -> Option<&'static str> {
+    let content = match content(path) {
+        Ok(content) => content,
+        Err(error) => {
+            return Some(match error.kind() {
+                std::io::ErrorKind::NotFound => "file not found",
+                std::io::ErrorKind::PermissionDenied => "this user may not read the file",
+                std::io::ErrorKind::IsADirectory => "the path is a directory",
+                std::io::ErrorKind::FileTooLarge => "the file is longer than 1 MiB",
+                _ => "the file cannot be read",
+            });
+        }
+    };
+    (!(expected.holds)(&content)).then_some("the file holds something else")
+}
+
+fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let length = std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut content)?;
+    if u64::try_from(length).is_ok_and(|length| length <= BYTES_MAX) {
+        return Ok(content);
+    }
+    Err(std::io::ErrorKind::FileTooLarge.into())
+}
+
+fn are_certificates(content: &[u8]) -> bool {
+    let mut count = 0;
+    CertificateDer::pem_slice_iter(content).inspect(|_| count += 1).all(|certificate| certificate.is_ok()) && count > 0
+}
+
+fn is_private_key(content: &[u8]) -> bool {
+    PrivateKeyDer::from_pem_slice(content).is_ok()
+}
+
+/// One line of visible ASCII; the line's end belongs to the file and not to the token.
+fn is_token(content: &[u8]) -> bool {
+    let token = content.trim_ascii_end();
+    !token.is_empty() && token.iter().all(u8::is_ascii_graphic)
+}
+
+#[cfg(test)]
+mod tests;
