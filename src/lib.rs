@@ -9,4 +9,5 @@ pub mod admin;
 pub mod base;
 pub mod config;
 pub mod net;
+pub mod policy;
 pub mod telemetry;

@@ -1,0 +1,163 @@
+//! Who may be tried at all, and why a region falls out.
+
+use std::time::{Duration, Instant};
+
+use super::breaker::BreakerState;
+use super::health::Health;
+use super::load::{FigureKind, corrected};
+use super::plan::{Permitted, Plan, fallback};
+use super::route::Context;
+use super::view::{RegionIndex, RegionView, View};
+use crate::base::Strategy;
+
+/// Nobody is told to come back sooner: the shortest wait that `Retry-After` can say.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+/// A drained region comes back when its operator says so; asking twice a minute is often enough.
+const RETRY_DRAINED: Duration = Duration::from_secs(30);
+
+/// Why a region is no candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// The job was refused before regions were compared.
+    #[error("not compared: the job itself is refused")]
+    NotCompared,
+    /// The job is pinned, and not to this region.
+    #[error("the job is pinned elsewhere")]
+    PinnedElsewhere,
+    /// A routing rule does not permit it.
+    #[error("not permitted by a routing rule")]
+    NotPermitted,
+    /// Its weight is 0.
+    #[error("drained by the operator")]
+    Drained,
+    /// Its health probes fail.
+    #[error("unhealthy")]
+    Unhealthy,
+    /// Its breaker is open.
+    #[error("circuit breaker open")]
+    BreakerOpen,
+    /// Its breaker waits for the result of one probe.
+    #[error("circuit breaker half-open, waiting for one probe")]
+    HalfOpen,
+    /// Its queue is as deep as it may be for `affinity`.
+    #[error("queue at its maximum depth")]
+    AtCapacity,
+    /// `failover.exclude_regions` names it and it is not the first choice.
+    #[error("excluded from failover")]
+    Excluded,
+}
+
+impl Refusal {
+    /// The name in logs and in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotCompared => "not_compared",
+            Self::PinnedElsewhere => "pinned_elsewhere",
+            Self::NotPermitted => "not_permitted",
+            Self::Drained => "drained",
+            Self::Unhealthy => "unhealthy",
+            Self::BreakerOpen => "breaker_open",
+            Self::HalfOpen => "half_open",
+            Self::AtCapacity => "at_capacity",
+            Self::Excluded => "excluded",
+        }
+    }
+}
+
+/// How good a candidate's word is; a better standing goes before any strategy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// Known to be healthy.
+    Sound,
+    /// Healthy again, and this job was not drawn for the ramp.
+    RampingUp,
+    /// Never probed.
+    Unknown,
+}
+
+/// What is wrong with the region itself, whatever the job.
+pub(super) fn unusable(region: &RegionView) -> Option<Refusal> {
+    match (region.breaker, region.health) {
+        _ if region.weight == 0 => Some(Refusal::Drained),
+        (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
+        (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
+        (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
+        (BreakerState::Closed, Health::Healthy | Health::Unknown) => None,
+    }
+}
+
+/// Whether the region is a candidate for the job, and in which standing.
+pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: RegionIndex) -> Result<Standing, Refusal> {
+    if !plan.permitted.contains(index) {
+        let by_rule = matches!(plan.permitted, Permitted::Set(_)) && !plan.pinned;
+        return Err(if by_rule { Refusal::NotPermitted } else { Refusal::PinnedElsewhere });
+    }
+    let view = context.view;
+    let region = view.region(index);
+    if let Some(refusal) = unusable(region) {
+        return Err(refusal);
+    }
+    if plan.pinned {
+        return Ok(if region.health == Health::Unknown { Standing::Unknown } else { Standing::Sound });
+    }
+    if plan.home.is_some_and(|home| home != index) && view.settings.excluded.contains(index) {
+        return Err(Refusal::Excluded);
+    }
+    if heeds_capacity(view, plan, index) && at_capacity(context, index) {
+        return Err(Refusal::AtCapacity);
+    }
+    Ok(match region.health {
+        Health::Unknown => Standing::Unknown,
+        _ if loses_ramp(context, region) => Standing::RampingUp,
+        _ => Standing::Sound,
+    })
+}
+
+/// When a refused region may be usable again; `None` when waiting changes nothing.
+pub(super) fn usable_in(view: &View, index: RegionIndex, refusal: Refusal, now: Instant) -> Option<Duration> {
+    let wait = match refusal {
+        Refusal::NotCompared | Refusal::PinnedElsewhere | Refusal::NotPermitted | Refusal::Excluded => return None,
+        Refusal::Drained => RETRY_DRAINED,
+        Refusal::Unhealthy => view.settings.health_interval,
+        Refusal::BreakerOpen => {
+            let until = view.region(index).open_until;
+            until.map_or(RETRY_MIN, |until| until.saturating_duration_since(now))
+        }
+        Refusal::HalfOpen => RETRY_MIN,
+        Refusal::AtCapacity => view.settings.load_interval,
+    };
+    Some(wait.max(RETRY_MIN))
+}
+
+/// The shortest wait, when none of the refusals says one.
+pub(super) const fn retry_otherwise() -> Duration {
+    RETRY_DRAINED
+}
+
+fn heeds_capacity(view: &View, plan: &Plan<'_>, index: RegionIndex) -> bool {
+    match plan.strategy {
+        Strategy::Affinity => true,
+        Strategy::Geographic => plan.hint != Some(index) && fallback(view) == Strategy::Affinity,
+        _ => false,
+    }
+}
+
+/// Without a fresh figure nothing is known against the region.
+fn at_capacity(context: &Context<'_, '_>, index: RegionIndex) -> bool {
+    let region = context.view.region(index);
+    let Some(depth_max) = region.max_queue_depth else { return false };
+    let (queue, interval) = (context.job.queue, context.view.settings.load_interval);
+    let figure = |kind| region.load.fresh(kind, queue, context.now, interval);
+    figure(FigureKind::Queue)
+        .or_else(|| figure(FigureKind::Total))
+        .is_some_and(|figure| corrected(figure, index, queue, context.live) >= depth_max)
+}
+
+/// A region that just came back takes a share of jobs that grows with time, so that the crowd does not throw it down again.
+fn loses_ramp(context: &mut Context<'_, '_>, region: &RegionView) -> bool {
+    let Some(since) = region.recovered_at else { return false };
+    let elapsed = context.now.saturating_duration_since(since);
+    let ramp = context.view.settings.slow_start;
+    elapsed < ramp && context.draw.unit() >= elapsed.as_secs_f64() / ramp.as_secs_f64()
+}

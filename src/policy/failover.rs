@@ -1,0 +1,115 @@
+//! What may follow an attempt.
+//!
+//! The first redirect after a connection that was never made is free: it costs the next region nothing that the first would
+//! not have cost. Everything else draws on the [`RetryBudget`], and what may have been received is never sent elsewhere.
+
+use std::time::Instant;
+
+use super::budget::RetryBudget;
+use super::outcome::{Answer, Ending, Outcome};
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether it is bound to its region or regions.
+    pub pinned: bool,
+    /// Redirects so far: 0 after the first attempt.
+    pub redirects_done: usize,
+    /// Candidates of the decision that were not tried.
+    pub candidates_left: usize,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Try the next candidate.
+    Next {
+        /// Whether the budget has paid for it.
+        charged: bool,
+    },
+    /// Answer the client.
+    Stop(Stop),
+}
+
+/// Why there is no further attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stop {
+    /// The region's answer is the answer.
+    Answered,
+    /// Nobody knows whether the job is stored: 500 `outcome_unknown`.
+    OutcomeUnknown,
+    /// Nothing was sent and no candidate is left.
+    NoCandidateLeft,
+    /// A candidate is left and the budget is exhausted: 503 `retry_budget` when nothing was sent.
+    RetryBudget {
+        /// Whether a region's refusal is at hand.
+        answered: bool,
+    },
+}
+
+/// What may follow an attempt that ended so.
+pub fn next(ending: Ending, progress: Progress, budget: &RetryBudget, now: Instant) -> Step {
+    let outcome = ending.outcome();
+    let answered = outcome == Outcome::Answered;
+    match ending {
+        Ending::NoAnswer | Ending::Answered(Answer::Unknown) => Step::Stop(Stop::OutcomeUnknown),
+        Ending::Answered(Answer::Pass) => Step::Stop(Stop::Answered),
+        Ending::Answered(Answer::TryNext) if progress.pinned || progress.candidates_left == 0 => {
+            Step::Stop(Stop::Answered)
+        }
+        Ending::NotSent if progress.candidates_left == 0 => Step::Stop(Stop::NoCandidateLeft),
+        Ending::NotSent if progress.redirects_done == 0 => Step::Next { charged: false },
+        Ending::NotSent | Ending::Answered(Answer::TryNext) if budget.try_withdraw(now) => Step::Next { charged: true },
+        Ending::NotSent | Ending::Answered(Answer::TryNext) => Step::Stop(Stop::RetryBudget { answered }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing;
+
+    const TRY_NEXT: Ending = Ending::Answered(Answer::TryNext);
+
+    /// What follows with `tokens` left in the budget.
+    fn check(ending: Ending, pinned: bool, [redirects_done, candidates_left, tokens]: [usize; 3], expected: Step) {
+        let now = Instant::now();
+        let budget = RetryBudget::new(&testing::config(&["a"]).failover, now);
+        while budget.available(now) > tokens as u64 {
+            assert!(budget.try_withdraw(now));
+        }
+        let progress = Progress { pinned, redirects_done, candidates_left };
+        assert_eq!(next(ending, progress, &budget, now), expected, "{ending:?} {progress:?}");
+        let charged = u64::from(expected == Step::Next { charged: true });
+        assert_eq!(budget.available(now) + charged, tokens as u64);
+    }
+
+    #[test]
+    fn the_first_redirect_after_nothing_was_sent_is_free_and_others_are_charged() {
+        check(Ending::NotSent, false, [0, 2, 0], Step::Next { charged: false });
+        check(Ending::NotSent, false, [1, 1, 1], Step::Next { charged: true });
+        check(TRY_NEXT, false, [0, 2, 1], Step::Next { charged: true });
+    }
+
+    #[test]
+    fn an_exhausted_budget_stops_charged_redirects() {
+        check(Ending::NotSent, false, [1, 1, 0], Step::Stop(Stop::RetryBudget { answered: false }));
+        check(TRY_NEXT, false, [0, 2, 0], Step::Stop(Stop::RetryBudget { answered: true }));
+    }
+
+    #[test]
+    fn what_may_have_been_received_is_never_sent_elsewhere() {
+        for pinned in [false, true] {
+            check(Ending::NoAnswer, pinned, [0, 2, 5], Step::Stop(Stop::OutcomeUnknown));
+            check(Ending::Answered(Answer::Unknown), pinned, [0, 2, 5], Step::Stop(Stop::OutcomeUnknown));
+            check(Ending::Answered(Answer::Pass), pinned, [0, 2, 5], Step::Stop(Stop::Answered));
+        }
+    }
+
+    #[test]
+    fn without_a_further_candidate_the_last_ending_stands_and_nothing_is_charged() {
+        check(Ending::NotSent, true, [0, 0, 5], Step::Stop(Stop::NoCandidateLeft));
+        check(TRY_NEXT, false, [3, 0, 5], Step::Stop(Stop::Answered));
+        check(TRY_NEXT, true, [0, 1, 5], Step::Stop(Stop::Answered));
+    }
+}

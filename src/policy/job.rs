@@ -1,0 +1,42 @@
+//! What routing needs to know of a job.
+
+use std::borrow::Cow;
+
+/// The attributes that decide where a job goes, borrowed from its body.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// `ojs.federation.region`: the job runs there or nowhere.
+    pub pin: Option<&'a str>,
+    /// `ojs.federation.region_affinity`: the name of a strategy.
+    pub affinity: Option<&'a str>,
+    /// The job's type, for rules.
+    pub job_type: Option<&'a str>,
+    /// Its queue, for rules and load figures.
+    pub queue: &'a str,
+    /// Its tags, for rules.
+    pub tags: &'a [Cow<'a, str>],
+    /// `ojs.federation.weights`: region to share, for `weighted`. What is no finite positive number counts as zero.
+    pub weights: Option<&'a [(String, f64)]>,
+    /// A text member of its meta by key, for rules and for `geographic`.
+    pub meta: &'a dyn Fn(&str) -> Option<Cow<'a, str>>,
+}
+
+impl<'a> Job<'a> {
+    /// A job that says nothing but its queue.
+    #[must_use]
+    pub fn plain(queue: &'a str) -> Self {
+        Self { pin: None, affinity: None, job_type: None, queue, tags: &[], weights: None, meta: &|_| None }
+    }
+}
+
+impl std::fmt::Debug for Job<'_> {
+    // Names what routing acts on and leaves out meta, whose values may appear nowhere.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job")
+            .field("pin", &self.pin)
+            .field("affinity", &self.affinity)
+            .field("job_type", &self.job_type)
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! Which strategy ranks the job's regions, and which regions it may go to at all.
+//!
+//! Precedence: a region named by the job pins it; else the strategy that the job names; else that of the first matching
+//! rule; else the configured default. The rule's regions narrow every job that it matches, and widen none.
+
+use super::candidate::unusable;
+use super::error::RouteError;
+use super::job::Job;
+use super::region_set::RegionSet;
+use super::rules::Rule;
+use super::view::{RegionIndex, View};
+use crate::base::{RegionId, Strategy};
+
+/// The frame within which candidates are sought.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan<'v> {
+    pub(super) strategy: Strategy,
+    pub(super) pinned: bool,
+    pub(super) permitted: Permitted<'v>,
+    /// Where the strategy sends the job while all is well; `None` when no single region is meant. Going anywhere else is
+    /// failing over.
+    pub(super) home: Option<RegionIndex>,
+    /// For `geographic`: the region of the job's hint.
+    pub(super) hint: Option<RegionIndex>,
+}
+
+/// Where a job may go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Permitted<'v> {
+    All,
+    /// What a rule permits.
+    Set(&'v RegionSet),
+    /// A pin by the job itself, or by configuration to the local region.
+    One(RegionIndex),
+    Two(RegionIndex, RegionIndex),
+}
+
+impl Permitted<'_> {
+    pub(super) fn contains(self, region: RegionIndex) -> bool {
+        match self {
+            Self::All => true,
+            Self::Set(set) => set.contains(region),
+            Self::One(only) => only == region,
+            Self::Two(a, b) => a == region || b == region,
+        }
+    }
+}
+
+impl<'v> Plan<'v> {
+    /// Reads the job's attributes and the rules.
+    ///
+    /// Errors: the four that are the client's fault, see [`RouteError`].
+    pub(super) fn of(view: &'v View, job: &Job<'_>) -> Result<Self, RouteError> {
+        let rule = view.settings.rules.iter().find(|rule| rule.matches(job));
+        let permitted = rule.and_then(|rule| rule.regions.as_ref());
+        if let Some(pin) = job.pin {
+            return pinned_by_job(view, pin, permitted);
+        }
+        let strategy = match job.affinity {
+            Some(name) => match Strategy::parse(name).map_err(|_| RouteError::UnknownStrategy)? {
+                Strategy::GeoPin => return Err(RouteError::PinWithoutRegion),
+                strategy => strategy,
+            },
+            None => default_of(view, rule),
+        };
+        Ok(match strategy {
+            Strategy::GeoPin => pinned_by_configuration(view, permitted),
+            Strategy::Geographic => geographic(view, job, permitted),
+            _ => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set)),
+        })
+    }
+}
+
+fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {
+    rule.and_then(|rule| rule.strategy).unwrap_or(view.settings.strategy)
+}
+
+fn pinned_by_job<'v>(view: &'v View, pin: &str, permitted: Option<&RegionSet>) -> Result<Plan<'v>, RouteError> {
+    let Some(region) = view.index_of(pin) else {
+        return Err(RouteError::UnknownRegion { region: RegionId::parse(pin).ok() });
+    };
+    if let Some(set) = permitted.filter(|set| !set.contains(region)) {
+        return Err(RouteError::PinNotPermitted {
+            region: view.region(region).id.clone(),
+            permitted: set.iter().map(|permitted| view.region(permitted).id.clone()).collect(),
+        });
+    }
+    Ok(pin_to(Permitted::One(region)))
+}
+
+/// `geo-pin` by rule or default: to the rule's regions, else to the local one.
+fn pinned_by_configuration<'v>(view: &View, permitted: Option<&'v RegionSet>) -> Plan<'v> {
+    pin_to(permitted.map_or(Permitted::One(view.local), Permitted::Set))
+}
+
+const fn pin_to(permitted: Permitted<'_>) -> Plan<'_> {
+    Plan { strategy: Strategy::GeoPin, pinned: true, permitted, home: None, hint: None }
+}
+
+/// The hinted region while it is usable; else as if the job had named the default strategy.
+fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<&'v RegionSet>) -> Plan<'v> {
+    let free = permitted.map_or(Permitted::All, Permitted::Set);
+    let table = view.settings.geographic.as_ref();
+    let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key)?).copied());
+    let hint = hinted.filter(|&region| free.contains(region) && unusable(view.region(region)).is_none());
+    let plan = Plan { hint, home: hint, ..flexible(view, Strategy::Geographic, free) };
+    match (view.settings.strategy, hint) {
+        // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from
+        // the hinted region must not lead further than that.
+        (Strategy::GeoPin, None) => pinned_by_configuration(view, permitted),
+        (Strategy::GeoPin, Some(hint)) if permitted.is_none() => {
+            Plan { permitted: Permitted::Two(hint, view.local), ..plan }
+        }
+        (_, None) => Plan { home: home_of(view, fallback(view), free), ..plan },
+        (_, Some(_)) => plan,
+    }
+}
+
+/// The strategy that ranks where a hint does not.
+pub(super) fn fallback(view: &View) -> Strategy {
+    match view.settings.strategy {
+        Strategy::Geographic | Strategy::GeoPin => Strategy::Affinity,
+        strategy => strategy,
+    }
+}
+
+fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>) -> Plan<'v> {
+    Plan { strategy, pinned: false, permitted, home: home_of(view, strategy, permitted), hint: None }
+}
+
+fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>) -> Option<RegionIndex> {
+    match strategy {
+        Strategy::Affinity => Some(view.local).filter(|&local| permitted.contains(local)),
+        Strategy::ActivePassive => view
+            .indexes()
+            .filter(|&region| permitted.contains(region))
+            .min_by_key(|&region| (view.settings.preference(region), region)),
+        _ => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! The only control flow of routing: live calls and the dry run both come through [`decide`].
+
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::candidate::{Refusal, Standing, admit, retry_otherwise, usable_in};
+use super::error::RouteError;
+use super::job::Job;
+use super::load::Live;
+use super::plan::Plan;
+use super::shortlist;
+use super::strategy::{self, Reason};
+use super::view::{RegionIndex, View};
+use crate::base::{Draw, Strategy};
+
+/// What a decision depends on beside the view and the job.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The source of everything random in this decision.
+    pub draw: Draw,
+    /// Whose turn it is in `round-robin`: a number that grows by one with each job.
+    pub turn: u64,
+    /// What this sidecar has under way.
+    pub live: &'a dyn Live,
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inputs").field("now", &self.now).field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+/// Where a job goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The strategy that was asked for: by the job, a rule or the configuration.
+    pub strategy: Strategy,
+    /// Whether the candidates are all that the job may ever go to.
+    pub pinned: bool,
+    /// The regions to try, in order; the first is the target.
+    ///
+    /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
+    pub candidates: SmallVec<[RegionIndex; 4]>,
+}
+
+impl Decision {
+    /// The region to try first.
+    #[must_use]
+    pub fn target(&self) -> Option<RegionIndex> {
+        self.candidates.first().copied()
+    }
+}
+
+/// Chooses the regions that a job is tried in.
+///
+/// Errors: [`RouteError`], with all that the error document needs.
+pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
+    decide(view, job, inputs, &mut Ranking::default())
+}
+
+/// What the steps of one decision share.
+pub(super) struct Context<'a, 'j> {
+    pub(super) view: &'a View,
+    pub(super) job: &'a Job<'j>,
+    pub(super) now: Instant,
+    pub(super) draw: Draw,
+    pub(super) turn: u64,
+    pub(super) live: &'a dyn Live,
+}
+
+/// A candidate in the ranking.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) region: RegionIndex,
+    pub(super) standing: Standing,
+    /// Lower is better.
+    pub(super) key: f64,
+    /// Between equal keys, lower is better.
+    pub(super) tie: f64,
+    /// From 0 to 1, of the term that ranked.
+    pub(super) score: f64,
+    pub(super) reason: Reason,
+    /// Its place by strategy, before `prefer_regions` orders the failover.
+    pub(super) place: usize,
+}
+
+/// How a decision came about: candidates best first, then who fell out. Filled whether or not anybody reads it.
+#[derive(Debug, Default)]
+pub(super) struct Ranking {
+    pub(super) slots: SmallVec<[Slot; 8]>,
+    pub(super) refused: SmallVec<[(RegionIndex, Refusal); 8]>,
+}
+
+/// Plan, admit, rank, shorten: the whole of routing.
+pub(super) fn decide(
+    view: &View,
+    job: &Job<'_>,
+    inputs: Inputs<'_>,
+    ranking: &mut Ranking,
+) -> Result<Decision, RouteError> {
+    let Inputs { now, draw, turn, live } = inputs;
+    let plan = match Plan::of(view, job) {
+        Ok(plan) => plan,
+        Err(error) => {
+            ranking.refused.extend(view.indexes().map(|region| (region, Refusal::NotCompared)));
+            return Err(error);
+        }
+    };
+    let mut context = Context { view, job, now, draw, turn, live };
+    for region in view.indexes() {
+        match admit(&mut context, &plan, region) {
+            Ok(standing) => ranking.slots.push(Slot::new(region, standing)),
+            Err(refusal) => ranking.refused.push((region, refusal)),
+        }
+    }
+    ranking.slots.sort_unstable_by_key(|slot| (slot.standing, slot.region));
+    for equals in ranking.slots.chunk_by_mut(|a, b| a.standing == b.standing) {
+        strategy::rank(&mut context, &plan, equals);
+    }
+    shortlist::arrange(&view.settings, ranking);
+    let candidates: SmallVec<_> =
+        ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect();
+    if candidates.is_empty() {
+        return Err(unavailable(view, &plan, &ranking.refused, now));
+    }
+    Ok(Decision { strategy: plan.strategy, pinned: plan.pinned, candidates })
+}
+
+impl Slot {
+    const fn new(region: RegionIndex, standing: Standing) -> Self {
+        Self { region, standing, key: 0.0, tie: 0.0, score: 1.0, reason: Reason::Pinned, place: 0 }
+    }
+}
+
+#[cold]
+fn unavailable(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, Refusal)], now: Instant) -> RouteError {
+    let first_back = refused
+        .iter()
+        .filter_map(|&(region, refusal)| Some((usable_in(view, region, refusal, now)?, region, refusal)))
+        .min_by_key(|&(wait, region, _)| (wait, region));
+    match first_back {
+        Some((retry_after, region, state)) if plan.pinned => {
+            RouteError::RegionUnavailable { region: view.region(region).id.clone(), state, retry_after }
+        }
+        _ => RouteError::NoHealthyRegion {
+            retry_after: first_back.map_or_else(retry_otherwise, |(wait, ..)| wait),
+            regions: refused.iter().map(|&(region, refusal)| (view.region(region).id.clone(), refusal)).collect(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! What routing reads of the configuration, compiled once: globs ready, region ids turned into indexes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::region_set::RegionSet;
+use super::rules::Rule;
+use super::view::RegionIndex;
+use crate::base::{RegionId, Strategy};
+use crate::config::Config;
+
+/// The place of a region that `prefer_regions` does not name: behind all that it names.
+pub(super) const NOT_PREFERRED: u32 = u32::MAX;
+
+/// The compiled routing configuration.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub(super) local: RegionIndex,
+    pub(super) strategy: Strategy,
+    pub(super) rules: Vec<Rule>,
+    pub(super) geographic: Option<Geographic>,
+    /// For each region its place in `prefer_regions`, or [`NOT_PREFERRED`].
+    preference: Vec<u32>,
+    pub(super) excluded: RegionSet,
+    /// The most candidates a decision holds: 1 when failover is off.
+    pub(super) candidates_max: usize,
+    pub(super) slow_start: Duration,
+    pub(super) load_interval: Duration,
+    pub(super) load_tolerance: f64,
+    pub(super) health_interval: Duration,
+}
+
+/// The table of the `geographic` strategy.
+#[derive(Debug, Clone)]
+pub(super) struct Geographic {
+    pub(super) meta_key: String,
+    pub(super) regions: BTreeMap<String, RegionIndex>,
+}
+
+impl Settings {
+    /// Compiles the routing part of a configuration.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let index = |id: &RegionId| config.regions.iter().position(|region| region.id == *id).map(RegionIndex::new);
+        let set = |ids: &[RegionId]| ids.iter().filter_map(index).collect::<RegionSet>();
+        let rule = |rule: &crate::config::Rule| {
+            // An empty list permits all; a list of which nothing is registered permits nothing.
+            let regions = (!rule.regions.is_empty()).then(|| set(&rule.regions));
+            Rule::new(&rule.matcher, regions, rule.strategy)
+        };
+        let table = |table: &crate::config::Geographic| Geographic {
+            meta_key: table.meta_key.clone(),
+            regions: table.regions.iter().filter_map(|(hint, id)| Some((hint.clone(), index(id)?))).collect(),
+        };
+        let failover = &config.failover;
+        let place = |id: &RegionId| {
+            let place = failover.prefer_regions.iter().position(|preferred| preferred == id);
+            place.and_then(|place| u32::try_from(place).ok()).unwrap_or(NOT_PREFERRED)
+        };
+        Self {
+            local: index(&config.local_region).unwrap_or(RegionIndex::new(0)),
+            strategy: config.routing.strategy,
+            rules: config.routing.rules.iter().map(rule).collect(),
+            geographic: config.routing.geographic.as_ref().map(table),
+            preference: config.regions.iter().map(|region| place(&region.id)).collect(),
+            excluded: set(&failover.exclude_regions),
+            candidates_max: if failover.enabled { failover.max_redirects.saturating_add(1) } else { 1 },
+            slow_start: config.circuit_breaker.slow_start,
+            load_interval: config.load.interval,
+            load_tolerance: config.load.tolerance,
+            health_interval: config.health_check.interval,
+        }
+    }
+
+    /// The region's place in `prefer_regions`.
+    pub(super) fn preference(&self, region: RegionIndex) -> u32 {
+        self.preference.get(region.get()).copied().unwrap_or(NOT_PREFERRED)
+    }
+}

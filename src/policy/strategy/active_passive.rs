@@ -1,0 +1,17 @@
+//! The first usable region of a fixed order: `prefer_regions`, then the configured one.
+//!
+//! Score: 1 over its place in that order, those that fell out not counted.
+
+use super::super::route::{Context, Slot};
+use super::{Reason, real, sort};
+
+pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
+    for slot in &mut *slots {
+        slot.key = f64::from(context.view.settings.preference(slot.region));
+    }
+    sort(slots);
+    for (place, slot) in slots.iter_mut().enumerate() {
+        slot.score = 1.0 / (real(place as u64) + 1.0);
+        slot.reason = Reason::Order { place };
+    }
+}

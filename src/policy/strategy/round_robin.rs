@@ -1,0 +1,19 @@
+//! Each usable region in turn.
+//!
+//! Order: the configured one, begun at the region whose turn it is.
+//! Score: 1 over its place in that order.
+
+use super::super::route::{Context, Slot};
+use super::{Reason, real, sort};
+
+pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
+    let count = slots.len();
+    let Ok(turns) = u64::try_from(count) else { return };
+    let first = usize::try_from(context.turn % turns.max(1)).unwrap_or(0);
+    for (place, slot) in slots.iter_mut().enumerate() {
+        let after = (place + count - first) % count;
+        let key = real(after as u64);
+        (slot.key, slot.score, slot.reason) = (key, 1.0 / (key + 1.0), Reason::Turn { after });
+    }
+    sort(slots);
+}

@@ -1,0 +1,120 @@
+//! One immutable snapshot of all regions' state, loaded once per request.
+//!
+//! The registry is its single writer: it clones the view, changes what changed and swaps it in whole, so that a request
+//! never sees the health of one moment beside the breaker of another.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::breaker::BreakerState;
+use super::health::Health;
+use super::load::LoadFigures;
+use super::settings::Settings;
+use crate::base::RegionId;
+use crate::config::{Config, RegionConfig};
+
+/// A region's place in the registry; valid for every view and the settings of one configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionIndex(usize);
+
+impl RegionIndex {
+    /// The region at a place of the configured order.
+    #[must_use]
+    pub const fn new(place: usize) -> Self {
+        Self(place)
+    }
+
+    /// The place, for tables with one entry a region.
+    #[must_use]
+    pub const fn get(self) -> usize {
+        self.0
+    }
+}
+
+/// All regions at one moment.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The regions, in the configured order.
+    pub regions: Vec<RegionView>,
+    /// The region of this pod.
+    pub local: RegionIndex,
+    /// What routing reads of the configuration that the regions came from.
+    pub settings: Arc<Settings>,
+}
+
+/// What is known of one region.
+#[derive(Debug, Clone)]
+pub struct RegionView {
+    /// Its identifier.
+    pub id: RegionId,
+    /// Its share of traffic; 0 means drained.
+    pub weight: u32,
+    /// Free tags, for display.
+    pub tags: Vec<String>,
+    /// Affinity leaves the region while its queue is at least this deep.
+    pub max_queue_depth: Option<u64>,
+    /// What its probes say.
+    pub health: Health,
+    /// Whether traffic flows.
+    pub breaker: BreakerState,
+    /// When an open breaker becomes half-open.
+    pub open_until: Option<Instant>,
+    /// Mean round trip of its probes; `None` before the first answer.
+    pub latency: Option<Duration>,
+    /// How busy its queues are.
+    pub load: LoadFigures,
+    /// When it last came back, healthy and with its breaker closed, after having been unusable: the start of the ramp.
+    pub recovered_at: Option<Instant>,
+    /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
+    pub last_probe_unix_ms: Option<u64>,
+    /// Since when its health is what it is, for display. Units: milliseconds since the Unix epoch.
+    pub status_since_unix_ms: Option<u64>,
+}
+
+impl RegionView {
+    /// A region of which nothing is known but its configuration.
+    #[must_use]
+    pub fn unprobed(region: &RegionConfig) -> Self {
+        Self {
+            id: region.id.clone(),
+            weight: region.weight,
+            tags: region.tags.clone(),
+            max_queue_depth: region.max_queue_depth,
+            health: Health::Unknown,
+            breaker: BreakerState::Closed,
+            open_until: None,
+            latency: None,
+            load: LoadFigures::default(),
+            recovered_at: None,
+            last_probe_unix_ms: None,
+            status_since_unix_ms: None,
+        }
+    }
+}
+
+impl View {
+    /// The view at start, before any probe.
+    #[must_use]
+    pub fn unprobed(config: &Config) -> Self {
+        let settings = Arc::new(Settings::of(config));
+        let regions = config.regions.iter().map(RegionView::unprobed).collect();
+        Self { regions, local: settings.local, settings }
+    }
+
+    /// The region with this id, compared exactly.
+    #[must_use]
+    pub fn index_of(&self, id: &str) -> Option<RegionIndex> {
+        self.regions.iter().position(|region| region.id.as_str() == id).map(RegionIndex)
+    }
+
+    /// The state of one region; the index is one of this configuration's.
+    #[must_use]
+    pub fn region(&self, index: RegionIndex) -> &RegionView {
+        &self.regions[index.0]
+    }
+
+    /// Every region's index, in the configured order.
+    pub fn indexes(&self) -> impl Iterator<Item = RegionIndex> + use<> {
+        (0..self.regions.len()).map(RegionIndex)
+    }
+}
