@@ -30,110 +30,18 @@
 //! The breaker keeps no clock and no lock. One owner on the control plane drives it; data threads see its state through the
 //! view, and reach it only when a request failed or when one succeeded after failures.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
+mod permit;
+#[cfg(test)]
+mod tests;
+mod words;
+
 use std::time::{Duration, Instant};
 
+use self::permit::Gate;
+pub use self::permit::Permit;
+pub use self::words::{BreakerState, Cause, RequestOutcome, Transition};
 use super::ratio::RatioWindow;
 use crate::config::CircuitBreaker;
-
-/// The state of a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BreakerState {
-    /// Traffic flows.
-    Closed,
-    /// Everything is rejected, probes too.
-    Open,
-    /// One probe decides.
-    HalfOpen,
-}
-
-impl BreakerState {
-    /// The name on the wire, in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half-open",
-        }
-    }
-}
-
-/// What a request that reached for a region says of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestOutcome {
-    /// The region answered for itself.
-    Success,
-    /// Connecting, TLS or the wait failed, or a gateway answered 502, 503 or 504.
-    Failure,
-    /// A 500: one poisonous job must not open a breaker, so it counts in the totals of [`Breaker::on_counts`] and in no run.
-    RatioOnly,
-}
-
-/// Why a breaker changed its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// Probes failed one after the other.
-    ProbeFailures,
-    /// Requests failed one after the other.
-    RequestFailures,
-    /// Too large a share of requests failed.
-    FailureRatio,
-    /// The cooldown is over.
-    CooldownOver,
-    /// The half-open probe succeeded.
-    ProbeSucceeded,
-    /// The half-open probe failed.
-    ProbeFailed,
-}
-
-impl Cause {
-    /// The name in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ProbeFailures => "probe_failures",
-            Self::RequestFailures => "request_failures",
-            Self::FailureRatio => "failure_ratio",
-            Self::CooldownOver => "cooldown_over",
-            Self::ProbeSucceeded => "probe_succeeded",
-            Self::ProbeFailed => "probe_failed",
-        }
-    }
-}
-
-/// A change of state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transition {
-    /// The state before.
-    pub from: BreakerState,
-    /// The state now.
-    pub to: BreakerState,
-    /// Why.
-    pub cause: Cause,
-}
-
-/// Leave to send one probe.
-///
-/// Cancel: a dropped permit frees its place.
-#[derive(Debug)]
-#[must_use]
-pub struct Permit {
-    epoch: u64,
-    /// Names the holder of the half-open place; 0 for a permit of a closed breaker, which holds none.
-    number: u64,
-    holder: Arc<AtomicU64>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if self.number != 0 {
-            // Fails when the place has passed to a later permit, which then keeps it.
-            let _ = self.holder.compare_exchange(self.number, 0, AcqRel, Acquire);
-        }
-    }
-}
 
 /// The breaker of one region.
 #[derive(Debug)]
@@ -147,9 +55,7 @@ pub struct Breaker {
     probe_failures: u32,
     request_failures: u32,
     ratio: RatioWindow,
-    permits: u64,
-    /// The number of the half-open permit that is out; 0 for none.
-    holder: Arc<AtomicU64>,
+    gate: Gate,
 }
 
 impl Breaker {
@@ -165,8 +71,7 @@ impl Breaker {
             probe_failures: 0,
             request_failures: 0,
             ratio: RatioWindow::new(config.ratio_window),
-            permits: 0,
-            holder: Arc::new(AtomicU64::new(0)),
+            gate: Gate::default(),
         }
     }
 
@@ -184,16 +89,11 @@ impl Breaker {
 
     /// Leave to probe: always while closed, never while open, one at a time while half-open.
     pub fn probe_permitted(&mut self) -> Option<Permit> {
-        let number = match self.state {
-            BreakerState::Open => return None,
-            BreakerState::Closed => 0,
-            BreakerState::HalfOpen => {
-                self.permits += 1;
-                self.holder.compare_exchange(0, self.permits, AcqRel, Acquire).ok()?;
-                self.permits
-            }
-        };
-        Some(Permit { epoch: self.epoch, number, holder: Arc::clone(&self.holder) })
+        match self.state {
+            BreakerState::Closed => Some(self.gate.freely(self.epoch)),
+            BreakerState::Open => None,
+            BreakerState::HalfOpen => self.gate.alone(self.epoch),
+        }
     }
 
     /// Takes the result of a probe.
@@ -266,7 +166,7 @@ impl Breaker {
         let from = std::mem::replace(&mut self.state, to);
         self.epoch += 1;
         // A permit of the state before keeps no place in the new one.
-        self.holder.store(0, std::sync::atomic::Ordering::Release);
+        self.gate.clear();
         Transition { from, to, cause }
     }
 
@@ -283,6 +183,3 @@ impl Breaker {
 const fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
-
-#[cfg(test)]
-mod tests;

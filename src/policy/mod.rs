@@ -2,7 +2,7 @@
 //!
 //! Nothing here reads a clock, draws a random number, opens a socket or writes a log line: time comes in as an
 //! [`std::time::Instant`], randomness as a [`crate::base::Draw`], whose turn it is as a number. The same inputs give the
-//! same decision, which is why a dry run ([`explain`]) and a live call ([`route`]) cannot disagree and a simulation can be
+//! same decision, which is why a dry run ([`explain()`]) and a live call ([`route()`]) cannot disagree and a simulation can be
 //! replayed from its seed.
 //!
 //! Two halves meet in the [`View`], one immutable snapshot of all regions:
