@@ -9,5 +9,6 @@ pub mod admin;
 pub mod base;
 pub mod config;
 pub mod net;
+pub mod ojs;
 pub mod policy;
 pub mod telemetry;

@@ -1,0 +1,270 @@
+//! The `ojs.federation.*` attributes of one job, as `meta` and `options.metadata` carry them.
+//!
+//! Servers differ in which of the two they believe, so both are read: a pin in either one counts, and two different values are
+//! an error. The reserved names are compared with case folded, and an odd spelling is refused rather than overlooked.
+
+use std::borrow::Cow;
+
+use super::fault::Fault;
+use super::key::{Likeness, Text, likeness, strip_prefix_folded};
+use super::scan::Scanner;
+
+/// What a job says about federation. Spec: federation-spec §6.1.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Attributes<'b> {
+    /// The region that the job is pinned to; never empty.
+    pub region: Option<Cow<'b, str>>,
+    /// The strategy that the job asks for, unchecked.
+    pub region_affinity: Option<Cow<'b, str>>,
+    /// The client's own tracking id, whatever it looks like.
+    pub federation_id: Option<Cow<'b, str>>,
+    /// Set by a replicator, never by us.
+    pub replicated_from: Option<Cow<'b, str>>,
+    /// The job's own weights, region id to a finite number that is not negative; names are unique.
+    pub weights: Option<Vec<(String, f64)>>,
+    /// Whether `source_region` is there.
+    pub source_region: bool,
+    /// Whether `routed_at` is there.
+    pub routed_at: bool,
+}
+
+pub(super) const PREFIX: &str = "ojs.federation.";
+
+/// A weights object with more entries is refused: no federation has as many regions.
+const WEIGHTS_MAX: usize = 256;
+
+/// The attributes that we know, in the order of [`Name::ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Region,
+    RegionAffinity,
+    FederationId,
+    ReplicatedFrom,
+    Weights,
+    SourceRegion,
+    RoutedAt,
+}
+
+impl Name {
+    const ALL: [Self; 7] = [
+        Self::Region,
+        Self::RegionAffinity,
+        Self::FederationId,
+        Self::ReplicatedFrom,
+        Self::Weights,
+        Self::SourceRegion,
+        Self::RoutedAt,
+    ];
+
+    /// The whole member name.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Region => "ojs.federation.region",
+            Self::RegionAffinity => "ojs.federation.region_affinity",
+            Self::FederationId => "ojs.federation.federation_id",
+            Self::ReplicatedFrom => "ojs.federation.replicated_from",
+            Self::Weights => "ojs.federation.weights",
+            Self::SourceRegion => "ojs.federation.source_region",
+            Self::RoutedAt => "ojs.federation.routed_at",
+        }
+    }
+
+    /// Informational ones are passed whatever they hold.
+    const fn is_opaque(self) -> bool {
+        matches!(self, Self::SourceRegion | Self::RoutedAt)
+    }
+
+    /// Finds the attribute that a member name means, and whether it is spelled exactly.
+    pub(super) fn of(key: &str) -> Option<(Self, bool)> {
+        let (rest, exact) = strip_prefix_folded(key, PREFIX)?;
+        Self::ALL.into_iter().find_map(|name| {
+            match likeness(rest, name.as_str().strip_prefix(PREFIX).unwrap_or_default()) {
+                Likeness::Exact => Some((name, exact)),
+                Likeness::Variant => Some((name, false)),
+                Likeness::Different => None,
+            }
+        })
+    }
+}
+
+/// Where the value of an attribute stands.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Mark {
+    #[default]
+    Absent,
+    /// `null`, which counts as absent; its offset, because a stamp replaces it.
+    Null(usize),
+    /// Start and end of a value.
+    Given(usize, usize),
+}
+
+/// Whether an object is there that keys can be added to.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Slot {
+    #[default]
+    Absent,
+    /// `null`, and its offset.
+    Null(usize),
+    /// The offset of the opening brace.
+    Object { open: usize, empty: bool },
+}
+
+/// One of the two objects that carry attributes.
+#[derive(Clone, Default)]
+pub(super) struct Place {
+    pub(super) slot: Slot,
+    /// Whether any `ojs.federation.*` key is there that is not `null`.
+    pub(super) federated: bool,
+    marks: [Mark; 7],
+}
+
+impl Place {
+    pub(super) fn mark(&self, name: Name) -> Mark {
+        self.marks.get(name as usize).copied().unwrap_or_default()
+    }
+
+    /// Reads the object that begins at the scanner.
+    ///
+    /// Errors: a fault when it is neither an object nor `null`, or when an attribute in it is odd.
+    pub(super) fn read(
+        scanner: &mut Scanner<'_, '_>,
+        field: &'static str,
+        weights: &mut Option<Vec<(String, f64)>>,
+    ) -> Result<Self, Fault> {
+        let mut place = Self::default();
+        match scanner.next() {
+            Some(b'{') => {
+                let open = scanner.at();
+                let any = scanner.object(|scanner, key| place.member(scanner, field, key, weights))?;
+                place.slot = Slot::Object { open, empty: !any };
+            }
+            first => {
+                let (start, _) = scanner.skip()?;
+                if first != Some(b'n') {
+                    return Err(Fault::not_an_object(field));
+                }
+                place.slot = Slot::Null(start);
+            }
+        }
+        Ok(place)
+    }
+
+    fn member(
+        &mut self,
+        scanner: &mut Scanner<'_, '_>,
+        field: &'static str,
+        key: Text<'_>,
+        weights: &mut Option<Vec<(String, f64)>>,
+    ) -> Result<(), Fault> {
+        let key = key.decode();
+        let first = scanner.next();
+        let Some((name, exact)) = Name::of(&key) else {
+            scanner.skip()?;
+            self.federated |= key.starts_with(PREFIX) && first != Some(b'n');
+            return Ok(());
+        };
+        let path = || format!("{field}.{}", name.as_str());
+        if !name.is_opaque() && (!exact || !matches!(self.mark(name), Mark::Absent)) {
+            return Err(Fault::ambiguous(path()));
+        }
+        let mark = match (name, first) {
+            (_, Some(b'n')) => Mark::Null(scanner.skip()?.0),
+            (Name::Weights, Some(b'{')) => {
+                let start = scanner.at();
+                let read = read_weights(scanner, path)?;
+                // Both places may carry weights; they must then agree.
+                if weights.as_ref().is_some_and(|other| !same_weights(other, &read)) {
+                    return Err(Fault::contradiction(name.as_str()));
+                }
+                *weights = Some(read);
+                Mark::Given(start, scanner.at())
+            }
+            (Name::Weights, _) => {
+                scanner.skip()?;
+                return Err(Fault::attribute(path(), "an object of region ids and numbers"));
+            }
+            (Name::SourceRegion | Name::RoutedAt, _) | (_, Some(b'"')) => {
+                let (start, end) = scanner.skip()?;
+                Mark::Given(start, end)
+            }
+            _ => {
+                scanner.skip()?;
+                return Err(Fault::attribute(path(), "a string"));
+            }
+        };
+        self.federated |= matches!(mark, Mark::Given(..));
+        if exact && let Some(place) = self.marks.get_mut(name as usize) {
+            *place = mark;
+        }
+        Ok(())
+    }
+}
+
+/// Joins what the two places say.
+///
+/// Errors: a fault when they contradict each other, or when a pin is empty.
+pub(super) fn join<'b>(
+    text: &'b str,
+    meta: &Place,
+    metadata: &Place,
+    weights: Option<Vec<(String, f64)>>,
+) -> Result<Attributes<'b>, Fault> {
+    let value = |name: Name| -> Result<Option<Cow<'b, str>>, Fault> {
+        let (in_meta, in_metadata) = (decoded(text, meta.mark(name)), decoded(text, metadata.mark(name)));
+        if in_meta.is_some() && in_metadata.is_some() && in_meta != in_metadata {
+            return Err(Fault::contradiction(name.as_str()));
+        }
+        Ok(in_metadata.or(in_meta))
+    };
+    let region = value(Name::Region)?;
+    if region.as_ref().is_some_and(|region| region.is_empty()) {
+        return Err(Fault::attribute(Name::Region.as_str(), "the id of a region, not an empty text"));
+    }
+    let given = |name| [meta, metadata].iter().any(|place| matches!(place.mark(name), Mark::Given(..)));
+    Ok(Attributes {
+        region,
+        region_affinity: value(Name::RegionAffinity)?,
+        federation_id: value(Name::FederationId)?,
+        replicated_from: value(Name::ReplicatedFrom)?,
+        weights,
+        source_region: given(Name::SourceRegion),
+        routed_at: given(Name::RoutedAt),
+    })
+}
+
+fn decoded(text: &str, mark: Mark) -> Option<Cow<'_, str>> {
+    let Mark::Given(start, end) = mark else { return None };
+    Some(Text::quoted(text.get(start..end)?, start).decode())
+}
+
+fn read_weights(scanner: &mut Scanner<'_, '_>, path: impl Fn() -> String) -> Result<Vec<(String, f64)>, Fault> {
+    let mut weights: Vec<(String, f64)> = Vec::new();
+    scanner.object(|scanner, key| {
+        let text = scanner.text();
+        let first = scanner.next();
+        let (start, end) = scanner.skip()?;
+        let number = text.get(start..end).filter(|_| matches!(first, Some(b'-' | b'0'..=b'9')));
+        let weight =
+            number.and_then(|digits| digits.parse::<f64>().ok()).filter(|weight| weight.is_finite() && *weight >= 0.0);
+        let Some(weight) = weight else {
+            return Err(Fault::attribute(path(), "an object of region ids and finite numbers from 0 up"));
+        };
+        let key = key.decode().into_owned();
+        if weights.iter().any(|(known, _)| *known == key) {
+            return Err(Fault::ambiguous(path()));
+        }
+        if weights.len() == WEIGHTS_MAX {
+            return Err(Fault::too_many("weights", WEIGHTS_MAX));
+        }
+        weights.push((key, weight));
+        Ok(())
+    })?;
+    Ok(weights)
+}
+
+fn same_weights(one: &[(String, f64)], other: &[(String, f64)]) -> bool {
+    let same = |(name, weight): &(String, f64)| {
+        other.iter().any(|(known, value)| known == name && value.total_cmp(weight).is_eq())
+    };
+    one.len() == other.len() && one.iter().all(same)
+}

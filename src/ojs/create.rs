@@ -1,0 +1,210 @@
+//! The bodies of calls that create jobs other than one by one: batch, bulk, cron, workflows.
+//!
+//! Their shapes differ from server to server, so no shape is assumed: every object that could be a job is read as one, and every
+//! routing key is reported wherever it hides. Only what stands under a key `args` is data and left alone.
+//!
+//! Two passes keep the work linear: the first notes where objects begin and end, the second reads each candidate and steps over
+//! the objects inside it.
+
+use std::borrow::Cow;
+
+use super::attributes::Name;
+use super::envelope::Envelope;
+use super::fault::Fault;
+use super::key::{Likeness, Text, likeness};
+use super::scan::{Jump, ScanError, Scanner, Visit};
+
+/// The most jobs that one call may carry. Spec: ojs-protocol 2.1, the batch schema's own bound.
+const ENVELOPES_MAX: usize = 10_000;
+
+/// The most objects outside `args`, so that their table stays within a few megabytes.
+const OBJECTS_MAX: usize = 200_000;
+
+/// What a creating body holds.
+#[derive(Debug, Clone, Default)]
+pub struct Found<'b> {
+    /// Every object that could be a job, in the order of the body; [`Envelope::span`] tells where each stands.
+    pub envelopes: Vec<Envelope<'b>>,
+    /// Every routing key outside `args` that is not `null`: those that the envelopes have read, and those that hide elsewhere.
+    pub routing: Vec<RoutingKey<'b>>,
+}
+
+/// A key that would bind a job to a region or a strategy.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RoutingKey<'b> {
+    /// Which of the two.
+    pub kind: RoutingKind,
+    /// Its value; `None` when it is no string.
+    pub value: Option<Cow<'b, str>>,
+    /// Where it stands, in bytes from the start of the body.
+    pub offset: usize,
+}
+
+impl std::fmt::Debug for RoutingKey<'_> {
+    // Meta values belong in no log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RoutingKey").field("kind", &self.kind).field("offset", &self.offset).finish_non_exhaustive()
+    }
+}
+
+/// Which routing key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoutingKind {
+    /// `ojs.federation.region`: a pin.
+    Region,
+    /// `ojs.federation.region_affinity`: a strategy.
+    Affinity,
+}
+
+/// Finds the jobs and the routing keys in the body of a creating call. An empty body holds none.
+///
+/// Errors: a [`Fault`] when the body is not JSON or too large a tree, or when one of the jobs could be read in two ways.
+pub fn jobs_within(body: &[u8], depth_max: usize) -> Result<Found<'_>, Fault> {
+    let mut scanner = Scanner::new(body, depth_max)?;
+    if scanner.next().is_none() {
+        return Ok(Found::default());
+    }
+    let mut survey = Survey::default();
+    scanner.walk(&mut survey)?;
+    scanner.end()?;
+
+    let text = scanner.text();
+    let jumps: Vec<Jump> = survey.objects.iter().map(|object| (object.start, object.end)).collect();
+    let mut found = Found::default();
+    for (place, object) in survey.objects.iter().enumerate().filter(|(_, object)| object.candidate) {
+        // Its own entry and those before it are left out, so that it is read and not stepped over.
+        let inner = jumps.get(place + 1..).unwrap_or_default();
+        found.envelopes.push(Envelope::read_at(&mut Scanner::again(text, object.start, inner))?);
+    }
+    for &(kind, offset, after) in &survey.routing {
+        found.routing.extend(read_routing_key(text, kind, offset, after)?);
+    }
+    Ok(found)
+}
+
+fn read_routing_key(
+    text: &str,
+    kind: RoutingKind,
+    offset: usize,
+    after: usize,
+) -> Result<Option<RoutingKey<'_>>, ScanError> {
+    let mut scanner = Scanner::again(text, after, &[]);
+    // The colon, whose presence the first pass has checked.
+    scanner.next();
+    let mut scanner = Scanner::again(text, scanner.at() + 1, &[]);
+    let value = match scanner.next() {
+        Some(b'n') => return Ok(None),
+        Some(b'"') => Some(scanner.string()?.decode()),
+        _ => None,
+    };
+    Ok(Some(RoutingKey { kind, value, offset }))
+}
+
+/// What a member name makes of its value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Role {
+    #[default]
+    Plain,
+    /// Data: nothing in it is looked at.
+    Args,
+    /// Free data of the client, in which only routing keys count.
+    Meta,
+    /// Part of the job around it, not a job of its own.
+    Options,
+}
+
+/// One object outside `args`.
+struct Object {
+    start: usize,
+    end: usize,
+    candidate: bool,
+}
+
+/// One open bracket.
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    muted: bool,
+    free: bool,
+    part: bool,
+    role: Role,
+    /// Its place among the objects; `None` for arrays and for what is muted.
+    object: Option<usize>,
+}
+
+/// The first pass.
+#[derive(Default)]
+struct Survey {
+    objects: Vec<Object>,
+    candidates: usize,
+    /// Kind, offset of the key, offset behind the key.
+    routing: Vec<(RoutingKind, usize, usize)>,
+    frames: Vec<Frame>,
+}
+
+impl<'b> Visit<'b> for Survey {
+    type Error = Fault;
+
+    fn open(&mut self, at: usize, object: bool) -> Result<(), Fault> {
+        let around = self.frames.last().copied().unwrap_or_default();
+        let mut frame = Frame {
+            muted: around.muted || around.role == Role::Args,
+            free: around.free || around.role == Role::Meta,
+            part: around.role == Role::Options,
+            ..Frame::default()
+        };
+        if object && !frame.muted {
+            if self.objects.len() == OBJECTS_MAX {
+                return Err(Fault::too_many("objects", OBJECTS_MAX));
+            }
+            frame.object = Some(self.objects.len());
+            self.objects.push(Object { start: at, end: at, candidate: false });
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn key(&mut self, key: Text<'b>, after: usize) -> Result<(), Fault> {
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        if frame.muted {
+            return Ok(());
+        }
+        let name = key.decode();
+        let is = |known| likeness(&name, known) != Likeness::Different;
+        frame.role = match () {
+            // Only the exact name is data to every server.
+            () if name == "args" => Role::Args,
+            () if is("meta") || is("metadata") => Role::Meta,
+            () if is("options") => Role::Options,
+            () => Role::Plain,
+        };
+        let telling = matches!(frame.role, Role::Meta | Role::Options) || is("type");
+        if telling
+            && !frame.free
+            && !frame.part
+            && let Some(object) = frame.object.and_then(|place| self.objects.get_mut(place))
+            && !object.candidate
+        {
+            object.candidate = true;
+            self.candidates += 1;
+            if self.candidates > ENVELOPES_MAX {
+                return Err(Fault::too_many("jobs", ENVELOPES_MAX));
+            }
+        }
+        match Name::of(&name) {
+            Some((Name::Region, _)) => self.routing.push((RoutingKind::Region, key.at, after)),
+            Some((Name::RegionAffinity, _)) => self.routing.push((RoutingKind::Affinity, key.at, after)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, end: usize) {
+        let object = self.frames.pop().and_then(|frame| frame.object);
+        if let Some(object) = object.and_then(|place| self.objects.get_mut(place)) {
+            object.end = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! One job as it stands in a body: what routing needs to know of it, and where it can be stamped.
+//!
+//! Members are read in place; nothing is copied unless it is escaped. `type`, `queue`, `tags`, `id`, `meta`, `options` and
+//! `options.metadata` must be spelled once and exactly, because servers that fold case or take the last duplicate would
+//! otherwise read another job than we routed.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+mod draft;
+
+use super::attributes::{Attributes, Place, Slot, join};
+use super::fault::Fault;
+use super::key::Text;
+use super::scan::Scanner;
+use draft::Draft;
+
+/// The queue of a job that names none.
+const DEFAULT_QUEUE: &str = "default";
+
+/// The client's own `id`.
+#[derive(Clone, Default)]
+pub(super) enum Id<'b> {
+    #[default]
+    Absent,
+    /// `null`, which counts as absent; its offset.
+    Null(usize),
+    Text(Cow<'b, str>),
+    /// Left to the region to judge.
+    Other,
+}
+
+/// One job, read in place.
+#[derive(Clone)]
+pub struct Envelope<'b> {
+    pub(super) text: &'b str,
+    pub(super) id: Id<'b>,
+    pub(super) root: Slot,
+    pub(super) meta: Place,
+    pub(super) metadata: Place,
+    span: (usize, usize),
+    job_type: Option<Cow<'b, str>>,
+    queue: Option<Cow<'b, str>>,
+    tags: Vec<Cow<'b, str>>,
+    attributes: Attributes<'b>,
+    fingerprints_meta: bool,
+}
+
+impl std::fmt::Debug for Envelope<'_> {
+    // A job's content belongs in no log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Envelope").field("span", &self.span).finish_non_exhaustive()
+    }
+}
+
+impl<'b> Envelope<'b> {
+    /// Reads a body that is one job.
+    ///
+    /// Errors: a [`Fault`] when the body is not JSON, is nested too deeply, or could be read in two ways.
+    pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
+        let mut scanner = Scanner::new(body, depth_max)?;
+        let envelope = Self::read_at(&mut scanner)?;
+        scanner.end()?;
+        Ok(envelope)
+    }
+
+    /// Reads the job that begins at the scanner.
+    pub(super) fn read_at(scanner: &mut Scanner<'b, '_>) -> Result<Self, Fault> {
+        let mut draft = Draft::default();
+        if scanner.next() != Some(b'{') {
+            scanner.skip()?;
+            scanner.end()?;
+            return Err(Fault::not_an_object("body"));
+        }
+        let open = scanner.at();
+        let any = scanner.object(|scanner, key| draft.member(scanner, key))?;
+        let text = scanner.text();
+        let attributes = join(text, &draft.meta, &draft.metadata, draft.weights)?;
+        Ok(Self {
+            text,
+            id: draft.id,
+            root: Slot::Object { open, empty: !any },
+            meta: draft.meta,
+            metadata: draft.metadata,
+            span: (open, scanner.at()),
+            job_type: draft.job_type,
+            queue: draft.options_queue.or(draft.queue),
+            tags: draft.options_tags.or(draft.tags).unwrap_or_default(),
+            attributes,
+            fingerprints_meta: draft.fingerprints_meta,
+        })
+    }
+
+    /// The job's type, when it is a string.
+    #[must_use]
+    pub fn job_type(&self) -> Option<&str> {
+        self.job_type.as_deref()
+    }
+
+    /// The queue: `options.queue`, else a queue at the top level, else `default`.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        self.queue.as_deref().unwrap_or(DEFAULT_QUEUE)
+    }
+
+    /// The tags: `options.tags`, else tags at the top level.
+    #[must_use]
+    pub fn tags(&self) -> &[Cow<'b, str>] {
+        &self.tags
+    }
+
+    /// The client's own id, when it is a string.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        match &self.id {
+            Id::Text(id) => Some(id),
+            Id::Absent | Id::Null(_) | Id::Other => None,
+        }
+    }
+
+    /// Whether the job has no `id`, so that one may be minted. False for an id that is no string: the region judges that.
+    #[must_use]
+    pub const fn lacks_id(&self) -> bool {
+        matches!(self.id, Id::Absent | Id::Null(_))
+    }
+
+    /// A string member of the effective meta: of `options.metadata` where that key is present, else of `meta`.
+    #[must_use]
+    pub fn meta_text(&self, key: &str) -> Option<Cow<'b, str>> {
+        let place = if matches!(self.metadata.slot, Slot::Absent) { &self.meta } else { &self.metadata };
+        let Slot::Object { open, .. } = place.slot else { return None };
+        let mut found = None;
+        let mut scanner = Scanner::again(self.text, open, &[]);
+        let read = scanner.object(|scanner, name| {
+            let wanted = name.decode() == key;
+            if wanted {
+                // The last one counts, as in the servers' own maps.
+                found = None;
+            }
+            if wanted && scanner.next() == Some(b'"') {
+                found = Some(scanner.string()?);
+            } else {
+                scanner.skip()?;
+            }
+            Ok::<(), Fault>(())
+        });
+        read.ok()?;
+        found.map(Text::decode)
+    }
+
+    /// What the job says about federation.
+    #[must_use]
+    pub const fn attributes(&self) -> &Attributes<'b> {
+        &self.attributes
+    }
+
+    /// Whether a `unique` policy fingerprints meta in such a way that a stamp would make every job unique.
+    #[must_use]
+    pub const fn fingerprints_meta(&self) -> bool {
+        self.fingerprints_meta
+    }
+
+    /// Whether the job carries any `ojs.federation.*` key.
+    #[must_use]
+    pub const fn is_federated(&self) -> bool {
+        self.meta.federated || self.metadata.federated
+    }
+
+    /// Where the job stands in the body that it was read from.
+    #[must_use]
+    pub const fn span(&self) -> Range<usize> {
+        self.span.0..self.span.1
+    }
+}
+
+#[cfg(test)]
+mod tests;

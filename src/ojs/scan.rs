@@ -1,0 +1,363 @@
+//! A bounded, strict JSON scanner over raw bytes.
+//!
+//! It checks UTF-8, the grammar of RFC 8259 and the depth, and tells where things stand; it builds nothing. Numbers keep their
+//! spelling (`1E400`, thirty digits), escapes of unpaired surrogates pass as Go servers let them pass, and duplicate names are
+//! the caller's business. There is no recursion: open brackets are one bit each.
+//!
+//! Plane: data.
+
+mod nest;
+mod run;
+
+use super::key::Text;
+use nest::Nest;
+use run::plain_run;
+
+/// Why a body is not acceptable JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// The bytes are not JSON.
+    #[error("at byte {offset}, expected {expected}")]
+    Malformed {
+        /// Where, in bytes from the start.
+        offset: usize,
+        /// What would have been right there.
+        expected: &'static str,
+    },
+    /// Brackets nest too deeply.
+    #[error("nested deeper than {limit} levels")]
+    TooDeep {
+        /// The deepest nesting that is accepted.
+        limit: usize,
+    },
+}
+
+/// Checks that `body` is one JSON value, nested at most `depth_max` deep.
+///
+/// Errors: [`ScanError`], with the first offence.
+pub fn scan(body: &[u8], depth_max: usize) -> Result<(), ScanError> {
+    let mut scanner = Scanner::new(body, depth_max)?;
+    scanner.skip()?;
+    scanner.end()
+}
+
+/// Start and end of an object whose inside was scanned before.
+pub(super) type Jump = (usize, usize);
+
+/// What a [`Scanner::walk`] reports, in the order of the bytes.
+pub(super) trait Visit<'b> {
+    type Error: From<ScanError>;
+    fn open(&mut self, at: usize, object: bool) -> Result<(), Self::Error>;
+    /// `after` is the offset behind the name, before its colon.
+    fn key(&mut self, key: Text<'b>, after: usize) -> Result<(), Self::Error>;
+    fn close(&mut self, end: usize);
+}
+
+/// A place in a body, and the rules by which it is read from there.
+pub(super) struct Scanner<'b, 'j> {
+    text: &'b str,
+    at: usize,
+    depth: usize,
+    depth_max: usize,
+    jumps: &'j [Jump],
+}
+
+impl<'b> Scanner<'b, '_> {
+    /// Starts at the first byte; checks the encoding of all of them.
+    pub(super) fn new(body: &'b [u8], depth_max: usize) -> Result<Self, ScanError> {
+        let text = std::str::from_utf8(body)
+            .map_err(|error| ScanError::Malformed { offset: error.valid_up_to(), expected: "UTF-8 text" })?;
+        Ok(Self { text, at: 0, depth: 0, depth_max, jumps: &[] })
+    }
+}
+
+impl<'b, 'j> Scanner<'b, 'j> {
+    /// Starts at `at` in a text that was scanned before; objects among `jumps` (sorted) are stepped over.
+    pub(super) const fn again(text: &'b str, at: usize, jumps: &'j [Jump]) -> Self {
+        Self { text, at, depth: 0, depth_max: usize::MAX, jumps }
+    }
+
+    pub(super) const fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) const fn text(&self) -> &'b str {
+        self.text
+    }
+
+    /// The first byte of the next value or mark, white space skipped.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        loop {
+            match bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                other => return other.copied(),
+            }
+        }
+    }
+
+    /// Demands that nothing but white space is left.
+    pub(super) fn end(&mut self) -> Result<(), ScanError> {
+        if self.next().is_some() { Err(self.expected("the end of the body")) } else { Ok(()) }
+    }
+
+    /// Steps over one value of any kind; returns where it stands.
+    pub(super) fn skip(&mut self) -> Result<(usize, usize), ScanError> {
+        self.next();
+        let start = self.at;
+        self.walk(&mut Nobody)?;
+        Ok((start, self.at))
+    }
+
+    /// Steps over one value and reports what it is made of. The jumps are not reported.
+    pub(super) fn walk<V: Visit<'b>>(&mut self, visit: &mut V) -> Result<(), V::Error> {
+        let mut nest = Nest::default();
+        loop {
+            match self.next() {
+                Some(b'{') if self.jump() => {}
+                Some(open @ (b'{' | b'[')) => {
+                    let object = open == b'{';
+                    self.enter(nest.len)?;
+                    visit.open(self.at - 1, object)?;
+                    nest.push(object);
+                    if self.next() != Some(closing(object)) {
+                        if object {
+                            self.name(visit)?;
+                        }
+                        continue;
+                    }
+                }
+                first => self.scalar(first)?,
+            }
+            loop {
+                let Some(object) = nest.top() else { return Ok(()) };
+                match self.next() {
+                    Some(b',') => {
+                        self.at += 1;
+                        if object {
+                            self.name(visit)?;
+                        }
+                        break;
+                    }
+                    Some(byte) if byte == closing(object) => {
+                        self.at += 1;
+                        nest.pop();
+                        visit.close(self.at);
+                    }
+                    _ => return Err(self.unclosed(object).into()),
+                }
+            }
+        }
+    }
+
+    /// Reads an object member by member; `member` must step over each value. Returns whether it has members.
+    pub(super) fn object<E: From<ScanError>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Text<'b>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        self.enclosed(true, |scanner| {
+            let key = scanner.key()?;
+            member(scanner, key)
+        })
+    }
+
+    /// Reads an array element by element; `element` must step over each. Returns whether it has any.
+    pub(super) fn array<E: From<ScanError>>(
+        &mut self,
+        element: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        self.enclosed(false, element)
+    }
+
+    fn enclosed<E: From<ScanError>>(
+        &mut self,
+        object: bool,
+        mut item: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        if self.next() != Some(if object { b'{' } else { b'[' }) {
+            return Err(self.expected(if object { "an object" } else { "an array" }).into());
+        }
+        self.enter(0)?;
+        self.depth += 1;
+        let mut any = false;
+        if self.next() != Some(closing(object)) {
+            any = true;
+            loop {
+                item(self)?;
+                match self.next() {
+                    Some(b',') => self.at += 1,
+                    Some(byte) if byte == closing(object) => break,
+                    _ => return Err(self.unclosed(object).into()),
+                }
+            }
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(any)
+    }
+
+    /// Reads a string.
+    #[inline]
+    pub(super) fn string(&mut self) -> Result<Text<'b>, ScanError> {
+        if self.next() != Some(b'"') {
+            return Err(self.expected("a string in double quotes"));
+        }
+        self.quoted()
+    }
+
+    /// Reads the string whose opening quote is here.
+    fn quoted(&mut self) -> Result<Text<'b>, ScanError> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let mut escaped = false;
+        self.at += 1;
+        loop {
+            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
+            match bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                Some(_) => return Err(self.expected("no raw control character inside a string")),
+                None => return Err(self.expected("the closing quote of a string")),
+            }
+        }
+        let raw = self.text.get(start + 1..self.at).unwrap_or_default();
+        self.at += 1;
+        Ok(Text { raw, escaped, at: start })
+    }
+
+    fn key(&mut self) -> Result<Text<'b>, ScanError> {
+        let key = self.string()?;
+        if self.next() != Some(b':') {
+            return Err(self.expected("a colon after a member name"));
+        }
+        self.at += 1;
+        Ok(key)
+    }
+
+    fn name<V: Visit<'b>>(&mut self, visit: &mut V) -> Result<(), V::Error> {
+        let key = self.key()?;
+        visit.key(key, key.end())
+    }
+
+    /// Steps over a value that is no container; `first` is its first byte.
+    fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
+        match first {
+            Some(b'"') => self.quoted().map(drop),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true"),
+            Some(b'f') => self.literal("false"),
+            Some(b'n') => self.literal("null"),
+            _ => Err(self.expected("a JSON value")),
+        }
+    }
+
+    fn literal(&mut self, word: &'static str) -> Result<(), ScanError> {
+        if !self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+            return Err(self.expected("true, false or null"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), ScanError> {
+        self.take(|byte| byte == b'-');
+        if !self.take(|byte| byte == b'0') {
+            self.digits()?;
+        }
+        if self.take(|byte| byte == b'.') {
+            self.digits()?;
+        }
+        if self.take(|byte| matches!(byte, b'e' | b'E')) {
+            self.take(|byte| matches!(byte, b'+' | b'-'));
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), ScanError> {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let run = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        if run == 0 {
+            return Err(self.expected("a digit"));
+        }
+        self.at += run;
+        Ok(())
+    }
+
+    /// Steps over one byte when `wanted` holds for it.
+    #[inline]
+    fn take(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
+        let found = self.text.as_bytes().get(self.at).copied().is_some_and(wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn escape(&mut self) -> Result<(), ScanError> {
+        self.at += 1;
+        if self.take(|byte| byte == b'u') {
+            for _ in 0..4 {
+                if !self.take(|byte| byte.is_ascii_hexdigit()) {
+                    return Err(self.expected("four hexadecimal digits"));
+                }
+            }
+            return Ok(());
+        }
+        let known = |byte| matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't');
+        if self.take(known) { Ok(()) } else { Err(self.expected("a known escape")) }
+    }
+
+    fn enter(&mut self, nested: usize) -> Result<(), ScanError> {
+        if self.depth + nested >= self.depth_max {
+            return Err(ScanError::TooDeep { limit: self.depth_max });
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Steps over the object that begins here when its end is known.
+    #[inline]
+    fn jump(&mut self) -> bool {
+        if self.jumps.is_empty() {
+            return false;
+        }
+        let Ok(place) = self.jumps.binary_search_by_key(&self.at, |jump| jump.0) else { return false };
+        let Some(&(_, end)) = self.jumps.get(place) else { return false };
+        self.at = end;
+        true
+    }
+
+    const fn unclosed(&self, object: bool) -> ScanError {
+        self.expected(if object { "a comma or a closing brace" } else { "a comma or a closing bracket" })
+    }
+
+    const fn expected(&self, expected: &'static str) -> ScanError {
+        ScanError::Malformed { offset: self.at, expected }
+    }
+}
+
+struct Nobody;
+
+impl Visit<'_> for Nobody {
+    type Error = ScanError;
+
+    fn open(&mut self, _: usize, _: bool) -> Result<(), ScanError> {
+        Ok(())
+    }
+
+    fn key(&mut self, _: Text<'_>, _: usize) -> Result<(), ScanError> {
+        Ok(())
+    }
+
+    fn close(&mut self, _: usize) {}
+}
+
+const fn closing(object: bool) -> u8 {
+    if object { b'}' } else { b']' }
+}
+
+#[cfg(test)]
+mod tests;
