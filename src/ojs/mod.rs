@@ -1,15 +1,21 @@
 //! The wire of Open Job Spec: bytes in and bytes out, nothing else.
 //!
-//! What a body says about routing ([`Envelope`], [`jobs_within`]) and what is added to it ([`stamp`]). Pure: no sockets, no
-//! clock, no randomness, no logging. Bodies are read in place and never re-serialised.
+//! What a request is ([`operation`]), what its body says about routing ([`Envelope`], [`jobs_within`]), what is added to it
+//! ([`stamp`]), what regions answered ([`answer`]), and every error document that this program writes ([`error`]). Pure: no
+//! sockets, no clock, no randomness, no logging. Bodies are read in place and never re-serialised.
 //!
 //! Plane: data.
 
+pub mod answer;
 mod attributes;
 mod create;
 mod envelope;
+pub mod error;
 mod fault;
+pub mod header;
 mod key;
+pub mod operation;
+mod path;
 mod scan;
 mod stamp;
 mod uuid7;
@@ -17,7 +23,10 @@ mod uuid7;
 pub use attributes::Attributes;
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within};
 pub use envelope::Envelope;
+pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
+pub use operation::{Class, Matched, Operation, federation_methods, identify};
+pub use path::normal_path;
 pub use scan::{ScanError, scan};
 pub use stamp::{Additions, Segments, segments_len, stamp};
 pub use uuid7::{Uuid7Text, federation_id};

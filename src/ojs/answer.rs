@@ -1,0 +1,139 @@
+//! What regions answer, read just as far as needed and in every dialect that servers speak.
+
+use std::borrow::Cow;
+
+use super::fault::Fault;
+use super::key::Text;
+use super::scan::{ScanError, Scanner};
+
+/// Regions may nest deeper than clients are allowed to, but not without bound.
+const DEPTH_MAX: usize = 1024;
+
+/// Whether a body is an OJS error document: an answer of the server itself, not of a balancer before it.
+///
+/// Spec: ojs-protocol 4.1; `{"error":{"code":…}}`, or a bare `{"code":…,"message":…}`.
+#[must_use]
+pub fn is_error_document(body: &[u8]) -> bool {
+    if member(body, "error").and_then(|error| text(error, "code")).is_some() {
+        return true;
+    }
+    text(body, "code").is_some() && text(body, "message").is_some()
+}
+
+/// The job's id in the answer to an enqueue: of `job`, or of a bare job.
+#[must_use]
+pub fn job_id_of(body: &[u8]) -> Option<String> {
+    let id = match member(body, "job") {
+        Some(job) => text(job, "id"),
+        None => text(body, "id"),
+    };
+    id.map(Cow::into_owned)
+}
+
+/// The `status` of a health answer.
+#[must_use]
+pub fn health_status(body: &[u8]) -> Option<String> {
+    text(body, "status").map(Cow::into_owned)
+}
+
+/// The depth of a queue, available + active. Spec: ojs-protocol 2.6; under `stats`, or under `queue` on real servers.
+#[must_use]
+pub fn queue_depth(body: &[u8]) -> Option<u64> {
+    ["stats", "queue"].into_iter().find_map(|name| depth(member(body, name)?)).or_else(|| depth(body))
+}
+
+/// The depth of a whole region, available + active. Spec: ojs-protocol 2.7; under `jobs`, under `stats`, or bare.
+#[must_use]
+pub fn admin_depth(body: &[u8]) -> Option<u64> {
+    ["jobs", "stats"].into_iter().find_map(|name| depth(member(body, name)?)).or_else(|| depth(body))
+}
+
+/// Both figures must be there: a depth without the active jobs would not compare with one that has them.
+fn depth(object: &[u8]) -> Option<u64> {
+    number(object, "available")?.checked_add(number(object, "active")?)
+}
+
+fn number(object: &[u8], name: &str) -> Option<u64> {
+    std::str::from_utf8(member(object, name)?).ok()?.parse().ok()
+}
+
+fn text<'b>(object: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
+    let value = std::str::from_utf8(member(object, name)?).ok()?;
+    value.starts_with('"').then(|| Text::quoted(value, 0).decode())
+}
+
+/// The value of a member of an object, as it stands; the last one where there are several.
+fn member<'b>(object: &'b [u8], name: &str) -> Option<&'b [u8]> {
+    let mut found = None;
+    let mut read = || -> Result<(), Fault> {
+        let mut scanner = Scanner::new(object, DEPTH_MAX)?;
+        scanner.object(|scanner, key| {
+            let place = scanner.skip()?;
+            if key.decode() == name {
+                found = Some(place);
+            }
+            Ok::<(), ScanError>(())
+        })?;
+        Ok(scanner.end()?)
+    };
+    read().ok()?;
+    let (start, end) = found?;
+    object.get(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_server_says_is_an_error_document() {
+        for (body, expected) in [
+            (r#"{"error":{"code":"backend_error","message":"m","retryable":true,"request_id":"r"}}"#, true),
+            (r#"{"code":"BACKEND_UNAVAILABLE","message":"m","retryable":true}"#, true),
+            (r#"{"message":"Service Unavailable"}"#, false),
+            (r#"{"error":"upstream connect error"}"#, false),
+            (r#"{"error":{"code":503}}"#, false),
+            (r#"{"code":"x"}"#, false),
+            ("<html>503</html>", false),
+            (r#"{"error":{"code":"x"}"#, false),
+            ("", false),
+        ] {
+            assert_eq!(is_error_document(body.as_bytes()), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_enqueued_job_is_found_in_both_dialects() {
+        for (body, expected) in [
+            (r#"{"job":{"args":[1E400],"id":"a"}}"#, Some("a")),
+            (r#"{"id":"b","state":"available"}"#, Some("b")),
+            (r#"{"job":{"state":"x"},"id":"c"}"#, None),
+            (r#"{"job":{"id":7}}"#, None),
+            ("[]", None),
+        ] {
+            assert_eq!(job_id_of(body.as_bytes()).as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn health_and_depth_are_read_in_every_dialect() {
+        assert_eq!(health_status(br#"{"status":"ok","backend":{"status":"down"}}"#).as_deref(), Some("ok"));
+        assert_eq!(health_status(br#"{"status":true}"#), None);
+        for (body, expected) in [
+            (r#"{"queue":"q","stats":{"available":3,"active":4,"scheduled":9}}"#, Some(7)),
+            (r#"{"queue":{"name":"q","available":3,"active":4,"paused":false}}"#, Some(7)),
+            (r#"{"queue":{"available":3}}"#, None),
+            (r#"{"queue":{"available":-3,"active":4}}"#, None),
+            (r#"{"stats":{"available":18446744073709551615,"active":1}}"#, None),
+        ] {
+            assert_eq!(queue_depth(body.as_bytes()), expected, "{body}");
+        }
+        for (body, expected) in [
+            (r#"{"queues":5,"workers":2,"jobs":{"available":184,"active":47,"scheduled":92}}"#, Some(231)),
+            (r#"{"available":1,"active":2}"#, Some(3)),
+            (r#"{"queues":5}"#, None),
+        ] {
+            assert_eq!(admin_depth(body.as_bytes()), expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The errors that a client can mend.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::{Code, ErrorDocument};
+use crate::base::UnknownStrategy;
+use crate::ojs::fault::{FEDERATION_META, Fault, FaultKind};
+
+/// Refusals of what the client sent.
+impl ErrorDocument {
+    /// 400: the body cannot be accepted.
+    #[must_use]
+    pub fn from_fault(fault: &Fault) -> Self {
+        let code = match fault.kind {
+            FaultKind::InvalidPayload => Code::InvalidPayload,
+            FaultKind::InvalidRequest => Code::InvalidRequest,
+        };
+        let ojs_code = if fault.reason == FEDERATION_META { "OJS-1004" } else { "OJS-1000" };
+        Self::new(StatusCode::BAD_REQUEST, code, fault.reason, fault.message.clone())
+            .with("field", fault.field.as_ref())
+            .with("ojs_code", ojs_code)
+    }
+
+    /// 400: the pin names a region that is not registered. Spec: federation-spec §3.3.
+    #[must_use]
+    pub fn unknown_region<'a>(region: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        Self::invalid(
+            "region_unknown",
+            "the job is pinned to a region that is not registered here; use one of `details.known_regions`, or add the region \
+             to the sidecar's configuration",
+        )
+        .with_region(region)
+        .with("known_regions", json!(known))
+        .with("ojs_code", "OJS-1004")
+    }
+
+    /// 400: no strategy has the name that the job asks for.
+    #[must_use]
+    pub fn unknown_strategy() -> Self {
+        Self::invalid(
+            FEDERATION_META,
+            format!("`ojs.federation.region_affinity` names no strategy: {}", UnknownStrategy),
+        )
+        .with("field", "ojs.federation.region_affinity")
+        .with("ojs_code", "OJS-1004")
+    }
+
+    /// 400: the job asks for `geo-pin` and names no region.
+    #[must_use]
+    pub fn pin_without_region() -> Self {
+        Self::invalid(
+            FEDERATION_META,
+            "`geo-pin` needs `ojs.federation.region`; name the region, or ask for another strategy",
+        )
+        .with("field", "ojs.federation.region")
+        .with("ojs_code", "OJS-1004")
+    }
+
+    /// 403: a routing rule of the operator does not permit the region that the job is pinned to.
+    #[must_use]
+    pub fn pin_not_permitted(region: &str) -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            Code::Forbidden,
+            "pin_not_permitted",
+            "a routing rule of this sidecar does not permit the region that the job is pinned to; change the pin, or ask the \
+             operator to change `routing.rules`",
+        )
+        .with_region(region)
+    }
+
+    /// 400: a client set `replicated_from`, and the operator refuses that.
+    #[must_use]
+    pub fn client_replicated_from() -> Self {
+        Self::invalid(
+            FEDERATION_META,
+            "`ojs.federation.replicated_from` is set by replication and not by clients; leave it out",
+        )
+        .with("field", "ojs.federation.replicated_from")
+        .with("ojs_code", "OJS-1004")
+    }
+
+    /// 400: an interpreted body is compressed.
+    #[must_use]
+    pub fn content_encoding() -> Self {
+        Self::invalid(
+            "content_encoding",
+            "a body that creates jobs must be sent without `Content-Encoding`, because routing reads it; send it uncompressed",
+        )
+        .with("field", "Content-Encoding")
+    }
+
+    /// 400: a creating call whose path could be read in two ways.
+    #[must_use]
+    pub fn ambiguous_path() -> Self {
+        Self::invalid(
+            "ambiguous_path",
+            "the path of a call that creates jobs must be written plainly: no doubled or trailing slashes, dot segments or \
+             percent-encoding",
+        )
+    }
+
+    /// 413: an interpreted body above the bound.
+    #[must_use]
+    pub fn body_too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Code::PayloadTooLarge,
+            "body_too_large",
+            format!("the body is longer than {limit} bytes; send less, or raise `limits.body_bytes`"),
+        )
+        .with("limit_bytes", limit)
+    }
+
+    /// 422: something that this sidecar does not do yet.
+    #[must_use]
+    pub fn unsupported(reason: &str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, Code::Unsupported, reason, message)
+    }
+
+    /// 421: the `Host` is not one that this listener answers to, which stops DNS rebinding.
+    #[must_use]
+    pub fn misdirected_host() -> Self {
+        Self::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            Code::InvalidRequest,
+            "host_not_allowed",
+            "the `Host` header is neither a loopback name nor one of `listen.allowed_hosts`; call the sidecar as localhost, or \
+             add the name",
+        )
+    }
+
+    /// 404: no such path here.
+    #[must_use]
+    pub fn not_found(path: &str) -> Self {
+        let shown: String = path.chars().take(200).collect();
+        Self::new(
+            StatusCode::NOT_FOUND,
+            Code::NotFound,
+            "no_such_path",
+            "there is no such path here; the OJS API is below /ojs/v1, the federation API below /v1/federation",
+        )
+        .with("path", shown)
+    }
+
+    /// 405: the path is known, with other methods; `allow` is for the `Allow` header too.
+    #[must_use]
+    pub fn method_not_allowed(allow: &'static str) -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            Code::InvalidRequest,
+            "method_not_allowed",
+            format!("this path answers to {allow}; use that method"),
+        )
+        .with("allow", allow)
+    }
+}
+
+/// Refusals of a request head, before there is a request.
+impl ErrorDocument {
+    /// 400: the request is not strict HTTP/1.1.
+    #[must_use]
+    pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::invalid("malformed_request", message)
+    }
+
+    /// 408: the head or the body did not arrive in time.
+    #[must_use]
+    pub fn request_timeout() -> Self {
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            Code::InvalidRequest,
+            "request_timeout",
+            "the request did not arrive completely in time; send it again on a new connection",
+        )
+    }
+
+    /// 414: the target of the request is too long.
+    #[must_use]
+    pub fn uri_too_long() -> Self {
+        Self::new(
+            StatusCode::URI_TOO_LONG,
+            Code::InvalidRequest,
+            "uri_too_long",
+            "the request target is too long; shorten the path and the query",
+        )
+    }
+
+    /// 431: the head of the request is too large.
+    #[must_use]
+    pub fn head_too_large() -> Self {
+        Self::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Code::InvalidRequest,
+            "head_too_large",
+            "the request head has too many bytes or lines; send fewer or shorter headers",
+        )
+    }
+
+    /// 505: not HTTP/1.0 or HTTP/1.1.
+    #[must_use]
+    pub fn version_not_supported() -> Self {
+        Self::new(
+            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Code::InvalidRequest,
+            "http_version",
+            "this listener speaks HTTP/1.1 and HTTP/1.0; use one of them",
+        )
+    }
+}

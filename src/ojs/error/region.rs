@@ -1,0 +1,101 @@
+//! The errors that only time, or an operator, can mend.
+
+use http::StatusCode;
+
+use super::{Code, ErrorDocument};
+
+/// What regions, or we ourselves, could not do.
+impl ErrorDocument {
+    /// 503: the pinned region is down. `breaker` is its state on the wire; Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn region_unavailable(region: &str, breaker: &str, retry_after: u64) -> Self {
+        Self::unavailable(
+            "region_unavailable",
+            retry_after,
+            "the job is pinned to a region that is unavailable now, and it may go nowhere else; nothing was sent, try again later",
+        )
+        .with_region(region)
+        .with("circuit_breaker", breaker)
+        .with("ojs_code", "OJS-2001")
+    }
+
+    /// 503: no region can take the job. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn no_healthy_region(retry_after: u64) -> Self {
+        Self::unavailable(
+            "no_healthy_region",
+            retry_after,
+            "no region can take the job now; nothing was stored, try again later",
+        )
+        .with("ojs_code", "OJS-2001")
+    }
+
+    /// 503: the region that holds the job is down. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn owner_unavailable(region: Option<&str>, retry_after: u64) -> Self {
+        let document = Self::unavailable(
+            "owner_unavailable",
+            retry_after,
+            "the region that may hold this is unavailable, and no other may answer for it; try again later",
+        )
+        .with("ojs_code", "OJS-2001");
+        match region {
+            Some(region) => document.with_region(region),
+            None => document,
+        }
+    }
+
+    /// 503: the next region may not be tried, because redirects are rationed. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn retry_budget(retry_after: u64) -> Self {
+        Self::unavailable(
+            "retry_budget",
+            retry_after,
+            "the first region could not take the job and the retry budget is spent; nothing was stored, try again later",
+        )
+        .with("ojs_code", "OJS-2001")
+    }
+
+    /// 500: the job may have been stored or not. Never 502 or 504, which SDKs replay and so duplicate.
+    #[must_use]
+    pub fn outcome_unknown(region: &str, job_id: Option<&str>) -> Self {
+        let document = Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Code::BackendError,
+            "outcome_unknown",
+            "the request was sent and no answer came, so the job may or may not be stored; look it up in `details.region` \
+             before sending it again",
+        )
+        .with_region(region);
+        match job_id {
+            Some(id) => document.with("job_id", id),
+            None => document,
+        }
+    }
+
+    /// 504: a region did not answer a call that changes nothing, or that may safely be repeated.
+    #[must_use]
+    pub fn upstream_timeout(region: &str) -> Self {
+        let mut document = Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            Code::BackendError,
+            "upstream_timeout",
+            "the region did not answer in time; try again",
+        )
+        .with_region(region);
+        document.retryable = true;
+        document
+    }
+
+    /// 503: too many connections or requests. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn overloaded(retry_after: u64) -> Self {
+        Self::unavailable("overloaded", retry_after, "the sidecar has as many requests as it may hold; try again later")
+    }
+
+    /// 503: the sidecar is shutting down. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn draining(retry_after: u64) -> Self {
+        Self::unavailable("draining", retry_after, "the sidecar is shutting down; try again on a new connection")
+    }
+}

@@ -1,0 +1,65 @@
+use super::*;
+use crate::ojs::answer::is_error_document;
+use crate::ojs::fault::Fault;
+
+#[test]
+fn every_document_has_the_five_members_and_a_reason() {
+    let fault = Fault::not_an_object("meta");
+    for document in [
+        ErrorDocument::from_fault(&fault),
+        ErrorDocument::unknown_region("mars-1", ["us-east-1"]),
+        ErrorDocument::unknown_strategy(),
+        ErrorDocument::pin_without_region(),
+        ErrorDocument::pin_not_permitted("eu-west-1"),
+        ErrorDocument::client_replicated_from(),
+        ErrorDocument::content_encoding(),
+        ErrorDocument::ambiguous_path(),
+        ErrorDocument::body_too_large(7),
+        ErrorDocument::unsupported("batch_pin", "not yet"),
+        ErrorDocument::misdirected_host(),
+        ErrorDocument::not_found("/x"),
+        ErrorDocument::method_not_allowed("POST"),
+        ErrorDocument::bad_request("odd"),
+        ErrorDocument::request_timeout(),
+        ErrorDocument::uri_too_long(),
+        ErrorDocument::head_too_large(),
+        ErrorDocument::version_not_supported(),
+        ErrorDocument::region_unavailable("eu-west-1", "open", 0),
+        ErrorDocument::no_healthy_region(0),
+        ErrorDocument::owner_unavailable(None, 0),
+        ErrorDocument::retry_budget(0),
+        ErrorDocument::outcome_unknown("eu-west-1", Some("j")),
+        ErrorDocument::upstream_timeout("eu-west-1"),
+        ErrorDocument::overloaded(0),
+        ErrorDocument::draining(0),
+    ] {
+        let json = document.to_json("req_1");
+        assert!(is_error_document(&json));
+        let read: Value = serde_json::from_slice(&json).unwrap();
+        let error = read["error"].as_object().unwrap();
+        assert_eq!(error.len(), 5);
+        assert_eq!(error["request_id"], "req_1");
+        assert_eq!(error["details"]["reason"], document.reason());
+        assert!(!document.reason().is_empty() && !document.message.is_empty());
+        // Without these two rules SDKs would replay at once, or for ever.
+        assert_eq!(document.status == StatusCode::SERVICE_UNAVAILABLE, document.retry_after.is_some());
+        assert_ne!(document.retry_after, Some(0));
+        assert_eq!(document.retryable, matches!(document.status.as_u16(), 503 | 504));
+    }
+}
+
+#[test]
+fn an_unknown_outcome_is_a_500_that_names_region_and_job() {
+    let document = ErrorDocument::outcome_unknown("eu-west-1", Some("0190"));
+    assert_eq!((document.status.as_u16(), document.code.as_str(), document.retryable), (500, "backend_error", false));
+    assert_eq!(
+        (document.details["region"].as_str(), document.details["job_id"].as_str()),
+        (Some("eu-west-1"), Some("0190"))
+    );
+}
+
+#[test]
+fn a_pin_that_is_no_region_id_is_not_repeated() {
+    assert_eq!(ErrorDocument::unknown_region("mars-1", []).details["region"], "mars-1");
+    assert!(!ErrorDocument::unknown_region("Bearer secret", []).details.contains_key("region"));
+}

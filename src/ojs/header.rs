@@ -1,0 +1,39 @@
+//! Names of headers, media types and the version that this program speaks.
+
+use http::HeaderName;
+
+/// The media type of every answer. Spec: ojs-protocol 1.1.
+pub const MEDIA_TYPE: &str = "application/openjobspec+json";
+
+/// What clients get that cannot read [`MEDIA_TYPE`].
+pub const MEDIA_TYPE_JSON: &str = "application/json";
+
+/// The value of [`OJS_VERSION`] in answers.
+pub const VERSION: &str = "1.0";
+
+/// The version of the specification; on every response.
+pub const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
+
+/// Echoed or minted; on every response, and equal to `error.request_id`.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The region that answered.
+pub const FEDERATION_REGION: HeaderName = HeaderName::from_static("ojs-federation-region");
+
+/// The `federation_id` of the enqueued job.
+pub const FEDERATION_ID: HeaderName = HeaderName::from_static("ojs-federation-id");
+
+/// The strategy that chose the region.
+pub const FEDERATION_STRATEGY: HeaderName = HeaderName::from_static("ojs-federation-strategy");
+
+/// How many regions were tried.
+pub const FEDERATION_ATTEMPTS: HeaderName = HeaderName::from_static("ojs-federation-attempts");
+
+/// The regions that are missing from a merged list.
+pub const FEDERATION_PARTIAL: HeaderName = HeaderName::from_static("ojs-federation-partial");
+
+/// With a 503: one queue is down, not the region.
+pub const QUEUE_STATUS: HeaderName = HeaderName::from_static("x-ojs-queue-status");
+
+/// How long a region may hold an enqueue back, in seconds.
+pub const BLOCK_TIMEOUT: HeaderName = HeaderName::from_static("ojs-block-timeout");

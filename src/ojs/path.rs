@@ -1,0 +1,155 @@
+//! The normal form of a path, for recognising what a request does. The path that is forwarded is never rewritten.
+//!
+//! Servers disagree on doubled slashes, dot segments, percent-encoding, matrix parameters and backslashes. The normal form
+//! undoes all of them, as far as any server might, so that an operation cannot hide behind a spelling.
+
+use std::borrow::Cow;
+
+/// The path (without query) with every such spelling undone.
+///
+/// Shape: begins with a slash and ends without one, except for the root itself; applying it twice changes nothing. Borrows when
+/// the path is normal already.
+#[must_use]
+pub fn normal_path(raw: &str) -> Cow<'_, str> {
+    if is_plain(raw) {
+        return Cow::Borrowed(raw);
+    }
+    let decoded = decode_until_stable(raw);
+    let text = String::from_utf8_lossy(&decoded);
+    let normal = resolve(&text);
+    if normal == raw { Cow::Borrowed(raw) } else { Cow::Owned(normal) }
+}
+
+/// The forms on the way from the raw path to its normal form: as servers see it that decode it not at all, once, twice and so
+/// on, and that resolve slashes and dots or take them as they stand.
+pub(super) fn forms_between(raw: &str) -> impl Iterator<Item = String> {
+    // A fourth layer of encoding is beyond what any chain of servers undoes; the normal form covers the rest.
+    let mut bytes = raw.as_bytes().to_vec();
+    (0..4).flat_map(move |layer| {
+        if layer > 0 {
+            bytes = decode_once(&bytes);
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        [resolve(&text), text]
+    })
+}
+
+/// Whether nothing in it needs a second look: the common case, told without building anything.
+fn is_plain(raw: &str) -> bool {
+    let Some(rest) = raw.strip_prefix('/') else { return false };
+    rest.is_empty()
+        || rest.split('/').all(|segment| {
+            !matches!(segment, "" | "." | "..") && !segment.bytes().any(|byte| matches!(byte, b'%' | b'\\' | b';'))
+        })
+}
+
+/// Decodes percent-encoding, also what only decoding brings to light: `%252F` is a slash.
+fn decode_until_stable(raw: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    for byte in raw.bytes() {
+        decoded.push(byte);
+        // Only the end can have become an escape, so looking there each time leaves none anywhere.
+        while let [.., b'%', high, low] = *decoded.as_slice()
+            && let Some(value) = hex(high, low)
+        {
+            decoded.truncate(decoded.len() - 3);
+            decoded.push(value);
+        }
+    }
+    decoded
+}
+
+fn decode_once(bytes: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let [first, behind @ ..] = rest {
+        match rest {
+            [b'%', high, low, behind @ ..] if hex(*high, *low).is_some() => {
+                decoded.extend(hex(*high, *low));
+                rest = behind;
+            }
+            _ => {
+                decoded.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    decoded
+}
+
+fn hex(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+}
+
+/// Slashes, dots and matrix parameters.
+fn resolve(text: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in text.split(['/', '\\']) {
+        match segment.split_once(';').map_or(segment, |(name, _)| name) {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            name => segments.push(name),
+        }
+    }
+    format!("/{}", segments.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_normal_form_however_it_is_spelled() {
+        for (raw, normal) in [
+            ("/ojs/v1/jobs", "/ojs/v1/jobs"),
+            ("/ojs/v1/jobs/", "/ojs/v1/jobs"),
+            ("//ojs///v1/jobs", "/ojs/v1/jobs"),
+            ("/ojs/./v1/x/../jobs", "/ojs/v1/jobs"),
+            ("/../ojs/v1/jobs", "/ojs/v1/jobs"),
+            ("/ojs/v1/%6aobs", "/ojs/v1/jobs"),
+            ("/ojs/v1/%256Aobs", "/ojs/v1/jobs"),
+            ("/ojs/v1%2Fjobs", "/ojs/v1/jobs"),
+            ("/ojs/v1/x/%2e%2E/jobs", "/ojs/v1/jobs"),
+            ("/ojs/v1/jobs;a=b", "/ojs/v1/jobs"),
+            ("/ojs/v1/x/..;/jobs", "/ojs/v1/jobs"),
+            ("/ojs\\v1%5cjobs", "/ojs/v1/jobs"),
+            ("/%%34%31", "/A"),
+            ("/%zz", "/%zz"),
+            ("/%", "/%"),
+            ("/%ff", "/\u{FFFD}"),
+            ("/", "/"),
+            ("", "/"),
+            ("*", "/*"),
+        ] {
+            assert_eq!(normal_path(raw), normal, "{raw}");
+        }
+        assert!(matches!(normal_path("/ojs/v1/jobs/0190?"), Cow::Borrowed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_normal_form_is_its_own_normal_form(raw in r"[/a%2fF5eE.;\\cé]{0,40}") {
+            let once = normal_path(&raw).into_owned();
+            prop_assert_eq!(normal_path(&once), once.as_str());
+            prop_assert!(once.starts_with('/'));
+        }
+
+        #[test]
+        fn encoding_any_byte_any_number_of_times_changes_nothing(
+            layers in proptest::collection::vec(0_usize..5, 12),
+        ) {
+            let path = "/ojs/v1/jobs";
+            let mut raw = String::new();
+            for (byte, layers) in path.bytes().zip(layers) {
+                match layers {
+                    0 => raw.push(char::from(byte)),
+                    _ => raw.push_str(&format!("%{}{byte:02x}", "25".repeat(layers - 1))),
+                }
+            }
+            prop_assert_eq!(normal_path(&raw), path);
+        }
+    }
+}
