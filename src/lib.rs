@@ -8,6 +8,7 @@
 pub mod admin;
 pub mod base;
 pub mod config;
+pub mod demo;
 pub mod net;
 pub mod ojs;
 pub mod policy;

@@ -1,0 +1,240 @@
+//! A job as a client submits it: members in order, values as the raw bytes that they came as.
+//!
+//! Names are matched as the most lenient server in the field does: letter case folded and the last of several wins. A region that
+//! reads strictly would hide what a lenient one lets through.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// A JSON value that nobody has interpreted.
+pub(super) type Raw = Box<RawValue>;
+
+/// Why a body is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Invalid {
+    /// Not JSON, or not an object.
+    #[error("the body is no JSON object")]
+    Payload,
+    /// A member is missing, or has a value that it cannot have.
+    #[error("`{0}` {1}")]
+    Member(&'static str, &'static str),
+}
+
+/// The members of a JSON object, in order, duplicates included.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Members(pub(super) Vec<(String, Raw)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+impl Members {
+    /// Reads an object.
+    ///
+    /// Errors: [`Invalid::Payload`], also for text that is not UTF-8.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Invalid> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Invalid::Payload)?;
+        serde_json::from_str(text).map_err(|_| Invalid::Payload)
+    }
+
+    /// The value of a member, whatever case its name is written in.
+    pub(super) fn raw(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().rev().find(|(key, _)| same_name(key, name)).map(|(_, value)| &**value)
+    }
+
+    /// The value of a member as a type; `null` counts as absent.
+    ///
+    /// Errors: [`Invalid::Member`] with `rule` when the value is of another type.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        name: &'static str,
+        rule: &'static str,
+    ) -> Result<Option<T>, Invalid> {
+        let Some(raw) = self.raw(name) else { return Ok(None) };
+        serde_json::from_str(raw.get()).map_err(|_| Invalid::Member(name, rule))
+    }
+}
+
+/// Whether a server that folds case takes `key` for `name` (which is in lower case).
+fn same_name(key: &str, name: &str) -> bool {
+    let fold = |letter: char| match letter {
+        // The two letters beyond ASCII that fold to one of it.
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    };
+    key.chars().map(fold).eq(name.chars())
+}
+
+/// How often and when a failed job is tried again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retry {
+    pub(super) attempts_max: u32,
+    pub(super) initial: Duration,
+    pub(super) coefficient: f64,
+    pub(super) longest: Duration,
+}
+
+/// A submitted job that has passed validation.
+#[derive(Debug, Clone)]
+pub(super) struct Envelope {
+    pub(super) id: Option<String>,
+    pub(super) kind: String,
+    pub(super) queue: String,
+    pub(super) priority: i64,
+    pub(super) args: Raw,
+    pub(super) meta: Option<Raw>,
+    pub(super) scheduled_ms: Option<u64>,
+    pub(super) visibility_ms: Option<u64>,
+    pub(super) retry: Retry,
+    /// Members that the server hands back as they came.
+    pub(super) extra: Vec<(String, Raw)>,
+    /// The whole text.
+    pub(super) source: Bytes,
+}
+
+/// Top-level members that the server answers itself, so that a client's own are not echoed.
+const ANSWERED: [&str; 23] = [
+    "specversion",
+    "id",
+    "type",
+    "queue",
+    "args",
+    "meta",
+    "options",
+    "priority",
+    "state",
+    "attempt",
+    "max_attempts",
+    "created_at",
+    "enqueued_at",
+    "scheduled_at",
+    "started_at",
+    "completed_at",
+    "cancelled_at",
+    "discarded_at",
+    "next_attempt_at",
+    "worker_id",
+    "result",
+    "error",
+    "errors",
+];
+
+/// Options that are answered under another name, or not at all.
+const PLACED: [&str; 7] = ["queue", "priority", "metadata", "meta", "delay_until", "scheduled_at", "pending"];
+
+impl Envelope {
+    /// Reads and validates a submitted job.
+    ///
+    /// Errors: the first [`Invalid`] found.
+    pub(super) fn parse(source: Bytes, fallback: Retry) -> Result<Self, Invalid> {
+        let members = Members::parse(&source)?;
+        let options: Members = members.read("options", "is an object")?.unwrap_or_default();
+        let text = "is a string of 1 to 255 bytes";
+        let kind: Option<String> = members.read("type", text)?;
+        let kind = kind.filter(|kind| !kind.is_empty() && kind.len() <= 255).ok_or(Invalid::Member("type", text))?;
+        let args = members.raw("args").filter(|args| args.get().starts_with('['));
+        let id: Option<String> = members.read("id", "is a string")?;
+        if id.as_deref() == Some("") {
+            return Err(Invalid::Member("id", "is not empty"));
+        }
+        let priority = either(&options, &members, "priority", "is a whole number")?.unwrap_or(0_i64);
+        if !(-100..=100).contains(&priority) {
+            return Err(Invalid::Member("priority", "is a number from -100 to 100"));
+        }
+        // As servers in the field do: the key alone is enough, be it `null`.
+        let meta = options.raw("metadata").or_else(|| members.raw("meta")).map(ToOwned::to_owned);
+        Ok(Self {
+            id,
+            kind,
+            queue: either(&options, &members, "queue", "is a string")?.unwrap_or_else(|| "default".to_owned()),
+            priority,
+            args: args.ok_or(Invalid::Member("args", "is an array"))?.to_owned(),
+            meta,
+            scheduled_ms: scheduled_ms(&options, &members)?,
+            visibility_ms: options.read("visibility_timeout_ms", "is a whole number")?,
+            retry: read_retry(&options, &members, fallback)?,
+            extra: extra(&members, options),
+            source,
+        })
+    }
+}
+
+fn either<T: DeserializeOwned>(
+    options: &Members,
+    members: &Members,
+    name: &'static str,
+    rule: &'static str,
+) -> Result<Option<T>, Invalid> {
+    Ok(match options.read(name, rule)? {
+        Some(value) => Some(value),
+        None => members.read(name, rule)?,
+    })
+}
+
+fn scheduled_ms(options: &Members, members: &Members) -> Result<Option<u64>, Invalid> {
+    let rule = "is a time as in RFC 3339";
+    let at: Option<jiff::Timestamp> = match options.read("delay_until", rule)? {
+        Some(at) => Some(at),
+        None => either(options, members, "scheduled_at", rule)?,
+    };
+    Ok(at.and_then(|at| u64::try_from(at.as_millisecond()).ok()))
+}
+
+fn read_retry(options: &Members, members: &Members, fallback: Retry) -> Result<Retry, Invalid> {
+    let rule = "is an object";
+    let policy: Members = match either(options, members, "retry", rule)? {
+        Some(policy) => policy,
+        None => options.read("retry_policy", rule)?.unwrap_or_default(),
+    };
+    let attempts_max = policy.read("max_attempts", "is a whole number")?.unwrap_or(fallback.attempts_max);
+    let coefficient = policy.read("backoff_coefficient", "is a number")?.unwrap_or(fallback.coefficient);
+    Ok(Retry {
+        attempts_max,
+        coefficient,
+        initial: interval(&policy, "initial_interval")?.unwrap_or(fallback.initial),
+        longest: interval(&policy, "max_interval")?.unwrap_or(fallback.longest),
+    })
+}
+
+fn interval(policy: &Members, name: &'static str) -> Result<Option<Duration>, Invalid> {
+    let rule = "is a duration such as PT1S";
+    let signed: Option<jiff::SignedDuration> = policy.read(name, rule)?;
+    signed.map(|signed| Duration::try_from(signed).map_err(|_| Invalid::Member(name, rule))).transpose()
+}
+
+fn extra(members: &Members, options: Members) -> Vec<(String, Raw)> {
+    let listed = |list: &[&str], key: &str| list.iter().any(|name| same_name(key, name));
+    let mut extra: Vec<(String, Raw)> = Vec::new();
+    let mut keep = |key: &String, value: &Raw| {
+        extra.retain(|(kept, _)| kept != key);
+        extra.push((key.clone(), value.clone()));
+    };
+    for (key, value) in options.0.iter().filter(|(key, _)| !listed(&PLACED, key) && !listed(&ANSWERED, key)) {
+        keep(key, value);
+    }
+    for (key, value) in members.0.iter().filter(|(key, _)| !listed(&ANSWERED, key)) {
+        keep(key, value);
+    }
+    extra
+}

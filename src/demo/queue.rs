@@ -1,0 +1,37 @@
+//! One queue: who is next, and how many jobs are in which state.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::job::JobState;
+
+/// Figures of one queue, or of all.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts([u64; JobState::ALL.len()]);
+
+impl Counts {
+    pub(super) const fn of(&self, state: JobState) -> u64 {
+        self.0[state as usize]
+    }
+
+    pub(super) const fn of_mut(&mut self, state: JobState) -> &mut u64 {
+        &mut self.0[state as usize]
+    }
+}
+
+/// One queue.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) paused: bool,
+    /// The ids of available jobs by [`Job::rank`](super::job::Job::rank).
+    pub(super) ready: BTreeMap<(Reverse<i64>, u64), String>,
+    pub(super) counts: Counts,
+}
+
+/// What a queue looks like from outside.
+#[derive(Debug, Clone)]
+pub(super) struct QueueView {
+    pub(super) name: String,
+    pub(super) paused: bool,
+    pub(super) counts: Counts,
+}

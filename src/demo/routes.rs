@@ -1,0 +1,94 @@
+//! Which path names which operation.
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    Jobs,
+    Batch,
+    Job(String),
+    JobEvents(String),
+    Fetch,
+    Ack,
+    Nack,
+    Heartbeat,
+    Queues,
+    QueueStats(String),
+    QueuePause(String, bool),
+    AdminStats,
+    Health,
+    Manifest,
+    Define(&'static str),
+    Socket,
+    Stream,
+    Echo,
+}
+
+impl Route {
+    /// Reads a path the way the most lenient server would: decoded, without empty and dot segments.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        let segments = segments(path);
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let own = |text: &str| text.to_owned();
+        let segments = match segments.as_slice() {
+            ["ojs", "manifest"] => return Some(Self::Manifest),
+            ["ojs", "v1", rest @ ..] => rest,
+            _ => return None,
+        };
+        Some(match segments {
+            ["jobs"] => Self::Jobs,
+            ["jobs", "batch"] => Self::Batch,
+            ["jobs", id] => Self::Job(own(id)),
+            ["jobs", id, "events"] => Self::JobEvents(own(id)),
+            ["workers", "fetch"] => Self::Fetch,
+            ["workers", "ack"] => Self::Ack,
+            ["workers", "nack"] => Self::Nack,
+            ["workers", "heartbeat"] => Self::Heartbeat,
+            ["queues"] => Self::Queues,
+            ["queues", name, "stats"] => Self::QueueStats(own(name)),
+            ["queues", name, "pause"] => Self::QueuePause(own(name), true),
+            ["queues", name, "resume"] => Self::QueuePause(own(name), false),
+            ["admin", "stats"] => Self::AdminStats,
+            ["health"] => Self::Health,
+            ["cron"] => Self::Define("cron"),
+            ["workflows"] => Self::Define("workflows"),
+            ["ws"] => Self::Socket,
+            ["debug", "stream"] => Self::Stream,
+            ["debug", "echo"] => Self::Echo,
+            _ => return None,
+        })
+    }
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let mut segments = Vec::new();
+    for segment in path.split('/').map(percent_decoded) {
+        match segment.as_str() {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    segments
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                decoded.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                decoded.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}

@@ -1,0 +1,256 @@
+//! Bodies that are made while they are sent, and the connections that leave HTTP.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+
+use super::answer::{Body, BoxError, Object, Problem, full, typed};
+use super::record::Record;
+use super::service::Context;
+use super::wire::Wire;
+
+/// Size of the parts of a made-up body.
+const PART_BYTES: usize = 16 * 1024;
+
+/// How often an idle event stream says that it is alive.
+const EVENTS_HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Events that may wait for a slow reader before the producer waits too.
+const EVENTS_QUEUED: usize = 8;
+
+/// A request body that is recorded while it is read.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    inner: Incoming,
+    record: Record,
+    order: u64,
+}
+
+impl Arriving {
+    pub(super) fn new(inner: Incoming, record: Record, order: u64) -> Self {
+        if inner.is_end_stream() {
+            record.body_ended(order);
+        }
+        Self { inner, record, order }
+    }
+}
+
+impl http_body::Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.inner).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(bytes) = frame.data_ref() {
+                    this.record.body_part(this.order, bytes);
+                }
+                if this.inner.is_end_stream() {
+                    this.record.body_ended(this.order);
+                }
+            }
+            Poll::Ready(None) => this.record.body_ended(this.order),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// The same byte over and over: a given number of times, or without end.
+#[derive(Debug)]
+struct Repeated {
+    part: Bytes,
+    left: Option<u64>,
+    exact: bool,
+}
+
+impl http_body::Body for Repeated {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        let Some(left) = &mut this.left else { return Poll::Ready(Some(Ok(Frame::data(this.part.clone())))) };
+        if *left == 0 {
+            return Poll::Ready(None);
+        }
+        let length = usize::try_from(*left).unwrap_or(usize::MAX).min(this.part.len());
+        *left = left.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX));
+        Poll::Ready(Some(Ok(Frame::data(this.part.slice(..length)))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.left {
+            Some(left) if self.exact => SizeHint::with_exact(left),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+/// A body of white space that never ends.
+pub(super) fn endless() -> Body {
+    Repeated { part: Bytes::from(vec![b' '; PART_BYTES]), left: None, exact: false }.boxed_unsync()
+}
+
+/// `debug/stream?bytes=N[&chunked=true]`: N bytes, with their length announced unless `chunked` asks otherwise.
+pub(super) fn made_up(head: &Parts) -> Response<Body> {
+    let parameter = |name: &str| {
+        let pairs = head.uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+    };
+    let left = parameter("bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let exact = parameter("chunked") != Some("true");
+    let body = Repeated { part: Bytes::from(vec![b'x'; PART_BYTES]), left: Some(left), exact };
+    typed(StatusCode::OK, "application/octet-stream", body.boxed_unsync())
+}
+
+/// `debug/echo`: the body comes back while it arrives.
+pub(super) fn echo(body: Arriving) -> Response<Body> {
+    typed(StatusCode::OK, "application/octet-stream", body.map_err(BoxError::from).boxed_unsync())
+}
+
+/// The first part of an answer, after which the connection is cut.
+#[derive(Debug)]
+struct CutShort {
+    first: Option<Bytes>,
+    announced: SizeHint,
+    wire: Arc<Wire>,
+}
+
+impl http_body::Body for CutShort {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        match this.first.take().filter(|first| !first.is_empty()) {
+            Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
+            None => {
+                this.wire.end_with(Bytes::new(), false);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.announced
+    }
+}
+
+/// Cuts the connection after `after_bytes` of the body, or one byte before its end.
+pub(super) async fn cut_short(response: Response<Body>, after_bytes: usize, wire: Arc<Wire>) -> Response<Body> {
+    let (head, body) = response.into_parts();
+    let whole = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let kept = whole.len().saturating_sub(1).min(after_bytes);
+    let announced = SizeHint::with_exact(u64::try_from(whole.len()).unwrap_or(u64::MAX));
+    let body = CutShort { first: Some(whole.slice(..kept)), announced, wire };
+    Response::from_parts(head, body.boxed_unsync())
+}
+
+/// A body that a task writes.
+#[derive(Debug)]
+struct Written(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Written {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.get_mut().0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+    }
+}
+
+/// `jobs/{id}/events`: the job's state now and at every change, until it is final or the reader goes.
+pub(super) fn job_events(context: &Arc<Context>, id: String) -> Result<Response<Body>, Problem> {
+    if context.store.lock().job(&id).is_none() {
+        return Err(Problem::NoSuchJob(id));
+    }
+    let (events, written) = mpsc::channel(EVENTS_QUEUED);
+    let context = Arc::clone(context);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = events.closed() => {}
+            () = tell_events(&context, &id, &events) => {}
+        }
+    });
+    let mut response = typed(StatusCode::OK, "text/event-stream", Written(written).boxed_unsync());
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+async fn tell_events(context: &Context, id: &str, events: &mpsc::Sender<Bytes>) {
+    let mut changes = context.store.lock().changes();
+    let mut told = None;
+    let mut number = 0_u64;
+    let mut text = "retry: 3000\n\n".to_owned();
+    loop {
+        changes.borrow_and_update();
+        let Some(state) = context.store.lock().job(id).map(|job| job.state) else { return };
+        if told != Some(state) {
+            told = Some(state);
+            number += 1;
+            let data = Object::new().text("job_id", id).text("state", state.as_str()).finish();
+            text.push_str(&format!("id: evt_{number}\nevent: job.{}\ndata: {data}\n\n", state.as_str()));
+        }
+        if !text.is_empty() && events.send(std::mem::take(&mut text).into()).await.is_err() {
+            return;
+        }
+        if state.is_terminal() {
+            return;
+        }
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = context.clock.sleep(EVENTS_HEARTBEAT) => text.push_str(":heartbeat\n\n"),
+        }
+    }
+}
+
+/// `ws`: accepts the upgrade and sends back every byte; the frames of the protocol are not looked at.
+pub(super) fn socket(mut request: Request<()>, wire: &Arc<Wire>) -> Response<Body> {
+    let asked = request.headers().get(header::UPGRADE).is_some_and(|value| value.as_bytes() == b"websocket");
+    if !asked {
+        return typed(StatusCode::UPGRADE_REQUIRED, "text/plain; charset=utf-8", full("Upgrade Required\n"));
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    wire.took_over(tokio::spawn(async move {
+        let Ok(upgraded) = upgrade.await else { return };
+        let mut stream = TokioIo::new(upgraded);
+        let mut buffer = vec![0; PART_BYTES];
+        while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+            let sent = stream.write_all(buffer.get(..length).unwrap_or_default()).await;
+            if sent.is_err() || stream.flush().await.is_err() {
+                return;
+            }
+        }
+        // A peer that has gone does not mind a failing farewell.
+        let _ = stream.shutdown().await;
+    }));
+    let mut response = Response::new(full(Bytes::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    response
+}

@@ -1,0 +1,6 @@
+//! The region over real sockets, as its clients see it.
+
+mod client;
+mod connection;
+mod fault;
+mod operation;
