@@ -173,3 +173,6 @@ fn alt_name(name: &str) -> SanType {
 fn is_uri(name: &str) -> bool {
     name.contains("://")
 }
+
+#[cfg(test)]
+mod tests;

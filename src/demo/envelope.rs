@@ -238,3 +238,6 @@ fn extra(members: &Members, options: Members) -> Vec<(String, Raw)> {
     }
     extra
 }
+
+#[cfg(test)]
+mod tests;

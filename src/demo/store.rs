@@ -1,6 +1,6 @@
 //! The region's state: jobs, queues and definitions, as a state machine that knows time only through its clock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -116,7 +116,10 @@ impl Store {
     pub(super) fn fetch(&mut self, claim: &Claim) -> Vec<&Job> {
         self.settle();
         let now = self.clock.unix_ms();
-        let ready = claim.queues.iter().filter_map(|name| self.queues.get(name)).filter(|queue| !queue.paused);
+        let mut seen = HashSet::new();
+        // A queue that is named twice hands its jobs out once.
+        let names = claim.queues.iter().filter(|name| seen.insert(name.as_str()));
+        let ready = names.filter_map(|name| self.queues.get(name)).filter(|queue| !queue.paused);
         let ids: Vec<String> = ready.flat_map(|queue| queue.ready.values()).take(claim.count).cloned().collect();
         for id in &ids {
             self.alter(id, |job| {
@@ -285,3 +288,6 @@ impl Store {
         self.changed.send_modify(|version| *version += 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::base::SteeredTime;
+use crate::demo::envelope::Retry;
+
+const RETRY: Retry =
+    Retry { attempts_max: 3, initial: Duration::from_secs(1), coefficient: 2.0, longest: Duration::from_secs(300) };
+
+fn steered() -> (Arc<SteeredTime>, Store) {
+    let time = SteeredTime::starting_at(1_773_570_600_000);
+    let store = Store::new(Clock::new(Arc::new(Arc::clone(&time))));
+    (time, store)
+}
+
+fn envelope(source: &str) -> Envelope {
+    Envelope::parse(Bytes::from(source.to_owned()), RETRY).unwrap()
+}
+
+fn enqueue(store: &mut Store, id: &str, options: &str) {
+    store.enqueue(envelope(&format!(r#"{{"type":"a","args":[],"id":"{id}","options":{options}}}"#)));
+}
+
+fn fetch(store: &mut Store, queues: &[&str], count: usize) -> Vec<String> {
+    let queues = queues.iter().map(|&name| name.to_owned()).collect();
+    let claim = Claim { queues, count, worker_id: None, visibility_ms: None };
+    store.fetch(&claim).into_iter().map(|job| job.id.clone()).collect()
+}
+
+fn failure(retryable: bool, requeue: bool) -> Failure {
+    Failure { error: None, retryable, requeue }
+}
+
+fn state(store: &mut Store, id: &str) -> JobState {
+    store.job(id).unwrap().state
+}
+
+#[test]
+fn queues_are_emptied_in_the_order_asked_for_then_by_priority_then_by_arrival() {
+    let (_, mut store) = steered();
+    for (id, options) in [
+        ("low", r#"{"queue":"b","priority":-1}"#),
+        ("first", r#"{"queue":"b"}"#),
+        ("second", r#"{"queue":"b"}"#),
+        ("urgent", r#"{"queue":"b","priority":9}"#),
+        ("other", r#"{"queue":"a"}"#),
+    ] {
+        enqueue(&mut store, id, options);
+    }
+    assert_eq!(fetch(&mut store, &["a", "b", "none"], 3), ["other", "urgent", "first"]);
+    assert_eq!(fetch(&mut store, &["b", "b"], 9), ["second", "low"]);
+}
+
+#[test]
+fn a_lease_that_runs_out_makes_the_job_available_and_a_heartbeat_extends_it() {
+    let (time, mut store) = steered();
+    enqueue(&mut store, "one", "{}");
+    assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
+    time.advance(Duration::from_secs(29));
+    assert_eq!(store.heartbeat(vec!["one".to_owned(), "none".to_owned()], Some(10_000)), ["one"]);
+    time.advance(Duration::from_millis(9_999));
+    assert_eq!(state(&mut store, "one"), JobState::Active);
+    time.advance(Duration::from_millis(1));
+    assert_eq!(state(&mut store, "one"), JobState::Available);
+    assert_eq!(store.ack("one", None).unwrap_err(), Refused::Conflict(JobState::Available));
+    assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
+    assert_eq!(store.job("one").unwrap().attempt, 2);
+}
+
+#[test]
+fn a_failed_job_backs_off_and_is_discarded_after_its_last_attempt() {
+    let (time, mut store) = steered();
+    enqueue(&mut store, "one", "{}");
+    for wait_s in [1, 2] {
+        fetch(&mut store, &["default"], 1);
+        assert_eq!(store.nack("one", failure(true, false)).unwrap().state, JobState::Retryable);
+        time.advance(Duration::from_millis(wait_s * 1_000 - 1));
+        assert!(fetch(&mut store, &["default"], 1).is_empty());
+        time.advance(Duration::from_millis(1));
+    }
+    fetch(&mut store, &["default"], 1);
+    let job = store.nack("one", failure(true, false)).unwrap();
+    assert_eq!((job.state, job.attempt), (JobState::Discarded, 3));
+}
+
+#[test]
+fn a_job_that_is_handed_back_is_next_at_once_and_one_that_must_not_be_retried_is_not() {
+    let (_, mut store) = steered();
+    enqueue(&mut store, "one", "{}");
+    enqueue(&mut store, "two", "{}");
+    assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
+    store.nack("one", failure(true, true)).unwrap();
+    assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
+    assert_eq!(store.nack("one", failure(false, false)).unwrap().state, JobState::Discarded);
+    assert_eq!(fetch(&mut store, &["default"], 9), ["two"]);
+}
+
+#[test]
+fn a_delayed_job_waits_for_its_time() {
+    let (time, mut store) = steered();
+    enqueue(&mut store, "late", r#"{"delay_until":"2026-03-15T10:30:05Z"}"#);
+    enqueue(&mut store, "past", r#"{"scheduled_at":"2026-03-15T10:29:59Z"}"#);
+    assert_eq!(state(&mut store, "late"), JobState::Scheduled);
+    assert_eq!(fetch(&mut store, &["default"], 9), ["past"]);
+    time.advance(Duration::from_secs(5));
+    assert_eq!(fetch(&mut store, &["default"], 9), ["late"]);
+}
+
+#[test]
+fn only_what_is_not_final_can_be_cancelled_and_only_what_is_active_acknowledged() {
+    let (_, mut store) = steered();
+    enqueue(&mut store, "one", "{}");
+    assert_eq!(store.ack("one", None).unwrap_err(), Refused::Conflict(JobState::Available));
+    assert_eq!(store.cancel("one").unwrap().state, JobState::Cancelled);
+    assert_eq!(store.cancel("one").unwrap_err(), Refused::Conflict(JobState::Cancelled));
+    assert_eq!(store.cancel("none").unwrap_err(), Refused::NotFound);
+    assert!(fetch(&mut store, &["default"], 1).is_empty());
+}
+
+#[test]
+fn a_repeated_id_overwrites_the_job_even_an_active_one_and_is_counted() {
+    let (time, mut store) = steered();
+    enqueue(&mut store, "one", r#"{"queue":"old"}"#);
+    fetch(&mut store, &["old"], 1);
+    enqueue(&mut store, "one", r#"{"queue":"new"}"#);
+    time.advance(Duration::from_secs(60));
+    assert_eq!(store.queue("old").counts.of(JobState::Active), 0);
+    assert_eq!(store.queue("old").counts.of(JobState::Available), 0);
+    assert_eq!(fetch(&mut store, &["old", "new"], 9), ["one"]);
+    let jobs = store.snapshot();
+    assert_eq!((jobs.len(), jobs[0].stored, jobs[0].attempt), (1, 2, 1));
+}
+
+#[test]
+fn finished_jobs_beyond_the_bound_are_forgotten_but_stay_counted() {
+    let (_, mut store) = steered();
+    let job = envelope(r#"{"type":"a","args":[]}"#);
+    for _ in 0..=FINISHED_MAX {
+        let id = store.enqueue(job.clone()).id.clone();
+        store.cancel(&id).unwrap();
+    }
+    assert_eq!(store.snapshot().len(), FINISHED_MAX);
+    let counted = store.queue("default").counts.of(JobState::Cancelled);
+    assert_eq!(usize::try_from(counted), Ok(FINISHED_MAX + 1));
+}
