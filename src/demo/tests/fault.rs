@@ -37,7 +37,8 @@ async fn a_fault_ends_or_answers_the_request_and_stores_the_job_only_where_it_sa
         check(protocol, Fault::RefuseStream, None, 0).await;
         check(protocol, Fault::GoAway, None, 0).await;
     }
-    let raw = Bytes::from_static(b"HTTP/1.1 299 Odd\r\ncontent-length: 2\r\n\r\nok");
+    // Its body ends with the connection: only a polite close makes that a whole answer.
+    let raw = Bytes::from_static(b"HTTP/1.1 299 Odd\r\n\r\nup to the end");
     check("http/1.1", Fault::Raw { bytes: raw }, Some(299), 1).await;
     check("http/1.1", Fault::Raw { bytes: Bytes::from_static(b"no HTTP at all\r\n\r\n") }, None, 1).await;
 }
@@ -180,13 +181,13 @@ async fn rules_strike_by_path_method_count_and_seed_and_the_first_one_decides() 
     let mut client = Client::plain(&region).await;
     let answer = |status| Fault::Answer { answer: FaultAnswer::error_document(status, "backend_error"), store: false };
     let faults = region.faults();
-    faults.add(When::path("/ojs/v1/queues").after(1).next(2), answer(StatusCode::INTERNAL_SERVER_ERROR));
+    faults.add(When::path("/ojs/v1/queues").after(2).next(2), answer(StatusCode::INTERNAL_SERVER_ERROR));
     faults.add(When::always().method(Method::DELETE), answer(StatusCode::TOO_MANY_REQUESTS));
     let mut statuses = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..6 {
         statuses.push(client.get("/ojs/v1/queues").await.status.as_u16());
     }
-    assert_eq!(statuses, [200, 500, 500, 200, 200]);
+    assert_eq!(statuses, [200, 200, 500, 500, 200, 200]);
     let answer = client.send(Method::DELETE, "/ojs/v1/jobs/x", "").await.unwrap();
     assert_eq!((answer.status.as_u16(), &answer.json()["error"]["retryable"]), (429, &true.into()));
     faults.clear();
