@@ -90,6 +90,54 @@ pub enum Operation {
     Unknown,
 }
 
+impl Operation {
+    /// The name, as logs carry it in place of the path.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Batch => "batch",
+            Self::Bulk => "bulk",
+            Self::CronWrite => "cron_write",
+            Self::WorkflowWrite => "workflow_write",
+            Self::Recreate => "recreate",
+            Self::Fetch => "fetch",
+            Self::Ack => "ack",
+            Self::Nack => "nack",
+            Self::Progress => "progress",
+            Self::Heartbeat => "heartbeat",
+            Self::WorkerState => "worker_state",
+            Self::JobSettle => "job_settle",
+            Self::JobGet => "job_get",
+            Self::JobCancel => "job_cancel",
+            Self::JobScoped => "job_scoped",
+            Self::JobsById => "jobs_by_id",
+            Self::QueueStats => "queue_stats",
+            Self::QueuePause => "queue_pause",
+            Self::QueueResume => "queue_resume",
+            Self::QueueScoped => "queue_scoped",
+            Self::Queues => "queues",
+            Self::AdminStats => "admin_stats",
+            Self::List => "list",
+            Self::Cron => "cron",
+            Self::Workflow => "workflow",
+            Self::Definition => "definition",
+            Self::JobEvents => "job_events",
+            Self::QueueEvents => "queue_events",
+            Self::Events => "events",
+            Self::WebSocket => "web_socket",
+            Self::Health => "health",
+            Self::Manifest => "manifest",
+            Self::System => "system",
+            Self::FederationRegions => "federation_regions",
+            Self::FederationRoute => "federation_route",
+            Self::FederationHealth => "federation_health",
+            Self::FederationOther => "federation_other",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The routing class of a request: a closed set, so that it can label metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {

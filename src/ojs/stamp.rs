@@ -86,7 +86,8 @@ fn meta_keys<'a>(envelope: &Envelope<'a>, additions: &Additions<'a>) -> Keys<'a>
             keys.push((name, left_behind(name).unwrap_or(Value::Text(value))));
         }
     }
-    if !keys.is_empty() {
+    // Whoever stamps at all keeps the pin with the job, even where there is nothing else to add.
+    if additions.federation_id.is_some() || !keys.is_empty() {
         for name in [Name::Region, Name::RegionAffinity] {
             if lacks(name)
                 && let Some(value) = left_behind(name)

@@ -7,10 +7,13 @@ use super::error::RouteError;
 use super::job::Job;
 use super::route::{Decision, Inputs, Ranking, Slot, decide};
 use super::view::{RegionIndex, View};
+use crate::base::Strategy;
 
 /// What a live call would get, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
+    /// The strategy that was asked for; `None` when the job's own attributes cannot be followed.
+    pub strategy: Option<Strategy>,
     /// The decision, or the error.
     pub outcome: Result<Decision, RouteError>,
     /// Every region: candidates in the order in which they would be tried, then those that fell out.
@@ -50,7 +53,7 @@ pub fn explain(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
         refusal: Some(refusal),
         reason: refusal.to_string(),
     }));
-    Explanation { outcome, candidates: scored }
+    Explanation { strategy: ranking.strategy, outcome, candidates: scored }
 }
 
 fn reason(slot: &Slot, beyond_redirects: bool) -> String {

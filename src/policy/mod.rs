@@ -48,6 +48,6 @@ pub use job::Job;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
 pub use outcome::{Answer, Ending, Outcome, classify_enqueue, effect};
 pub use region_set::RegionSet;
-pub use route::{Decision, Inputs, route};
+pub use route::{Decision, Inputs, permits, route};
 pub use settings::Settings;
 pub use view::{RegionIndex, RegionView, View};

@@ -8,7 +8,7 @@ use super::candidate::{Refusal, Standing, admit, retry_otherwise, usable_in};
 use super::error::RouteError;
 use super::job::Job;
 use super::load::Live;
-use super::plan::Plan;
+use super::plan::{Permitted, Plan};
 use super::shortlist;
 use super::strategy::{self, Reason};
 use super::view::{RegionIndex, View};
@@ -40,6 +40,8 @@ pub struct Decision {
     pub strategy: Strategy,
     /// Whether the candidates are all that the job may ever go to.
     pub pinned: bool,
+    /// Whether there are registered regions that nothing of the job may reach: a pin, or a rule that names others.
+    pub restricted: bool,
     /// The regions to try, in order; the first is the target.
     ///
     /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
@@ -90,6 +92,8 @@ pub(super) struct Slot {
 /// How a decision came about: candidates best first, then who fell out. Filled whether or not anybody reads it.
 #[derive(Debug, Default)]
 pub(super) struct Ranking {
+    /// The strategy that was asked for, where the job's attributes can be followed.
+    pub(super) strategy: Option<Strategy>,
     pub(super) slots: SmallVec<[Slot; 8]>,
     pub(super) refused: SmallVec<[(RegionIndex, Refusal); 8]>,
 }
@@ -109,6 +113,7 @@ pub(super) fn decide(
             return Err(error);
         }
     };
+    ranking.strategy = Some(plan.strategy);
     let mut context = Context { view, job, now, draw, turn, live };
     for region in view.indexes() {
         match admit(&mut context, &plan, region) {
@@ -126,7 +131,15 @@ pub(super) fn decide(
     if candidates.is_empty() {
         return Err(unavailable(view, &plan, &ranking.refused, now));
     }
-    Ok(Decision { strategy: plan.strategy, pinned: plan.pinned, candidates })
+    let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
+    Ok(Decision { strategy: plan.strategy, pinned: plan.pinned, restricted, candidates })
+}
+
+/// Whether the job may go to a region at all, whatever the state of that region.
+///
+/// Errors: those of [`RouteError`] that are the client's fault.
+pub fn permits(view: &View, job: &Job<'_>, region: RegionIndex) -> Result<bool, RouteError> {
+    Ok(Plan::of(view, job)?.permitted.contains(region))
 }
 
 impl Slot {

@@ -29,6 +29,11 @@ pub fn failover(from: &RegionMetrics, to: &RegionMetrics, reason: FailoverReason
     );
 }
 
+/// A failover like one that was told of just now: counted and not told, so that an outage does not flood the log.
+pub fn failover_repeated(from: &RegionMetrics, reason: FailoverReason) {
+    from.failovers[reason].inc();
+}
+
 /// A breaker changed its state; `why` is a closed word, such as `probe_failures`.
 pub fn breaker_transition(region: &RegionMetrics, from: Breaker, to: Breaker, why: &'static str) {
     for state in Breaker::ALL {

@@ -102,6 +102,10 @@ impl Check {
             self.refuse(path, "expected the region's id, such as eu-west-1");
             return None;
         };
+        if text == "none" {
+            self.refuse(path, "this id is reserved: answers that no region had a part in carry it; choose another one");
+            return None;
+        }
         let rule = "expected 1 to 64 lower-case letters, digits and dashes, such as eu-west-1";
         RegionId::parse(text).map_err(|_| self.refuse(path, rule)).ok()
     }

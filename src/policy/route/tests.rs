@@ -217,7 +217,8 @@ fn the_dry_run_lists_every_region_with_a_reason() {
     let mut view = three(|config| config.failover.max_redirects = 0);
     view.regions[1].latency = Some(Duration::from_millis(34));
     view.regions[2].health = Health::Unhealthy;
-    let Explanation { outcome, candidates } = explain(&view, &plain(), inputs(Instant::now(), 0));
+    let Explanation { strategy, outcome, candidates } = explain(&view, &plain(), inputs(Instant::now(), 0));
+    assert_eq!(strategy, Some(Strategy::Affinity));
     assert_eq!(outcome.unwrap().target(), Some(view.local));
     let told: Vec<_> = candidates.iter().map(|scored| format!("{:.2} {}", scored.score, scored.reason)).collect();
     assert_eq!(
