@@ -10,9 +10,6 @@ use hyper::body::Incoming;
 /// Why a body that we relay ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Pieces of a body that stands in memory; written without being joined.
-pub type Pieces = Vec<Bytes>;
-
 /// A request body on its way to a region.
 #[derive(Debug)]
 pub enum Outgoing {
@@ -21,7 +18,7 @@ pub enum Outgoing {
     /// Pieces in order, of a known total length.
     Pieces {
         /// The pieces; those before `next` are given away.
-        pieces: Pieces,
+        pieces: Vec<Bytes>,
         /// The first piece that is left.
         next: usize,
         /// Bytes left.
@@ -34,8 +31,8 @@ pub enum Outgoing {
 impl Outgoing {
     /// A body of pieces in memory.
     #[must_use]
-    pub fn pieces(mut pieces: Pieces) -> Self {
-        pieces.retain(|piece| !piece.is_empty());
+    pub fn pieces(pieces: impl IntoIterator<Item = Bytes>) -> Self {
+        let pieces: Vec<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         Self::Pieces { pieces, next: 0, bytes }
     }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::uri::Authority;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -55,6 +56,8 @@ impl DialError {
 pub struct Endpoint<'a> {
     /// What the region's name last resolved to.
     pub addresses: &'a [SocketAddr],
+    /// Its `host[:port]`, as HTTP/2 requests name it.
+    pub authority: &'a Authority,
     /// Its TLS configuration; none for plain HTTP on loopback.
     pub tls: Option<&'a ClientTls>,
     /// For the whole of connecting, TLS included.
@@ -145,7 +148,9 @@ mod tests {
     }
 
     fn plain(addresses: &[SocketAddr]) -> Endpoint<'_> {
-        Endpoint { addresses, tls: None, connect_timeout: Duration::from_secs(5) }
+        static AUTHORITY: std::sync::LazyLock<Authority> =
+            std::sync::LazyLock::new(|| Authority::from_static("localhost"));
+        Endpoint { addresses, authority: &AUTHORITY, tls: None, connect_timeout: Duration::from_secs(5) }
     }
 
     #[tokio::test]

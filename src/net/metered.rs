@@ -4,17 +4,19 @@
 //! ends with, if the count did not move since a request was given to it, no byte of that request can have reached the
 //! region; if it moved, one may have.
 
-use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// How many bytes a connection has given to the system so far.
-pub(super) type Written = Rc<Cell<u64>>;
+///
+/// Only one thread touches it; an upgraded connection must nevertheless be one that could move.
+pub(super) type Written = Arc<AtomicU64>;
 
 /// A TCP socket with its count.
 #[derive(Debug)]
@@ -29,12 +31,12 @@ impl Metered {
     }
 
     pub(super) fn written(&self) -> Written {
-        Rc::clone(&self.written)
+        Arc::clone(&self.written)
     }
 
     fn count(&self, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &poll {
-            self.written.set(self.written.get().saturating_add(u64::try_from(*bytes).unwrap_or(u64::MAX)));
+            self.written.fetch_add(u64::try_from(*bytes).unwrap_or(u64::MAX), Relaxed);
         }
         poll
     }

@@ -1,12 +1,28 @@
 //! Sockets: connecting to regions and listening for clients. Knows nothing of jobs.
 //!
-//! Plane: data. Everything here runs on one worker thread and shares nothing with the others.
+//! Towards regions: [`tls`] (who they must be), [`dial`], [`pool`]. Towards clients: [`bind`], strict [`framing`],
+//! [`accept_loop`], [`Drain`]. Plane: data, except [`bind`], [`resolve`] and [`Drain::idle`]; everything else runs on one worker
+//! thread and shares nothing with the others.
 
 pub mod body;
 pub mod dial;
+mod drain;
+pub mod framing;
+mod guard;
 pub mod headers;
+mod listen;
 mod metered;
+mod permit;
 pub mod pool;
 pub mod resolve;
+mod serve;
+mod socket;
 pub mod stream;
 pub mod tls;
+
+pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
+pub use framing::Violation;
+pub use guard::ClientSide;
+pub use listen::{BindError, BoundListener, LocalAddress, bind, bind_tcp};
+pub use permit::ConnectionPermits;
+pub use serve::{ConnectionInfo, Refused, ServeOptions, accept_loop};

@@ -7,6 +7,7 @@
 
 mod connection;
 mod lease;
+mod upgrade;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use super::body::Outgoing;
 use super::dial::{DialError, Endpoint, dial};
 use connection::{Failed, Http1, Http2};
 pub use lease::RegionBody;
+pub use upgrade::upgrade;
 
 /// Bounds of a pool.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +46,28 @@ pub struct PoolMeters {
     /// Connections with a request on them.
     pub busy: IntGauge,
     /// Connections made.
-    pub opened: IntCounter,
-    /// Connections that could not be made.
-    pub failed: IntCounter,
+    pub established: IntCounter,
+    /// Connections not made, because the name has no address.
+    pub dns: IntCounter,
+    /// Connections not made, because no address accepted.
+    pub refused: IntCounter,
+    /// Connections not made, because the TLS handshake failed.
+    pub tls: IntCounter,
+    /// Connections not made in time.
+    pub timeout: IntCounter,
+}
+
+impl PoolMeters {
+    fn count(&self, made: Result<(), &DialError>) {
+        let counter = match made {
+            Ok(()) => &self.established,
+            Err(DialError::NoAddress) => &self.dns,
+            Err(DialError::Connect(_)) => &self.refused,
+            Err(DialError::Tls(_)) => &self.tls,
+            Err(DialError::Timeout) => &self.timeout,
+        };
+        counter.inc();
+    }
 }
 
 /// Why a request has no answer.
@@ -113,6 +134,7 @@ impl Pool {
 
     /// Sends a request on a pooled connection, or on a new one, and returns the answer's head with its body streaming.
     ///
+    /// Shape: the request's URI is path and query only, and it has a `Host`; HTTP/2 gets both as pseudo headers.
     /// Errors: [`SendError::NotSent`] only with proof.
     /// Cancel: an HTTP/1.1 connection with a request on it is closed, an HTTP/2 stream is reset.
     pub async fn send(
@@ -123,7 +145,7 @@ impl Pool {
         // Each turn uses up a pooled connection, so the loop ends after at most `idle_max` turns and the HTTP/2 one.
         loop {
             let result = if let Some(http2) = self.usable_http2() {
-                http2.send(request).await
+                http2.send(request, endpoint.authority).await
             } else if let Some(http1) = self.pop_idle().await {
                 self.send_on(http1, request).await
             } else {
@@ -138,7 +160,7 @@ impl Pool {
         }
         let result = match self.connect(endpoint).await.map_err(|error| SendError::NotSent(error.into()))? {
             Fresh::Http1(http1) => self.send_on(http1, request).await,
-            Fresh::Http2(http2) => http2.send(request).await,
+            Fresh::Http2(http2) => http2.send(request, endpoint.authority).await,
         };
         result.map_err(|failed| match failed {
             Failed::Unknown(error) => SendError::Unknown(error),
@@ -216,10 +238,7 @@ impl Pool {
         }
         let _dialling = Dialling::begin(&self.0);
         let fresh = self.connect_now(endpoint).await;
-        match &fresh {
-            Ok(_) => self.0.meters.opened.inc(),
-            Err(_) => self.0.meters.failed.inc(),
-        }
+        self.0.meters.count(fresh.as_ref().map(drop));
         fresh
     }
 

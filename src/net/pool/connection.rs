@@ -3,10 +3,13 @@
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use http::header::HOST;
+use http::uri::{Authority, Scheme};
+use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -56,13 +59,13 @@ impl Http1 {
     }
 
     pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<(Self, Response<Incoming>), Failed> {
-        let before = self.written.get();
+        let before = self.written.load(Relaxed);
         match self.sender.try_send_request(request).await {
             Ok(response) => Ok((self, response)),
             Err(mut error) => {
                 // A request that is handed back was never taken up. Else the socket's count is the evidence.
                 let unsent = error.take_message();
-                if unsent.is_some() || self.written.get() == before {
+                if unsent.is_some() || self.written.load(Relaxed) == before {
                     return Err(Failed::NotSent(unsent.map(Box::new)));
                 }
                 Err(Failed::Unknown(error.into_error()))
@@ -125,7 +128,17 @@ impl Http2 {
         Ok(Self { sender, born: Rc::new(Instant::now()) })
     }
 
-    pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<Response<RegionBody>, Failed> {
+    pub(super) async fn send(
+        mut self,
+        mut request: Request<Outgoing>,
+        authority: &Authority,
+    ) -> Result<Response<RegionBody>, Failed> {
+        request.headers_mut().remove(HOST);
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = Some(Scheme::HTTPS);
+        parts.authority = Some(authority.clone());
+        // Both parts came out of parsed URIs; a request without a path would be answered by the region with a 400.
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         match self.sender.try_send_request(request).await {
             Ok(response) => Ok(response.map(RegionBody::shared)),
             Err(error) => Err(http2_failure(error)),

@@ -1,0 +1,242 @@
+//! The end of the process: when it began, and when the last client is gone.
+//!
+//! While it drains, the sidecar goes on serving, because the application beside it is finishing its last acknowledgements. What
+//! is open and when a client was last seen is counted per worker thread, so that threads share no cache line on a request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::base::Clock;
+
+/// A shared handle on the draining of the process.
+#[derive(Debug, Clone)]
+pub struct Drain(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    /// Ages are counted from here.
+    epoch: Instant,
+    draining: AtomicBool,
+    /// Woken when draining starts, and when a request ends while draining.
+    changed: Notify,
+    workers: Mutex<Vec<Arc<Worker>>>,
+}
+
+/// What one worker thread counts, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Worker {
+    open: AtomicUsize,
+    /// Milliseconds since the epoch.
+    last_seen: AtomicU64,
+}
+
+/// Why [`Drain::idle`] resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainEnd {
+    /// No request was open and no client had been seen for long enough.
+    Idle,
+    /// The longest wait was over.
+    TimedOut,
+}
+
+impl Drain {
+    /// A process that is not draining.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        let (epoch, draining) = (clock.now(), AtomicBool::new(false));
+        Self(Arc::new(Inner { clock, epoch, draining, changed: Notify::new(), workers: Mutex::default() }))
+    }
+
+    /// Begins draining; a second call changes nothing.
+    pub fn start(&self) {
+        self.0.draining.store(true, Ordering::Release);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Whether draining has begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when draining begins.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    pub async fn wait(&self) {
+        loop {
+            // Registered before the look, so that a start between the two is not missed.
+            let changed = self.0.changed.notified();
+            if self.0.draining.load(Ordering::Acquire) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The counters of one worker thread; each thread takes its own, once.
+    #[must_use]
+    pub fn worker(&self) -> Activity {
+        let worker = Arc::new(Worker::default());
+        self.0.workers.lock().push(Arc::clone(&worker));
+        Activity { drain: self.clone(), worker }
+    }
+
+    /// Resolves when no request is open and no client was seen for `idle_for`, or when `timeout` is over.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    pub async fn idle(&self, idle_for: Duration, timeout: Duration) -> DrainEnd {
+        let deadline = self.0.clock.now() + timeout;
+        loop {
+            let changed = self.0.changed.notified();
+            let now = self.0.clock.now();
+            let (open, last_seen) = self.state();
+            let quiet_at = last_seen + idle_for;
+            if open == 0 && now >= quiet_at {
+                return DrainEnd::Idle;
+            }
+            if now >= deadline {
+                return DrainEnd::TimedOut;
+            }
+            let wake_at = if open == 0 { quiet_at.min(deadline) } else { deadline };
+            tokio::select! {
+                () = changed => {}
+                () = self.0.clock.sleep_until(wake_at) => {}
+            }
+        }
+    }
+
+    /// Open requests, and when a client was last seen.
+    fn state(&self) -> (usize, Instant) {
+        let (mut open, mut last_seen) = (0, 0);
+        for worker in self.0.workers.lock().iter() {
+            // In this order: a request that is seen to have ended has already left its time.
+            open += worker.open.load(Ordering::Acquire);
+            last_seen = worker.last_seen.load(Ordering::Relaxed).max(last_seen);
+        }
+        (open, self.0.epoch + Duration::from_millis(last_seen))
+    }
+}
+
+/// One worker thread's counters of what its clients do.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    drain: Drain,
+    worker: Arc<Worker>,
+}
+
+impl Activity {
+    /// A client was seen.
+    pub fn touch(&self) {
+        let inner = &self.drain.0;
+        let since = inner.clock.now().saturating_duration_since(inner.epoch);
+        let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        self.worker.last_seen.store(since, Ordering::Relaxed);
+    }
+
+    /// A request begins; it ends when the answer is dropped.
+    #[must_use]
+    pub fn begin(&self) -> OpenRequest {
+        self.worker.open.fetch_add(1, Ordering::Relaxed);
+        OpenRequest(self.clone())
+    }
+
+    /// Whether draining has begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.drain.is_draining()
+    }
+}
+
+/// A request that is being served.
+#[derive(Debug)]
+pub struct OpenRequest(Activity);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.worker.open.fetch_sub(1, Ordering::Release);
+        if self.0.is_draining() {
+            self.0.drain.0.changed.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SteeredTime;
+
+    fn steered() -> (Arc<SteeredTime>, Drain) {
+        let time = SteeredTime::starting_at(0);
+        let clock = Clock::new(Arc::new(Arc::clone(&time)));
+        (time, Drain::new(clock))
+    }
+
+    const IDLE_FOR: Duration = Duration::from_secs(5);
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn drain_ends_when_no_client_was_seen_for_long_enough() {
+        let (time, drain) = steered();
+        let activity = drain.worker();
+        activity.touch();
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT));
+        assert!(is_pending(idle.as_mut()).await);
+        time.advance(Duration::from_secs(4));
+        assert!(is_pending(idle.as_mut()).await);
+        drop(activity.begin());
+        time.advance(Duration::from_secs(4));
+        assert!(is_pending(idle.as_mut()).await, "a client was seen 4 s ago");
+        time.advance(Duration::from_secs(1));
+        assert_eq!(idle.await, DrainEnd::Idle);
+    }
+
+    #[tokio::test]
+    async fn an_open_request_holds_the_drain_until_its_timeout() {
+        let (time, drain) = steered();
+        let open = drain.worker().begin();
+        let _other_thread = drain.worker();
+        drain.start();
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT));
+        assert!(is_pending(idle.as_mut()).await);
+        time.advance(Duration::from_secs(59));
+        assert!(is_pending(idle.as_mut()).await);
+        time.advance(Duration::from_secs(1));
+        assert_eq!(idle.await, DrainEnd::TimedOut);
+        drop(open);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_last_request_is_noticed_without_the_clock() {
+        let (time, drain) = steered();
+        let open = drain.worker().begin();
+        drain.start();
+        let mut idle = std::pin::pin!(drain.idle(Duration::ZERO, TIMEOUT));
+        time.advance(Duration::from_secs(1));
+        assert!(is_pending(idle.as_mut()).await);
+        drop(open);
+        assert_eq!(idle.await, DrainEnd::Idle);
+    }
+
+    #[tokio::test]
+    async fn waiters_are_told_when_draining_starts() {
+        let (_time, drain) = steered();
+        let mut wait = std::pin::pin!(drain.wait());
+        assert!(is_pending(wait.as_mut()).await);
+        assert!(!drain.is_draining());
+        drain.start();
+        wait.await;
+        drain.wait().await;
+        assert!(drain.is_draining());
+    }
+
+    async fn is_pending<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
+        std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+}

@@ -1,0 +1,224 @@
+//! Where a client's messages begin and end, judged before anything else reads them.
+//!
+//! A pure push machine: bytes go in, as they are cut by the network, and come out as settled or as refused. It accepts less than
+//! any HTTP library does, on purpose: what two readers could delimit differently is not passed on to the second one. Every head
+//! that it accepts is one that hyper accepts and ends at the same byte, which a property test holds.
+
+mod head;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+pub use violation::Violation;
+
+use head::{Delimiter, Head, is_token};
+
+/// Bounds on one request head.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadLimits {
+    /// Bytes, from the first of the request line to the end of the empty line.
+    pub bytes: usize,
+    /// Header lines.
+    pub headers: usize,
+}
+
+/// Bytes that are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Breach {
+    /// So many bytes of the slice are settled; with a head, the refused one starts there (or in an earlier slice, if 0).
+    pub settled: usize,
+    /// Why the rest is refused.
+    pub violation: Violation,
+}
+
+/// Where the stream stands after the bytes so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Between two messages.
+    Between,
+    /// In a head.
+    Head,
+    /// In a body.
+    Body,
+    /// Behind an upgrade, where nothing is judged.
+    Tunnel,
+}
+
+/// The machine for one connection. After a [`Breach`] nothing more may be fed.
+#[derive(Debug)]
+pub struct Framing {
+    limits: HeadLimits,
+    state: State,
+    head: Head,
+    /// The start of a header line that an earlier slice ended in.
+    line: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Between(Blank),
+    Head,
+    Length(u64),
+    ChunkSize { size: u64, digits: u8 },
+    ChunkSizeLf(u64),
+    ChunkData(u64),
+    ChunkCr,
+    ChunkLf,
+    LastCr,
+    LastLf,
+    Tunnel,
+}
+
+/// The one empty line that a client may send before a request. Spec: RFC 9112 §2.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blank {
+    None,
+    Cr,
+    Done,
+}
+
+/// The largest number of hexadecimal digits in a chunk size: they fit 64 bits.
+const CHUNK_DIGITS_MAX: u8 = 16;
+
+impl Framing {
+    /// Starts at the first byte of a connection.
+    #[must_use]
+    pub fn new(limits: HeadLimits) -> Self {
+        Self { limits, state: State::Between(Blank::None), head: Head::default(), line: Vec::new() }
+    }
+
+    /// Judges the next bytes and answers how many of the slice are settled: they, and all before them, are read one way only.
+    ///
+    /// Shape: less than the whole slice only when it ends in an incomplete head, which starts at the returned offset (or in
+    /// an earlier slice, when that is 0). The answer does not depend on how the bytes are cut into slices.
+    ///
+    /// Errors: [`Breach`] at the first byte that makes the stream refusable.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Breach> {
+        let mut settled = 0;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let step = match self.state {
+                State::Head => self.head(rest),
+                State::Between(blank) => self.between(blank, rest),
+                State::Length(left) => Ok(self.pass(left, rest.len(), State::Length)),
+                State::ChunkData(left) => Ok(self.pass(left, rest.len(), State::ChunkData)),
+                State::Tunnel => Ok(rest.len()),
+                _ => self.chunk_line(rest),
+            };
+            let taken = step.map_err(|violation| Breach { settled, violation })?;
+            rest = rest.get(taken..).unwrap_or_default();
+            if !matches!(self.state, State::Head | State::Between(Blank::Cr)) {
+                settled = bytes.len() - rest.len();
+            }
+        }
+        Ok(settled)
+    }
+
+    /// Where the stream stands.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        match self.state {
+            State::Between(_) => Place::Between,
+            State::Head => Place::Head,
+            State::Tunnel => Place::Tunnel,
+            _ => Place::Body,
+        }
+    }
+
+    /// The message was answered with an upgrade: what follows is no HTTP.
+    pub fn tunnel(&mut self) {
+        self.state = State::Tunnel;
+        self.line = Vec::new();
+    }
+
+    fn between(&mut self, blank: Blank, rest: &[u8]) -> Result<usize, Violation> {
+        self.state = match (blank, rest.first()) {
+            (Blank::Cr, Some(b'\n')) => State::Between(Blank::Done),
+            (Blank::None, Some(b'\r')) => State::Between(Blank::Cr),
+            (Blank::Cr, _) | (_, Some(b'\r' | b'\n')) => return Err(Violation::LineEnd),
+            // Seen at the first byte, so that TLS on this port is refused at once and not at the head's timeout.
+            (_, Some(&byte)) if !is_token(byte) => return Err(Violation::RequestLine),
+            _ => {
+                self.head = Head::default();
+                self.state = State::Head;
+                return Ok(0);
+            }
+        };
+        Ok(1)
+    }
+
+    /// Takes one line of a head, or what there is of it.
+    fn head(&mut self, rest: &[u8]) -> Result<usize, Violation> {
+        let end = memchr::memchr(b'\n', rest).map(|at| at + 1);
+        let taken = end.unwrap_or(rest.len());
+        let part = rest.get(..taken).unwrap_or(rest);
+        self.head.bytes += taken;
+        if self.head.bytes > self.limits.bytes {
+            return Err(if self.head.begun { Violation::HeadTooLong } else { Violation::TargetTooLong });
+        }
+        if end.is_none() {
+            self.line.extend_from_slice(part);
+        } else if self.line.is_empty() {
+            self.head_line(part)?;
+        } else {
+            let mut line = std::mem::take(&mut self.line);
+            line.extend_from_slice(part);
+            self.head_line(&line)?;
+            line.clear();
+            self.line = line;
+        }
+        Ok(taken)
+    }
+
+    fn head_line(&mut self, line: &[u8]) -> Result<(), Violation> {
+        let line = line.strip_suffix(b"\r\n").ok_or(Violation::LineEnd)?;
+        if !line.is_empty() {
+            return self.head.line(line, self.limits.headers);
+        }
+        self.state = match self.head.end()? {
+            Delimiter::Chunked => State::ChunkSize { size: 0, digits: 0 },
+            Delimiter::Length(0) => State::Between(Blank::None),
+            Delimiter::Length(length) => State::Length(length),
+        };
+        Ok(())
+    }
+
+    /// Passes as much of a body as there is.
+    fn pass(&mut self, left: u64, available: usize, still: fn(u64) -> State) -> usize {
+        let taken = usize::try_from(left).unwrap_or(usize::MAX).min(available);
+        // A usize is never longer than 64 bits.
+        let left = left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
+        self.state = match (left, still(left)) {
+            (0, State::ChunkData(_)) => State::ChunkCr,
+            (0, _) => State::Between(Blank::None),
+            (_, still) => still,
+        };
+        taken
+    }
+
+    /// Takes one byte of what stands between the data of chunks.
+    fn chunk_line(&mut self, rest: &[u8]) -> Result<usize, Violation> {
+        let Some(&byte) = rest.first() else { return Ok(0) };
+        self.state = match (self.state, byte) {
+            (State::ChunkSize { size, digits }, b'\r') if digits > 0 => State::ChunkSizeLf(size),
+            (State::ChunkSize { digits, .. }, b';') if digits > 0 => return Err(Violation::ChunkExtension),
+            (State::ChunkSize { size, digits }, byte) if digits < CHUNK_DIGITS_MAX => {
+                match char::from(byte).to_digit(16) {
+                    Some(digit) => State::ChunkSize { size: size << 4 | u64::from(digit), digits: digits + 1 },
+                    None => return Err(Violation::ChunkSize),
+                }
+            }
+            (State::ChunkSizeLf(0), b'\n') => State::LastCr,
+            (State::ChunkSizeLf(size), b'\n') => State::ChunkData(size),
+            (State::ChunkSize { .. } | State::ChunkSizeLf(_), _) => return Err(Violation::ChunkSize),
+            (State::ChunkCr, b'\r') => State::ChunkLf,
+            (State::ChunkLf, b'\n') => State::ChunkSize { size: 0, digits: 0 },
+            (State::ChunkCr | State::ChunkLf, _) => return Err(Violation::ChunkEnd),
+            (State::LastCr, b'\r') => State::LastLf,
+            (State::LastLf, b'\n') => State::Between(Blank::None),
+            (State::LastCr, _) => return Err(Violation::Trailer),
+            _ => return Err(Violation::LineEnd),
+        };
+        Ok(1)
+    }
+}

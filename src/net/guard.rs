@@ -1,0 +1,276 @@
+//! What stands between a client's socket and hyper: nothing that could be read two ways passes it.
+//!
+//! Bytes are read straight into hyper's buffer and judged there by [`Framing`]; only an incomplete head is held back, so that
+//! hyper sees whole, verified heads and never has a reason for an answer of its own. What ends a connection (a refusal, a timer,
+//! the client) reaches hyper as the end of the stream, at the moment when hyper awaits a request and has written all its answers;
+//! inside a body it is an error. Afterwards the socket goes back to `serve`, which says farewell on it.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::framing::{Framing, Place, Violation};
+use super::permit::Permit;
+use super::serve::Refused;
+use super::socket::Socket;
+
+mod shared;
+mod timers;
+
+pub use shared::ClientSide;
+pub(super) use shared::{Phase, Shared};
+pub(super) use timers::Timers;
+
+/// How much is read at once while a head is incomplete.
+const HELD_READ_BYTES: usize = 4096;
+
+/// What is left when hyper is done with a connection.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    pub(super) socket: Socket,
+    pub(super) end: Option<End>,
+    /// Whether hyper was told of the end while it awaited a request: if not, it closed the connection for its own reasons.
+    pub(super) told: bool,
+}
+
+/// Why no further byte is read.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client sent something that is refused, or took too long.
+    Refused(Refused),
+    /// The client closed its side.
+    Closed,
+    /// No request came for long enough.
+    Idle,
+    /// The socket failed.
+    Failed(io::ErrorKind),
+}
+
+/// A client's socket, read strictly.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// Present until the guard is dropped.
+    socket: Option<Socket>,
+    shared: Arc<Shared>,
+    framing: Framing,
+    timers: Timers,
+    /// Bytes that were read and not shown: an incomplete head, or behind it what did not fit hyper's buffer.
+    held: Vec<u8>,
+    /// So many of the held bytes may be shown.
+    released: usize,
+    end: Option<End>,
+    told: bool,
+    /// Held here too, because a tunnel outlives the task that served its request.
+    _permit: Arc<Permit>,
+}
+
+impl Guard {
+    pub(super) fn new(
+        socket: Socket,
+        permit: Arc<Permit>,
+        shared: Arc<Shared>,
+        framing: Framing,
+        timers: Timers,
+    ) -> Self {
+        Self {
+            socket: Some(socket),
+            shared,
+            framing,
+            timers,
+            held: Vec::new(),
+            released: 0,
+            end: None,
+            told: false,
+            _permit: permit,
+        }
+    }
+
+    fn socket(&mut self) -> io::Result<Pin<&mut Socket>> {
+        self.socket.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Shows held bytes, as many as are released and fit.
+    fn show_held(&mut self, buf: &mut ReadBuf<'_>) {
+        let shown = self.released.min(buf.remaining());
+        buf.put_slice(self.held.get(..shown).unwrap_or_default());
+        self.held.drain(..shown);
+        self.released -= shown;
+    }
+
+    /// Reads into hyper's buffer; what must not be seen yet is taken out again.
+    fn poll_direct(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(self.socket()?.poll_read(cx, buf))?;
+        let new = buf.filled().get(before..).unwrap_or_default();
+        if new.is_empty() {
+            self.closed();
+            return Poll::Ready(Ok(()));
+        }
+        self.timers.bytes_came();
+        let settled = match self.framing.feed(new) {
+            Ok(settled) => {
+                self.held.extend_from_slice(new.get(settled..).unwrap_or_default());
+                settled
+            }
+            Err(breach) => {
+                self.end = Some(End::Refused(Refused::Malformed(breach.violation)));
+                breach.settled
+            }
+        };
+        buf.set_filled(before + settled);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads on behind an incomplete head.
+    fn poll_behind_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut bytes = [0; HELD_READ_BYTES];
+        let mut buf = ReadBuf::new(&mut bytes);
+        ready!(self.socket()?.poll_read(cx, &mut buf))?;
+        let new = buf.filled();
+        if new.is_empty() {
+            self.closed();
+            return Poll::Ready(Ok(()));
+        }
+        let head_bytes = self.held.len();
+        self.held.extend_from_slice(new);
+        let settled = match self.framing.feed(new) {
+            Ok(settled) => settled,
+            Err(breach) => {
+                self.end = Some(End::Refused(Refused::Malformed(breach.violation)));
+                self.held.truncate(head_bytes + breach.settled);
+                breach.settled
+            }
+        };
+        if settled > 0 {
+            self.released = head_bytes + settled;
+            self.timers.head_came();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The client closed its side.
+    fn closed(&mut self) {
+        self.shared.client_gone();
+        self.end = Some(match self.framing.place() {
+            Place::Head => End::Refused(Refused::Malformed(Violation::HeadTruncated)),
+            Place::Between | Place::Body | Place::Tunnel => End::Closed,
+        });
+    }
+
+    /// Tells hyper that nothing more comes, once it is ready to hear it.
+    fn poll_end(&mut self) -> Poll<io::Result<()>> {
+        let place = self.framing.place();
+        let in_message = matches!(place, Place::Body | Place::Tunnel);
+        // While a request is open the end would make hyper drop it: an enqueue on the wire is finished all the same.
+        if !in_message && !self.shared.is_in(Phase::Idle) {
+            return Poll::Pending;
+        }
+        // Inside a body the request fails and is answered by the service; elsewhere nobody has answered yet.
+        self.told = !in_message;
+        match &self.end {
+            Some(End::Refused(Refused::Malformed(violation))) if in_message => Poll::Ready(Err((*violation).into())),
+            Some(End::Failed(kind)) => Poll::Ready(Err((*kind).into())),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// What a connection that waits for the client may be waiting for too long.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.framing.place() {
+            Place::Head => {
+                ready!(self.timers.poll_head(cx));
+                self.end = Some(End::Refused(Refused::HeadTimeout));
+            }
+            Place::Between => {
+                let busy = !self.shared.is_in(Phase::Idle);
+                ready!(self.timers.poll_idle(cx, busy));
+                self.end = Some(End::Idle);
+            }
+            Place::Body | Place::Tunnel => return Poll::Pending,
+        }
+        Poll::Ready(())
+    }
+}
+
+impl AsyncRead for Guard {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        if this.shared.is_tunnel() && this.framing.place() != Place::Tunnel {
+            this.framing.tunnel();
+            this.released = this.held.len();
+        }
+        loop {
+            if this.released > 0 {
+                this.show_held(buf);
+                return Poll::Ready(Ok(()));
+            }
+            if this.end.is_some() {
+                return this.poll_end();
+            }
+            let read = if this.held.is_empty() { this.poll_direct(cx, buf) } else { this.poll_behind_held(cx) };
+            match read {
+                Poll::Ready(Ok(())) if buf.filled().len() > before => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    this.shared.client_gone();
+                    this.end = Some(End::Failed(error.kind()));
+                }
+                Poll::Pending => ready!(this.poll_timers(cx)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Guard {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().socket()?.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().socket()?.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.socket()?.poll_flush(cx))?;
+        // hyper flushes the socket only when its own buffer is empty: a complete answer is now on its way.
+        if this.shared.is_in(Phase::Answered) {
+            this.shared.enter(Phase::Idle);
+            this.timers.idle_begins();
+            // hyper reads again only when it is woken, and there may be nothing left that would.
+            if this.end.is_some() || this.poll_timers(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.shared.is_tunnel() {
+            return this.socket()?.poll_shutdown(cx);
+        }
+        // The farewell is `serve`'s: there may be a refusal to say first.
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take().filter(|_| !self.shared.is_tunnel()) {
+            self.shared.leave(Leftover { socket, end: self.end.take(), told: self.told });
+        }
+    }
+}

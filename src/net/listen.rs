@@ -1,0 +1,240 @@
+//! Binding the addresses that clients reach us at, before anything runs.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config::{ClientListen, Listen};
+
+use super::socket::Socket;
+
+/// Why an address cannot be listened on; the message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody else listens there.
+    #[error("{0} is taken; stop the process that listens there, or choose another address under `listen`")]
+    Taken(LocalAddress),
+    /// The directory of a Unix socket does not exist.
+    #[error("the directory of {0} does not exist; create it, or choose another path under `listen.clients`")]
+    NoDirectory(LocalAddress),
+    /// Something that is no socket is at the path.
+    #[error("{0} is a file that is no socket; remove it, or choose another path under `listen.clients`")]
+    NoSocket(LocalAddress),
+    /// Every address was a default one that this machine lacks.
+    #[error("this machine has none of the default addresses; name one under `listen.clients`")]
+    NoAddress,
+    /// Any other answer of the system.
+    #[error("cannot listen on {address}: {source}")]
+    System {
+        /// The address.
+        address: LocalAddress,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// An address that is listened on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalAddress {
+    /// A TCP address; the port is the real one once it is bound.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for LocalAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A bound address, not yet served. The file of a Unix socket is removed with the last clone, if it is still ours.
+#[derive(Debug)]
+pub struct BoundListener {
+    listener: Descriptor,
+    local: LocalAddress,
+    file: Option<Arc<SocketFile>>,
+}
+
+#[derive(Debug)]
+enum Descriptor {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl BoundListener {
+    /// The address, with the port that the system chose.
+    #[must_use]
+    pub const fn local(&self) -> &LocalAddress {
+        &self.local
+    }
+
+    /// A second descriptor of the same socket, for a further worker thread.
+    ///
+    /// Errors: the system's, when there are no descriptors left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let listener = match &self.listener {
+            Descriptor::Tcp(tcp) => Descriptor::Tcp(tcp.try_clone()?),
+            Descriptor::Unix(unix) => Descriptor::Unix(unix.try_clone()?),
+        };
+        Ok(Self { listener, local: self.local.clone(), file: self.file.clone() })
+    }
+
+    /// The bare TCP listener.
+    ///
+    /// Errors: `Unsupported` for a Unix socket.
+    pub fn try_into_tcp(self) -> io::Result<TcpListener> {
+        match self.listener {
+            Descriptor::Tcp(tcp) => Ok(tcp),
+            Descriptor::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Hands the descriptor to the current thread's runtime.
+    pub(super) fn register(self) -> io::Result<Acceptor> {
+        let listener = match self.listener {
+            Descriptor::Tcp(tcp) => Registered::Tcp(tokio::net::TcpListener::from_std(tcp)?),
+            Descriptor::Unix(unix) => Registered::Unix(tokio::net::UnixListener::from_std(unix)?),
+        };
+        Ok(Acceptor { listener, _file: self.file })
+    }
+}
+
+/// A listener on a runtime.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    listener: Registered,
+    _file: Option<Arc<SocketFile>>,
+}
+
+#[derive(Debug)]
+enum Registered {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Acceptor {
+    /// The next connection, and where it comes from.
+    ///
+    /// Cancel: no connection is lost.
+    pub(super) async fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
+        match &self.listener {
+            Registered::Tcp(tcp) => {
+                let (socket, peer) = tcp.accept().await?;
+                // Answers are small and whole; waiting to fill a segment only delays them. Refused only on a dead socket.
+                let _ = socket.set_nodelay(true);
+                Ok((Socket::Tcp(socket), Some(peer)))
+            }
+            Registered::Unix(unix) => Ok((Socket::Unix(unix.accept().await?.0), None)),
+        }
+    }
+}
+
+/// Binds every client address, in the operator's order.
+///
+/// Errors: [`BindError`] for the first address that cannot be bound; what was bound before is released.
+pub fn bind(listen: &Listen) -> Result<Vec<BoundListener>, BindError> {
+    let mut bound = Vec::with_capacity(listen.clients.len());
+    for client in &listen.clients {
+        match client {
+            ClientListen::Unix { path } => bound.push(bind_unix(path, listen.unix_mode)?),
+            ClientListen::Tcp { address, optional } => match bind_tcp(*address) {
+                Err(BindError::System { source, .. }) if *optional && is_family_missing(&source) => {
+                    tracing::warn!(%address, "this machine lacks the address family; the default address is skipped");
+                }
+                listener => bound.push(listener?),
+            },
+        }
+    }
+    if bound.is_empty() { Err(BindError::NoAddress) } else { Ok(bound) }
+}
+
+/// Binds one TCP address, alone: without the option that would let a second process share the port.
+///
+/// Errors: [`BindError::Taken`], or what the system says.
+pub fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::Taken(LocalAddress::Tcp(address)),
+        _ => BindError::System { address: LocalAddress::Tcp(address), source },
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let local = LocalAddress::Tcp(listener.local_addr().map_err(failed)?);
+    Ok(BoundListener { listener: Descriptor::Tcp(listener), local, file: None })
+}
+
+/// Binds beside the path and moves the socket there when its mode is set, so that nobody connects before, and a stale file is
+/// replaced in one step.
+fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
+    let local = LocalAddress::Unix(path.to_owned());
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => BindError::NoDirectory(local.clone()),
+        _ => BindError::System { address: local.clone(), source },
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => return Err(BindError::NoSocket(local)),
+        Ok(_) if is_answered(path) => return Err(BindError::Taken(local)),
+        _ => {}
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("~");
+    let beside = PathBuf::from(beside);
+    if std::fs::symlink_metadata(&beside).is_ok_and(|found| found.file_type().is_socket()) {
+        std::fs::remove_file(&beside).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(&beside).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+    std::fs::rename(&beside, path).map_err(failed)?;
+    let file = SocketFile::at(path).map_err(failed)?;
+    Ok(BoundListener { listener: Descriptor::Unix(listener), local, file: Some(Arc::new(file)) })
+}
+
+/// Whether somebody listens on a socket's file: only a refused connection proves that nobody does.
+fn is_answered(path: &Path) -> bool {
+    !UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// The file of a Unix socket, known by its inode.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), inode: inode(path)? })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // A successor may have put its own socket there already.
+        if inode(&self.path).is_ok_and(|found| found == self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Whether the machine lacks the address, or its whole family.
+fn is_family_missing(error: &io::Error) -> bool {
+    // The standard library has no kind for this one.
+    const FAMILY_NOT_SUPPORTED: i32 = if cfg!(target_os = "linux") { 97 } else { 47 };
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(FAMILY_NOT_SUPPORTED)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::*;
+
+const MODE: u32 = 0o600;
+
+fn loopback(port: u16) -> SocketAddr {
+    (IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()
+}
+
+fn unix(path: &Path) -> Listen {
+    let clients = vec![ClientListen::Unix { path: path.to_owned() }];
+    Listen { clients, allowed_hosts: Vec::new(), admin: loopback(0), unix_mode: MODE }
+}
+
+fn tcp(clients: &[(SocketAddr, bool)]) -> Listen {
+    let clients = clients.iter().map(|&(address, optional)| ClientListen::Tcp { address, optional }).collect();
+    Listen { clients, allowed_hosts: Vec::new(), admin: loopback(0), unix_mode: MODE }
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_names_it() {
+    let first = bind_tcp(loopback(0)).unwrap();
+    let LocalAddress::Tcp(address) = *first.local() else { panic!("a TCP listener") };
+    assert_ne!(address.port(), 0);
+    let error = bind(&tcp(&[(address, true)])).unwrap_err();
+    assert!(matches!(error, BindError::Taken(_)));
+    assert!(error.to_string().starts_with(&format!("{address} is taken; ")), "{error}");
+    let clone = first.try_clone().unwrap();
+    drop(first);
+    assert!(bind_tcp(address).is_err(), "the clone still holds it");
+    drop(clone);
+    assert!(bind_tcp(address).is_ok());
+}
+
+#[test]
+fn only_a_default_address_is_skipped_where_the_machine_lacks_it() {
+    // An address for documentation, which no machine has.
+    let missing: SocketAddr = "192.0.2.1:0".parse().unwrap();
+    let bound = bind(&tcp(&[(loopback(0), true), (missing, true)])).unwrap();
+    assert_eq!(bound.len(), 1);
+    assert!(matches!(bind(&tcp(&[(missing, false)])), Err(BindError::System { .. })));
+    assert!(matches!(bind(&tcp(&[(missing, true)])), Err(BindError::NoAddress)));
+}
+
+#[test]
+fn a_unix_socket_has_its_mode_and_goes_with_its_last_listener() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ojs.sock");
+    let mut bound = bind(&unix(&path)).unwrap();
+    let listener = bound.pop().unwrap();
+    assert_eq!(listener.local().to_string(), format!("unix:{}", path.display()));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+    UnixStream::connect(&path).unwrap();
+    let clone = listener.try_clone().unwrap();
+    drop(listener);
+    UnixStream::connect(&path).unwrap();
+    drop(clone);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ojs.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    let listener = bind(&unix(&path)).unwrap();
+    assert!(matches!(bind(&unix(&path)), Err(BindError::Taken(_))));
+    UnixStream::connect(&path).unwrap();
+    drop(listener);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_successors_socket_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ojs.sock");
+    let listener = bind(&unix(&path)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let _successor = UnixListener::bind(&path).unwrap();
+    drop(listener);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_path_that_cannot_be_a_socket_is_an_error_that_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "kept").unwrap();
+    assert!(matches!(bind(&unix(&file)), Err(BindError::NoSocket(_))));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    assert!(matches!(bind(&unix(&directory.path().join("none/ojs.sock"))), Err(BindError::NoDirectory(_))));
+}

@@ -1,0 +1,32 @@
+//! A connection for one upgraded exchange: never pooled, HTTP/1.1 only.
+
+use std::io;
+
+use http::{Request, Response};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+
+use super::{PoolLimits, RegionBody};
+use crate::net::body::Outgoing;
+use crate::net::dial::{DialError, Endpoint, dial};
+
+/// Sends a request on a connection of its own that can be switched to another protocol.
+///
+/// Errors: [`DialError`] when no answer came about; the switch itself is asked for with `hyper::upgrade::on`.
+pub async fn upgrade(
+    endpoint: &Endpoint<'_>,
+    limits: &PoolLimits,
+    request: Request<Outgoing>,
+) -> Result<Response<RegionBody>, DialError> {
+    let stream = dial(endpoint, false).await?;
+    let broken = |error| DialError::Connect(io::Error::other(error));
+    let (mut sender, connection) = http1::Builder::new()
+        .max_headers(limits.headers)
+        .max_header_size(limits.head_bytes)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    tokio::task::spawn_local(async move { drop(connection.with_upgrades().await) });
+    let response = sender.send_request(request).await.map_err(broken)?;
+    Ok(response.map(RegionBody::shared))
+}

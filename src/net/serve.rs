@@ -1,0 +1,218 @@
+//! Serving one listener on the current thread: one task a connection, strict framing below hyper, a farewell after it.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+
+use crate::config::Limits;
+
+use super::drain::Activity;
+use super::framing::{Framing, HeadLimits, Violation};
+use super::guard::{ClientSide, Guard, Phase, Shared, Timers};
+use super::listen::{Acceptor, BoundListener};
+use super::permit::{ConnectionPermits, Permit};
+use super::socket::Socket;
+
+mod answer;
+mod farewell;
+
+use answer::Answer;
+
+/// What is waited before the next accept when the process is out of descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// The least that hyper's buffers may hold: small enough for many connections, large enough for a streamed body.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Why a connection is answered without its request having been served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The bytes are no request that is read one way only.
+    Malformed(Violation),
+    /// A head was not complete in time.
+    HeadTimeout,
+    /// There are as many connections as there may be.
+    Busy,
+}
+
+impl Refused {
+    /// The status that says so.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Malformed(violation) => violation.status(),
+            Self::HeadTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Malformed(violation) => violation.fmt(f),
+            Self::HeadTimeout => f.write_str("the request head was not complete within limits.head_timeout"),
+            Self::Busy => {
+                f.write_str("there are limits.client_connections connections; close some, or raise the limit")
+            }
+        }
+    }
+}
+
+/// How a listener is served.
+#[derive(Clone)]
+pub struct ServeOptions {
+    /// Bounds on heads, times and connections.
+    pub limits: Limits,
+    /// This thread's counters of what clients do.
+    pub activity: Activity,
+    /// The bound on connections over all listeners.
+    pub permits: ConnectionPermits,
+    /// Builds the whole response (HTTP/1.1 head with `Connection: close`, and body) that says why something was refused.
+    pub on_refused: Rc<dyn Fn(Refused) -> Bytes>,
+}
+
+impl std::fmt::Debug for ServeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServeOptions").field("permits", &self.permits).finish_non_exhaustive()
+    }
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone)]
+pub struct ConnectionInfo {
+    /// The client's address; `None` on a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The client's side of the connection, to be watched by what may be abandoned.
+    pub client: ClientSide,
+}
+
+impl ConnectionInfo {
+    /// Whether the client came over a Unix socket.
+    #[must_use]
+    pub const fn is_unix(&self) -> bool {
+        self.peer.is_none()
+    }
+}
+
+/// Accepts and serves connections on the current thread, until it is dropped.
+///
+/// Must run inside a `LocalSet`. The service is called for verified requests only, one at a time for each connection. Its
+/// future is not dropped when the client goes away ([`ClientSide::gone`]); it is when this thread's `LocalSet` is.
+/// Upgrades are taken with `hyper::upgrade::on`, and are in force when the service answers 101.
+///
+/// Errors: the system's, when the runtime cannot take the listener; a failing accept is logged and tried again.
+/// Cancel: connections that were accepted are served on.
+pub async fn accept_loop<S, F, B>(listener: BoundListener, options: ServeOptions, service: S) -> io::Result<()>
+where
+    S: Fn(Request<Incoming>, ConnectionInfo) -> F + 'static,
+    F: Future<Output = Response<B>> + 'static,
+    B: Body<Data = Bytes> + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let acceptor = listener.register()?;
+    let server = Rc::new(Server { http: http(&options.limits), options, service });
+    loop {
+        let (socket, peer) = accepted(&acceptor).await;
+        server.options.activity.touch();
+        let server = Rc::clone(&server);
+        match server.options.permits.acquire() {
+            Some(permit) => drop(tokio::task::spawn_local(async move {
+                server.connection(socket, peer, Arc::new(permit)).await;
+            })),
+            None => farewell::busy(socket, &server.options.on_refused),
+        }
+    }
+}
+
+/// The next connection, whatever it takes.
+async fn accepted(acceptor: &Acceptor) -> (Socket, Option<SocketAddr>) {
+    loop {
+        match acceptor.accept().await {
+            Ok(accepted) => return accepted,
+            // The client was faster than we were; the next one may be waiting already.
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; check the limit on open files");
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
+            }
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+fn http(limits: &Limits) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    // The guard times heads from their first byte, and idle connections apart from that.
+    http.header_read_timeout(None);
+    http.max_buf_size(BUFFER_BYTES.max(limits.head_bytes.saturating_mul(2)));
+    // hyper has room for this many in any case, and the guard counts.
+    if limits.headers > 100 {
+        http.max_headers(limits.headers);
+    }
+    http
+}
+
+struct Server<S> {
+    http: http1::Builder,
+    options: ServeOptions,
+    service: S,
+}
+
+impl<S> Server<S> {
+    /// Serves one connection to its end.
+    async fn connection<F, B>(&self, socket: Socket, peer: Option<SocketAddr>, permit: Arc<Permit>)
+    where
+        S: Fn(Request<Incoming>, ConnectionInfo) -> F,
+        F: Future<Output = Response<B>>,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let limits = &self.options.limits;
+        let shared = Arc::new(Shared::default());
+        let framing = Framing::new(HeadLimits { bytes: limits.head_bytes, headers: limits.headers });
+        let timers = Timers::new(limits.head_timeout, limits.idle_timeout);
+        let guard = Guard::new(socket, Arc::clone(&permit), Arc::clone(&shared), framing, timers);
+        let info = ConnectionInfo { peer, client: ClientSide(Arc::clone(&shared)) };
+        let service = service_fn(|request| {
+            // At once and not when it is first polled: the guard asks whether a request is open.
+            shared.enter(Phase::Open);
+            let open = self.options.activity.begin();
+            let response = (self.service)(request, info.clone());
+            let client = info.client.clone();
+            async move {
+                let mut response = response.await;
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    client.0.begin_tunnel();
+                } else if self.options.activity.is_draining() {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))
+            }
+        });
+        let served = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades().await;
+        if let Some(leftover) = shared.take_leftover() {
+            let cut = served.is_err_and(|error| error.is_user() || error.is_body_write_aborted());
+            farewell::say(leftover, cut, &self.options.on_refused).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

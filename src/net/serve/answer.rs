@@ -1,0 +1,77 @@
+//! A response body that tells its connection when the answer is complete.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+
+use crate::net::drain::OpenRequest;
+use crate::net::guard::{ClientSide, Phase};
+
+/// How long a stream may pause once the client has closed its sending side: a client that only half-closed still gets an answer
+/// that flows, and nobody keeps a silent stream open for a client that is gone.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// The body of a response, as hyper writes it.
+pub(super) struct Answer<B> {
+    body: Pin<Box<B>>,
+    open: Open,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+/// Marks the request as answered when the body is dropped, which hyper does when it has taken the last byte.
+struct Open {
+    client: ClientSide,
+    _request: OpenRequest,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.client.0.enter(Phase::Answered);
+    }
+}
+
+/// The client went away while its answer was a stream that paused.
+#[derive(Debug, thiserror::Error)]
+#[error("the client went away")]
+struct ClientWentAway;
+
+impl<B> Answer<B> {
+    pub(super) fn new(body: B, client: ClientSide, request: OpenRequest) -> Self {
+        Self { body: Box::pin(body), open: Open { client, _request: request }, pause: None }
+    }
+}
+
+impl<B> Body for Answer<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = this.body.as_mut().poll_frame(cx) {
+            this.pause = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        if this.open.client.poll_gone(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let pause = this.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE_MAX)));
+        pause.as_mut().poll(cx).map(|()| Some(Err(ClientWentAway.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
