@@ -12,4 +12,5 @@ pub mod demo;
 pub mod net;
 pub mod ojs;
 pub mod policy;
+pub mod region;
 pub mod telemetry;

@@ -1,0 +1,116 @@
+//! Load polling: one loop a region, on the control thread.
+//!
+//! Spec: federation-spec §3.2: load is collected from all healthy regions, every 10 seconds by default. A region whose
+//! breaker is open is left alone, as probes leave it alone.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::ask::ask;
+use super::{Registry, Traffic};
+use crate::config::{HealthCheck, Load, LoadSource};
+use crate::net::pool::Pool;
+use crate::ojs::answer;
+use crate::policy::{BreakerState, Health, RegionIndex};
+
+/// Polls one region's load for ever.
+#[derive(Debug)]
+pub struct LoadPoller {
+    /// Which region.
+    pub index: RegionIndex,
+    /// Where figures go.
+    pub registry: Arc<Registry>,
+    /// Which queues are in use, and what was sent to them.
+    pub traffic: Arc<Traffic>,
+    /// The control thread's own connections to the region.
+    pub pool: Pool,
+    /// What is polled, and how often.
+    pub config: Load,
+    /// A poll may take as long as a probe.
+    pub health: HealthCheck,
+}
+
+impl LoadPoller {
+    /// Polls for ever.
+    pub async fn run(self) {
+        let clock = self.registry.clock().clone();
+        loop {
+            clock.sleep(self.config.interval).await;
+            self.traffic.measure_rate(self.index);
+            if self.answers() {
+                self.poll().await;
+            }
+        }
+    }
+
+    /// Polls once.
+    pub async fn poll(&self) {
+        match self.config.source {
+            LoadSource::Admin => self.poll_total().await,
+            LoadSource::Queue => {
+                for queue in self.traffic.queues() {
+                    self.poll_queue(&queue).await;
+                }
+            }
+        }
+    }
+
+    fn answers(&self) -> bool {
+        let view = self.registry.view();
+        let region = view.region(self.index);
+        region.breaker == BreakerState::Closed && region.health == Health::Healthy
+    }
+
+    async fn poll_total(&self) {
+        let mark = self.traffic.mark(self.index, None);
+        let Some((StatusCode::OK, body)) = self.ask("/ojs/v1/admin/stats").await else { return };
+        let Some(depth) = answer::admin_depth(&body) else { return };
+        let now = self.registry.clock().now();
+        self.traffic.figure_taken(self.index, None, mark);
+        self.registry.on_load(self.index, |load| load.set_total(depth, now));
+    }
+
+    async fn poll_queue(&self, queue: &str) {
+        let mark = self.traffic.mark(self.index, Some(queue));
+        let path = format!("/ojs/v1/queues/{}/stats", percent_encoded(queue));
+        let depth = match self.ask(&path).await {
+            Some((StatusCode::OK, body)) => answer::queue_depth(&body),
+            // A region that does not know the queue has nothing in it; one that does not know the path says so in plain text.
+            Some((StatusCode::NOT_FOUND, body)) => answer::is_error_document(&body).then_some(0),
+            _ => None,
+        };
+        let Some(depth) = depth else { return };
+        let now = self.registry.clock().now();
+        self.traffic.figure_taken(self.index, Some(queue), mark);
+        self.registry.on_load(self.index, |load| load.set_queue(queue, depth, now, self.config.queues_max));
+    }
+
+    async fn ask(&self, path: &str) -> Option<(StatusCode, bytes::Bytes)> {
+        ask(self.registry.region(self.index), &self.pool, path, self.health.timeout).await.ok()
+    }
+}
+
+/// A queue's name as one path segment.
+fn percent_encoded(queue: &str) -> String {
+    let mut text = String::with_capacity(queue.len());
+    for byte in queue.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_encoded;
+
+    #[test]
+    fn a_queue_name_stays_one_path_segment() {
+        assert_eq!(percent_encoded("email.high-1"), "email.high-1");
+        assert_eq!(percent_encoded("a/b?c%ü"), "a%2Fb%3Fc%25%C3%BC");
+    }
+}

@@ -1,0 +1,18 @@
+//! Regions at run time: what is known of each, and the control loops that learn it.
+//!
+//! Plane: control, except for what [`Registry::view`], [`Registry::on_request`] and [`Traffic`] offer to the data plane.
+
+mod ask;
+mod load;
+pub mod names;
+mod prober;
+#[expect(clippy::module_inception, reason = "the file holds the type that the folder is named after")]
+mod region;
+mod registry;
+mod traffic;
+
+pub use load::LoadPoller;
+pub use prober::{ProbeReport, Prober};
+pub use region::{Counters, Region, SetupError};
+pub use registry::Registry;
+pub use traffic::{Mark, Traffic};

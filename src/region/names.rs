@@ -1,0 +1,44 @@
+//! Keeping regions' addresses fresh: the control thread resolves, data threads dial from what it last learned.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Region;
+use crate::base::Clock;
+use crate::net::resolve::Resolve;
+use crate::telemetry::{Metrics, event};
+
+/// Names are asked for again this often; the system's resolver does not tell a record's own time to live.
+pub const REFRESH: Duration = Duration::from_secs(30);
+/// A name that has no answer yet is asked for again this soon.
+const RETRY: Duration = Duration::from_secs(2);
+/// A resolver that does not answer is given up after this long; the last good answer stays.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Resolves a region's name for ever; returns at once for an address literal.
+///
+/// A name that stops resolving keeps its last good addresses: an outage of the name service must not become one of the
+/// region.
+pub async fn keep_resolved(region: Arc<Region>, resolver: Arc<dyn Resolve>, clock: Clock, metrics: Arc<Metrics>) {
+    if !region.has_name() {
+        return;
+    }
+    loop {
+        let wait = resolve_once(&region, resolver.as_ref(), &metrics).await;
+        clock.sleep(wait).await;
+    }
+}
+
+/// Resolves a region's name once; returns how long the answer is good for.
+pub async fn resolve_once(region: &Region, resolver: &dyn Resolve, metrics: &Metrics) -> Duration {
+    let asked = resolver.resolve(&region.url.host, region.url.port);
+    if let Ok(Ok(addresses)) = tokio::time::timeout(TIMEOUT, asked).await
+        && !addresses.is_empty()
+    {
+        region.set_addresses(addresses);
+        return REFRESH;
+    }
+    let kept = !region.addresses().is_empty();
+    event::dns_failed(metrics.region(region.index.get()), kept);
+    if kept { REFRESH } else { RETRY }
+}

@@ -1,0 +1,148 @@
+//! Health probes: one loop a region, on the control thread, so that no probe can delay a job.
+//!
+//! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown is
+//! over. Half-open: exactly one probe, whose result closes or reopens the breaker; never somebody's job.
+//!
+//! Spec: federation-spec §4.2, §4.3.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+
+use super::ask::{AskError, ask};
+use super::{Region, Registry};
+use crate::base::{Clock, Draw};
+use crate::config::HealthCheck;
+use crate::net::dial::DialError;
+use crate::net::pool::{NotSent, Pool};
+use crate::ojs::answer;
+use crate::policy::{BreakerState, RegionIndex};
+use crate::telemetry::{Metrics, ProbeResult};
+
+/// The path of every OJS server's health. Spec: federation-spec §4.2.
+const HEALTH_PATH: &str = "/ojs/v1/health";
+/// The failure ratio of a closed breaker is read this often: a tenth of the default window.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What a probe found.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeReport {
+    /// 200 and an accepted status.
+    pub healthy: bool,
+    /// From the question to the whole answer; none without an answer.
+    pub round_trip: Option<Duration>,
+    /// A closed word for logs.
+    pub why: &'static str,
+}
+
+/// Probes one region for ever.
+#[derive(Debug)]
+pub struct Prober {
+    /// Which region.
+    pub index: RegionIndex,
+    /// Where results go.
+    pub registry: Arc<Registry>,
+    /// The control thread's own connections to the region.
+    pub pool: Pool,
+    /// Intervals, timeouts and accepted statuses.
+    pub config: HealthCheck,
+    /// Where probes are counted.
+    pub metrics: Arc<Metrics>,
+    /// For the jitter.
+    pub draw: Draw,
+}
+
+impl Prober {
+    /// Probes for ever; `first` runs once, after the first probe, whatever it found.
+    pub async fn run(mut self, first: impl FnOnce()) {
+        let clock = self.registry.clock().clone();
+        self.probe().await;
+        first();
+        let mut due = clock.now() + self.interval();
+        loop {
+            self.wait(&clock, due).await;
+            self.registry.tick(self.index);
+            let half_open = self.state().0 == BreakerState::HalfOpen;
+            if (half_open || clock.now() >= due) && self.probe().await {
+                due = clock.now() + self.interval();
+            }
+        }
+    }
+
+    /// Waits until the next probe is due, the cooldown ends, the ratio is to be read, or the breaker changes.
+    async fn wait(&self, clock: &Clock, due: Instant) {
+        let now = clock.now();
+        let until = match self.state() {
+            (BreakerState::Closed, _) => due.min(now + TICK),
+            (BreakerState::Open, Some(open_until)) => open_until,
+            (BreakerState::Open, None) | (BreakerState::HalfOpen, _) => now + TICK,
+        };
+        tokio::select! {
+            () = clock.sleep_until(until) => {}
+            () = self.registry.changed(self.index) => {}
+        }
+    }
+
+    fn state(&self) -> (BreakerState, Option<Instant>) {
+        let view = self.registry.view();
+        let region = view.region(self.index);
+        (region.breaker, region.open_until)
+    }
+
+    /// The configured interval, give or take a tenth.
+    fn interval(&mut self) -> Duration {
+        self.config.interval.mul_f64(0.9 + 0.2 * self.draw.unit())
+    }
+
+    /// Sends a probe if the breaker permits one; false when it does not.
+    async fn probe(&self) -> bool {
+        let Some(permit) = self.registry.probe_permitted(self.index) else { return false };
+        if self.state().0 == BreakerState::HalfOpen {
+            // What was connected before the region failed may be dead; a recovery is proved on a fresh connection.
+            self.pool.retire();
+        }
+        let region = Arc::clone(self.registry.region(self.index));
+        let started = Instant::now();
+        let asked = ask(&region, &self.pool, HEALTH_PATH, self.config.timeout).await;
+        let elapsed = started.elapsed();
+        let (result, report) = judge(&asked, &self.config.accepted_status, elapsed);
+        let metrics = self.metrics.region(self.index.get());
+        metrics.probes[result].inc();
+        metrics.probe_duration.observe(elapsed.as_secs_f64());
+        if let Err(error) = &asked {
+            log_failure(&region, error);
+        }
+        self.registry.on_probe(self.index, permit, report);
+        true
+    }
+}
+
+fn judge(
+    asked: &Result<(StatusCode, bytes::Bytes), AskError>,
+    accepted: &[String],
+    elapsed: Duration,
+) -> (ProbeResult, ProbeReport) {
+    let failed = |result, why| (result, ProbeReport { healthy: false, round_trip: None, why });
+    match asked {
+        Ok((StatusCode::OK, body)) => {
+            let status = answer::health_status(body);
+            let healthy = status.is_some_and(|status| accepted.contains(&status));
+            let (result, why) =
+                if healthy { (ProbeResult::Healthy, "ok") } else { (ProbeResult::Unhealthy, "health_status") };
+            (result, ProbeReport { healthy, round_trip: Some(elapsed), why })
+        }
+        Ok(_) => failed(ProbeResult::Unhealthy, "http_status"),
+        Err(AskError::Timeout | AskError::NotSent(NotSent::Dial(DialError::Timeout))) => {
+            failed(ProbeResult::Timeout, "timeout")
+        }
+        Err(AskError::NotSent(why)) => failed(ProbeResult::Failed, why.label()),
+        Err(AskError::Broken(_)) => failed(ProbeResult::Failed, "connection_broken"),
+        Err(AskError::TooLong) => failed(ProbeResult::Unhealthy, "answer_too_long"),
+    }
+}
+
+/// The whole cause, for whoever looks for it: a verdict alone would not tell an expired certificate from a wrong name.
+fn log_failure(region: &Region, error: &AskError) {
+    tracing::debug!(target: "ojs_federation", region = region.id.as_str(), %error, "a health probe failed");
+}

@@ -1,0 +1,193 @@
+//! What this sidecar has sent where, by queue: to correct load figures that are seconds old, and to know which queues to ask
+//! about.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::base::{Clock, Ewma};
+use crate::policy::{Live, RegionIndex};
+use crate::telemetry::Metrics;
+
+/// A queue that got no job for this long is no longer asked about.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// The send rate forgets with this time constant: about two poll intervals.
+const RATE_DECAY: Duration = Duration::from_secs(20);
+
+/// Jobs sent, by queue and region; shared by all threads.
+#[derive(Debug)]
+pub struct Traffic {
+    queues: ArcSwap<HashMap<Arc<str>, Arc<QueueTraffic>, foldhash::fast::RandomState>>,
+    adding: Mutex<()>,
+    queues_max: usize,
+    regions: Vec<RegionTraffic>,
+    clock: Clock,
+    start: Instant,
+    metrics: Arc<Metrics>,
+}
+
+/// One queue's jobs.
+#[derive(Debug)]
+struct QueueTraffic {
+    sent: Vec<Sent>,
+    /// Seconds after the start.
+    last_used: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct RegionTraffic {
+    sent: Sent,
+    rate: Mutex<Option<(Ewma, u64, Instant)>>,
+}
+
+/// A count, and where it stood when the last load figure was asked for.
+#[derive(Debug, Default)]
+struct Sent {
+    total: AtomicU64,
+    mark: AtomicU64,
+}
+
+impl Sent {
+    fn since_mark(&self) -> u64 {
+        self.total.load(Relaxed).saturating_sub(self.mark.load(Relaxed))
+    }
+}
+
+/// The counts at the moment at which a figure was asked for; what is sent while the answer travels counts as sent since.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
+
+impl Traffic {
+    /// No traffic yet; at most `queues_max` queues are told apart.
+    #[must_use]
+    pub fn new(regions: usize, queues_max: usize, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        Self {
+            queues: ArcSwap::default(),
+            adding: Mutex::new(()),
+            queues_max,
+            regions: (0..regions).map(|_| RegionTraffic::default()).collect(),
+            start: clock.now(),
+            clock,
+            metrics,
+        }
+    }
+
+    /// Counts a job that a region took. `queue` is none where no other region may hear of it: then it is only part of the
+    /// region's total.
+    pub fn sent(&self, region: RegionIndex, queue: Option<&str>) {
+        if let Some(region) = self.regions.get(region.get()) {
+            region.sent.total.fetch_add(1, Relaxed);
+        }
+        let Some(queue) = queue else { return };
+        self.used(queue);
+        if let Some(sent) = self.queues.load().get(queue).and_then(|queue| queue.sent.get(region.get())) {
+            sent.total.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes that a queue is in use, so that regions are asked about it.
+    pub fn used(&self, queue: &str) {
+        let now = self.seconds();
+        if let Some(known) = self.queues.load().get(queue) {
+            known.last_used.store(now, Relaxed);
+            return;
+        }
+        self.add(queue, now);
+    }
+
+    /// The queues in use.
+    #[must_use]
+    pub fn queues(&self) -> Vec<Arc<str>> {
+        let now = self.seconds();
+        let fresh =
+            |queue: &QueueTraffic| now.saturating_sub(queue.last_used.load(Relaxed)) < FORGOTTEN_AFTER.as_secs();
+        let mut names: Vec<_> =
+            self.queues.load().iter().filter(|(_, it)| fresh(it)).map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Where a count stands: of one queue, or of all when `queue` is none. Take it before asking for a figure.
+    #[must_use]
+    pub fn mark(&self, region: RegionIndex, queue: Option<&str>) -> Mark {
+        Mark(self.with_sent(region, queue, |sent| sent.total.load(Relaxed)))
+    }
+
+    /// A figure was answered: what was sent until `mark` is in it.
+    pub fn figure_taken(&self, region: RegionIndex, queue: Option<&str>, mark: Mark) {
+        self.with_sent(region, queue, |sent| {
+            sent.mark.store(mark.0, Relaxed);
+            0
+        });
+    }
+
+    /// Measures the send rate; called about once per poll interval and region.
+    pub fn measure_rate(&self, region: RegionIndex) {
+        let Some(region) = self.regions.get(region.get()) else { return };
+        let (now, total) = (self.clock.now(), region.sent.total.load(Relaxed));
+        let mut slot = region.rate.lock();
+        let Some((rate, before, at)) = slot.as_mut() else {
+            *slot = Some((Ewma::starting(0.0, now, RATE_DECAY), total, now));
+            return;
+        };
+        let elapsed = now.saturating_duration_since(*at).as_secs_f64();
+        if elapsed > 0.0 {
+            #[expect(clippy::cast_precision_loss, reason = "a count of jobs is far below 2^53")]
+            rate.add(total.saturating_sub(*before) as f64 / elapsed, now);
+            (*before, *at) = (total, now);
+        }
+    }
+
+    fn with_sent(&self, region: RegionIndex, queue: Option<&str>, f: impl FnOnce(&Sent) -> u64) -> u64 {
+        match queue {
+            None => self.regions.get(region.get()).map_or(0, |region| f(&region.sent)),
+            Some(queue) => {
+                let queues = self.queues.load();
+                queues.get(queue).and_then(|queue| queue.sent.get(region.get())).map_or(0, f)
+            }
+        }
+    }
+
+    /// Adds a queue; beyond the bound, the one that was used longest ago goes.
+    fn add(&self, queue: &str, now: u64) {
+        let _adding = self.adding.lock();
+        let mut queues = HashMap::clone(&self.queues.load());
+        if queues.contains_key(queue) {
+            return;
+        }
+        while queues.len() >= self.queues_max.max(1) {
+            let oldest = queues.iter().min_by_key(|(_, it)| it.last_used.load(Relaxed)).map(|(name, _)| name.clone());
+            let Some(oldest) = oldest else { break };
+            queues.remove(&oldest);
+        }
+        let traffic = QueueTraffic {
+            sent: self.regions.iter().map(|_| Sent::default()).collect(),
+            last_used: AtomicU64::new(now),
+        };
+        queues.insert(Arc::from(queue), Arc::new(traffic));
+        self.queues.store(Arc::new(queues));
+    }
+
+    fn seconds(&self) -> u64 {
+        self.clock.now().saturating_duration_since(self.start).as_secs()
+    }
+}
+
+impl Live for Traffic {
+    fn in_flight(&self, region: RegionIndex) -> u64 {
+        u64::try_from(self.metrics.region(region.get()).in_flight.get()).unwrap_or(0)
+    }
+
+    fn sent_since(&self, region: RegionIndex, queue: Option<&str>, _at: Instant) -> u64 {
+        self.with_sent(region, queue, Sent::since_mark)
+    }
+
+    fn send_rate(&self, region: RegionIndex) -> f64 {
+        let Some(region) = self.regions.get(region.get()) else { return 0.0 };
+        region.rate.lock().as_ref().map_or(0.0, |(rate, _, _)| rate.mean())
+    }
+}
