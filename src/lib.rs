@@ -6,11 +6,15 @@
 //! and runs it all.
 
 pub mod admin;
+pub mod api;
+pub mod app;
 pub mod base;
+pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod net;
 pub mod ojs;
 pub mod policy;
+pub mod proxy;
 pub mod region;
 pub mod telemetry;

@@ -1,3 +1,5 @@
 //! The `ojs-sidecar` program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    ojs_sidecar::cli::main(std::env::args_os())
+}

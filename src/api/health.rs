@@ -1,0 +1,28 @@
+//! `GET /v1/federation/health`: the federation as a whole. Always 200: it reports, it is not asked whether it lives.
+
+use serde_json::{Value, json};
+
+use super::status;
+use crate::policy::Health;
+use crate::proxy::Proxy;
+
+/// Shape: exactly the members of the RFC. `replication_lag_ms` is `null`: nothing is replicated by this sidecar, and 0 would
+/// claim that nothing lags. Spec: RFC-0001 §6.
+pub(super) fn document(proxy: &Proxy) -> Vec<u8> {
+    let view = proxy.shared.registry.view();
+    let healthy = view.regions.iter().filter(|region| status(region) == Health::Healthy.as_str()).count();
+    let total = view.regions.len();
+    let word = match healthy {
+        0 => "unhealthy",
+        all if all == total => "healthy",
+        _ => "degraded",
+    };
+    let regions: Vec<Value> = view
+        .regions
+        .iter()
+        .map(|region| json!({ "id": region.id.as_str(), "status": status(region), "replication_lag_ms": null }))
+        .collect();
+    json!({ "status": word, "healthy_regions": healthy, "total_regions": total, "regions": regions })
+        .to_string()
+        .into_bytes()
+}

@@ -1,0 +1,57 @@
+//! The federation's own HTTP API on the client listener, in front of the proxy.
+//!
+//! Spec: RFC-0001 §6. Everything that is not below the federation paths goes on to [`crate::proxy`].
+
+mod health;
+mod regions;
+mod route;
+
+use std::rc::Rc;
+
+use http::header::ALLOW;
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+
+use crate::net::ConnectionInfo;
+use crate::ojs::operation::federation_methods;
+use crate::ojs::{Class, ErrorDocument, Operation};
+use crate::policy::{BreakerState, Health, RegionView};
+use crate::proxy::{Exchange, Proxy, Reply};
+
+/// Answers one request of a client.
+pub async fn handle(proxy: Rc<Proxy>, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Reply> {
+    let mut exchange = proxy.begin(&request, connection);
+    let response = match proxy.admit(&exchange, &request) {
+        Err(document) => exchange.refuse(&document),
+        Ok(()) if exchange.matched.class == Class::Federation => federation(&proxy, &mut exchange, request).await,
+        Ok(()) => proxy.dispatch(&mut exchange, request).await,
+    };
+    exchange.finish(&proxy, response)
+}
+
+async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
+    match exchange.matched.operation {
+        Operation::FederationRegions => exchange.json(200, regions::document(proxy)),
+        Operation::FederationHealth => exchange.json(200, health::document(proxy)),
+        Operation::FederationRoute => match route::document(proxy, exchange, request).await {
+            Ok(document) => exchange.json(200, document),
+            Err(document) => exchange.refuse(&document),
+        },
+        _ => refuse(exchange, request.uri().path()),
+    }
+}
+
+fn refuse(exchange: &mut Exchange, path: &str) -> Response<Reply> {
+    let Some(allow) = federation_methods(path) else { return exchange.refuse(&ErrorDocument::not_found(path)) };
+    let mut response = exchange.refuse(&ErrorDocument::method_not_allowed(allow));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// The word for a region: `healthy` only if its probes say so and its breaker lets traffic through.
+pub(crate) const fn status(region: &RegionView) -> &'static str {
+    match (region.breaker, region.health) {
+        (BreakerState::Closed, health) => health.as_str(),
+        (BreakerState::Open | BreakerState::HalfOpen, _) => Health::Unhealthy.as_str(),
+    }
+}

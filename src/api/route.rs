@@ -1,0 +1,43 @@
+//! `POST /v1/federation/route`: where a job would go, and why, without sending it.
+
+use http::Request;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use crate::ojs::ErrorDocument;
+use crate::policy::Scored;
+use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body};
+
+/// Shape: the members of the RFC; every region stands in `candidates`. A job that would be refused has `target_region: null`
+/// and, beside the RFC's members, the `error` that a live call would get with its HTTP `status`. Spec: RFC-0001 §6.
+///
+/// Errors: the error document for a body that is no job.
+pub(super) async fn document(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> Result<Vec<u8>, ErrorDocument> {
+    let body = read_body(proxy, exchange, request).await?;
+    let DryRun { explanation, refusal } = dry_run(proxy, &body)?;
+    let view = proxy.shared.registry.view();
+    let candidate = |scored: &Scored| json!({ "id": view.region(scored.region).id.as_str(), "score": rounded(scored.score), "reason": scored.reason });
+    let candidates: Vec<Value> = explanation.candidates.iter().map(candidate).collect();
+    let target = explanation.outcome.as_ref().ok().and_then(|decision| decision.target());
+    let mut document = json!({
+        "target_region": target.map(|target| view.region(target).id.as_str()),
+        "strategy": explanation.strategy.map(crate::base::Strategy::as_str),
+        "candidates": candidates,
+    });
+    if let (Some(refusal), Some(members)) = (refusal, document.as_object_mut()) {
+        let id = exchange.request_id().to_str().unwrap_or_default();
+        let error: Value = serde_json::from_slice(&refusal.to_json(id)).unwrap_or_default();
+        members.insert("error".to_owned(), error.get("error").cloned().unwrap_or_default());
+        members.insert("status".to_owned(), refusal.status.as_u16().into());
+    }
+    Ok(document.to_string().into_bytes())
+}
+
+/// Three decimals: a score is for people.
+fn rounded(score: f64) -> f64 {
+    (score * 1_000.0).round() / 1_000.0
+}

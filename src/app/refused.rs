@@ -1,0 +1,48 @@
+//! The answer to what never became a request: bytes that are not strict HTTP, heads that do not end, one connection too
+//! many.
+
+use bytes::Bytes;
+
+use crate::net::{Refused, Violation};
+use crate::ojs::ErrorDocument;
+use crate::ojs::header::{MEDIA_TYPE, VERSION};
+use crate::telemetry::{HeadRejection, Metrics};
+
+/// A whole HTTP/1.1 answer with the error document. There is no request to echo an id of, so one is minted.
+pub(super) fn refused(metrics: &Metrics, why: Refused) -> Bytes {
+    let (document, rejection) = document(why);
+    match rejection {
+        Some(rejection) => metrics.rejected_heads[rejection].inc(),
+        None => metrics.client_connections_refused.inc(),
+    }
+    let id = format!("req_{}", uuid::Uuid::now_v7());
+    let body = document.to_json(&id);
+    let retry_after = document.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+    let head = format!(
+        "HTTP/1.1 {} {}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\nconnection: close\r\nojs-version: {VERSION}\r\n\
+         x-request-id: {id}\r\nojs-federation-region: none\r\n{retry_after}\r\n",
+        document.status.as_u16(),
+        document.status.canonical_reason().unwrap_or_default(),
+        body.len(),
+    );
+    let mut answer = head.into_bytes();
+    answer.extend_from_slice(&body);
+    Bytes::from(answer)
+}
+
+fn document(why: Refused) -> (ErrorDocument, Option<HeadRejection>) {
+    match why {
+        Refused::HeadTimeout => (ErrorDocument::request_timeout(), Some(HeadRejection::Timeout)),
+        Refused::Busy => (ErrorDocument::overloaded(1), None),
+        Refused::Malformed(violation) => malformed(violation),
+    }
+}
+
+fn malformed(violation: Violation) -> (ErrorDocument, Option<HeadRejection>) {
+    match violation.status().as_u16() {
+        414 => (ErrorDocument::uri_too_long(), Some(HeadRejection::TooLarge)),
+        431 => (ErrorDocument::head_too_large(), Some(HeadRejection::TooLarge)),
+        505 => (ErrorDocument::version_not_supported(), Some(HeadRejection::Version)),
+        _ => (ErrorDocument::bad_request(violation.to_string()), Some(HeadRejection::Malformed)),
+    }
+}

@@ -1,0 +1,27 @@
+//! `ojs-sidecar check`: everything that is wrong at once, or the effective configuration.
+
+use super::load::{complain_of, loaded};
+use super::out::{complain, say};
+use super::{BAD_CONFIG, ConfigArgs, DONE};
+use crate::config::{Problems, check_files, effective};
+
+/// Exit code 0 with the effective configuration on standard output, or 78 with every problem on standard error.
+pub(super) fn check(arguments: &ConfigArgs) -> u8 {
+    let loaded = match loaded(arguments) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            complain_of(&problems);
+            return BAD_CONFIG;
+        }
+    };
+    for warning in &loaded.warnings {
+        complain(format_args!("warning: {warning}"));
+    }
+    let missing = check_files(&loaded.config);
+    if !missing.is_empty() {
+        complain(Problems(missing));
+        return BAD_CONFIG;
+    }
+    say(effective(&loaded.config).trim_end());
+    DONE
+}

@@ -1,0 +1,59 @@
+//! A client of a running sidecar, as small as the questions that the command line asks.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A sidecar on the same machine that takes longer is not well.
+const TIMEOUT: Duration = Duration::from_secs(35);
+/// The most that is read of an answer.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// An answer: its status, its headers and its whole body.
+pub(super) type Answer = (http::response::Parts, Bytes);
+
+/// Asks a sidecar at `host:port` or `unix:/path`.
+///
+/// Errors: a sentence for the person at the terminal.
+pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) -> Result<Answer, String> {
+    let asked = async {
+        if let Some(path_of_socket) = address.strip_prefix("unix:") {
+            exchange(UnixStream::connect(path_of_socket).await?, "localhost", method, path, body).await
+        } else {
+            exchange(TcpStream::connect(address).await?, address, method, path, body).await
+        }
+    };
+    match tokio::time::timeout(TIMEOUT, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            Err(format!("no sidecar answers at {address}: {error}; start one, or name another with --address"))
+        }
+        Err(_) => Err(format!("the sidecar at {address} did not answer within {} s", TIMEOUT.as_secs())),
+    }
+}
+
+async fn exchange<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> io::Result<Answer>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    tokio::task::spawn_local(async move { drop(connection.await) });
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, host)
+        .header("content-type", crate::ojs::header::MEDIA_TYPE)
+        .body(Full::new(body))
+        .map_err(io::Error::other)?;
+    let (parts, body) = sender.send_request(request).await.map_err(io::Error::other)?.into_parts();
+    let whole = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
+    Ok((parts, whole.to_bytes()))
+}

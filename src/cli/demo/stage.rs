@@ -1,0 +1,138 @@
+//! The demo's stage: throw-away certificates, three regions, the sidecar.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use super::say;
+use crate::app::{World, build};
+use crate::config::{Sources, load};
+use crate::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
+use crate::net::{DrainEnd, LocalAddress};
+use crate::telemetry::{self, LogHandle};
+
+/// The regions, in the order of the registry; the first one is local.
+pub(super) const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
+/// What a demo region remembers of what it received: enough for the tour's proofs.
+const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// What is shorter here than by default, so that the tour takes seconds.
+pub(super) const TIMINGS: &str = "\
+health_check: { interval: 500ms, timeout: 1s }
+circuit_breaker: { failure_threshold: 3, cooldown: 2s, slow_start: 1s }
+load: { interval: 500ms }
+shutdown: { drain_idle: 100ms, drain_timeout: 5s }
+";
+
+/// Everything that runs during the demo.
+pub(super) struct Stage {
+    pub(super) regions: Vec<DemoRegion>,
+    pub(super) client: SocketAddr,
+    pub(super) admin: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    sidecar: Option<JoinHandle<Option<DrainEnd>>>,
+    log: LogHandle,
+    files: PathBuf,
+}
+
+impl Stage {
+    /// Starts the regions and the sidecar.
+    ///
+    /// Errors: a sentence for the person at the terminal.
+    pub(super) async fn set(port: u16, admin_port: u16) -> Result<Self, String> {
+        let files = scratch().map_err(|error| format!("a folder for throw-away certificates: {error}"))?;
+        let (regions, yaml) = start_regions(&files, port, admin_port).await.map_err(|error| error.to_string())?;
+        let path = files.join("config.yaml");
+        std::fs::write(&path, yaml).map_err(|error| error.to_string())?;
+        let config = load(&Sources { files: vec![path], ..Sources::default() }).map_err(|all| all.to_string())?.config;
+        let log = telemetry::init(&config.log).map_err(|error| error.to_string())?;
+        let bound = build(config, World::default()).map_err(|error| match error {
+            crate::app::BuildError::Bind(bind) => format!("{bind} (--port and --admin-port choose others)"),
+            other => other.to_string(),
+        })?;
+        let client = bound.clients.iter().find_map(|address| match address {
+            LocalAddress::Tcp(address) => Some(*address),
+            LocalAddress::Unix(_) => None,
+        });
+        let admin = bound.admin;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let sidecar = std::thread::spawn(move || {
+            let told = async {
+                // A sender that is gone says the same: the demo is over.
+                let _ = stopped.await;
+            };
+            bound.run(told).ok()
+        });
+        let client = client.ok_or("the sidecar has no TCP listener")?;
+        Ok(Self { regions, client, admin, stop: Some(stop), sidecar: Some(sidecar), log, files })
+    }
+
+    /// What a visitor can type.
+    pub(super) fn print_commands(&self) {
+        let (client, admin) = (self.client, self.admin);
+        say("\nThe regions and the sidecar go on running. Try, in another terminal:");
+        say(format_args!("  curl -s http://{client}/v1/federation/regions"));
+        say(format_args!(
+            "  curl -si http://{client}/ojs/v1/jobs -H 'content-type: application/json' -d '{{\"type\":\"email.send\",\"args\":[\"you\"]}}'"
+        ));
+        say(format_args!(
+            "  curl -s http://{client}/v1/federation/route -d '{{\"type\":\"x\",\"args\":[],\"meta\":{{\"ojs.federation.region\":\"eu-west-1\"}}}}'"
+        ));
+        say(format_args!("  curl -s http://{admin}/metrics | grep ojs_federation_attempts_total"));
+        say(format_args!("  cargo run --release -- regions --address {client}"));
+        say("Ctrl-C ends the demo.\n");
+    }
+
+    /// Ends the sidecar, then the regions, and removes the files.
+    pub(super) async fn strike(&mut self) {
+        drop(self.stop.take());
+        if let Some(sidecar) = self.sidecar.take() {
+            // The thread ends within the drain's timeout; how is told by its log.
+            let _ = tokio::task::spawn_blocking(move || sidecar.join()).await;
+        }
+        self.log.flush();
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Throw-away files in the system's folder for such files; what cannot be removed now is removed by the system.
+        let _ = std::fs::remove_dir_all(&self.files);
+    }
+}
+
+async fn start_regions(files: &Path, port: u16, admin_port: u16) -> std::io::Result<(Vec<DemoRegion>, String)> {
+    let local = Ipv4Addr::LOCALHOST;
+    let mut yaml = format!(
+        "federation_id: demo\nlocal_region: {}\nlisten: {{ clients: [\"{local}:{port}\"], admin: \"{local}:{admin_port}\" }}\n{TIMINGS}regions:\n",
+        IDS[0]
+    );
+    let mut regions = Vec::new();
+    for id in IDS {
+        let authority = Authority::new(&format!("demo CA of {id}"));
+        let mut options = RegionOptions::new(id)
+            .tls(RegionTls { server: authority.server(&["localhost"]), client_ca_pem: Some(authority.ca_pem()) });
+        options.record_bytes_max = RECORD_BYTES_MAX;
+        let region = DemoRegion::start(options).await?;
+        let ca = authority.write_ca(files, id)?;
+        let client = authority.client("demo-sidecar").write_to(files, &format!("{id}-client"))?;
+        yaml.push_str(&format!(
+            "- id: {id}\n  url: {}\n  tls: {{ ca: {ca:?}, cert: {:?}, key: {:?} }}\n",
+            region.url(),
+            client.cert,
+            client.key
+        ));
+        regions.push(region);
+    }
+    Ok((regions, yaml))
+}
+
+/// A folder that only this user can read.
+fn scratch() -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let path = std::env::temp_dir().join(format!("ojs-sidecar-demo-{}", uuid::Uuid::now_v7()));
+    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
+}

@@ -1,0 +1,233 @@
+//! The tour: each step does something a user would do, shows what came of it, and checks it at the regions.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::say;
+use super::stage::{IDS, Stage, TIMINGS};
+use crate::cli::client::{self, Answer};
+use crate::demo::{DemoRegion, JobState};
+
+/// How often the tour looks whether something has come true, and for how long at most.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 400;
+
+type Told = Result<(), String>;
+
+/// Plays the whole tour.
+///
+/// Errors: a sentence that says what did not go as told.
+pub(super) async fn play(stage: &Stage) -> Told {
+    introduce(stage).await?;
+    ordinary_job(stage).await?;
+    overflow_burst(stage).await?;
+    pinned_job(stage).await?;
+    dry_run(stage).await?;
+    local_region_stops(stage).await?;
+    pinned_region_stops(stage).await?;
+    both_come_back(stage).await?;
+    worker(stage).await
+}
+
+async fn introduce(stage: &Stage) -> Told {
+    say("An application talks plain HTTP to the sidecar on localhost; the sidecar talks mutual TLS to three regions.");
+    say(format_args!("  sidecar   http://{}   metrics http://{}/metrics", stage.client, stage.admin));
+    for (region, role) in stage.regions.iter().zip(["local", "remote", "remote"]) {
+        say(format_args!("  {:<10} {}   {role}, own CA, client certificates required", region.id(), region.url()));
+    }
+    say("Timings are shorter than the defaults, so that the tour takes seconds:");
+    for line in TIMINGS.lines() {
+        say(format_args!("  {line}"));
+    }
+    until("all regions are healthy", async || statuses(stage).await == ["healthy"; 3]).await
+}
+
+async fn ordinary_job(stage: &Stage) -> Told {
+    step(1, "An ordinary job, from a client that knows nothing of regions");
+    let answer = enqueue(stage, json!({"type": "email.send", "args": ["ada@example.com"]})).await?;
+    show(&answer);
+    check(region_of(&answer) == IDS[0], "the job is in the local region")
+}
+
+async fn overflow_burst(stage: &Stage) -> Told {
+    step(2, "A burst of 60 jobs with region_affinity \"overflow\": spread over the least loaded regions");
+    let mut counts = [0; 3];
+    for number in 0..60 {
+        let job = json!({"type": "video.transcode", "args": [number], "options": {"queue": "video"},
+                         "meta": {"ojs.federation.region_affinity": "overflow"}});
+        let answer = enqueue(stage, job).await?;
+        if let Some(place) = IDS.iter().position(|id| *id == region_of(&answer)) {
+            counts[place] += 1;
+        }
+    }
+    for (id, count) in IDS.iter().zip(counts) {
+        say(format_args!("  {id:<10} {count:>3} jobs  {}", "#".repeat(count)));
+    }
+    check(counts.iter().sum::<usize>() == 60, "all 60 jobs are stored")?;
+    check(counts.iter().all(|count| *count > 0), "every region took some")
+}
+
+async fn pinned_job(stage: &Stage) -> Told {
+    step(3, "A job pinned to eu-west-1 (geo-pin): it runs there or nowhere");
+    let answer = enqueue(stage, pinned("usr_12345")).await?;
+    show(&answer);
+    check(region_of(&answer) == IDS[1], "the job is in eu-west-1")?;
+    check(regions_that_saw(stage, "usr_12345") == [IDS[1]], "no byte of it reached another region")
+}
+
+async fn dry_run(stage: &Stage) -> Told {
+    step(4, "A dry run: where would a job go, and why (POST /v1/federation/route)");
+    let body = json!({"type": "email.send", "args": [], "meta": {"ojs.federation.region_affinity": "affinity"}});
+    let document = ask(stage, Method::POST, "/v1/federation/route", Some(body)).await?;
+    let document: Value = serde_json::from_slice(&document.1).map_err(|error| error.to_string())?;
+    say(format_args!("  target {}, strategy {}", document["target_region"], document["strategy"]));
+    for candidate in document["candidates"].as_array().into_iter().flatten() {
+        say(format_args!(
+            "  {:<10} score {:<5} {}",
+            text(&candidate["id"]),
+            candidate["score"].to_string(),
+            text(&candidate["reason"])
+        ));
+    }
+    check(document["target_region"] == IDS[0], "the dry run names the local region")
+}
+
+async fn local_region_stops(stage: &Stage) -> Told {
+    step(5, "us-east-1 stops: jobs flow on to the next region");
+    region(stage, 0)?.stop().await;
+    let answer = enqueue(stage, json!({"type": "email.send", "args": ["during the outage"]})).await?;
+    show(&answer);
+    check(answer.0.status == 201 && region_of(&answer) != IDS[0], "the job is stored in another region")?;
+    until("the breaker of us-east-1 is open", async || breaker(stage, 0).await == "open").await?;
+    say("  the breaker of us-east-1 is open: no request and no probe goes there until the cooldown is over");
+    let answer = enqueue(stage, json!({"type": "email.send", "args": ["breaker open"]})).await?;
+    check(answer.0.status == 201, "the next job does not even try us-east-1")
+}
+
+async fn pinned_region_stops(stage: &Stage) -> Told {
+    step(6, "eu-west-1 stops too: a job pinned to it is refused, and goes nowhere");
+    region(stage, 1)?.stop().await;
+    until("eu-west-1 is known to be down", async || status(stage, 1).await == "unhealthy").await?;
+    let answer = enqueue(stage, pinned("usr_never_leaves")).await?;
+    show(&answer);
+    say(format_args!("  {}", String::from_utf8_lossy(&answer.1)));
+    check(answer.0.status == 503, "the answer is 503 with Retry-After")?;
+    check(regions_that_saw(stage, "usr_never_leaves").is_empty(), "no region received a byte of it")
+}
+
+async fn both_come_back(stage: &Stage) -> Told {
+    step(7, "Both regions come back: one probe each closes their breakers");
+    for place in [0, 1] {
+        region(stage, place)?.resume().await.map_err(|error| error.to_string())?;
+    }
+    until("all regions are healthy again", async || statuses(stage).await == ["healthy"; 3]).await?;
+    let answer = enqueue(stage, pinned("usr_after_recovery")).await?;
+    show(&answer);
+    check(region_of(&answer) == IDS[1], "the pinned job is in eu-west-1")
+}
+
+async fn worker(stage: &Stage) -> Told {
+    step(8, "A worker fetches from its local region and acknowledges");
+    let fetched = ask(
+        stage,
+        Method::POST,
+        "/ojs/v1/workers/fetch",
+        Some(json!({"queues": ["default"], "count": 1, "worker_id": "w1"})),
+    )
+    .await?;
+    let document: Value = serde_json::from_slice(&fetched.1).map_err(|error| error.to_string())?;
+    let Some(id) = document["jobs"][0]["id"].as_str() else { return Err("the worker got no job".to_owned()) };
+    say(format_args!("  fetched {} ({id})", text(&document["jobs"][0]["type"])));
+    let acknowledged =
+        ask(stage, Method::POST, "/ojs/v1/workers/ack", Some(json!({"job_id": id, "result": "done"}))).await?;
+    check(acknowledged.0.status == 200, "the acknowledgement is answered 200")?;
+    let jobs = region(stage, 0)?.jobs();
+    check(jobs.job(id).is_some_and(|job| job.state == JobState::Completed), "us-east-1 has the job as completed")
+}
+
+fn step(number: u8, title: &str) {
+    say(format_args!("\n{number}. {title}"));
+}
+
+/// Shows a check that holds, and fails with one that does not.
+fn check(holds: bool, what: &str) -> Told {
+    if !holds {
+        return Err(format!("this does not hold: {what}"));
+    }
+    say(format_args!("  ok: {what}"));
+    Ok(())
+}
+
+fn show(answer: &Answer) {
+    let header =
+        |name: &str| answer.0.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("-").to_owned();
+    say(format_args!(
+        "  HTTP {}  region {}  strategy {}  attempts {}  retry-after {}",
+        answer.0.status.as_u16(),
+        header("ojs-federation-region"),
+        header("ojs-federation-strategy"),
+        header("ojs-federation-attempts"),
+        header("retry-after"),
+    ));
+}
+
+fn pinned(user: &str) -> Value {
+    json!({"type": "user.data.export", "args": [user], "options": {"queue": "gdpr"},
+           "meta": {"ojs.federation.region": IDS[1]}})
+}
+
+async fn enqueue(stage: &Stage, job: Value) -> Result<Answer, String> {
+    ask(stage, Method::POST, "/ojs/v1/jobs", Some(job)).await
+}
+
+async fn ask(stage: &Stage, method: Method, path: &str, body: Option<Value>) -> Result<Answer, String> {
+    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+    client::ask(&stage.client.to_string(), method, path, body).await
+}
+
+fn region_of(answer: &Answer) -> &str {
+    answer.0.headers.get("ojs-federation-region").and_then(|region| region.to_str().ok()).unwrap_or_default()
+}
+
+fn regions_that_saw<'a>(stage: &'a Stage, needle: &str) -> Vec<&'a str> {
+    stage.regions.iter().filter(|region| region.record().contains(needle.as_bytes())).map(DemoRegion::id).collect()
+}
+
+fn region(stage: &Stage, place: usize) -> Result<&DemoRegion, String> {
+    stage.regions.get(place).ok_or_else(|| "a region is missing".to_owned())
+}
+
+async fn registry(stage: &Stage) -> Vec<Value> {
+    let Ok((_, body)) = ask(stage, Method::GET, "/v1/federation/regions", None).await else { return Vec::new() };
+    let document: Value = serde_json::from_slice(&body).unwrap_or_default();
+    document["regions"].as_array().cloned().unwrap_or_default()
+}
+
+async fn statuses(stage: &Stage) -> Vec<String> {
+    registry(stage).await.iter().map(|region| text(&region["status"]).to_owned()).collect()
+}
+
+async fn status(stage: &Stage, place: usize) -> String {
+    registry(stage).await.get(place).map(|region| text(&region["status"]).to_owned()).unwrap_or_default()
+}
+
+async fn breaker(stage: &Stage, place: usize) -> String {
+    registry(stage).await.get(place).map(|region| text(&region["circuit_breaker"]).to_owned()).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) -> Told {
+    for _ in 0..LOOKS_MAX {
+        if is_true().await {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Err(format!("this did not come true: {what}"))
+}

@@ -1,0 +1,35 @@
+//! From the command line to a checked configuration.
+
+use super::ConfigArgs;
+use super::out::complain;
+use crate::config::{Loaded, Problem, Problems, Sources, load};
+
+/// Loads what the arguments, the environment and the files say.
+pub(super) fn loaded(arguments: &ConfigArgs) -> Result<Loaded, Problems> {
+    let mut flags = Vec::new();
+    for set in &arguments.set {
+        let Some((key, value)) = set.split_once('=') else {
+            return Err(Problems(vec![Problem {
+                key: "--set".to_owned(),
+                origin: "command line".to_owned(),
+                rule: "expected KEY=VALUE, such as --set log.level=debug".to_owned(),
+            }]));
+        };
+        flags.push((key.to_owned(), value.to_owned()));
+    }
+    if let Some(region) = &arguments.local_region {
+        flags.push(("local_region".to_owned(), region.clone()));
+    }
+    // Variables that are not UTF-8 cannot be ours: every key and every value of ours is text.
+    let env =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    load(&Sources { files: arguments.config.clone(), env: env.collect(), flags })
+}
+
+/// Says what is wrong.
+pub(super) fn complain_of(problems: &Problems) {
+    complain(problems);
+    if problems.0.iter().any(|problem| problem.key == "regions") {
+        complain("hint: give a configuration with --config FILE; config/minimal.yaml shows the shortest one");
+    }
+}

@@ -1,0 +1,108 @@
+//! The command line: `run`, `check`, `route`, `regions`, `demo`.
+//!
+//! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
+
+mod check;
+mod client;
+mod demo;
+mod load;
+mod out;
+mod query;
+mod run;
+mod signals;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Everything went well.
+const DONE: u8 = 0;
+/// It failed: a port that is taken, a region that does not answer, a tour that broke off.
+const FAILED: u8 = 1;
+/// The configuration is wrong, as `sysexits.h` numbers it.
+const BAD_CONFIG: u8 = 78;
+
+#[derive(Debug, Parser)]
+#[command(name = "ojs-sidecar", version, about = "Federates Open Job Spec traffic of one pod over regions", long_about = None)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the sidecar until SIGTERM or Ctrl-C
+    Run(ConfigArgs),
+    /// Say what is wrong with a configuration, or print the effective one with secrets left out
+    Check(ConfigArgs),
+    /// Show the regions of a running sidecar
+    Regions(QueryArgs),
+    /// Ask a running sidecar where a job would go, and why
+    Route {
+        /// A file with the job as JSON; - for standard input
+        file: PathBuf,
+        #[command(flatten)]
+        query: QueryArgs,
+    },
+    /// Start three regions in memory and a sidecar before them, and show what federation does
+    Demo(DemoArgs),
+}
+
+/// Where the configuration comes from: files, then `OJSF_` variables, then these flags.
+#[derive(Debug, Args)]
+struct ConfigArgs {
+    /// A YAML or JSON file; later files win over earlier ones
+    #[arg(short, long = "config", value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// One key, such as --set log.level=debug; wins over files and variables
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The region that this pod runs in; short for --set local_region=ID
+    #[arg(long, value_name = "ID")]
+    local_region: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct QueryArgs {
+    /// Where the sidecar's clients reach it: host:port, or unix:/path
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    address: String,
+    /// Print the sidecar's JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// The sidecar's port for clients on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    /// The sidecar's port for metrics and probes on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 9464)]
+    admin_port: u16,
+    /// End after the tour: exit code 0 if all of it went as told, else 1
+    #[arg(long)]
+    tour_only: bool,
+}
+
+/// Runs the command that the arguments name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let line = match Line::try_parse_from(arguments) {
+        Ok(line) => line,
+        Err(asked) => {
+            // Help and version are answers, the rest is a mistake; clap knows which stream each belongs on.
+            let code = u8::try_from(asked.exit_code()).unwrap_or(FAILED);
+            let _ = asked.print();
+            return ExitCode::from(code);
+        }
+    };
+    ExitCode::from(match line.command {
+        Command::Run(config) => run::run(&config),
+        Command::Check(config) => check::check(&config),
+        Command::Regions(query) => query::regions(&query),
+        Command::Route { file, query } => query::route(&file, &query),
+        Command::Demo(demo) => demo::demo(&demo),
+    })
+}

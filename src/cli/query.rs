@@ -1,0 +1,103 @@
+//! `ojs-sidecar regions` and `ojs-sidecar route`: what a running sidecar knows and would do, as a table.
+
+use std::io::Read;
+use std::path::Path;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+
+use super::client::ask;
+use super::out::{complain, say};
+use super::{DONE, FAILED, QueryArgs};
+
+/// The registry as a table.
+pub(super) fn regions(query: &QueryArgs) -> u8 {
+    answer(query, Method::GET, "/v1/federation/regions", Bytes::new(), |document| {
+        let rows = document["regions"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|region| {
+            ["id", "status", "circuit_breaker", "latency_ms", "last_health_check", "url"].map(|key| cell(&region[key]))
+        });
+        say(format_args!("federation {}", cell(&document["federation_id"])));
+        table(["REGION", "STATUS", "BREAKER", "LATENCY MS", "LAST CHECK", "URL"], rows.collect());
+    })
+}
+
+/// A dry run as a table.
+pub(super) fn route(file: &Path, query: &QueryArgs) -> u8 {
+    let job = match read(file) {
+        Ok(job) => job,
+        Err(error) => {
+            complain(format_args!("{} cannot be read: {error}", file.display()));
+            return FAILED;
+        }
+    };
+    answer(query, Method::POST, "/v1/federation/route", job, |document| {
+        say(format_args!("target {}, strategy {}", cell(&document["target_region"]), cell(&document["strategy"])));
+        if let Some(message) = document["error"]["message"].as_str() {
+            say(format_args!("a live call would be refused with {}: {message}", cell(&document["status"])));
+        }
+        let rows = document["candidates"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        table(
+            ["REGION", "SCORE", "REASON"],
+            rows.map(|it| ["id", "score", "reason"].map(|key| cell(&it[key]))).collect(),
+        );
+    })
+}
+
+fn read(file: &Path) -> std::io::Result<Bytes> {
+    if file != Path::new("-") {
+        return std::fs::read(file).map(Bytes::from);
+    }
+    let mut job = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut job)?;
+    Ok(Bytes::from(job))
+}
+
+fn answer(query: &QueryArgs, method: Method, path: &str, body: Bytes, show: impl FnOnce(&Value)) -> u8 {
+    let asked = match super::demo::runtime() {
+        Ok(runtime) => runtime.block_on(ask(&query.address, method, path, body)),
+        Err(error) => Err(format!("the system refuses a runtime: {error}")),
+    };
+    let (parts, body) = match asked {
+        Ok(answer) => answer,
+        Err(error) => {
+            complain(error);
+            return FAILED;
+        }
+    };
+    if query.json {
+        say(String::from_utf8_lossy(&body));
+        return if parts.status.is_success() { DONE } else { FAILED };
+    }
+    let document: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if !parts.status.is_success() {
+        let message = document["error"]["message"].as_str().unwrap_or("no reason was given");
+        complain(format_args!("the sidecar answered {}: {message}", parts.status.as_u16()));
+        return FAILED;
+    }
+    show(&document);
+    DONE
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn table<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>) {
+    let mut rows = rows;
+    rows.insert(0, heads.map(str::to_owned));
+    let mut widths = [0; N];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        say(cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}

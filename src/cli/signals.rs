@@ -1,0 +1,32 @@
+//! SIGTERM and SIGINT: the first one asks for an orderly end, the second one is obeyed at once.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The exit code of a process that was told twice: 128 + SIGINT.
+const TOLD_TWICE: i32 = 130;
+
+/// Resolves at the first signal. From then on a second one ends the process.
+pub(super) async fn first() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        // Without handlers the system's own action, which is to end the process, stays in force.
+        return std::future::pending().await;
+    };
+    either(&mut terminate, &mut interrupt).await;
+    tokio::task::spawn_local(async move {
+        either(&mut terminate, &mut interrupt).await;
+        end_now();
+    });
+}
+
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+#[expect(clippy::exit, reason = "a second signal asks for exactly this")]
+fn end_now() {
+    std::process::exit(TOLD_TWICE);
+}

@@ -1,0 +1,135 @@
+//! One try at one region, with the whole answer in memory: for calls that create jobs.
+//!
+//! The answer is read to its end before anything is decided, because half an answer proves nothing.
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, StatusCode};
+use tokio::time::{Instant, timeout_at};
+
+use super::Proxy;
+use super::collect::collect;
+use crate::net::body::Outgoing;
+use crate::net::dial::DialError;
+use crate::net::headers::strip_hop_by_hop;
+use crate::net::pool::{NotSent, SendError};
+use crate::ojs::header::QUEUE_STATUS;
+use crate::ojs::{Class, answer};
+use crate::policy::{Answer, Ending, RegionIndex, RequestOutcome, classify_enqueue, effect};
+use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
+
+/// An answer may echo the job and add to it: this much more than a request body may hold.
+const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
+
+/// What is sent, whichever region it goes to.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) path: PathAndQuery,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<Bytes>,
+    pub(super) deadline: Instant,
+    pub(super) class: Class,
+    pub(super) pinned: bool,
+}
+
+/// A region's whole answer.
+#[derive(Debug)]
+pub(super) struct RegionAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// How a try ended.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) ending: Ending,
+    /// The region's own word, where there is one.
+    pub(super) answer: Option<RegionAnswer>,
+    /// Why another region may be next.
+    pub(super) reason: FailoverReason,
+}
+
+/// Tries one region, tells its breaker and counts.
+pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
+    let metrics = proxy.metrics(index);
+    let started = Instant::now();
+    let tried = {
+        let _in_flight = Held::one(&metrics.in_flight);
+        exchange(proxy, index, call).await
+    };
+    let outcome = AttemptOutcome::from(tried.ending.outcome());
+    metrics.attempts[call.class.index()][outcome].inc();
+    if outcome == AttemptOutcome::Answered {
+        metrics.request_duration[call.class.index()].observe(started.elapsed().as_secs_f64());
+    }
+    let shows = match &tried.answer {
+        Some(answer) => effect(answer.status.as_u16(), answer.headers.contains_key(QUEUE_STATUS)),
+        None => Some(RequestOutcome::Failure),
+    };
+    if let Some(shows) = shows {
+        proxy.shared.registry.on_request(index, shows);
+    }
+    tried
+}
+
+async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
+    let region = proxy.region(index);
+    if region.drops_authorization() && call.headers.contains_key(http::header::AUTHORIZATION) {
+        event::dropped_authorization(proxy.metrics(index));
+    }
+    let body = Outgoing::pieces(call.body.iter().cloned());
+    let Some(request) = region.request(call.method.clone(), &call.path, call.headers.clone(), body) else {
+        return Tried::not_sent(FailoverReason::Connect);
+    };
+    let addresses = region.addresses();
+    // A connection that cannot be made within the call's own time is known not to have carried it.
+    let left = call.deadline.saturating_duration_since(Instant::now());
+    let endpoint = region.endpoint(&addresses, proxy.connect_timeout().min(left / 2));
+    let response = match timeout_at(call.deadline, proxy.pool(index).send(&endpoint, request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(SendError::NotSent(why))) => return Tried::not_sent(reason(&why)),
+        Ok(Err(SendError::Unknown(_))) | Err(_) => return Tried::no_answer(),
+    };
+    let (parts, body) = response.into_parts();
+    let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
+    let Ok(body) = collect(body, bytes_max, call.deadline).await else { return Tried::no_answer() };
+    let mut headers = parts.headers;
+    let queue_status = headers.contains_key(QUEUE_STATUS);
+    strip_hop_by_hop(&mut headers);
+    let is_document = parts.status == StatusCode::SERVICE_UNAVAILABLE && answer::is_error_document(&body);
+    let meaning = classify_enqueue(parts.status.as_u16(), is_document, queue_status, call.pinned);
+    Tried {
+        ending: Ending::Answered(meaning),
+        answer: Some(RegionAnswer { status: parts.status, headers, body }),
+        reason: FailoverReason::Unavailable,
+    }
+}
+
+impl Tried {
+    const fn not_sent(reason: FailoverReason) -> Self {
+        Self { ending: Ending::NotSent, answer: None, reason }
+    }
+
+    const fn no_answer() -> Self {
+        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable }
+    }
+
+    /// Whether the answer is the region's own word for "stored".
+    pub(super) fn is_stored(&self) -> bool {
+        self.ending == Ending::Answered(Answer::Pass)
+            && self.answer.as_ref().is_some_and(|answer| answer.status.is_success())
+    }
+}
+
+/// The closed word for why a request was not sent.
+pub(super) const fn reason(why: &NotSent) -> FailoverReason {
+    match why {
+        NotSent::Dial(DialError::NoAddress) => FailoverReason::Dns,
+        NotSent::Dial(DialError::Connect(_)) => FailoverReason::Connect,
+        NotSent::Dial(DialError::Tls(_)) => FailoverReason::Tls,
+        NotSent::Dial(DialError::Timeout) => FailoverReason::Timeout,
+        NotSent::Closed => FailoverReason::Closed,
+    }
+}

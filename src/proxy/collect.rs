@@ -1,0 +1,87 @@
+//! Reading a whole body into memory, within bounds.
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout_at};
+
+/// Why a body could not be read whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CollectError {
+    /// It is longer than the bound.
+    TooLarge,
+    /// It did not end in time.
+    Timeout,
+    /// The connection broke, or the framing was wrong.
+    Broken,
+}
+
+/// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.
+///
+/// A body that came in one piece, as most do, is not copied.
+pub(super) async fn collect<B>(mut body: B, bytes_max: usize, deadline: Instant) -> Result<Bytes, CollectError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > bytes_max {
+        return Err(CollectError::TooLarge);
+    }
+    let mut first = Bytes::new();
+    let mut joined = BytesMut::new();
+    loop {
+        let frame = timeout_at(deadline, body.frame()).await.map_err(|_| CollectError::Timeout)?;
+        let Some(frame) = frame else { break };
+        let Ok(data) = frame.map_err(|_| CollectError::Broken)?.into_data() else { continue };
+        if first.len() + joined.len() + data.len() > bytes_max {
+            return Err(CollectError::TooLarge);
+        }
+        if first.is_empty() && joined.is_empty() {
+            first = data;
+            continue;
+        }
+        if joined.is_empty() {
+            joined.reserve(announced.max(first.len() + data.len()));
+            joined.extend_from_slice(&std::mem::take(&mut first));
+        }
+        joined.extend_from_slice(&data);
+    }
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
+
+    use http_body::Frame;
+
+    use super::*;
+
+    struct Parts(VecDeque<&'static str>);
+
+    impl Body for Parts {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes())))))
+        }
+    }
+
+    async fn check(parts: &[&'static str], bytes_max: usize) -> Result<Bytes, CollectError> {
+        let body = Parts(parts.iter().copied().collect());
+        collect(body, bytes_max, Instant::now() + Duration::from_secs(10)).await
+    }
+
+    #[tokio::test]
+    async fn pieces_are_joined_in_order_up_to_the_bound() {
+        assert_eq!(check(&[], 3).await.as_deref(), Ok(&b""[..]));
+        assert_eq!(check(&["abc"], 3).await.as_deref(), Ok(&b"abc"[..]));
+        assert_eq!(check(&["a", "b", "c"], 3).await.as_deref(), Ok(&b"abc"[..]));
+        assert_eq!(check(&["ab", "cd"], 3).await, Err(CollectError::TooLarge));
+    }
+}

@@ -1,0 +1,120 @@
+//! Calls that create jobs by other ways than a single enqueue: batches, cron, workflows.
+//!
+//! They go to the local region as they are. Until they are federated, one whose routing the local region would not satisfy is
+//! refused and nothing is sent, so that no pin is lost on the way.
+
+use std::rc::Rc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+
+use super::attempt::{Call, RegionAnswer, attempt};
+use super::enqueue::read;
+use super::exchange::Exchange;
+use super::finish::Finish;
+use super::local::check_breaker;
+use super::plan::{refusal, with_job};
+use super::{Proxy, Reply};
+use crate::base::Strategy;
+use crate::ojs::{ErrorDocument, Found, RoutingKind, jobs_within};
+use crate::policy::{Answer, Ending, RegionIndex, View, permits};
+use crate::telemetry::{AttemptOutcome, event};
+
+/// Scans a creating call and passes it to the local region.
+///
+/// Errors: 400 for a body that could be read in two ways, 422 `unsupported` for a job that may not go to the local region,
+/// 503 when nothing was sent, 500 `outcome_unknown` when something was.
+pub(super) async fn create(
+    proxy: &Rc<Proxy>,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let method = request.method().clone();
+    let (head, body) = read(proxy, exchange, request).await?;
+    let index = {
+        let view = proxy.shared.registry.view();
+        let found = jobs_within(&body, proxy.shared.config.limits.json_depth)
+            .map_err(|fault| ErrorDocument::from_fault(&fault))?;
+        check_routing(&view, &found)?;
+        view.local
+    };
+    check_breaker(proxy, exchange, index)?;
+    let call = Call {
+        method,
+        path: head.path,
+        headers: head.headers,
+        body: vec![body],
+        deadline: head.deadline,
+        class: exchange.matched.class,
+        pinned: true,
+    };
+    let started = std::time::Instant::now();
+    let ran = Finish::new(run(Rc::clone(proxy), index, call)).await;
+    exchange.upstream = started.elapsed();
+    exchange.outcome = Some(ran.outcome);
+    let region = proxy.region(index);
+    match ran.result {
+        Ok(RegionAnswer { status, headers, body }) => {
+            let mut response = Response::new(Reply::full(body));
+            *response.status_mut() = status;
+            *response.headers_mut() = headers;
+            Ok(response)
+        }
+        Err(AttemptOutcome::NotSent) => Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1)),
+        Err(_) => {
+            let request_id = exchange.request_id().to_str().unwrap_or_default();
+            event::unknown_outcome(proxy.metrics(index), None, request_id);
+            Err(ErrorDocument::outcome_unknown(region.id.as_str(), None))
+        }
+    }
+}
+
+struct Ran {
+    result: Result<RegionAnswer, AttemptOutcome>,
+    outcome: AttemptOutcome,
+}
+
+async fn run(proxy: Rc<Proxy>, index: RegionIndex, call: Call) -> Ran {
+    let tried = attempt(&proxy, index, &call).await;
+    let outcome = AttemptOutcome::from(tried.ending.outcome());
+    let result = match (tried.ending, tried.answer) {
+        (Ending::Answered(Answer::Pass | Answer::TryNext), Some(answer)) => Ok(answer),
+        _ => Err(outcome),
+    };
+    Ran { result, outcome }
+}
+
+/// Whether every job within may go to the local region, by its own keys and by the operator's rules.
+fn check_routing(view: &View, found: &Found<'_>) -> Result<(), ErrorDocument> {
+    let local = view.region(view.local).id.as_str();
+    for key in &found.routing {
+        let value = key.value.as_deref();
+        let satisfied = match key.kind {
+            RoutingKind::Region => value == Some(local),
+            RoutingKind::Affinity => match value.map(Strategy::parse) {
+                // With a pin to the local region beside it, geo-pin asks for nothing more.
+                Some(Ok(Strategy::Affinity | Strategy::GeoPin)) => true,
+                Some(Ok(_)) => false,
+                Some(Err(_)) | None => return Err(ErrorDocument::unknown_strategy()),
+            },
+        };
+        if !satisfied {
+            return Err(not_local());
+        }
+    }
+    for envelope in &found.envelopes {
+        let permitted = with_job(envelope, |job| permits(view, job, view.local));
+        if !permitted.map_err(|error| refusal(envelope, view, &error))? {
+            return Err(not_local());
+        }
+    }
+    Ok(())
+}
+
+fn not_local() -> ErrorDocument {
+    ErrorDocument::unsupported(
+        "routing_unsupported",
+        "this call creates jobs that ask for, or are bound to, another region than the local one, and only single enqueues are \
+         routed to other regions; nothing was sent: enqueue these jobs one by one with POST /ojs/v1/jobs",
+    )
+}

@@ -1,0 +1,290 @@
+//! `POST /ojs/v1/jobs`: read, decide, stamp, attempt the candidates in order.
+//!
+//! Spec: federation-spec §3, RFC-0001 §4.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use hyper::body::Incoming;
+
+use super::attempt::{Call, RegionAnswer, Tried, attempt};
+use super::collect::{CollectError, collect};
+use super::exchange::Exchange;
+use super::finish::Finish;
+use super::plan::{Planned, breaker_word, plan, seconds};
+use super::{Proxy, Reply};
+use crate::base::{RegionId, Strategy};
+use crate::net::headers::strip_hop_by_hop;
+use crate::ojs::ErrorDocument;
+use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
+use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
+use crate::telemetry::{AttemptOutcome, FailoverReason, event};
+
+/// A region that may hold an enqueue back gets this much longer than it asked for.
+const BLOCK_MARGIN: Duration = Duration::from_secs(5);
+/// The longest that a client may ask a region to hold an enqueue back.
+const BLOCK_MAX: Duration = Duration::from_secs(600);
+/// A failover that repeats is counted each time and told this often.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// What a client is told to wait when nothing better is known.
+const RETRY_AFTER_MIN: u64 = 1;
+
+/// Answers an enqueue.
+///
+/// Errors: the error document for the client; its outcome is in the exchange.
+pub(super) async fn enqueue(
+    proxy: &Rc<Proxy>,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.attempts = Some(0);
+    let (head, body) = read(proxy, exchange, request).await?;
+    let Planned { decision, body, job_id, federation_id, shared_queue } = plan(proxy, &body, &mut exchange.strategy)?;
+    exchange.federation_id = federation_id.and_then(|id| HeaderValue::try_from(id).ok());
+    let call = Call {
+        method: http::Method::POST,
+        path: head.path,
+        headers: head.headers,
+        body: body.into_vec(),
+        deadline: head.deadline,
+        class: exchange.matched.class,
+        pinned: decision.pinned,
+    };
+    let job = Job { call, decision, job_id, shared_queue, request_id: exchange.request_id().clone() };
+    let ran = Finish::new(run(Rc::clone(proxy), job)).await;
+    exchange.region = ran.region;
+    exchange.attempts = Some(ran.attempts);
+    exchange.outcome = ran.outcome;
+    exchange.upstream = ran.upstream;
+    ran.result.map(|RegionAnswer { status, headers, body }| {
+        let mut response = Response::new(Reply::full(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    })
+}
+
+/// The part of a creating call that travels whichever region it goes to.
+pub(super) struct Head {
+    pub(super) path: PathAndQuery,
+    pub(super) headers: HeaderMap,
+    pub(super) deadline: tokio::time::Instant,
+}
+
+/// Reads the body of a call that creates jobs.
+pub(super) async fn read(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> Result<(Head, bytes::Bytes), ErrorDocument> {
+    let limits = &proxy.shared.config.limits;
+    let (parts, body) = request.into_parts();
+    let mut headers = parts.headers;
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(ErrorDocument::content_encoding());
+    }
+    let deadline = tokio::time::Instant::now() + call_timeout(limits.call_timeout, &headers);
+    let body = collect(body, limits.body_bytes, deadline).await.map_err(|error| match error {
+        CollectError::TooLarge => ErrorDocument::body_too_large(limits.body_bytes),
+        CollectError::Timeout => ErrorDocument::request_timeout(),
+        CollectError::Broken => {
+            ErrorDocument::bad_request("the body broke off or is not framed as HTTP/1.1 asks; send it again")
+        }
+    })?;
+    strip_hop_by_hop(&mut headers);
+    // The length changes with the stamp, and the answer must be readable to us.
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(ACCEPT_ENCODING);
+    headers.insert(REQUEST_ID, exchange.request_id().clone());
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    Ok((Head { path, headers, deadline }, body))
+}
+
+/// The deadline of the whole call: longer than usual when the client lets the region hold it back.
+fn call_timeout(usual: Duration, headers: &HeaderMap) -> Duration {
+    let asked = headers.get(BLOCK_TIMEOUT).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let asked = asked.map(|seconds| Duration::from_secs(seconds).min(BLOCK_MAX) + BLOCK_MARGIN);
+    asked.map_or(usual, |asked| asked.max(usual))
+}
+
+/// Reads the body of a dry run, by the rules for enqueues.
+///
+/// Errors: the error document for the client.
+pub async fn read_body(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> Result<bytes::Bytes, ErrorDocument> {
+    Ok(read(proxy, exchange, request).await?.1)
+}
+
+struct Job {
+    call: Call,
+    decision: Decision,
+    job_id: Option<String>,
+    shared_queue: Option<String>,
+    request_id: HeaderValue,
+}
+
+/// What became of an enqueue.
+struct Ran {
+    result: Result<RegionAnswer, ErrorDocument>,
+    region: Option<RegionId>,
+    attempts: usize,
+    outcome: Option<AttemptOutcome>,
+    upstream: Duration,
+}
+
+/// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
+async fn run(proxy: Rc<Proxy>, job: Job) -> Ran {
+    let started = Instant::now();
+    let candidates = &job.decision.candidates;
+    tell_of_first_choice(&proxy, &job.decision);
+    proxy.shared.budget.deposit();
+    let mut attempts = 0;
+    let mut place = 0;
+    let (result, outcome, region) = loop {
+        let Some(&index) = candidates.get(place) else {
+            break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
+        };
+        let tried = attempt(&proxy, index, &job.call).await;
+        attempts += 1;
+        let left = usable_after(&proxy, candidates, place);
+        let progress =
+            Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
+        match next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now()) {
+            Step::Next { .. } => {
+                let Some(to) = left.first.and_then(|first| candidates.get(first)) else { continue };
+                tell(&proxy, index, *to, tried.reason);
+                proxy.metrics(*to).redirects.inc();
+                place = left.first.unwrap_or(candidates.len());
+            }
+            Step::Stop(stop) => {
+                let outcome = AttemptOutcome::from(tried.ending.outcome());
+                let result = settle(&proxy, &job, index, stop, tried);
+                break (result, Some(outcome), Some(proxy.region(index).id.clone()));
+            }
+        }
+    };
+    Ran { result, region, attempts, outcome, upstream: started.elapsed() }
+}
+
+/// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
+struct Left {
+    count: usize,
+    first: Option<usize>,
+}
+
+fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left {
+    let view = proxy.shared.registry.view();
+    let usable = |index: RegionIndex| {
+        let region = view.region(index);
+        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy
+    };
+    let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
+    let first = places.next();
+    Left { count: usize::from(first.is_some()) + places.count(), first }
+}
+
+/// Turns the end of the last attempt into the client's answer.
+fn settle(
+    proxy: &Proxy,
+    job: &Job,
+    index: RegionIndex,
+    stop: Stop,
+    tried: Tried,
+) -> Result<RegionAnswer, ErrorDocument> {
+    let id = &proxy.region(index).id;
+    let stored = tried.is_stored();
+    match (stop, tried.answer) {
+        (Stop::Answered | Stop::RetryBudget { answered: true }, Some(answer)) => {
+            if stored {
+                proxy.metrics(index).enqueues[job.decision.strategy].inc();
+                proxy.shared.traffic.sent(index, job.shared_queue.as_deref());
+            }
+            Ok(answer)
+        }
+        (Stop::OutcomeUnknown | Stop::Answered | Stop::RetryBudget { answered: true }, _) => {
+            let request_id = job.request_id.to_str().unwrap_or_default();
+            event::unknown_outcome(proxy.metrics(index), job.job_id.as_deref(), request_id);
+            Err(ErrorDocument::outcome_unknown(id.as_str(), job.job_id.as_deref()))
+        }
+        (Stop::RetryBudget { answered: false }, _) => Err(ErrorDocument::retry_budget(RETRY_AFTER_MIN)),
+        (Stop::NoCandidateLeft, _) => {
+            let view = proxy.shared.registry.view();
+            let wait = view
+                .region(index)
+                .open_until
+                .map_or(Duration::ZERO, |until| until.saturating_duration_since(proxy.shared.registry.clock().now()));
+            let wait = seconds(wait).max(RETRY_AFTER_MIN);
+            Err(if job.decision.pinned {
+                ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait)
+            } else {
+                ErrorDocument::no_healthy_region(wait)
+            })
+        }
+    }
+}
+
+/// A job that would have gone to the local region and was decided elsewhere is a failover, too. Spec: RFC-0001 §4.
+fn tell_of_first_choice(proxy: &Proxy, decision: &Decision) {
+    let view = proxy.shared.registry.view();
+    let Some(target) = decision.target() else { return };
+    if decision.strategy != Strategy::Affinity || decision.pinned || target == view.local {
+        return;
+    }
+    let local = view.region(view.local);
+    if local.breaker != BreakerState::Closed {
+        tell(proxy, view.local, target, FailoverReason::BreakerOpen);
+    } else if local.health == Health::Unhealthy {
+        tell(proxy, view.local, target, FailoverReason::Unhealthy);
+    }
+}
+
+/// Counts a failover, and tells of it unless one was told of just now.
+fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
+    let now = Instant::now();
+    let (from, to) = (proxy.metrics(from), proxy.metrics(to));
+    let told = proxy.failover_told.get();
+    if told.is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
+        event::failover_repeated(from, reason);
+    } else {
+        proxy.failover_told.set(Some(now));
+        event::failover(from, to, reason);
+    }
+}
+
+impl From<Outcome> for AttemptOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::NotSent => Self::NotSent,
+            Outcome::Answered => Self::Answered,
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_lets_the_region_hold_its_job_back_gets_a_later_deadline() {
+        let check = |asked: Option<&'static str>, seconds: u64| {
+            let mut headers = HeaderMap::new();
+            if let Some(asked) = asked {
+                headers.insert(BLOCK_TIMEOUT, HeaderValue::from_static(asked));
+            }
+            assert_eq!(call_timeout(Duration::from_secs(25), &headers), Duration::from_secs(seconds), "{asked:?}");
+        };
+        check(None, 25);
+        check(Some("5"), 25);
+        check(Some("60"), 65);
+        check(Some("99999999"), 605);
+        check(Some("soon"), 25);
+        check(Some("-1"), 25);
+    }
+}

@@ -1,0 +1,268 @@
+//! One request and what became of it: everything that its answer's headers, its counters and its access line need.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use hyper::body::Incoming;
+
+use super::{Proxy, Reply};
+use crate::base::{RegionId, Strategy};
+use crate::config::JsonContentType;
+use crate::net::{ClientSide, ConnectionInfo};
+use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
+use crate::ojs::{self, Code, ErrorDocument, Matched};
+use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
+
+/// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+/// The media type for clients that cannot read the OJS one.
+const JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE_JSON);
+const OJS_JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
+/// The region of answers that no region had a part in; not a valid region id.
+const NO_REGION: HeaderValue = HeaderValue::from_static("none");
+
+/// One request and what became of it.
+#[derive(Debug)]
+pub struct Exchange {
+    /// What the request is.
+    pub matched: Matched,
+    /// The region that answered, or the last one that was tried.
+    pub region: Option<RegionId>,
+    /// The strategy that chose it, for an enqueue.
+    pub strategy: Option<Strategy>,
+    /// The tracking id of the job, for an enqueue.
+    pub federation_id: Option<HeaderValue>,
+    /// Tries at regions; `None` where the class of request has none.
+    pub attempts: Option<usize>,
+    /// How the last try ended.
+    pub outcome: Option<AttemptOutcome>,
+    /// Time spent waiting for regions.
+    pub upstream: Duration,
+    refusal: Option<RefusalReason>,
+    vanished: bool,
+    method: Method,
+    request_id: HeaderValue,
+    wants_json: bool,
+    connection: ConnectionInfo,
+    started: Instant,
+}
+
+impl Exchange {
+    pub(super) fn begin(proxy: &Proxy, request: &Request<Incoming>, connection: ConnectionInfo) -> Self {
+        let headers = request.headers();
+        Self {
+            matched: ojs::identify(request.method(), request.uri().path()),
+            region: None,
+            strategy: None,
+            federation_id: None,
+            attempts: None,
+            outcome: None,
+            upstream: Duration::ZERO,
+            refusal: None,
+            vanished: false,
+            method: request.method().clone(),
+            request_id: request_id(proxy, headers),
+            wants_json: wants_json(proxy.shared.config.compat.json_content_type, headers),
+            connection,
+            started: Instant::now(),
+        }
+    }
+
+    /// The id of the request, echoed or minted, as a header value that is also visible ASCII text.
+    #[must_use]
+    pub const fn request_id(&self) -> &HeaderValue {
+        &self.request_id
+    }
+
+    /// The client's side of the connection, for what may be abandoned when the client goes.
+    #[must_use]
+    pub const fn client(&self) -> &ClientSide {
+        &self.connection.client
+    }
+
+    /// Whether it came by a Unix socket.
+    #[must_use]
+    pub const fn is_unix(&self) -> bool {
+        self.connection.is_unix()
+    }
+
+    /// The client went away: whatever is answered now reaches nobody, and is no error of anybody's.
+    pub const fn vanished(&mut self) {
+        self.vanished = true;
+    }
+
+    /// Answers with an error document of ours.
+    #[must_use]
+    pub fn refuse(&mut self, document: &ErrorDocument) -> Response<Reply> {
+        self.refusal = (!self.vanished).then(|| refusal_reason(document));
+        let id = self.request_id.to_str().unwrap_or_default();
+        let mut response = self.json(document.status.as_u16(), document.to_json(id));
+        if let Some(seconds) = document.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    /// Answers with a JSON document of ours.
+    #[must_use]
+    pub fn json(&self, status: u16, body: Vec<u8>) -> Response<Reply> {
+        let mut response = Response::new(Reply::full(body));
+        *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
+        response.headers_mut().insert(CONTENT_TYPE, OJS_JSON);
+        response
+    }
+
+    /// Completes an answer: the headers that every answer carries, the counters, the access line.
+    #[must_use]
+    pub fn finish(self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
+        self.complete_headers(response.headers_mut());
+        let (metrics, class) = (&proxy.shared.metrics, self.matched.class.index());
+        let duration = self.started.elapsed();
+        let status = if self.vanished { 0 } else { response.status().as_u16() };
+        if self.vanished {
+            metrics.requests[class][StatusClass::Vanished].inc();
+        } else {
+            metrics.request(class, status);
+        }
+        metrics.overhead[class].observe(duration.saturating_sub(self.upstream).as_secs_f64());
+        if let Some(reason) = self.refusal {
+            metrics.refusals[reason].inc();
+        }
+        let access = AccessEvent {
+            request_id: self.request_id.to_str().unwrap_or_default(),
+            method: self.method.as_str(),
+            operation: self.matched.operation.as_str(),
+            status,
+            region: self.region.as_ref().map(RegionId::as_str),
+            strategy: self.strategy,
+            attempts: self.attempts.unwrap_or(0),
+            outcome: self.outcome,
+            refusal: self.refusal,
+            duration,
+            upstream: self.upstream,
+        };
+        access.log(proxy.shared.config.log.access);
+        response
+    }
+
+    fn complete_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(header::REQUEST_ID, self.request_id.clone());
+        headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
+        let region = self.region.as_ref().and_then(|region| HeaderValue::from_str(region.as_str()).ok());
+        headers.insert(header::FEDERATION_REGION, region.unwrap_or(NO_REGION));
+        if let Some(attempts) = self.attempts {
+            headers.insert(header::FEDERATION_ATTEMPTS, HeaderValue::from(attempts));
+        }
+        if let Some(strategy) = self.strategy {
+            headers.insert(header::FEDERATION_STRATEGY, HeaderValue::from_static(strategy.as_str()));
+        }
+        if let Some(id) = &self.federation_id {
+            headers.insert(header::FEDERATION_ID, id.clone());
+        }
+        if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+    }
+}
+
+/// Whether a `Host` header names this sidecar: a loopback address, a localhost name, or a configured host; any port.
+pub(super) fn host_is_ours(host: Option<&[u8]>, allowed: &[String]) -> bool {
+    // HTTP/1.0 has no Host; a browser, which is what rebinding uses, always sends one.
+    let Some(host) = host else { return true };
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) if rest.is_empty() || rest.starts_with(':') => address,
+        Some(_) => return false,
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return address.to_canonical().is_loopback();
+    }
+    let lower = name.to_ascii_lowercase();
+    lower == "localhost" || lower.ends_with(".localhost") || allowed.iter().any(|it| it.eq_ignore_ascii_case(&lower))
+}
+
+fn request_id(proxy: &Proxy, headers: &HeaderMap) -> HeaderValue {
+    let echoed = headers
+        .get(header::REQUEST_ID)
+        .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic));
+    if let Some(id) = echoed {
+        return id.clone();
+    }
+    let uuid = ojs::federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+    HeaderValue::from_str(&format!("req_{uuid}")).unwrap_or(NO_REGION)
+}
+
+fn wants_json(setting: JsonContentType, headers: &HeaderMap) -> bool {
+    match setting {
+        JsonContentType::Always => true,
+        JsonContentType::Never => false,
+        // The Python SDK reads only types that contain `application/json`.
+        JsonContentType::Auto => {
+            headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"python-httpx/"))
+        }
+    }
+}
+
+fn is_ojs_media_type(value: &HeaderValue) -> bool {
+    value.as_bytes().get(..MEDIA_TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()))
+}
+
+/// The class of a refusal, for counters: the document's own reason where it is a class of its own, else by its code.
+fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
+    let word = document.reason();
+    if let Some(reason) = RefusalReason::ALL.iter().copied().find(|reason| reason.as_str() == word) {
+        return reason;
+    }
+    match (word, document.code) {
+        ("region_unknown", _) => RefusalReason::UnknownRegion,
+        ("host_not_allowed", _) => RefusalReason::Misdirected,
+        ("request_timeout" | "upstream_timeout", _) => RefusalReason::Timeout,
+        (_, Code::InvalidPayload) => RefusalReason::InvalidPayload,
+        (_, Code::InvalidRequest) => RefusalReason::InvalidRequest,
+        (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,
+        (_, Code::NotFound) => RefusalReason::NotFound,
+        (_, Code::Forbidden) => RefusalReason::NotPermitted,
+        (_, Code::Unsupported) => RefusalReason::Unsupported,
+        (_, Code::BackendError) => RefusalReason::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_localhost_and_configured_names_are_ours_with_any_port() {
+        let allowed = vec!["ojs.internal".to_owned()];
+        for host in [
+            "localhost",
+            "LOCALHOST:8080",
+            "a.localhost",
+            "127.0.0.1:1",
+            "127.9.9.9",
+            "[::1]:8080",
+            "[::1]",
+            "OJS.internal:80",
+            "localhost.",
+        ] {
+            assert!(host_is_ours(Some(host.as_bytes()), &allowed), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "10.0.0.1",
+            "[::2]:80",
+            "[::1]x",
+            "localhost.evil.example",
+            "",
+            "127.0.0.1.nip.io",
+            "\u{e9}",
+        ] {
+            assert!(!host_is_ours(Some(host.as_bytes()), &allowed), "{host}");
+        }
+        assert!(host_is_ours(None, &allowed));
+    }
+}

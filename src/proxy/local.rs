@@ -1,0 +1,179 @@
+//! Everything that is not interpreted: streamed to the local region and back, unbuffered, with back-pressure.
+//!
+//! A vanished client ends the region's side of a read. Nothing is tried twice.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use http::header::CONTENT_LENGTH;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use super::exchange::Exchange;
+use super::plan::seconds;
+use super::{Proxy, Reply};
+use crate::net::ClientSide;
+use crate::net::body::Outgoing;
+use crate::net::headers::strip_hop_by_hop;
+use crate::net::pool::{RegionBody, SendError};
+use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
+use crate::ojs::{ErrorDocument, Operation};
+use crate::policy::{BreakerState, RegionIndex, RequestOutcome, effect};
+use crate::telemetry::{AttemptOutcome, Held, event};
+
+/// A client that only closed its sending side still reads; one that is gone for good is not worth more than this.
+const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Streams a call to the local region.
+///
+/// Errors: 503 `region_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
+/// 500 `outcome_unknown`, which no SDK replays.
+pub(super) async fn local(
+    proxy: &Rc<Proxy>,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let index = proxy.shared.registry.view().local;
+    check_breaker(proxy, exchange, index)?;
+    let (parts, body) = request.into_parts();
+    let headers = headers_for(proxy, exchange, index, parts.headers);
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
+    let outgoing = if body.is_end_stream() { Outgoing::Empty } else { Outgoing::Stream(body) };
+    let response =
+        send(proxy, exchange, index, Parts { method: parts.method, path, headers, outgoing }, repeatable).await?;
+    let idle = proxy.shared.config.limits.stream_idle_timeout;
+    Ok(response.map(|body| Reply::stream(body, idle)))
+}
+
+/// Open rejects all routed traffic. The one exception are words about jobs that the region leased: refused, they would make
+/// it run those jobs again.
+pub(super) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<(), ErrorDocument> {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    exchange.region = Some(region.id.clone());
+    exchange.attempts = None;
+    let about_a_lease = matches!(
+        exchange.matched.operation,
+        Operation::Ack | Operation::Nack | Operation::Heartbeat | Operation::JobSettle
+    );
+    if region.breaker == BreakerState::Closed || about_a_lease {
+        return Ok(());
+    }
+    let now = proxy.shared.registry.clock().now();
+    let wait = region.open_until.map_or(1, |until| seconds(until.saturating_duration_since(now)));
+    Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))
+}
+
+/// A client's headers for a region: nothing that belongs to the client's connection, and its request id.
+pub(super) fn headers_for(proxy: &Proxy, exchange: &Exchange, index: RegionIndex, mut headers: HeaderMap) -> HeaderMap {
+    strip_hop_by_hop(&mut headers);
+    headers.insert(REQUEST_ID, exchange.request_id().clone());
+    if proxy.region(index).drops_authorization() && headers.contains_key(http::header::AUTHORIZATION) {
+        event::dropped_authorization(proxy.metrics(index));
+    }
+    headers
+}
+
+struct Parts {
+    method: Method,
+    path: PathAndQuery,
+    headers: HeaderMap,
+    outgoing: Outgoing,
+}
+
+async fn send(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    parts: Parts,
+    repeatable: bool,
+) -> Result<Response<RegionBody>, ErrorDocument> {
+    let region = proxy.region(index);
+    let Parts { method, path, mut headers, outgoing } = parts;
+    let is_read = matches!(method, Method::GET | Method::HEAD);
+    if matches!(outgoing, Outgoing::Empty) && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
+        headers.remove(CONTENT_LENGTH);
+    }
+    let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
+    let request = region.request(method, &path, headers, outgoing).ok_or_else(unavailable)?;
+    let addresses = region.addresses();
+    let endpoint = region.endpoint(&addresses, proxy.connect_timeout());
+    let started = Instant::now();
+    let sent = {
+        let _in_flight = Held::one(&proxy.metrics(index).in_flight);
+        let sending = proxy.pool(index).send(&endpoint, request);
+        let sending = tokio::time::timeout(proxy.shared.config.limits.stream_idle_timeout, sending);
+        tokio::select! {
+            sent = sending => Some(sent),
+            () = vanished(exchange.client()), if is_read => None,
+        }
+    };
+    exchange.upstream = started.elapsed();
+    let Some(sent) = sent else {
+        exchange.vanished();
+        return Err(unavailable());
+    };
+    let (outcome, shows, result) = match sent {
+        Ok(Ok(mut response)) => {
+            let shows = effect(response.status().as_u16(), response.headers().contains_key(QUEUE_STATUS));
+            strip_hop_by_hop(response.headers_mut());
+            (AttemptOutcome::Answered, shows, Ok(response))
+        }
+        Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Some(RequestOutcome::Failure), Err(unavailable())),
+        Ok(Err(SendError::Unknown(_))) | Err(_) => {
+            let document = if repeatable {
+                ErrorDocument::upstream_timeout(region.id.as_str())
+            } else {
+                ErrorDocument::outcome_unknown(region.id.as_str(), None)
+            };
+            (AttemptOutcome::Unknown, Some(RequestOutcome::Failure), Err(document))
+        }
+    };
+    record(proxy, exchange, index, outcome, shows);
+    result
+}
+
+/// Resolves when nobody waits for the answer of a read any more.
+async fn vanished(client: &ClientSide) {
+    client.gone().await;
+    tokio::time::sleep(HALF_CLOSED_PATIENCE).await;
+}
+
+/// Tells the breaker and counts.
+fn record(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    outcome: AttemptOutcome,
+    shows: Option<RequestOutcome>,
+) {
+    let (metrics, class) = (proxy.metrics(index), exchange.matched.class.index());
+    metrics.attempts[class][outcome].inc();
+    if outcome == AttemptOutcome::Answered {
+        metrics.request_duration[class].observe(exchange.upstream.as_secs_f64());
+    }
+    exchange.outcome = Some(outcome);
+    if let Some(shows) = shows {
+        proxy.shared.registry.on_request(index, shows);
+    }
+}
+
+/// Whether doing it twice does no harm, so that a client may be told to try again.
+fn is_repeatable(method: &Method, operation: Operation) -> bool {
+    // A fetch that got no answer leaves its jobs to their leases; acknowledgements and heartbeats settle on the first one.
+    let safe_post = matches!(
+        operation,
+        Operation::Fetch
+            | Operation::Ack
+            | Operation::Nack
+            | Operation::Heartbeat
+            | Operation::Progress
+            | Operation::JobSettle
+            | Operation::QueuePause
+            | Operation::QueueResume
+    );
+    safe_post || !matches!(*method, Method::POST | Method::PATCH)
+}

@@ -1,0 +1,191 @@
+//! The life of a request, as a table of contents.
+//!
+//! 1. [`Proxy::begin`]: the operation is identified on the normalised path, the request id echoed or minted.
+//! 2. [`Proxy::admit`]: the `Host` is one of ours, and nothing that creates a job came by an odd path.
+//! 3. [`Proxy::dispatch`]: by routing class.
+//!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
+//!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
+//!    - `health`: ours to answer.
+//!    - `tunnel`: a WebSocket to the local region.
+//!    - `local`: everything else streams to the local region.
+//! 4. [`Exchange::finish`]: the headers that every answer carries, counters, the access line.
+//!
+//! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
+
+mod attempt;
+mod collect;
+mod create;
+mod enqueue;
+mod exchange;
+mod finish;
+mod health;
+mod local;
+mod plan;
+mod random;
+mod reply;
+mod tunnel;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use http::header::HOST;
+use http::{Request, Response};
+use hyper::body::Incoming;
+
+use crate::config::Config;
+use crate::net::ConnectionInfo;
+use crate::net::headers::is_websocket_upgrade;
+use crate::net::pool::{Pool, PoolLimits, PoolMeters};
+use crate::ojs::{ErrorDocument, Operation};
+use crate::policy::{BreakerState, RegionIndex, RetryBudget};
+use crate::region::{Region, Registry, Traffic};
+use crate::telemetry::{Metrics, RegionMetrics};
+
+pub use enqueue::read_body;
+pub use exchange::Exchange;
+pub use health::is_usable;
+pub use plan::{DryRun, dry_run};
+pub use random::Random;
+pub use reply::Reply;
+
+/// What all worker threads share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The configuration.
+    pub config: Config,
+    /// What is known of every region.
+    pub registry: Arc<Registry>,
+    /// What was sent where.
+    pub traffic: Arc<Traffic>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// How many redirects we may add.
+    pub budget: RetryBudget,
+    /// Whose turn it is in `round-robin`.
+    pub turns: AtomicU64,
+    /// When the process started.
+    pub started: Instant,
+}
+
+/// One worker thread's view of the program.
+#[derive(Debug)]
+pub struct Proxy {
+    /// What it shares with the others.
+    pub shared: Arc<Shared>,
+    /// Its random bits.
+    pub random: Random,
+    pools: Vec<Pool>,
+    failover_told: std::cell::Cell<Option<Instant>>,
+}
+
+impl Proxy {
+    /// A worker's proxy, with empty pools.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>) -> Rc<Self> {
+        let limits = pool_limits(&shared.config);
+        let pools = shared.metrics.regions().iter().map(|region| Pool::new(limits, pool_meters(region))).collect();
+        Rc::new(Self { shared, random: Random::default(), pools, failover_told: std::cell::Cell::new(None) })
+    }
+
+    /// Begins a request: identifies it, and echoes or mints its id.
+    #[must_use]
+    pub fn begin(&self, request: &Request<Incoming>, connection: ConnectionInfo) -> Exchange {
+        Exchange::begin(self, request, connection)
+    }
+
+    /// Whether the request may be looked at any further.
+    ///
+    /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 400 for a request that could create jobs and
+    /// whose path is not in its normal form, because we and a region could read it as two different calls.
+    pub fn admit(&self, exchange: &Exchange, request: &Request<Incoming>) -> Result<(), ErrorDocument> {
+        let allowed = &self.shared.config.listen.allowed_hosts;
+        let host = request.headers().get(HOST).map(|host| host.as_bytes());
+        if !exchange.is_unix() && !exchange::host_is_ours(host, allowed) {
+            return Err(ErrorDocument::misdirected_host());
+        }
+        if exchange.matched.creates_jobs && exchange.matched.raw_differs {
+            return Err(ErrorDocument::ambiguous_path());
+        }
+        Ok(())
+    }
+
+    /// Answers an admitted request.
+    pub async fn dispatch(self: &Rc<Self>, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
+        let answered = if is_websocket_upgrade(request.headers()) && !exchange.matched.creates_jobs {
+            tunnel::tunnel(self, exchange, request).await
+        } else {
+            match exchange.matched.operation {
+                Operation::Enqueue => enqueue::enqueue(self, exchange, request).await,
+                Operation::Health => Ok(health::health(self)),
+                _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
+                _ if is_ojs_path(request.uri().path()) => local::local(self, exchange, request).await,
+                _ => Err(ErrorDocument::not_found(request.uri().path())),
+            }
+        };
+        answered.unwrap_or_else(|document| exchange.refuse(&document))
+    }
+
+    /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called
+    /// every few seconds.
+    pub fn sweep(&self) {
+        let view = self.shared.registry.view();
+        for (index, pool) in view.indexes().zip(&self.pools) {
+            if view.region(index).breaker == BreakerState::Open {
+                pool.retire();
+            } else {
+                pool.sweep();
+            }
+        }
+    }
+
+    fn pool(&self, index: RegionIndex) -> &Pool {
+        &self.pools[index.get()]
+    }
+
+    fn region(&self, index: RegionIndex) -> &Arc<Region> {
+        self.shared.registry.region(index)
+    }
+
+    fn metrics(&self, index: RegionIndex) -> &RegionMetrics {
+        self.shared.metrics.region(index.get())
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        self.shared.config.limits.connect_timeout
+    }
+}
+
+/// The bounds of a pool, from the configuration.
+#[must_use]
+pub const fn pool_limits(config: &Config) -> PoolLimits {
+    let limits = &config.limits;
+    PoolLimits {
+        idle_max: limits.pool_idle_per_region,
+        idle_timeout: limits.pool_idle_timeout,
+        lifetime: limits.connection_lifetime,
+        head_bytes: limits.head_bytes,
+        headers: limits.headers,
+    }
+}
+
+/// Where a pool of a region reports.
+#[must_use]
+pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
+    use crate::telemetry::{ConnectResult as Connect, PoolState};
+    PoolMeters {
+        idle: region.pool_connections[PoolState::Idle].clone(),
+        busy: region.pool_connections[PoolState::Busy].clone(),
+        established: region.connections[Connect::Established].clone(),
+        dns: region.connections[Connect::Dns].clone(),
+        refused: region.connections[Connect::Refused].clone(),
+        tls: region.connections[Connect::Tls].clone(),
+        timeout: region.connections[Connect::Timeout].clone(),
+    }
+}
+
+/// Whether a path is one that regions serve; everything else is ours to refuse.
+fn is_ojs_path(path: &str) -> bool {
+    crate::ojs::normal_path(path).starts_with("/ojs/")
+}

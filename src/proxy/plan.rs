@@ -1,0 +1,159 @@
+//! From a body to a plan: what the job says, where it may go, and what it will look like on the wire.
+//!
+//! Live enqueues and the dry run both come through here, so that they cannot disagree.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Proxy, Shared};
+use crate::base::{Draw, RegionId, text};
+use crate::config::{ClientReplicatedFrom, Stamp};
+use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7Text};
+use crate::policy::{self, Decision, Explanation, Inputs, Job, RouteError, View};
+
+/// An enqueue that is ready to be sent.
+#[derive(Debug)]
+pub(super) struct Planned {
+    /// Where it may go, in order.
+    pub(super) decision: Decision,
+    /// The body, stamped.
+    pub(super) body: Segments,
+    /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
+    pub(super) job_id: Option<String>,
+    /// The tracking id, the client's or ours.
+    pub(super) federation_id: Option<String>,
+    /// The queue, where other regions may be asked about it.
+    pub(super) shared_queue: Option<String>,
+}
+
+/// What a live call would get, for the dry run.
+#[derive(Debug)]
+pub struct DryRun {
+    /// The decision with its reasons.
+    pub explanation: Explanation,
+    /// The error document of a live call, where it would be refused.
+    pub refusal: Option<ErrorDocument>,
+}
+
+/// Decides what a live enqueue of this body would do, moving no counter.
+///
+/// Errors: the error document of a live call for a body that is no job.
+pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
+    let shared = &proxy.shared;
+    let envelope = read(shared, body)?;
+    let view = shared.registry.view();
+    let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
+    let explanation = with_job(&envelope, |job| policy::explain(&view, job, inputs));
+    let refusal = explanation.outcome.as_ref().err().map(|error| refusal(&envelope, &view, error));
+    Ok(DryRun { explanation, refusal })
+}
+
+/// Plans an enqueue. Takes a turn and counts a client's `replicated_from`.
+///
+/// Errors: the error document for the client; nothing was sent.
+pub(super) fn plan(
+    proxy: &Proxy,
+    body: &Bytes,
+    planned: &mut Option<crate::base::Strategy>,
+) -> Result<Planned, ErrorDocument> {
+    let shared = &proxy.shared;
+    let envelope = read(shared, body)?;
+    if envelope.attributes().replicated_from.is_some() {
+        shared.metrics.client_replicated_from.inc();
+    }
+    let view = shared.registry.view();
+    let inputs = inputs(proxy, shared.turns.fetch_add(1, Ordering::Relaxed));
+    let routed = with_job(&envelope, |job| policy::route(&view, job, inputs));
+    let decision = routed.map_err(|error| refusal(&envelope, &view, &error))?;
+    *planned = Some(decision.strategy);
+    Ok(stamped(proxy, &envelope, body, decision))
+}
+
+/// Reads a job and applies the operator's switches to it.
+fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, ErrorDocument> {
+    let envelope =
+        Envelope::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    let rejects = shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject;
+    if rejects && envelope.attributes().replicated_from.is_some() {
+        return Err(ErrorDocument::client_replicated_from());
+    }
+    Ok(envelope)
+}
+
+fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
+    let shared = &proxy.shared;
+    let draw: Draw = proxy.random.draw();
+    Inputs { now: shared.registry.clock().now(), draw, turn, live: shared.traffic.as_ref() }
+}
+
+/// Hands routing what it needs of an envelope.
+pub(super) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
+    let attributes = envelope.attributes();
+    let meta = |key: &str| envelope.meta_text(key);
+    decide(&Job {
+        pin: attributes.region.as_deref(),
+        affinity: attributes.region_affinity.as_deref(),
+        job_type: envelope.job_type(),
+        queue: envelope.queue(),
+        tags: envelope.tags(),
+        weights: attributes.weights.as_deref(),
+        meta: &meta,
+    })
+}
+
+fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decision) -> Planned {
+    let (shared, routing) = (&proxy.shared, &proxy.shared.config.routing);
+    let unix_ms = shared.registry.clock().unix_ms();
+    let stamps = match routing.stamp {
+        Stamp::Always => true,
+        Stamp::FederatedOnly => envelope.is_federated(),
+        Stamp::Never => false,
+    } && !envelope.fingerprints_meta();
+    let mint = || ojs::federation_id(unix_ms, proxy.random.uuid_bits());
+    let minted_id: Option<Uuid7Text> = (routing.mint_id && envelope.lacks_id()).then(mint);
+    let own = envelope.attributes().federation_id.as_deref();
+    let minted_federation_id: Option<Uuid7Text> = (stamps && own.is_none()).then(mint);
+    let routed_at = (stamps && routing.stamp_origin).then(|| text::rfc3339(unix_ms));
+    let additions = Additions {
+        id: minted_id.as_deref(),
+        federation_id: minted_federation_id.as_deref().or(own.filter(|_| stamps)),
+        source_region: routed_at.as_ref().map(|_| shared.config.local_region.as_str()),
+        routed_at: routed_at.as_deref(),
+    };
+    Planned {
+        body: ojs::stamp(envelope, body, &additions),
+        job_id: additions.id.or(envelope.id()).map(str::to_owned),
+        federation_id: minted_federation_id.as_deref().or(own).map(str::to_owned),
+        // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
+        shared_queue: (!decision.restricted).then(|| envelope.queue().to_owned()),
+        decision,
+    }
+}
+
+/// The error document for a job that routing refused.
+pub(super) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) -> ErrorDocument {
+    match error {
+        RouteError::UnknownRegion { .. } => {
+            let pin = envelope.attributes().region.as_deref().unwrap_or_default();
+            ErrorDocument::unknown_region(pin, view.regions.iter().map(|region| region.id.as_str()))
+        }
+        RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),
+        RouteError::PinWithoutRegion => ErrorDocument::pin_without_region(),
+        RouteError::PinNotPermitted { region, .. } => ErrorDocument::pin_not_permitted(region.as_str()),
+        RouteError::RegionUnavailable { region, retry_after, .. } => {
+            ErrorDocument::region_unavailable(region.as_str(), breaker_word(view, region), seconds(*retry_after))
+        }
+        RouteError::NoHealthyRegion { retry_after, .. } => ErrorDocument::no_healthy_region(seconds(*retry_after)),
+    }
+}
+
+pub(super) fn breaker_word(view: &View, region: &RegionId) -> &'static str {
+    view.index_of(region.as_str()).map_or("closed", |index| view.region(index).breaker.as_str())
+}
+
+/// Whole seconds, rounded up, for `Retry-After`.
+pub(super) fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}

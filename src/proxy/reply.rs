@@ -1,0 +1,98 @@
+//! The body of what a client is answered: bytes of ours, or a region's answer as it streams in.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use crate::net::body::BodyError;
+use crate::net::pool::RegionBody;
+
+/// The body of an answer to a client.
+#[derive(Debug)]
+pub enum Reply {
+    /// Nothing more to say.
+    Empty,
+    /// Bytes in memory, given once.
+    Full(Bytes),
+    /// A region's answer, passed on as it comes. Dropped with the client's connection, which ends the region's side too.
+    Stream(Box<Streamed>),
+}
+
+/// A region's answer with an idle timeout.
+#[derive(Debug)]
+pub struct Streamed {
+    body: RegionBody,
+    idle_timeout: Duration,
+    idle: Pin<Box<Sleep>>,
+}
+
+impl Reply {
+    /// A body in memory.
+    #[must_use]
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        if bytes.is_empty() { Self::Empty } else { Self::Full(bytes) }
+    }
+
+    /// A region's answer that is cut when nothing came for `idle_timeout`.
+    #[must_use]
+    pub fn stream(body: RegionBody, idle_timeout: Duration) -> Self {
+        if body.is_end_stream() {
+            return Self::Empty;
+        }
+        Self::Stream(Box::new(Streamed { body, idle_timeout, idle: Box::pin(tokio::time::sleep(idle_timeout)) }))
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            Self::Stream(streamed) => streamed.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Full(bytes) => bytes.is_empty(),
+            Self::Stream(streamed) => streamed.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(streamed) => streamed.body.size_hint(),
+        }
+    }
+}
+
+impl Streamed {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            // Trailers describe the region's connection to us; the formats of OJS have none.
+            Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => Poll::Ready(None),
+            Poll::Ready(frame) => {
+                self.idle.as_mut().reset(Instant::now() + self.idle_timeout);
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Poll::Pending => {
+                std::task::ready!(self.idle.as_mut().poll(cx));
+                Poll::Ready(Some(Err("the region sent nothing for limits.stream_idle_timeout".into())))
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
+
+use std::rc::Rc;
+
+use http::header::{CONNECTION, UPGRADE};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+use super::exchange::Exchange;
+use super::local::{check_breaker, headers_for};
+use super::{Proxy, Reply};
+use crate::net::pool::upgrade;
+use crate::ojs::ErrorDocument;
+use crate::policy::RequestOutcome;
+
+/// Switches the client's and a new region connection to WebSocket and copies between them.
+///
+/// Errors: 503 when the region cannot be reached; an answer other than 101 is passed on.
+pub(super) async fn tunnel(
+    proxy: &Rc<Proxy>,
+    exchange: &mut Exchange,
+    mut request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let index = proxy.shared.registry.view().local;
+    check_breaker(proxy, exchange, index)?;
+    let client = hyper::upgrade::on(&mut request);
+    let (parts, _) = request.into_parts();
+    let offer = parts.headers.get(UPGRADE).cloned();
+    let mut headers = headers_for(proxy, exchange, index, parts.headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.extend(offer.map(|offer| (UPGRADE, offer)));
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let region = proxy.region(index);
+    let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
+    let request =
+        region.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty).ok_or_else(unavailable)?;
+    let addresses = region.addresses();
+    let endpoint = region.endpoint(&addresses, proxy.connect_timeout());
+    let limits = super::pool_limits(&proxy.shared.config);
+    let timeout = proxy.shared.config.limits.call_timeout;
+    let sent = tokio::time::timeout(timeout, upgrade(&endpoint, &limits, request)).await;
+    let Ok(Ok(mut response)) = sent else {
+        proxy.shared.registry.on_request(index, RequestOutcome::Failure);
+        return Err(unavailable());
+    };
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        crate::net::headers::strip_hop_by_hop(response.headers_mut());
+        let idle = proxy.shared.config.limits.stream_idle_timeout;
+        return Ok(response.map(|body| Reply::stream(body, idle)));
+    }
+    let far = hyper::upgrade::on(&mut response);
+    tokio::task::spawn_local(copy(client, far));
+    let (parts, _) = response.into_parts();
+    Ok(Response::from_parts(parts, Reply::Empty))
+}
+
+/// Ends when either side ends; both are closed then. WebSocket peers ping each other, so a dead one does not stay for ever.
+async fn copy(client: OnUpgrade, region: OnUpgrade) {
+    let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
+    let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));
+    // How a tunnel ended is the peers' affair.
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut region).await;
+}

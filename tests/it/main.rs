@@ -1,0 +1,7 @@
+//! The whole program over real sockets and TLS, with demo regions as neighbours.
+
+#![allow(unreachable_pub, reason = "modules of one test binary")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod enqueue;
+mod support;

@@ -1,0 +1,236 @@
+//! Regions with mutual TLS, each with a CA of its own, and the real program before them on free ports.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ojs_sidecar::app::{World, build};
+use ojs_sidecar::base::{Clock, SteeredTime};
+use ojs_sidecar::config::{Sources, load};
+use ojs_sidecar::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
+use ojs_sidecar::net::resolve::{Resolve, SystemResolver};
+use ojs_sidecar::net::{DrainEnd, LocalAddress};
+use ojs_sidecar::proxy::Shared;
+use tokio::sync::oneshot;
+
+use super::Client;
+
+/// The ids of the regions, in the order of the registry; the first one is local.
+pub const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
+
+/// Bounds every wait of a test; reached only when it fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What differs from the defaults.
+pub struct Setup {
+    regions: usize,
+    yaml: String,
+    region_yaml: Vec<(usize, String)>,
+    clock: Clock,
+    time: Option<Arc<SteeredTime>>,
+    http2: bool,
+    resolver: Arc<dyn Resolve>,
+}
+
+/// Regions and a sidecar, running. Dropped, everything ends.
+pub struct Federation {
+    pub regions: Vec<DemoRegion>,
+    pub authorities: Vec<Authority>,
+    pub client: Client,
+    pub admin: Client,
+    pub shared: Arc<Shared>,
+    pub addresses: Vec<LocalAddress>,
+    time: Option<Arc<SteeredTime>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<DrainEnd>>,
+    _files: tempfile::TempDir,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            regions: IDS.len(),
+            yaml: String::new(),
+            region_yaml: Vec::new(),
+            clock: Clock::system(),
+            time: None,
+            http2: false,
+            resolver: Arc::new(SystemResolver),
+        }
+    }
+}
+
+impl Setup {
+    /// So many regions of [`IDS`].
+    pub fn regions(mut self, regions: usize) -> Self {
+        self.regions = regions;
+        self
+    }
+
+    /// Further configuration, top-level keys.
+    pub fn yaml(mut self, yaml: &str) -> Self {
+        self.yaml.push_str(yaml);
+        self.yaml.push('\n');
+        self
+    }
+
+    /// Further configuration of one region: lines such as `weight: 0`.
+    pub fn region(mut self, place: usize, line: &str) -> Self {
+        self.region_yaml.push((place, line.to_owned()));
+        self
+    }
+
+    /// Time that moves only when the test says so: for probes, cooldowns and polls.
+    pub fn steered(mut self) -> Self {
+        let time = SteeredTime::starting_at(1_800_000_000_000);
+        self.clock = Clock::new(Arc::new(Arc::clone(&time)));
+        self.time = Some(time);
+        self
+    }
+
+    /// Regions that speak HTTP/2.
+    pub fn http2(mut self) -> Self {
+        self.http2 = true;
+        self
+    }
+
+    /// Names resolved by the test.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// Starts everything, and returns when the first round of probes is over.
+    pub async fn start(self) -> Federation {
+        let files = tempfile::tempdir().unwrap();
+        let (mut regions, mut authorities) = (Vec::new(), Vec::new());
+        for id in &IDS[..self.regions] {
+            let authority = Authority::new(&format!("{id} CA"));
+            let tls = RegionTls {
+                server: authority.server(&["localhost", &format!("{id}.test"), "127.0.0.1"]),
+                client_ca_pem: Some(authority.ca_pem()),
+            };
+            let mut options = RegionOptions::new(id).tls(tls);
+            options.http2 = self.http2;
+            regions.push(DemoRegion::start(options).await.unwrap());
+            authorities.push(authority);
+        }
+        let path = self.write(files.path(), &regions, &authorities);
+        let sources = Sources { files: vec![path], ..Sources::default() };
+        let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
+        let bound = build(config, World { clock: self.clock, resolver: self.resolver }).unwrap();
+        let (shared, addresses, admin) = (Arc::clone(&bound.shared), bound.clients.clone(), bound.admin);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            bound
+                .run(async {
+                    let _ = stopped.await;
+                })
+                .unwrap()
+        });
+        let LocalAddress::Tcp(client) = addresses[0] else { panic!("the first listener is a TCP one") };
+        let federation = Federation {
+            regions,
+            authorities,
+            client: Client::new(client),
+            admin: Client::new(admin),
+            shared,
+            addresses,
+            time: self.time,
+            stop: Some(stop),
+            thread: Some(thread),
+            _files: files,
+        };
+        eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
+        federation
+    }
+
+    fn write(&self, dir: &Path, regions: &[DemoRegion], authorities: &[Authority]) -> std::path::PathBuf {
+        let mut yaml = String::from("federation_id: test\nlocal_region: us-east-1\n");
+        yaml.push_str("listen: { clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }\nlog: { level: warn }\n");
+        yaml.push_str(&self.yaml);
+        yaml.push_str("regions:\n");
+        for (place, (region, authority)) in regions.iter().zip(authorities).enumerate() {
+            let id = region.id();
+            let ca = authority.write_ca(dir, id).unwrap();
+            let client = authority.client("sidecar").write_to(dir, &format!("{id}-client")).unwrap();
+            let lines: Vec<_> = self.region_yaml.iter().filter(|(at, _)| *at == place).map(|(_, line)| line).collect();
+            if !lines.iter().any(|line| line.starts_with("url:")) {
+                yaml.push_str(&format!("- url: {}\n", region.url()));
+            }
+            yaml.push_str(&format!("  id: {id}\n"));
+            for line in &lines {
+                yaml.push_str(&format!("  {line}\n"));
+            }
+            if !lines.iter().any(|line| line.starts_with("tls:")) {
+                yaml.push_str(&format!("  tls: {{ ca: {:?}, cert: {:?}, key: {:?} }}\n", ca, client.cert, client.key));
+            }
+        }
+        let path = dir.join("config.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        path
+    }
+}
+
+impl Federation {
+    /// Three healthy regions and defaults.
+    pub async fn start() -> Self {
+        Setup::default().start().await
+    }
+
+    /// Moves the steered clock.
+    pub fn advance(&self, by: Duration) {
+        self.time.as_ref().unwrap().advance(by);
+    }
+
+    /// The state of a region's breaker, as the API shows it.
+    pub fn breaker(&self, place: usize) -> &'static str {
+        self.shared.registry.view().regions[place].breaker.as_str()
+    }
+
+    /// The health of a region.
+    pub fn health(&self, place: usize) -> &'static str {
+        self.shared.registry.view().regions[place].health.as_str()
+    }
+
+    /// Tells the sidecar to end.
+    pub fn begin_drain(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits for the sidecar's end.
+    pub async fn ended(&mut self) -> DrainEnd {
+        let thread = self.thread.take().unwrap();
+        tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap()
+    }
+
+    /// Whether any region's socket has ever received these bytes, by place.
+    pub fn seen(&self, needle: &str) -> Vec<usize> {
+        let seen = |(place, region): (usize, &DemoRegion)| region.record().contains(needle.as_bytes()).then_some(place);
+        self.regions.iter().enumerate().filter_map(seen).collect()
+    }
+
+    /// The address of the client listener.
+    pub fn address(&self) -> SocketAddr {
+        let LocalAddress::Tcp(address) = self.addresses[0] else { panic!("a TCP listener") };
+        address
+    }
+}
+
+impl Drop for Federation {
+    fn drop(&mut self) {
+        // The thread ends by itself; a test that is over does not wait for a drain.
+        self.begin_drain();
+    }
+}
+
+/// Waits until something is true; panics with its name when that takes too long.
+pub async fn eventually(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_true().await {
+        assert!(begun.elapsed() < PATIENCE, "this did not come true: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
