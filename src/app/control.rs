@@ -59,12 +59,9 @@ fn spawn_region(
 ) {
     let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
     let metrics = Arc::clone(&shared.metrics);
-    tokio::task::spawn_local(async move {
-        // The first probe needs an address; a name that does not resolve makes it fail, which is what it is for.
-        names::resolve_once(&region, resolver.as_ref(), &metrics).await;
-        tokio::task::spawn_local(names::keep_resolved(region, resolver, clock, metrics));
-        prober.run(move || drop(first_round)).await;
-    });
+    // The first probe needs an address; a name that does not resolve makes it fail, which is what it is for.
+    let probe = move || drop(tokio::task::spawn_local(prober.run(move || drop(first_round))));
+    tokio::task::spawn_local(names::keep_resolved(region, resolver, clock, metrics, probe));
     tokio::task::spawn_local(poller.run());
 }
 

@@ -3,15 +3,12 @@
 //! They go to the local region as they are. Until they are federated, one whose routing the local region would not satisfy is
 //! refused and nothing is sent, so that no pin is lost on the way.
 
-use std::rc::Rc;
-
 use http::{Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer, attempt};
 use super::enqueue::read;
 use super::exchange::Exchange;
-use super::finish::Finish;
 use super::local::check_breaker;
 use super::plan::{refusal, with_job};
 use super::{Proxy, Reply};
@@ -25,7 +22,7 @@ use crate::telemetry::{AttemptOutcome, event};
 /// Errors: 400 for a body that could be read in two ways, 422 `unsupported` for a job that may not go to the local region,
 /// 503 when nothing was sent, 500 `outcome_unknown` when something was.
 pub(super) async fn create(
-    proxy: &Rc<Proxy>,
+    proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
@@ -49,7 +46,7 @@ pub(super) async fn create(
         pinned: true,
     };
     let started = std::time::Instant::now();
-    let ran = Finish::new(run(Rc::clone(proxy), index, call)).await;
+    let ran = run(proxy, index, call).await;
     exchange.upstream = started.elapsed();
     exchange.outcome = Some(ran.outcome);
     let region = proxy.region(index);
@@ -74,8 +71,8 @@ struct Ran {
     outcome: AttemptOutcome,
 }
 
-async fn run(proxy: Rc<Proxy>, index: RegionIndex, call: Call) -> Ran {
-    let tried = attempt(&proxy, index, &call).await;
+async fn run(proxy: &Proxy, index: RegionIndex, call: Call) -> Ran {
+    let tried = attempt(proxy, index, &call).await;
     let outcome = AttemptOutcome::from(tried.ending.outcome());
     let result = match (tried.ending, tried.answer) {
         (Ending::Answered(Answer::Pass | Answer::TryNext), Some(answer)) => Ok(answer),

@@ -2,7 +2,6 @@
 //!
 //! Spec: federation-spec §3, RFC-0001 §4.
 
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
@@ -13,7 +12,6 @@ use hyper::body::Incoming;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::{CollectError, collect};
 use super::exchange::Exchange;
-use super::finish::Finish;
 use super::plan::{Planned, breaker_word, plan, seconds};
 use super::{Proxy, Reply};
 use crate::base::{RegionId, Strategy};
@@ -36,7 +34,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 ///
 /// Errors: the error document for the client; its outcome is in the exchange.
 pub(super) async fn enqueue(
-    proxy: &Rc<Proxy>,
+    proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
@@ -54,7 +52,7 @@ pub(super) async fn enqueue(
         pinned: decision.pinned,
     };
     let job = Job { call, decision, job_id, shared_queue, request_id: exchange.request_id().clone() };
-    let ran = Finish::new(run(Rc::clone(proxy), job)).await;
+    let ran = run(proxy, job).await;
     exchange.region = ran.region;
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
@@ -139,10 +137,10 @@ struct Ran {
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
-async fn run(proxy: Rc<Proxy>, job: Job) -> Ran {
+async fn run(proxy: &Proxy, job: Job) -> Ran {
     let started = Instant::now();
     let candidates = &job.decision.candidates;
-    tell_of_first_choice(&proxy, &job.decision);
+    tell_of_first_choice(proxy, &job.decision);
     proxy.shared.budget.deposit();
     let mut attempts = 0;
     let mut place = 0;
@@ -150,21 +148,21 @@ async fn run(proxy: Rc<Proxy>, job: Job) -> Ran {
         let Some(&index) = candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
-        let tried = attempt(&proxy, index, &job.call).await;
+        let tried = attempt(proxy, index, &job.call).await;
         attempts += 1;
-        let left = usable_after(&proxy, candidates, place);
+        let left = usable_after(proxy, candidates, place);
         let progress =
             Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
         match next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now()) {
             Step::Next { .. } => {
                 let Some(to) = left.first.and_then(|first| candidates.get(first)) else { continue };
-                tell(&proxy, index, *to, tried.reason);
+                tell(proxy, index, *to, tried.reason);
                 proxy.metrics(*to).redirects.inc();
                 place = left.first.unwrap_or(candidates.len());
             }
             Step::Stop(stop) => {
                 let outcome = AttemptOutcome::from(tried.ending.outcome());
-                let result = settle(&proxy, &job, index, stop, tried);
+                let result = settle(proxy, &job, index, stop, tried);
                 break (result, Some(outcome), Some(proxy.region(index).id.clone()));
             }
         }

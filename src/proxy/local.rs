@@ -2,7 +2,6 @@
 //!
 //! A vanished client ends the region's side of a read. Nothing is tried twice.
 
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http::header::CONTENT_LENGTH;
@@ -31,7 +30,7 @@ const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 /// Errors: 503 `region_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
 /// 500 `outcome_unknown`, which no SDK replays.
 pub(super) async fn local(
-    proxy: &Rc<Proxy>,
+    proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {

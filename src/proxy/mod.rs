@@ -10,6 +10,8 @@
 //!    - `local`: everything else streams to the local region.
 //! 4. [`Exchange::finish`]: the headers that every answer carries, counters, the access line.
 //!
+//! A request is carried to its end whether or not its client waits: only reads are given up when the client goes.
+//!
 //! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
 
 mod attempt;
@@ -17,7 +19,6 @@ mod collect;
 mod create;
 mod enqueue;
 mod exchange;
-mod finish;
 mod health;
 mod local;
 mod plan;
@@ -112,7 +113,7 @@ impl Proxy {
     }
 
     /// Answers an admitted request.
-    pub async fn dispatch(self: &Rc<Self>, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
+    pub async fn dispatch(&self, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
         let answered = if is_websocket_upgrade(request.headers()) && !exchange.matched.creates_jobs {
             tunnel::tunnel(self, exchange, request).await
         } else {

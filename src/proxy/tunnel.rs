@@ -1,7 +1,5 @@
 //! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
 
-use std::rc::Rc;
-
 use http::header::{CONNECTION, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -20,7 +18,7 @@ use crate::policy::RequestOutcome;
 ///
 /// Errors: 503 when the region cannot be reached; an answer other than 101 is passed on.
 pub(super) async fn tunnel(
-    proxy: &Rc<Proxy>,
+    proxy: &Proxy,
     exchange: &mut Exchange,
     mut request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {

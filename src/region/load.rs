@@ -50,7 +50,10 @@ impl LoadPoller {
             LoadSource::Admin => self.poll_total().await,
             LoadSource::Queue => {
                 for queue in self.traffic.queues() {
-                    self.poll_queue(&queue).await;
+                    // A region that does not answer about one queue is not asked about the others in this round.
+                    if !self.poll_queue(&queue).await {
+                        return;
+                    }
                 }
             }
         }
@@ -71,19 +74,22 @@ impl LoadPoller {
         self.registry.on_load(self.index, |load| load.set_total(depth, now));
     }
 
-    async fn poll_queue(&self, queue: &str) {
+    /// False when the region did not answer.
+    async fn poll_queue(&self, queue: &str) -> bool {
         let mark = self.traffic.mark(self.index, Some(queue));
         let path = format!("/ojs/v1/queues/{}/stats", percent_encoded(queue));
         let depth = match self.ask(&path).await {
             Some((StatusCode::OK, body)) => answer::queue_depth(&body),
             // A region that does not know the queue has nothing in it; one that does not know the path says so in plain text.
             Some((StatusCode::NOT_FOUND, body)) => answer::is_error_document(&body).then_some(0),
-            _ => None,
+            Some(_) => None,
+            None => return false,
         };
-        let Some(depth) = depth else { return };
+        let Some(depth) = depth else { return true };
         let now = self.registry.clock().now();
         self.traffic.figure_taken(self.index, Some(queue), mark);
         self.registry.on_load(self.index, |load| load.set_queue(queue, depth, now, self.config.queues_max));
+        true
     }
 
     async fn ask(&self, path: &str) -> Option<(StatusCode, bytes::Bytes)> {

@@ -9,28 +9,37 @@ use crate::net::resolve::Resolve;
 use crate::telemetry::{Metrics, event};
 
 /// Names are asked for again this often; the system's resolver does not tell a record's own time to live.
-pub const REFRESH: Duration = Duration::from_secs(30);
+const REFRESH: Duration = Duration::from_secs(30);
 /// A name that has no answer yet is asked for again this soon.
 const RETRY: Duration = Duration::from_secs(2);
 /// A resolver that does not answer is given up after this long; the last good answer stays.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Resolves a region's name for ever; returns at once for an address literal.
+/// Keeps a region's name resolved for ever, from the first answer on; returns at once for an address literal. `first` runs once,
+/// when the first answer, or its failure, is there.
 ///
 /// A name that stops resolving keeps its last good addresses: an outage of the name service must not become one of the
 /// region.
-pub async fn keep_resolved(region: Arc<Region>, resolver: Arc<dyn Resolve>, clock: Clock, metrics: Arc<Metrics>) {
+pub async fn keep_resolved(
+    region: Arc<Region>,
+    resolver: Arc<dyn Resolve>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    first: impl FnOnce(),
+) {
     if !region.has_name() {
-        return;
+        return first();
     }
+    let mut wait = resolve(&region, resolver.as_ref(), &metrics).await;
+    first();
     loop {
-        let wait = resolve_once(&region, resolver.as_ref(), &metrics).await;
         clock.sleep(wait).await;
+        wait = resolve(&region, resolver.as_ref(), &metrics).await;
     }
 }
 
 /// Resolves a region's name once; returns how long the answer is good for.
-pub async fn resolve_once(region: &Region, resolver: &dyn Resolve, metrics: &Metrics) -> Duration {
+async fn resolve(region: &Region, resolver: &dyn Resolve, metrics: &Metrics) -> Duration {
     let asked = resolver.resolve(&region.url.host, region.url.port);
     if let Ok(Ok(addresses)) = tokio::time::timeout(TIMEOUT, asked).await
         && !addresses.is_empty()
