@@ -43,7 +43,7 @@ pub struct PoolLimits {
 pub struct PoolMeters {
     /// Idle connections.
     pub idle: IntGauge,
-    /// Connections with a request on them.
+    /// Connections with a request on them, and every HTTP/2 connection.
     pub busy: IntGauge,
     /// Connections made.
     pub established: IntCounter,
@@ -142,10 +142,14 @@ impl Pool {
         endpoint: &Endpoint<'_>,
         mut request: Request<Outgoing>,
     ) -> Result<Response<RegionBody>, SendError> {
-        // Each turn uses up a pooled connection, so the loop ends after at most `idle_max` turns and the HTTP/2 one.
-        loop {
+        // Each turn uses up a pooled connection, and the bound holds even if one should claim to be open for ever.
+        for _ in 0..self.0.limits.idle_max.saturating_add(2) {
             let result = if let Some(http2) = self.usable_http2() {
-                http2.send(request, endpoint.authority).await
+                let result = http2.send(request, endpoint.authority).await;
+                if matches!(result, Err(Failed::NotSent(_))) {
+                    *self.0.http2.borrow_mut() = None;
+                }
+                result
             } else if let Some(http1) = self.pop_idle().await {
                 self.send_on(http1, request).await
             } else {
@@ -249,7 +253,7 @@ impl Pool {
         if !is_http2 {
             return Ok(Fresh::Http1(Http1::start(stream, &self.0.limits).await?));
         }
-        let http2 = Http2::start(stream, &self.0.limits).await?;
+        let http2 = Http2::start(stream, &self.0.limits, lease::Busy::count(&self.0.meters.busy)).await?;
         self.0.http2.borrow_mut().get_or_insert_with(|| http2.clone());
         Ok(Fresh::Http2(http2))
     }

@@ -122,6 +122,12 @@ async fn send(
             (AttemptOutcome::Answered, shows, Ok(response))
         }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Some(RequestOutcome::Failure), Err(unavailable())),
+        // The client's own body broke off: that says nothing of the region.
+        Ok(Err(SendError::Unknown(error))) if error.is_user() => (
+            AttemptOutcome::Unknown,
+            None,
+            Err(ErrorDocument::bad_request("the request body broke off; send it again")),
+        ),
         Ok(Err(SendError::Unknown(_))) | Err(_) => {
             let document = if repeatable {
                 ErrorDocument::upstream_timeout(region.id.as_str())

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 
+use super::lease::Busy;
 use super::{PoolLimits, RegionBody};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
@@ -112,11 +113,17 @@ impl Http1 {
 #[derive(Debug, Clone)]
 pub(super) struct Http2 {
     sender: http2::SendRequest<Outgoing>,
-    born: Rc<Instant>,
+    life: Rc<Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    born: Instant,
+    _open: Busy,
 }
 
 impl Http2 {
-    pub(super) async fn start(stream: Stream, limits: &PoolLimits) -> Result<Self, DialError> {
+    pub(super) async fn start(stream: Stream, limits: &PoolLimits, open: Busy) -> Result<Self, DialError> {
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_AFTER)
@@ -125,7 +132,7 @@ impl Http2 {
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;
         tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(Self { sender, born: Rc::new(Instant::now()) })
+        Ok(Self { sender, life: Rc::new(Life { born: Instant::now(), _open: open }) })
     }
 
     pub(super) async fn send(
@@ -151,7 +158,7 @@ impl Http2 {
 
     /// Requests that are on an expired connection finish there; new ones go to a new connection.
     pub(super) fn is_expired(&self, now: Instant, limits: &PoolLimits) -> bool {
-        now.duration_since(*self.born) >= limits.lifetime
+        now.duration_since(self.life.born) >= limits.lifetime
     }
 }
 
