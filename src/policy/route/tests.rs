@@ -171,6 +171,13 @@ fn failover_goes_to_preferred_regions_first_whatever_the_strategy() {
 }
 
 #[test]
+fn a_preferred_region_that_was_never_probed_does_not_overtake_a_healthy_one() {
+    let mut view = three(|config| config.failover.prefer_regions = ids(&["eu"]));
+    view.regions[1].health = Health::Unknown;
+    check(&view, &plain(), "affinity us ap eu");
+}
+
+#[test]
 fn excluded_regions_are_never_failed_over_to_and_still_a_first_choice_and_a_pin() {
     let mut view = three(|config| config.failover.exclude_regions = ids(&["us", "ap"]));
     check(&view, &plain(), "affinity us eu");
@@ -193,6 +200,7 @@ fn redirects_are_bounded_and_failover_off_leaves_the_first_candidate() {
 #[test]
 fn flexible_traffic_ramps_up_after_a_recovery_and_pinned_traffic_does_not() {
     let mut view = three(|_| {});
+    let two_pinned = three(|config| config.routing.rules = vec![rule("*", &["us", "eu"], Some(Strategy::GeoPin))]);
     let now = Instant::now();
     view.regions[0].recovered_at = Some(now);
     let local_firsts = |view: &View, job: &Job<'_>, seconds: u32| {
@@ -205,6 +213,9 @@ fn flexible_traffic_ramps_up_after_a_recovery_and_pinned_traffic_does_not() {
     assert!((66..=74).contains(&local_firsts(&view, &plain(), 7)));
     assert_eq!(local_firsts(&view, &plain(), 10), 100);
     assert_eq!(local_firsts(&view, &pinned("us"), 0), 100);
+    view = View { settings: two_pinned.settings.clone(), ..view };
+    assert_eq!(local_firsts(&view, &plain(), 0), 100, "pinned to two regions by configuration");
+    view = View { settings: three(|_| {}).settings.clone(), ..view };
     check(&view, &plain(), "affinity eu ap us");
     for region in [1, 2] {
         view.regions[region].health = Health::Unhealthy;

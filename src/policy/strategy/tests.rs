@@ -58,7 +58,10 @@ fn check_share(shares: &HashMap<String, u64>, region: &str, percent: std::ops::R
 #[test]
 fn affinity_prefers_local_then_preferred_regions_then_the_nearest() {
     check(&four(|_| {}), &plain(), 0, "local near far new");
-    check(&four(|config| config.failover.prefer_regions = ids(&["new", "far"])), &plain(), 0, "local new far near");
+    let mut preferring = four(|config| config.failover.prefer_regions = ids(&["new", "far"]));
+    check(&preferring, &plain(), 0, "local new far near");
+    preferring.regions[0].health = crate::policy::Health::Unhealthy;
+    check(&preferring, &plain(), 0, "new far near");
 }
 
 #[test]
@@ -169,6 +172,17 @@ fn a_jobs_own_weights_win_and_unusable_ones_fall_back_to_the_registry() {
     for unusable in [&[][..], &[("a", 0.0)], &[("a", -1.0), ("c", f64::NAN)], &[("nowhere", 5.0)]] {
         check_share(&shares_of(unusable), "b", 96..=100);
     }
+}
+
+#[test]
+fn weighted_scores_tell_shares_whatever_the_scale_of_the_weights() {
+    let scores = |scale: u32| {
+        let mut config = config(&["a", "b"]);
+        (config.regions[0].weight, config.regions[1].weight) = (3 * scale, scale);
+        let candidates = explain(&healthy(&config), &named("weighted"), inputs(Instant::now(), 1)).candidates;
+        candidates.into_iter().map(|scored| (scored.score * 1e9).round()).collect::<Vec<_>>()
+    };
+    assert_eq!(scores(1), scores(1_000));
 }
 
 /// A view of three regions with weights and depths of the queue, polled `age` seconds before the time that comes with it.
