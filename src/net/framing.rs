@@ -107,7 +107,7 @@ impl Framing {
             };
             let taken = step.map_err(|violation| Breach { settled, violation })?;
             rest = rest.get(taken..).unwrap_or_default();
-            if !matches!(self.state, State::Head | State::Between(Blank::Cr)) {
+            if self.state != State::Head {
                 settled = bytes.len() - rest.len();
             }
         }

@@ -109,7 +109,7 @@ impl Guard {
             self.closed();
             return Poll::Ready(Ok(()));
         }
-        self.timers.bytes_came();
+        self.timers.head_came();
         let settled = match self.framing.feed(new) {
             Ok(settled) => {
                 self.held.extend_from_slice(new.get(settled..).unwrap_or_default());

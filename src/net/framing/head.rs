@@ -60,11 +60,9 @@ impl Head {
     }
 
     fn request_line(&mut self, line: &[u8]) -> Result<(), Violation> {
-        let mut parts = line.splitn(3, |&byte| byte == b' ');
-        let (Some(method), Some(target), Some(version)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(Violation::RequestLine);
-        };
-        if method.is_empty() || !method.iter().all(|&byte| is_token(byte)) {
+        let (method, rest) = until_space(line)?;
+        let (target, version) = until_space(rest)?;
+        if method.is_empty() || !is_all(method, is_token) {
             return Err(Violation::RequestLine);
         }
         self.http_11 = match version {
@@ -91,11 +89,10 @@ impl Head {
         if matches!(name.last(), Some(b' ' | b'\t')) {
             return Err(Violation::SpaceBeforeColon);
         }
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.iter().all(|&byte| is_token(byte)) {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !is_all(name, is_token) {
             return Err(Violation::HeaderName);
         }
-        // The colon stays on the value for the check, which is then one pass without a branch.
-        if value.iter().fold(false, |bad, &byte| bad | is_control(byte)) {
+        if !is_all(value, is_value) {
             return Err(Violation::HeaderValue);
         }
         let value = || value.strip_prefix(b":").unwrap_or(value).trim_ascii();
@@ -157,12 +154,19 @@ fn check_target(method: &[u8], target: &[u8]) -> Result<(), Violation> {
         let absolute = memchr::memmem::find(target, b"://").is_some();
         return Err(if absolute { Violation::AbsoluteTarget } else { Violation::Target });
     }
-    // A backslash is a slash for some readers, a hash ends the target for others; the rest is no URI byte for anyone.
-    let bad = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'#' | b'<' | b'>' | b'\\' | b'`');
-    if target.iter().any(|&byte| bad(byte)) {
-        return Err(Violation::Target);
-    }
-    Ok(())
+    if is_all(target, is_target) { Ok(()) } else { Err(Violation::Target) }
+}
+
+/// What stands before the first space, and what behind it.
+fn until_space(line: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
+    let (before, rest) =
+        memchr::memchr(b' ', line).and_then(|at| line.split_at_checked(at)).ok_or(Violation::RequestLine)?;
+    Ok((before, rest.strip_prefix(b" ").unwrap_or(rest)))
+}
+
+/// Whether every byte is allowed: without a branch for each byte, since they nearly always are.
+fn is_all(bytes: &[u8], allowed: impl Fn(u8) -> bool) -> bool {
+    bytes.iter().fold(true, |all, &byte| all & allowed(byte))
 }
 
 /// Whether a name is `wanted`, which is in lower case.
@@ -179,21 +183,38 @@ fn is_name(name: &[u8], wanted: &[u8]) -> Result<bool, Violation> {
     Ok(false)
 }
 
-const fn is_control(byte: u8) -> bool {
-    (byte < b' ') & (byte != b'\t') | (byte == 0x7f)
+/// Whether a byte may stand in a header's value. Spec: RFC 9110 §5.5.
+const fn is_value(byte: u8) -> bool {
+    (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')
+}
+
+/// Whether a byte may stand in a target: a backslash is a slash for some readers, a hash ends the target for others, and the
+/// others that are left out are no URI bytes for anyone.
+fn is_target(byte: u8) -> bool {
+    TARGET[byte as usize]
 }
 
 /// Whether a byte may stand in a method or a header name. Spec: RFC 9110 §5.6.2.
-pub(super) const fn is_token(byte: u8) -> bool {
+pub(super) fn is_token(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
 
-const TOKEN: [bool; 256] = {
+static TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 128_u8 {
         table[byte as usize] = byte.is_ascii_alphanumeric()
             || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    table
+};
+
+static TARGET: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b'!';
+    while byte < 0x7f {
+        table[byte as usize] = !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'\\' | b'`');
         byte += 1;
     }
     table

@@ -25,12 +25,7 @@ impl Timers {
         Self { head_timeout, idle_timeout, head: None, idle: Box::pin(sleep(idle_timeout)), idle_since: Instant::now() }
     }
 
-    /// Bytes came while no head was incomplete.
-    pub(super) fn bytes_came(&mut self) {
-        self.head = None;
-    }
-
-    /// An incomplete head was completed; a next one has its own time.
+    /// No head is incomplete any more, or a new one began; it has its own time.
     pub(super) fn head_came(&mut self) {
         self.head = None;
     }
@@ -60,5 +55,48 @@ impl Timers {
             }
             self.idle.as_mut().reset(deadline);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_head_has_its_own_time() {
+        let mut timers = Timers::new(Duration::from_secs(3600), Duration::from_secs(3600));
+        let deadline = |timers: &mut Timers| {
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(timers.poll_head(&mut cx).is_pending());
+            timers.head.as_ref().map(|head| head.deadline())
+        };
+        let first = deadline(&mut timers);
+        assert_eq!(deadline(&mut timers), first, "the head goes on");
+        timers.head_came();
+        assert!(deadline(&mut timers) > first);
+    }
+
+    #[tokio::test]
+    async fn a_connection_idles_anew_after_every_answer_and_not_while_a_request_is_open() {
+        let mut timers = Timers::new(Duration::from_secs(3600), Duration::ZERO);
+        timers.idle.as_mut().await;
+        assert!(idle(&mut timers, false).is_none(), "it is over");
+        timers.idle_timeout = Duration::from_secs(3600);
+        let first = idle(&mut timers, false);
+        assert_eq!(first, Some(timers.idle_since + timers.idle_timeout));
+        timers.idle.as_mut().reset(Instant::now());
+        timers.idle.as_mut().await;
+        timers.idle_begins();
+        assert!(idle(&mut timers, false) > first);
+        timers.idle.as_mut().reset(Instant::now());
+        timers.idle.as_mut().await;
+        timers.idle_timeout = Duration::from_nanos(1);
+        assert!(idle(&mut timers, true).is_some(), "a request is open");
+    }
+
+    /// When the idle timer looks again; `None` when it is over.
+    fn idle(timers: &mut Timers, busy: bool) -> Option<Instant> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        timers.poll_idle(&mut cx, busy).is_pending().then(|| timers.idle.deadline())
     }
 }

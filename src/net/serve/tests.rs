@@ -168,7 +168,7 @@ async fn read_until(socket: &mut TcpStream, end: &str) -> String {
 fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // A hang is a failure with a name; nothing here takes as long.
-    let test = async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs") };
+    let test = async { tokio::time::timeout(Duration::from_secs(20), test).await.expect("the test hangs") };
     LocalSet::new().block_on(&runtime, test)
 }
 
@@ -213,6 +213,7 @@ fn requests_that_could_be_read_two_ways_are_answered_and_never_served() {
             let answer = fixture.ask(request.as_bytes()).await;
             assert_eq!(status(&answer), expected, "{request:?} was answered {answer:?}");
             assert!(answer.contains("{\"error\":"), "{request:?} was answered {answer:?}");
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{request:?} was answered {answer:?}");
             assert_eq!(fixture.seen(), [""; 0], "{request:?} was served");
         }
     });
@@ -356,14 +357,16 @@ fn the_head_timeout_does_not_close_idle_connections() {
 #[test]
 fn a_request_longer_than_the_idle_timeout_is_served_and_the_connection_idles_anew() {
     run(async {
-        let fixture = Fixture::start(Limits { idle_timeout: Duration::from_millis(20), ..limits() });
+        let fixture = Fixture::start(Limits { idle_timeout: Duration::from_millis(200), ..limits() });
         let mut socket = fixture.connect().await;
         socket.write_all(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
         // A connection that only idles is closed meanwhile.
         assert_eq!(fixture.ask(b"").await, "");
         assert_eq!(fixture.ask(b"").await, "");
         fixture.go.notify_one();
-        assert!(read_all(&mut socket).await.ends_with("[GET /wait ]"));
+        read_until(&mut socket, "[GET /wait ]").await;
+        socket.write_all(JOB.as_bytes()).await.unwrap();
+        assert!(read_all(&mut socket).await.ends_with("[POST /jobs hello]"));
     });
 }
 
@@ -423,8 +426,9 @@ fn an_early_answer_arrives_though_the_body_is_still_coming() {
     run(async {
         let fixture = Fixture::start(limits());
         let mut socket = fixture.connect().await;
-        socket.write_all(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n").await.unwrap();
-        socket.write_all(&vec![b'x'; 2_900_000]).await.unwrap();
+        socket.write_all(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 17000000\r\n\r\n").await.unwrap();
+        // More than the system's buffers hold, so that somebody has to read it.
+        socket.write_all(&vec![b'x'; 16_000_000]).await.unwrap();
         assert_eq!(status(&read_all(&mut socket).await), "413");
     });
 }
