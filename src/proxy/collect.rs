@@ -5,6 +5,8 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
+use crate::net::Violation;
+
 /// Why a body could not be read whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CollectError {
@@ -12,7 +14,9 @@ pub(super) enum CollectError {
     TooLarge,
     /// It did not end in time.
     Timeout,
-    /// The connection broke, or the framing was wrong.
+    /// The framing of the body could be read two ways.
+    Malformed(Violation),
+    /// The connection broke.
     Broken,
 }
 
@@ -21,7 +25,7 @@ pub(super) enum CollectError {
 /// A body that came in one piece, as most do, is not copied.
 pub(super) async fn collect<B>(mut body: B, bytes_max: usize, deadline: Instant) -> Result<Bytes, CollectError>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > bytes_max {
@@ -32,7 +36,7 @@ where
     loop {
         let frame = timeout_at(deadline, body.frame()).await.map_err(|_| CollectError::Timeout)?;
         let Some(frame) = frame else { break };
-        let Ok(data) = frame.map_err(|_| CollectError::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
         if first.len() + joined.len() + data.len() > bytes_max {
             return Err(CollectError::TooLarge);
         }
@@ -47,6 +51,10 @@ where
         joined.extend_from_slice(&data);
     }
     Ok(if joined.is_empty() { first } else { joined.freeze() })
+}
+
+fn broken(error: &(dyn std::error::Error + 'static)) -> CollectError {
+    Violation::in_causes_of(error).map_or(CollectError::Broken, CollectError::Malformed)
 }
 
 #[cfg(test)]

@@ -88,9 +88,8 @@ pub(super) async fn read(
     let body = collect(body, limits.body_bytes, deadline).await.map_err(|error| match error {
         CollectError::TooLarge => ErrorDocument::body_too_large(limits.body_bytes),
         CollectError::Timeout => ErrorDocument::request_timeout(),
-        CollectError::Broken => {
-            ErrorDocument::bad_request("the body broke off or is not framed as HTTP/1.1 asks; send it again")
-        }
+        CollectError::Malformed(violation) => ErrorDocument::bad_request(violation.to_string()),
+        CollectError::Broken => ErrorDocument::bad_request("the body broke off; send the request again"),
     })?;
     strip_hop_by_hop(&mut headers);
     // The length changes with the stamp, and the answer must be readable to us.
