@@ -71,6 +71,13 @@ impl<'v> Plan<'v> {
     }
 }
 
+impl Plan<'_> {
+    /// The strategy that chooses the target in effect: without a usable hint `geographic` leaves it to another one.
+    pub(super) fn ranks_by(&self, view: &View) -> Strategy {
+        if self.strategy == Strategy::Geographic && self.hint.is_none() { fallback(view) } else { self.strategy }
+    }
+}
+
 fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {
     rule.and_then(|rule| rule.strategy).unwrap_or(view.settings.strategy)
 }

@@ -21,7 +21,7 @@ pub struct Inputs<'a> {
     pub now: Instant,
     /// The source of everything random in this decision.
     pub draw: Draw,
-    /// Whose turn it is in `round-robin`: a number that grows by one with each job.
+    /// Whose turn it is in `round-robin`: a number that grows by one with each decision that is [`Decision::by_turn`].
     pub turn: u64,
     /// What this sidecar has under way.
     pub live: &'a dyn Live,
@@ -42,6 +42,9 @@ pub struct Decision {
     pub pinned: bool,
     /// Whether there are registered regions that nothing of the job may reach: a pin, or a rule that names others.
     pub restricted: bool,
+    /// Whether the turn chose the target and is used up with it. Jobs of other strategies take no turn: a steady mix of both
+    /// would otherwise send every turn to the same region.
+    pub by_turn: bool,
     /// The regions to try, in order; the first is the target.
     ///
     /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
@@ -132,7 +135,8 @@ pub(super) fn decide(
         return Err(unavailable(view, &plan, &ranking.refused, now));
     }
     let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
-    Ok(Decision { strategy: plan.strategy, pinned: plan.pinned, restricted, candidates })
+    let by_turn = plan.ranks_by(view) == Strategy::RoundRobin;
+    Ok(Decision { strategy: plan.strategy, pinned: plan.pinned, restricted, by_turn, candidates })
 }
 
 /// Whether the job may go to a region at all, whatever the state of that region.

@@ -64,11 +64,27 @@ pub(super) fn plan(
         shared.metrics.client_replicated_from.inc();
     }
     let view = shared.registry.view();
-    let inputs = inputs(proxy, shared.turns.fetch_add(1, Ordering::Relaxed));
-    let routed = with_job(&envelope, |job| policy::route(&view, job, inputs));
+    let routed = with_job(&envelope, |job| route(proxy, &view, job));
     let decision = routed.map_err(|error| refusal(&envelope, &view, &error))?;
     *planned = Some(decision.strategy);
     Ok(stamped(proxy, &envelope, body, decision))
+}
+
+/// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
+fn route(proxy: &Proxy, view: &View, job: &Job<'_>) -> Result<Decision, RouteError> {
+    let turns = &proxy.shared.turns;
+    let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));
+    loop {
+        let decision = policy::route(view, job, inputs)?;
+        if !decision.by_turn {
+            return Ok(decision);
+        }
+        let next = inputs.turn.wrapping_add(1);
+        match turns.compare_exchange_weak(inputs.turn, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return Ok(decision),
+            Err(turn) => inputs.turn = turn,
+        }
+    }
 }
 
 /// Reads a job and applies the operator's switches to it.

@@ -126,6 +126,20 @@ fn round_robin_gives_each_usable_region_its_turn() {
 }
 
 #[test]
+fn only_a_decision_that_the_turn_made_uses_it_up() {
+    let by_turn = |view: &View, job: &Job<'_>| route(view, job, inputs(Instant::now(), 0)).unwrap().by_turn;
+    for (strategy, expected) in [("round-robin", true), ("affinity", false), ("weighted", false), ("geographic", false)]
+    {
+        assert_eq!(by_turn(&four(|_| {}), &named(strategy)), expected, "{strategy}");
+    }
+    let view = geographic(Strategy::RoundRobin);
+    assert!(by_turn(&view, &named("geographic")), "without a hint the default decides");
+    let hinted = |_: &str| Some(Cow::Borrowed("de"));
+    assert!(!by_turn(&view, &Job { meta: &hinted, ..named("geographic") }));
+    assert!(!by_turn(&view, &Job { pin: Some("near"), ..plain() }));
+}
+
+#[test]
 fn active_passive_takes_preferred_regions_then_the_configured_order() {
     check(&four(|_| {}), &named("active-passive"), 0, "local far new near");
     let preferring = four(|config| config.failover.prefer_regions = ids(&["near", "local"]));
