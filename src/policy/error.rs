@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::candidate::Refusal;
-use crate::base::RegionId;
+use crate::base::{RegionId, Strategy};
 
 /// Why there is no decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,8 @@ pub enum RouteError {
     /// 503 `no_healthy_region`: no region is a candidate.
     #[error("no region can take the job ({}): try again later", refusals(regions))]
     NoHealthyRegion {
+        /// The strategy that was asked for.
+        strategy: Strategy,
         /// When the first may be usable again; at least one second.
         retry_after: Duration,
         /// Every region with what rules it out.
@@ -64,6 +66,19 @@ impl RouteError {
             Self::RegionUnavailable { retry_after, .. } | Self::NoHealthyRegion { retry_after, .. } => {
                 Some(*retry_after)
             }
+            Self::UnknownRegion { .. }
+            | Self::UnknownStrategy
+            | Self::PinWithoutRegion
+            | Self::PinNotPermitted { .. } => None,
+        }
+    }
+
+    /// The strategy that found no region; `None` where the job's own attributes cannot be followed.
+    #[must_use]
+    pub const fn strategy(&self) -> Option<Strategy> {
+        match self {
+            Self::RegionUnavailable { .. } => Some(Strategy::GeoPin),
+            Self::NoHealthyRegion { strategy, .. } => Some(*strategy),
             Self::UnknownRegion { .. }
             | Self::UnknownStrategy
             | Self::PinWithoutRegion

@@ -163,6 +163,7 @@ fn unavailable(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, Refusal)],
             RouteError::RegionUnavailable { region: view.region(region).id.clone(), state, retry_after }
         }
         _ => RouteError::NoHealthyRegion {
+            strategy: plan.strategy,
             retry_after: first_back.map_or_else(retry_otherwise, |(wait, ..)| wait),
             regions: refused.iter().map(|&(region, refusal)| (view.region(region).id.clone(), refusal)).collect(),
         },

@@ -50,7 +50,8 @@ pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
     Ok(DryRun { explanation, refusal })
 }
 
-/// Plans an enqueue. Takes a turn and counts a client's `replicated_from`.
+/// Plans an enqueue, telling in `planned` by which strategy, also where it found no region. Takes a turn and counts a
+/// client's `replicated_from`.
 ///
 /// Errors: the error document for the client; nothing was sent.
 pub(super) fn plan(
@@ -65,8 +66,8 @@ pub(super) fn plan(
     }
     let view = shared.registry.view();
     let routed = with_job(&envelope, |job| route(proxy, &view, job));
+    *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(&envelope, &view, &error))?;
-    *planned = Some(decision.strategy);
     Ok(stamped(proxy, &envelope, body, decision))
 }
 

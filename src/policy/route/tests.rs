@@ -151,7 +151,7 @@ fn no_usable_region_is_an_error_that_names_each_and_the_first_to_come_back() {
     (view.regions[2].breaker, view.regions[2].open_until) = (BreakerState::Open, Some(now + SECOND * 4));
     let regions = vec![(id("us"), Refusal::Unhealthy), (id("eu"), Refusal::Drained), (id("ap"), Refusal::BreakerOpen)];
     let error = route(&view, &plain(), inputs(now, 0)).unwrap_err();
-    assert_eq!(error, RouteError::NoHealthyRegion { retry_after: SECOND * 4, regions });
+    assert_eq!(error, RouteError::NoHealthyRegion { strategy: Strategy::Affinity, retry_after: SECOND * 4, regions });
     assert_eq!(
         error.to_string(),
         "no region can take the job (us: unhealthy; eu: drained by the operator; ap: circuit breaker open): try again later"
