@@ -25,6 +25,8 @@ use crate::telemetry::{AttemptOutcome, FailoverReason, event};
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
 /// The longest that a client may ask a region to hold an enqueue back.
 const BLOCK_MAX: Duration = Duration::from_secs(600);
+/// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
+const FEDERATION_ID_BYTES_MAX: usize = 256;
 /// A failover that repeats is counted each time and told this often.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// What a client is told to wait when nothing better is known.
@@ -41,7 +43,7 @@ pub(super) async fn enqueue(
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;
     let Planned { decision, body, job_id, federation_id, shared_queue } = plan(proxy, &body, &mut exchange.strategy)?;
-    exchange.federation_id = federation_id.and_then(|id| HeaderValue::try_from(id).ok());
+    exchange.federation_id = federation_id.and_then(shown);
     let call = Call {
         method: http::Method::POST,
         path: head.path,
@@ -63,6 +65,12 @@ pub(super) async fn enqueue(
         *response.headers_mut() = headers;
         response
     })
+}
+
+/// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
+fn shown(id: String) -> Option<HeaderValue> {
+    let readable = id.len() <= FEDERATION_ID_BYTES_MAX && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    HeaderValue::try_from(id).ok().filter(|_| readable)
 }
 
 /// The part of a creating call that travels whichever region it goes to.
