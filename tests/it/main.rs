@@ -3,5 +3,10 @@
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod answers;
+mod api;
 mod enqueue;
+mod refusals;
+mod routing;
 mod support;
+mod wire;

@@ -38,6 +38,35 @@ impl Answer {
         self.json()["error"]["details"]["reason"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// The region that answered, as the header says.
+    pub fn region(&self) -> &str {
+        self.header("ojs-federation-region").unwrap()
+    }
+
+    /// Checks everything that an error answer of the sidecar has beside its status: document, media type, version, id, region.
+    #[track_caller]
+    pub fn check_error(&self, status: u16, code: &str, reason: &str) -> serde_json::Value {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/openjobspec+json"));
+        assert_eq!(self.header("ojs-version"), Some("1.0"));
+        assert!(self.header("ojs-federation-region").is_some(), "{self:?}");
+        assert_eq!(self.header("retry-after").is_some(), status == 503, "{self:?}");
+        let mut document = self.json();
+        let error = document["error"].take();
+        let mut members: Vec<&str> = error.as_object().unwrap().keys().map(String::as_str).collect();
+        members.sort_unstable();
+        assert_eq!(members, ["code", "details", "message", "request_id", "retryable"]);
+        assert_eq!(
+            (error["code"].as_str(), error["details"]["reason"].as_str()),
+            (Some(code), Some(reason)),
+            "{self:?}"
+        );
+        assert_eq!(error["request_id"].as_str(), self.header("x-request-id"));
+        assert_eq!(error["retryable"], status == 503 || status == 504);
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()));
+        error
+    }
+
     /// `job.id` of an enqueue's answer.
     pub fn job_id(&self) -> String {
         self.json()["job"]["id"].as_str().unwrap().to_owned()

@@ -157,10 +157,10 @@ impl Setup {
             let ca = authority.write_ca(dir, id).unwrap();
             let client = authority.client("sidecar").write_to(dir, &format!("{id}-client")).unwrap();
             let lines: Vec<_> = self.region_yaml.iter().filter(|(at, _)| *at == place).map(|(_, line)| line).collect();
+            yaml.push_str(&format!("- id: {id}\n"));
             if !lines.iter().any(|line| line.starts_with("url:")) {
-                yaml.push_str(&format!("- url: {}\n", region.url()));
+                yaml.push_str(&format!("  url: {}\n", region.url()));
             }
-            yaml.push_str(&format!("  id: {id}\n"));
             for line in &lines {
                 yaml.push_str(&format!("  {line}\n"));
             }
@@ -183,6 +183,28 @@ impl Federation {
     /// Moves the steered clock.
     pub fn advance(&self, by: Duration) {
         self.time.as_ref().unwrap().advance(by);
+    }
+
+    /// Moves the steered clock, second by second, until something is true: probes and polls come due on the way.
+    pub async fn advance_until(&self, what: &str, mut is_true: impl FnMut() -> bool) {
+        eventually(what, async || {
+            let holds = is_true();
+            if !holds {
+                self.advance(Duration::from_secs(1));
+            }
+            holds
+        })
+        .await;
+    }
+
+    /// Moves the steered clock until the probes of a region say so.
+    pub async fn advance_until_health(&self, place: usize, health: &str) {
+        self.advance_until(health, || self.health(place) == health).await;
+    }
+
+    /// The requests below `/ojs/v1/jobs` that each region has received, by place.
+    pub fn job_requests(&self) -> Vec<usize> {
+        self.regions.iter().map(|region| region.record().requests_to("/ojs/v1/jobs").len()).collect()
     }
 
     /// The state of a region's breaker, as the API shows it.

@@ -4,4 +4,4 @@ mod client;
 mod federation;
 
 pub use client::{Answer, Client};
-pub use federation::{Federation, Setup, eventually};
+pub use federation::{Federation, IDS, Setup, eventually};
