@@ -75,7 +75,7 @@ mod tests {
     fn check(ending: Ending, pinned: bool, [redirects_done, candidates_left, tokens]: [usize; 3], expected: Step) {
         let now = Instant::now();
         let budget = RetryBudget::new(&testing::config(&["a"]).failover, now);
-        while budget.available(now) > tokens as u64 {
+        for _ in tokens as u64..budget.available(now) {
             assert!(budget.try_withdraw(now));
         }
         let progress = Progress { pinned, redirects_done, candidates_left };

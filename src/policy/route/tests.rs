@@ -187,7 +187,10 @@ fn excluded_regions_are_never_failed_over_to_and_still_a_first_choice_and_a_pin(
     view.regions[0].health = Health::Unhealthy;
     check(&view, &plain(), "affinity eu");
     view.regions[1].health = Health::Unhealthy;
-    assert!(matches!(decision(&view, &plain()), Err(RouteError::NoHealthyRegion { .. })), "ap would be failing over");
+    for affinity in [None, Some("affinity"), Some("active-passive"), Some("geographic")] {
+        let refused = decision(&view, &Job { affinity, ..plain() });
+        assert!(matches!(refused, Err(RouteError::NoHealthyRegion { .. })), "ap would be failing over");
+    }
 }
 
 #[test]
