@@ -1,9 +1,9 @@
 //! `ojs-sidecar check`: everything that is wrong at once, or the effective configuration.
 
-use super::load::{complain_of, loaded};
+use super::load::{complain_of, loaded, usable_files};
 use super::out::{complain, say};
 use super::{BAD_CONFIG, ConfigArgs, DONE};
-use crate::config::{Problems, check_files, effective};
+use crate::config::effective;
 
 /// Exit code 0 with the effective configuration on standard output, or 78 with every problem on standard error.
 pub(super) fn check(arguments: &ConfigArgs) -> u8 {
@@ -17,9 +17,8 @@ pub(super) fn check(arguments: &ConfigArgs) -> u8 {
     for warning in &loaded.warnings {
         complain(format_args!("warning: {warning}"));
     }
-    let missing = check_files(&loaded.config);
-    if !missing.is_empty() {
-        complain(Problems(missing));
+    if let Err(problems) = usable_files(&loaded.config) {
+        complain(problems);
         return BAD_CONFIG;
     }
     say(effective(&loaded.config).trim_end());

@@ -24,6 +24,11 @@ pub(super) type Answer = (http::response::Parts, Bytes);
 ///
 /// Errors: a sentence for the person at the terminal.
 pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) -> Result<Answer, String> {
+    // A copied URL means the same as the address within.
+    let address = address.strip_prefix("http://").map_or(address, |rest| rest.trim_end_matches('/'));
+    if !address.contains(':') {
+        return Err(format!("{address} is no address: expected host:port or unix:/path"));
+    }
     let asked = async {
         if let Some(path_of_socket) = address.strip_prefix("unix:") {
             exchange(UnixStream::connect(path_of_socket).await?, "localhost", method, path, body).await

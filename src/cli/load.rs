@@ -2,7 +2,8 @@
 
 use super::ConfigArgs;
 use super::out::complain;
-use crate::config::{Loaded, Problem, Problems, Sources, load};
+use crate::config::{Config, Loaded, Problem, Problems, Sources, check_files, load};
+use crate::region::Region;
 
 /// Loads what the arguments, the environment and the files say.
 pub(super) fn loaded(arguments: &ConfigArgs) -> Result<Loaded, Problems> {
@@ -24,6 +25,18 @@ pub(super) fn loaded(arguments: &ConfigArgs) -> Result<Loaded, Problems> {
     let env =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     load(&Sources { files: arguments.config.clone(), env: env.collect(), flags })
+}
+
+/// Whether the files that a configuration names can be used.
+///
+/// Errors: every file that is missing or holds something else; else every region whose files do not fit together.
+pub(super) fn usable_files(config: &Config) -> Result<(), Problems> {
+    let mut problems = check_files(config);
+    if problems.is_empty() {
+        let loaded = config.regions.iter().enumerate().map(|(place, region)| Region::load(place, region));
+        problems = loaded.filter_map(|region| region.err().map(Problem::from)).collect();
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
 /// Says what is wrong.

@@ -24,8 +24,12 @@ const FAILED: u8 = 1;
 /// The configuration is wrong, as `sysexits.h` numbers it.
 const BAD_CONFIG: u8 = 78;
 
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong";
+const LAYERS: &str =
+    "Files come first, then variables such as OJSF_LOG__LEVEL=debug (`__` stands between levels), then these options.";
+
 #[derive(Debug, Parser)]
-#[command(name = "ojs-sidecar", version, about = "Federates Open Job Spec traffic of one pod over regions", long_about = None)]
+#[command(name = "ojs-sidecar", version, about = "Federates Open Job Spec traffic of one pod over regions", long_about = None, after_help = EXIT_CODES)]
 struct Line {
     #[command(subcommand)]
     command: Command,
@@ -34,8 +38,10 @@ struct Line {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the sidecar until SIGTERM or Ctrl-C
+    #[command(after_help = LAYERS)]
     Run(ConfigArgs),
     /// Say what is wrong with a configuration, or print the effective one with secrets left out
+    #[command(after_help = LAYERS)]
     Check(ConfigArgs),
     /// Show the regions of a running sidecar
     Regions(QueryArgs),

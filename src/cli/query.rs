@@ -13,7 +13,9 @@ use super::{DONE, FAILED, QueryArgs};
 
 /// The registry as a table.
 pub(super) fn regions(query: &QueryArgs) -> u8 {
-    answer(query, Method::GET, "/v1/federation/regions", Bytes::new(), |document| {
+    let question =
+        Question { method: Method::GET, path: "/v1/federation/regions", body: Bytes::new(), member: "regions" };
+    answer(query, question, |document| {
         let rows = document["regions"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|region| {
             ["id", "status", "circuit_breaker", "latency_ms", "last_health_check", "url"].map(|key| cell(&region[key]))
         });
@@ -31,7 +33,8 @@ pub(super) fn route(file: &Path, query: &QueryArgs) -> u8 {
             return FAILED;
         }
     };
-    answer(query, Method::POST, "/v1/federation/route", job, |document| {
+    let question = Question { method: Method::POST, path: "/v1/federation/route", body: job, member: "candidates" };
+    answer(query, question, |document| {
         say(format_args!("target {}, strategy {}", cell(&document["target_region"]), cell(&document["strategy"])));
         if let Some(message) = document["error"]["message"].as_str() {
             say(format_args!("a live call would be refused with {}: {message}", cell(&document["status"])));
@@ -53,7 +56,16 @@ fn read(file: &Path) -> std::io::Result<Bytes> {
     Ok(Bytes::from(job))
 }
 
-fn answer(query: &QueryArgs, method: Method, path: &str, body: Bytes, show: impl FnOnce(&Value)) -> u8 {
+struct Question {
+    method: Method,
+    path: &'static str,
+    body: Bytes,
+    /// What every answer of a sidecar has, so that another server's is not taken for one.
+    member: &'static str,
+}
+
+fn answer(query: &QueryArgs, question: Question, show: impl FnOnce(&Value)) -> u8 {
+    let Question { method, path, body, member } = question;
     let asked = match super::demo::runtime() {
         Ok(runtime) => runtime.block_on(ask(&query.address, method, path, body)),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
@@ -73,6 +85,13 @@ fn answer(query: &QueryArgs, method: Method, path: &str, body: Bytes, show: impl
     if !parts.status.is_success() {
         let message = document["error"]["message"].as_str().unwrap_or("no reason was given");
         complain(format_args!("the sidecar answered {}: {message}", parts.status.as_u16()));
+        return FAILED;
+    }
+    if document[member].is_null() {
+        complain(format_args!(
+            "what answers at {} is no ojs-sidecar; name its client listener with --address",
+            query.address
+        ));
         return FAILED;
     }
     show(&document);

@@ -1,6 +1,6 @@
 //! `ojs-sidecar run`: the daemon.
 
-use super::load::{complain_of, loaded};
+use super::load::{complain_of, loaded, usable_files};
 use super::out::complain;
 use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
 use crate::app::{BuildError, World, build};
@@ -16,6 +16,10 @@ pub(super) fn run(arguments: &ConfigArgs) -> u8 {
             return BAD_CONFIG;
         }
     };
+    if let Err(problems) = usable_files(&config) {
+        complain(problems);
+        return BAD_CONFIG;
+    }
     let log = match telemetry::init(&config.log) {
         Ok(log) => log,
         Err(error) => {

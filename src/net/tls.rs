@@ -7,7 +7,7 @@
 
 mod identity;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -37,13 +37,15 @@ pub struct ClientTls {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is missing, unreadable or holds no PEM of the kind.
-    #[error("{}: expected {expected}: {cause}", path.display())]
+    ///
+    /// Says neither path nor content: a secret pasted in place of its file's path must not be shown.
+    #[error("{key}: expected the path of a file with {expected}: {cause}")]
     File {
-        /// The file.
-        path: PathBuf,
+        /// The key that names the file.
+        key: &'static str,
         /// What it should hold.
         expected: &'static str,
-        /// What went wrong; never the content.
+        /// What went wrong.
         cause: String,
     },
     /// The system offers no trust roots.
@@ -62,7 +64,7 @@ pub enum TlsError {
 
 /// Loads a region's TLS files and builds its configuration.
 ///
-/// Errors: [`TlsError`], naming the file.
+/// Errors: [`TlsError`], naming the key of the file.
 /// Spec: federation-spec §7.1.
 pub fn load(tls: &RegionTls, url_host: &str) -> Result<ClientTls, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -75,7 +77,7 @@ pub fn load(tls: &RegionTls, url_host: &str) -> Result<ClientTls, TlsError> {
         .with_custom_certificate_verifier(verifier);
     let (mut config, client_expiry) = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
-            let chain = certificates(cert)?;
+            let chain = certificates("tls.cert", cert)?;
             let expiry = chain.first().and_then(|leaf| not_after(leaf));
             let key = private_key(key)?;
             (builder.with_client_auth_cert(chain, key).map_err(TlsError::Credentials)?, expiry)
@@ -110,38 +112,48 @@ fn verifier(
 
 fn roots(ca: Option<&Path>) -> Result<(RootCertStore, Option<i64>), TlsError> {
     let mut store = RootCertStore::empty();
+    const CA: &str = "tls.ca";
     let Some(path) = ca else {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return if store.is_empty() { Err(TlsError::NoRoots) } else { Ok((store, None)) };
     };
-    let certificates = certificates(path)?;
+    let certificates = certificates(CA, path)?;
     let expiry = certificates.iter().filter_map(not_after).min();
     for certificate in certificates {
-        store.add(certificate).map_err(|error| file_error(path, "a PEM CA certificate", &error))?;
+        store.add(certificate).map_err(|error| file_error(CA, "a PEM CA certificate", error.to_string()))?;
     }
     Ok((store, expiry))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     const EXPECTED: &str = "one or more PEM certificates";
     let found = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| file_error(path, EXPECTED, &error))?;
+        .map_err(|error| file_error(key, EXPECTED, pem_cause(&error)))?;
     if found.is_empty() {
-        return Err(file_error(path, EXPECTED, &"the file holds none"));
+        return Err(file_error(key, EXPECTED, "the file holds none".to_owned()));
     }
     Ok(found)
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| file_error(path, "a PEM private key", &error))
+    PrivateKeyDer::from_pem_file(path).map_err(|error| file_error("tls.key", "a PEM private key", pem_cause(&error)))
 }
 
-fn file_error(path: &Path, expected: &'static str, cause: &dyn std::fmt::Display) -> TlsError {
-    TlsError::File { path: path.to_owned(), expected, cause: cause.to_string() }
+const fn file_error(key: &'static str, expected: &'static str, cause: String) -> TlsError {
+    TlsError::File { key, expected, cause }
 }
 
-fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
+/// The parser's own words may quote the file, which may be a private key.
+fn pem_cause(error: &rustls_pki_types::pem::Error) -> String {
+    match error {
+        rustls_pki_types::pem::Error::Io(error) => error.to_string(),
+        _ => "the file holds something else".to_owned(),
+    }
+}
+
+/// When a certificate ends, in seconds since the Unix epoch.
+pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     Some(parsed.validity().not_after.timestamp())
 }

@@ -11,7 +11,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
 use crate::base::RegionId;
-use crate::config::{RegionConfig, RegionUrl};
+use crate::config::{Problem, RegionConfig, RegionUrl};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
 use crate::net::tls::{self, ClientTls, TlsError};
@@ -50,13 +50,20 @@ pub struct Counters {
     pub failing: AtomicBool,
 }
 
-/// Why a region cannot be set up.
+/// Why a region cannot be set up; the message holds no path and no content of its files.
 #[derive(Debug, thiserror::Error)]
 #[error("regions[{place}] ({id}): {cause}")]
 pub struct SetupError {
     place: usize,
     id: RegionId,
     cause: SetupCause,
+}
+
+impl From<SetupError> for Problem {
+    fn from(error: SetupError) -> Self {
+        let key = format!("regions[{}]", error.place);
+        Self { key, origin: "the files it names".to_owned(), rule: error.cause.to_string() }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +79,7 @@ enum SetupCause {
 impl Region {
     /// Loads the files of a region and builds what requests to it need.
     ///
-    /// Errors: [`SetupError`], naming the region and the file.
+    /// Errors: [`SetupError`], naming the region and the key of the file.
     pub fn load(place: usize, config: &RegionConfig) -> Result<Self, SetupError> {
         let failed = |cause| SetupError { place, id: config.id.clone(), cause };
         let tls = if config.url.tls {

@@ -5,8 +5,10 @@
 
 mod answers;
 mod api;
+mod cli;
 mod enqueue;
 mod refusals;
 mod routing;
+mod secrets;
 mod support;
 mod wire;

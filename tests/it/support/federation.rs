@@ -1,7 +1,7 @@
 //! Regions with mutual TLS, each with a CA of its own, and the real program before them on free ports.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,6 +31,19 @@ pub struct Setup {
     clock: Clock,
     time: Option<Arc<SteeredTime>>,
     http2: bool,
+    resolver: Arc<dyn Resolve>,
+}
+
+/// Regions, running, and the configuration of a sidecar for them.
+pub struct Stage {
+    pub regions: Vec<DemoRegion>,
+    pub authorities: Vec<Authority>,
+    /// The file of the configuration.
+    pub config: PathBuf,
+    /// The folder of all files; removed with this value.
+    pub files: tempfile::TempDir,
+    clock: Clock,
+    time: Option<Arc<SteeredTime>>,
     resolver: Arc<dyn Resolve>,
 }
 
@@ -104,6 +117,13 @@ impl Setup {
 
     /// Starts everything, and returns when the first round of probes is over.
     pub async fn start(self) -> Federation {
+        let federation = self.stage().await.launch();
+        eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
+        federation
+    }
+
+    /// Starts the regions and writes the configuration; no sidecar runs yet.
+    pub async fn stage(self) -> Stage {
         let files = tempfile::tempdir().unwrap();
         let (mut regions, mut authorities) = (Vec::new(), Vec::new());
         for id in &IDS[..self.regions] {
@@ -117,37 +137,10 @@ impl Setup {
             regions.push(DemoRegion::start(options).await.unwrap());
             authorities.push(authority);
         }
-        let path = self.write(files.path(), &regions, &authorities);
-        let sources = Sources { files: vec![path], ..Sources::default() };
-        let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
-        let bound = build(config, World { clock: self.clock, resolver: self.resolver }).unwrap();
-        let (shared, addresses, admin) = (Arc::clone(&bound.shared), bound.clients.clone(), bound.admin);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            bound
-                .run(async {
-                    let _ = stopped.await;
-                })
-                .unwrap()
-        });
-        let LocalAddress::Tcp(client) = addresses[0] else { panic!("the first listener is a TCP one") };
-        let federation = Federation {
-            regions,
-            authorities,
-            client: Client::new(client),
-            admin: Client::new(admin),
-            shared,
-            addresses,
-            time: self.time,
-            stop: Some(stop),
-            thread: Some(thread),
-            _files: files,
-        };
-        eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
-        federation
+        let config = self.write(files.path(), &regions, &authorities);
+        Stage { regions, authorities, config, files, clock: self.clock, time: self.time, resolver: self.resolver }
     }
-
-    fn write(&self, dir: &Path, regions: &[DemoRegion], authorities: &[Authority]) -> std::path::PathBuf {
+    fn write(&self, dir: &Path, regions: &[DemoRegion], authorities: &[Authority]) -> PathBuf {
         let mut yaml = String::from("federation_id: test\nlocal_region: us-east-1\n");
         yaml.push_str("listen: { clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }\nlog: { level: warn }\n");
         yaml.push_str(&self.yaml);
@@ -171,6 +164,37 @@ impl Setup {
         let path = dir.join("config.yaml");
         std::fs::write(&path, yaml).unwrap();
         path
+    }
+}
+
+impl Stage {
+    /// Starts the sidecar, and waits for nothing.
+    pub fn launch(self) -> Federation {
+        let sources = Sources { files: vec![self.config], ..Sources::default() };
+        let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
+        let bound = build(config, World { clock: self.clock, resolver: self.resolver }).unwrap();
+        let (shared, addresses, admin) = (Arc::clone(&bound.shared), bound.clients.clone(), bound.admin);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            bound
+                .run(async {
+                    let _ = stopped.await;
+                })
+                .unwrap()
+        });
+        let LocalAddress::Tcp(client) = addresses[0] else { panic!("the first listener is a TCP one") };
+        Federation {
+            regions: self.regions,
+            authorities: self.authorities,
+            client: Client::new(client),
+            admin: Client::new(admin),
+            shared,
+            addresses,
+            time: self.time,
+            stop: Some(stop),
+            thread: Some(thread),
+            _files: self.files,
+        }
     }
 }
 

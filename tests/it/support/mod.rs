@@ -2,6 +2,10 @@
 
 mod client;
 mod federation;
+mod process;
+mod scrape;
 
 pub use client::{Answer, Client};
-pub use federation::{Federation, IDS, Setup, eventually};
+pub use federation::{Federation, IDS, Setup, Stage, eventually};
+pub use process::{Process, command};
+pub use scrape::Scrape;

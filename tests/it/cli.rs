@@ -1,0 +1,250 @@
+//! The commands, as processes of their own.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::support::{Process, Setup, Stage, command};
+
+const JOB: &str = r#"{"type":"email.send","args":["a"]}"#;
+
+fn written(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+async fn staged() -> Stage {
+    Setup::default().stage().await
+}
+
+#[test]
+fn check_tells_five_mistakes_at_once_each_with_its_place_and_its_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "local_region: mars\nregions:\n- id: us-east-1\n  url: http://us.example.com\n  wieght: 3\n  tls: { cert: /c.pem }\n\
+                health_check: { interval: 10 }\n";
+    let path = written(folder.path(), "config.yaml", text);
+    let ended = command(&["check", "--config", path.to_str().unwrap()], &[], "");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(78), ""), "{ended:?}");
+    assert!(ended.stderr.starts_with("5 problems in the configuration\n"), "{}", ended.stderr);
+    for (key, line, remedy) in [
+        ("local_region", 1, "expected the id of a region listed under regions"),
+        ("regions[0].url", 4, "expected https"),
+        ("regions[0].wieght", 5, "did you mean weight?"),
+        ("regions[0].tls.key", 6, "expected the private key"),
+        ("health_check.interval", 7, "such as 250ms, 10s or 5min"),
+    ] {
+        let place = format!("  {key} ({}:{line}): ", path.display());
+        let told = ended.stderr.lines().find_map(|it| it.strip_prefix(&place));
+        assert!(told.is_some_and(|told| told.contains(remedy)), "{key} is not told in\n{}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn check_prints_the_effective_configuration_which_checks_as_itself() {
+    let stage = staged().await;
+    let first = command(&["check", "--config", stage.config.to_str().unwrap()], &[], "");
+    assert_eq!((first.code, first.stderr.as_str()), (Some(0), ""), "{first:?}");
+    assert!(first.stdout.contains("max_redirects: 3"), "defaults are shown: {}", first.stdout);
+    let path = written(stage.files.path(), "effective.yaml", &first.stdout);
+    let second = command(&["check", "--config", path.to_str().unwrap()], &[], "");
+    assert_eq!((second.code, &second.stdout), (Some(0), &first.stdout), "{second:?}");
+}
+
+#[tokio::test]
+async fn flags_win_over_variables_and_variables_over_files() {
+    let stage = staged().await;
+    let file = stage.config.to_str().unwrap();
+    let check = |env: &[(&str, &str)], flags: &[&str], level: &str, region: &str| {
+        let ended = command(&[&["check", "--config", file], flags].concat(), env, "");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        for line in [format!("  level: \"{level}\"\n"), format!("local_region: \"{region}\"\n")] {
+            assert!(ended.stdout.contains(&line), "no {line} in {}", ended.stdout);
+        }
+    };
+    check(&[], &[], "warn", "us-east-1");
+    let env = [("OJSF_LOG__LEVEL", "debug"), ("OJSF_LOCAL_REGION", "eu-west-1"), ("OTHER", "x")];
+    check(&env, &[], "debug", "eu-west-1");
+    check(&env, &["--set", "log.level=error", "--local-region", "ap-south-1"], "error", "ap-south-1");
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2_and_says_what_is_known() {
+    for (arguments, told) in [
+        (&[][..], "Usage:"),
+        (&["runn"], "run"),
+        (&["run", "--confg", "x"], "--config"),
+        (&["demo", "--port", "99999"], "--port"),
+        (&["route"], "<FILE>"),
+        (&["regions", "extra"], "extra"),
+    ] {
+        let ended = command(arguments, &[], "");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.contains(told), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn help_names_every_command_and_every_option_and_ends_with_0() {
+    let help = command(&["--help"], &[], "");
+    for word in ["run", "check", "regions", "route", "demo", "Exit codes: 0 done"] {
+        assert!(help.code == Some(0) && help.stdout.contains(word), "{word} is not in\n{}", help.stdout);
+    }
+    for (name, options) in [
+        ("run", &["--config <FILE>", "--set <KEY=VALUE>", "--local-region <ID>", "OJSF_"][..]),
+        ("check", &["--config <FILE>", "--set <KEY=VALUE>"]),
+        ("regions", &["--address <ADDRESS>", "--json"]),
+        ("route", &["<FILE>", "--address <ADDRESS>", "--json"]),
+        ("demo", &["--port <PORT>", "--admin-port <ADMIN_PORT>", "--tour-only"]),
+    ] {
+        let help = command(&[name, "--help"], &[], "");
+        assert!(help.code == Some(0) && help.stderr.is_empty(), "{help:?}");
+        for option in options {
+            assert!(help.stdout.contains(option), "{option} is not in\n{}", help.stdout);
+        }
+    }
+    let version = command(&["--version"], &[], "");
+    assert_eq!(
+        (version.code, version.stdout.as_str()),
+        (Some(0), concat!("ojs-sidecar ", env!("CARGO_PKG_VERSION"), "\n"))
+    );
+}
+
+#[test]
+fn settings_that_cannot_be_meant_end_with_78() {
+    for (arguments, told) in [
+        (&["run"][..], "config/minimal.yaml"),
+        (&["check", "--config", "/nowhere.yaml"], "/nowhere.yaml: file not found"),
+        (&["check", "--set", "log.level"], "expected KEY=VALUE"),
+        (
+            &["check", "--set", "log.levle=info"],
+            "log.levle (flag --log.levle): there is no such key; did you mean level?",
+        ),
+        (&["check", "--set", "log=info"], "section"),
+        (&["check", "--set", "regions[0].id=a"], "set in a file"),
+    ] {
+        let ended = command(arguments, &[], "");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(78), ""), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.contains(told), "{arguments:?}: {}", ended.stderr);
+    }
+    let ended = command(&["check"], &[("OJSF_LOG__FORMAT", "yaml")], "");
+    assert!(ended.stderr.contains("log.format (variable OJSF_LOG__FORMAT): expected one of text, json"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_fit_is_found_before_anything_is_bound() {
+    let stage = staged().await;
+    let other = stage.authorities[1].client("other").write_to(stage.files.path(), "other").unwrap();
+    let good = std::fs::read_to_string(&stage.config).unwrap();
+    let check = |from: &str, to: &str, told: &str| {
+        let text = good.replace(from, to);
+        assert_ne!(text, good);
+        let path = written(stage.files.path(), "broken.yaml", &text);
+        for name in ["check", "run"] {
+            let ended = command(&[name, "--config", path.to_str().unwrap()], &[], "");
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(78), ""), "{name}: {ended:?}");
+            assert!(ended.stderr.contains(told), "{name}: {}", ended.stderr);
+        }
+    };
+    check("us-east-1-client.key.pem", "none.key", "regions[0].tls.key (the file it names): file not found");
+    check(
+        "us-east-1-client.key.pem",
+        "config.yaml",
+        "regions[0].tls.key (the file it names): the file holds something else",
+    );
+    let key = stage.files.path().join("us-east-1-client.key.pem");
+    check(
+        key.to_str().unwrap(),
+        other.key.to_str().unwrap(),
+        "regions[0] (the files it names): the client certificate and key",
+    );
+}
+
+#[tokio::test]
+async fn regions_and_route_show_tables_over_tcp_and_over_a_unix_socket() {
+    let stage = staged().await;
+    let socket = format!("unix:{}", stage.files.path().join("s").display());
+    let listen = format!("listen.clients=127.0.0.1:0,{socket}");
+    let sidecar = Process::run(&stage.config, &["--set", "log.level=info", "--set", &listen]).await;
+    let job =
+        written(stage.files.path(), "job.json", r#"{"type":"x","args":[],"meta":{"ojs.federation.region":"mars"}}"#);
+    for address in [sidecar.client_address.clone(), format!("http://{}/", sidecar.client_address), socket] {
+        let table = command(&["regions", "--address", &address], &[], "");
+        assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""), "{table:?}");
+        let lines: Vec<&str> = table.stdout.lines().collect();
+        assert_eq!(lines[0], "federation test");
+        assert!(lines[1].starts_with("REGION      STATUS   BREAKER  LATENCY MS"), "{}", table.stdout);
+        for (line, region) in lines[2..].iter().zip(&stage.regions) {
+            let cells: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(cells[..3], [region.id(), "healthy", "closed"]);
+            assert_eq!(*cells.last().unwrap(), region.url());
+        }
+        let table = command(&["route", "-", "--address", &address], &[], JOB);
+        assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""), "{table:?}");
+        let lines: Vec<&str> = table.stdout.lines().collect();
+        assert_eq!((lines[0], lines.len()), ("target us-east-1, strategy affinity", 5), "{}", table.stdout);
+        assert!(lines[2].starts_with("us-east-1") && lines[2].contains("healthy"), "{}", table.stdout);
+        let table = command(&["route", job.to_str().unwrap(), "--address", &address], &[], "");
+        assert!(table.stdout.contains("a live call would be refused with 400: the job is pinned"), "{table:?}");
+    }
+    assert!(stage.regions.iter().all(|region| region.jobs().is_empty()), "a dry run sends nothing");
+}
+
+#[tokio::test]
+async fn json_is_the_sidecars_own_document_and_a_refusal_ends_with_1() {
+    let federation = crate::support::Federation::start().await;
+    let address = federation.address().to_string();
+    let regions = command(&["regions", "--json", "--address", &address], &[], "");
+    let document: serde_json::Value = serde_json::from_str(&regions.stdout).unwrap();
+    assert_eq!((regions.code, document["regions"][1]["id"].as_str()), (Some(0), Some("eu-west-1")));
+    let route = command(&["route", "-", "--json", "--address", &address], &[], JOB);
+    let document: serde_json::Value = serde_json::from_str(&route.stdout).unwrap();
+    assert_eq!((route.code, document["target_region"].as_str()), (Some(0), Some("us-east-1")));
+    let route = command(&["route", "-", "--json", "--address", &address], &[], "{");
+    let document: serde_json::Value = serde_json::from_str(&route.stdout).unwrap();
+    assert_eq!((route.code, document["error"]["code"].as_str()), (Some(1), Some("invalid_payload")));
+    let route = command(&["route", "-", "--address", &address], &[], "{");
+    assert_eq!((route.code, route.stdout.as_str()), (Some(1), ""));
+    assert!(route.stderr.starts_with("the sidecar answered 400: the body is not valid JSON"), "{}", route.stderr);
+}
+
+#[test]
+fn whoever_asks_at_the_wrong_address_is_told_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut head = [0; 1024];
+        let _ = socket.read(&mut head).unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").unwrap();
+    });
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for (address, told) in [
+        (other.as_str(), "is no ojs-sidecar"),
+        (&closed, "start one, or name another with --address"),
+        ("unix:/nowhere.sock", "start one, or name another with --address"),
+        ("8080", "expected host:port or unix:/path"),
+    ] {
+        let ended = command(&["regions", "--address", address], &[], "");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{address}: {ended:?}");
+        assert!(ended.stderr.contains(told) && ended.stderr.contains(address), "{address}: {}", ended.stderr);
+    }
+    let ended = command(&["route", "/nowhere.json"], &[], "");
+    assert_eq!((ended.code, ended.stderr.contains("/nowhere.json cannot be read")), (Some(1), true), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_taken_port_ends_with_1_and_says_what_to_do() {
+    let stage = staged().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for set in [format!("listen.clients={address}"), format!("listen.admin={address}")] {
+        let ended = command(&["run", "--config", stage.config.to_str().unwrap(), "--set", &set], &[], "");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let told = format!("ojs-sidecar cannot start: {address} is taken; stop the process that listens there");
+        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+    }
+    let port = taken.local_addr().unwrap().port().to_string();
+    let ended = command(&["demo", "--port", &port, "--admin-port", "0"], &[], "");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("(--port and --admin-port choose others)"), "{}", ended.stderr);
+}
