@@ -7,7 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// README's tables that come from the code, by the name of their markers.
-const TABLES: &[(&str, Table)] = &[("metrics-table", ojs_sidecar::telemetry::metrics::table_markdown)];
+const TABLES: &[(&str, Table)] = &[
+    ("config-table", ojs_sidecar::config::table_markdown),
+    ("metrics-table", ojs_sidecar::telemetry::metrics::table_markdown),
+];
 
 type Table = fn() -> String;
 

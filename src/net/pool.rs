@@ -14,11 +14,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http::{Request, Response};
-use prometheus::{IntCounter, IntGauge};
+use prometheus::{Gauge, IntCounter, IntGauge};
 use tokio::sync::Notify;
 
 use super::body::Outgoing;
 use super::dial::{DialError, Endpoint, dial};
+use super::stream::Stream;
 use connection::{Failed, Http1, Http2};
 pub use lease::RegionBody;
 pub use upgrade::upgrade;
@@ -55,6 +56,8 @@ pub struct PoolMeters {
     pub tls: IntCounter,
     /// Connections not made in time.
     pub timeout: IntCounter,
+    /// When the certificate that the server showed last ends. Units: seconds since the Unix epoch.
+    pub server_expiry: Gauge,
 }
 
 impl PoolMeters {
@@ -67,6 +70,13 @@ impl PoolMeters {
             Err(DialError::Timeout) => &self.timeout,
         };
         counter.inc();
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^53")]
+    fn saw(&self, stream: &Stream) {
+        if let Some(expiry) = stream.server_expiry() {
+            self.server_expiry.set(expiry as f64);
+        }
     }
 }
 
@@ -248,6 +258,7 @@ impl Pool {
 
     async fn connect_now(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
         let stream = dial(endpoint, true).await?;
+        self.0.meters.saw(&stream);
         let is_http2 = stream.is_http2();
         self.0.prefers_http2.set(is_http2);
         if !is_http2 {

@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
 use super::metered::{Metered, Written};
+use super::tls::not_after;
 
 /// A connected stream.
 #[derive(Debug)]
@@ -25,6 +26,14 @@ impl Stream {
         match self {
             Self::Plain(_) => false,
             Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+        }
+    }
+
+    /// When the certificate that the server showed ends, in seconds since the Unix epoch.
+    pub(super) fn server_expiry(&self) -> Option<i64> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.get_ref().1.peer_certificates()?.first().and_then(not_after),
         }
     }
 

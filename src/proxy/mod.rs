@@ -174,7 +174,7 @@ pub const fn pool_limits(config: &Config) -> PoolLimits {
 /// Where a pool of a region reports.
 #[must_use]
 pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
-    use crate::telemetry::{ConnectResult as Connect, PoolState};
+    use crate::telemetry::{CertificateKind, ConnectResult as Connect, PoolState};
     PoolMeters {
         idle: region.pool_connections[PoolState::Idle].clone(),
         busy: region.pool_connections[PoolState::Busy].clone(),
@@ -183,6 +183,7 @@ pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
         refused: region.connections[Connect::Refused].clone(),
         tls: region.connections[Connect::Tls].clone(),
         timeout: region.connections[Connect::Timeout].clone(),
+        server_expiry: region.certificate_expiry[CertificateKind::Server].clone(),
     }
 }
 

@@ -3,10 +3,12 @@
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod admin;
 mod answers;
 mod api;
 mod cli;
 mod enqueue;
+mod metrics;
 mod refusals;
 mod routing;
 mod secrets;

@@ -53,9 +53,9 @@ macro_rules! families {
 families! {
     REQUESTS = Kind::Counter, "requests_total", ["class", "status_class"], "Requests of clients, by what they were answered";
     REQUEST_DURATION = Kind::Histogram(CALL_SECONDS), "request_duration_seconds", ["region", "class"],
-        "From the end of a request's head to the end of its answer, for requests that a region answered";
+        "From the start of a try that the region answered until its answer was there; of a streamed answer, its head";
     OVERHEAD = Kind::Histogram(OVERHEAD_SECONDS), "overhead_seconds", ["class"],
-        "The part of a request's duration in which the sidecar did not wait for a region";
+        "The part of a request's duration in which the sidecar did not wait for a region; the reading of the client's body included";
     REFUSALS = Kind::Counter, "refusals_total", ["reason"], "Requests that the sidecar answered with an error of its own";
     ATTEMPTS = Kind::Counter, "attempts_total", ["region", "class", "outcome"], "Tries at a region, by how they ended";
     ENQUEUES = Kind::Counter, "enqueues_total", ["region", "strategy"], "Jobs that a region stored, by the strategy that chose it";

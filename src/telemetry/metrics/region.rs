@@ -18,7 +18,7 @@ pub struct RegionMetrics {
     pub id: RegionId,
     /// Tries at this region, by class number and outcome.
     pub attempts: Cells<usize, Cells<AttemptOutcome, Counter>>,
-    /// Whole calls that this region answered, by class number. Units: seconds.
+    /// Tries that this region answered, by class number. Units: seconds.
     pub request_duration: Cells<usize, Histogram>,
     /// Jobs that it stored, by strategy.
     pub enqueues: Cells<Strategy, Counter>,
