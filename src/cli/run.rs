@@ -27,6 +27,7 @@ pub(super) fn run(arguments: &ConfigArgs) -> u8 {
             return FAILED;
         }
     };
+    telemetry::tell_panics(&log);
     let bound = match build(config, World::default()) {
         Ok(bound) => bound,
         Err(error) => {

@@ -137,7 +137,7 @@ impl Exchange {
             status,
             region: self.region.as_ref().map(RegionId::as_str),
             strategy: self.strategy,
-            attempts: self.attempts.unwrap_or(0),
+            attempts: self.attempts.unwrap_or_else(|| usize::from(self.outcome.is_some())),
             outcome: self.outcome,
             refusal: self.refusal,
             duration,

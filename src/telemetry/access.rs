@@ -32,7 +32,7 @@ pub struct AccessEvent<'a> {
     pub outcome: Option<AttemptOutcome>,
     /// Why we answered with an error of our own.
     pub refusal: Option<RefusalReason>,
-    /// From the end of the head to the end of the answer.
+    /// From the end of the head until the answer begins; a streamed answer may go on for long.
     pub duration: Duration,
     /// The part of it that was spent waiting for regions.
     pub upstream: Duration,

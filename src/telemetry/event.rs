@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics};
 
@@ -76,7 +76,7 @@ pub fn dropped_authorization(region: &RegionMetrics) {
             target: TARGET,
             event = "ojs.federation.authorization_dropped",
             region = region.id.as_str(),
-            "a client's Authorization is not passed on to this region (said once); set forward_authorization or bearer_token_file"
+            "a client's Authorization is not passed on to this region (said once): forward_authorization is off there, or the region has a token of its own"
         );
     }
 }
@@ -129,6 +129,11 @@ pub fn dns_failed(region: &RegionMetrics, kept: bool) {
 pub fn config_warning(metrics: &Metrics, key: &str, origin: &str, rule: &str) {
     metrics.config_warnings.inc();
     warn!(target: TARGET, event = "ojs.federation.config_warning", key, origin, "{rule}");
+}
+
+/// A defect of this program: `place` is the file and the line of the source.
+pub fn panicked(place: Option<&str>, thread: Option<&str>) {
+    error!(target: TARGET, event = "ojs.federation.panic", place, thread, "a defect: a task ended by a panic; please report the place");
 }
 
 /// Everything is bound; `clients` and `admin` are the addresses as text.

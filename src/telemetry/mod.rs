@@ -10,7 +10,7 @@ mod log;
 pub mod metrics;
 
 pub use access::AccessEvent;
-pub use log::{LogError, LogHandle, dropped_lines, init};
+pub use log::{LogError, LogHandle, dropped_lines, init, tell_panics};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
     Histogram, IntGauge, Metrics, PoolState, ProbeResult, RefusalReason, RegionMetrics, StatusClass,

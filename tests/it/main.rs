@@ -8,6 +8,7 @@ mod answers;
 mod api;
 mod cli;
 mod enqueue;
+mod logs;
 mod metrics;
 mod refusals;
 mod routing;

@@ -5,6 +5,7 @@ mod tests;
 mod writer;
 
 use std::io::IsTerminal as _;
+use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use crate::config::{Log, LogFormat};
+use crate::telemetry::event;
 use writer::LineWriter;
 
 pub use writer::dropped_lines;
@@ -60,6 +62,23 @@ impl LogHandle {
     pub fn flush(&self) {
         self.writer.flush(FLUSH_WAIT);
     }
+}
+
+/// From now on a panic is a line of the log that says where, and not with which words: a panic's message may quote a job.
+pub fn tell_panics(log: &LogHandle) {
+    let log = log.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        panicked(panic);
+        if std::thread::current().name() == Some("main") {
+            // The process ends with its main thread, and nobody else would wait for the line.
+            log.flush();
+        }
+    }));
+}
+
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line()));
+    event::panicked(place.as_deref(), std::thread::current().name());
 }
 
 /// Sends the lines of this process to standard error.

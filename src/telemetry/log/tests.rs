@@ -87,6 +87,21 @@ fn libraries_are_heard_at_info_even_when_the_level_is_trace() {
 }
 
 #[test]
+fn a_panic_is_a_line_that_says_where_and_never_with_which_words() {
+    let text = written(LogFormat::Json, "info", || {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(panicked));
+        let ended = std::panic::catch_unwind(|| panic!("byte 3 of `canary`"));
+        std::panic::set_hook(before);
+        assert!(ended.is_err());
+    });
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["event"], "ojs.federation.panic");
+    assert!(line["place"].as_str().unwrap().contains("log/tests.rs:"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+}
+
+#[test]
 fn a_setting_that_hides_access_events_writes_nothing() {
     let event = crate::telemetry::AccessEvent {
         request_id: "r",

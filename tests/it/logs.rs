@@ -1,0 +1,118 @@
+//! What a running sidecar logs.
+
+use serde_json::Value;
+
+use crate::support::{Process, Setup, Stage};
+
+const JOB: &str = r#"{"type":"email.send","args":["secret-argument"],"meta":{"k":"secret-meta"}}"#;
+
+async fn run(stage: &Stage, settings: &[&str]) -> Process {
+    let settings: Vec<&str> = settings.iter().flat_map(|set| ["--set", set]).collect();
+    Process::run(&stage.config, &settings).await
+}
+
+fn json(lines: &[String]) -> Vec<Value> {
+    lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["event"] == event).collect()
+}
+
+/// A stored job, a refused one, a read with a query string; then the local region goes and a job fails over.
+async fn traffic(stage: &Stage, sidecar: &Process) {
+    assert_eq!(sidecar.client.enqueue(JOB).await.status, 201);
+    assert_eq!(sidecar.client.enqueue("{").await.status, 400);
+    sidecar.client.get("/ojs/v1/queues?state=secret-query").await;
+    stage.regions[0].stop().await;
+    assert_eq!(sidecar.client.enqueue(JOB).await.header("ojs-federation-region"), Some("eu-west-1"));
+}
+
+async fn log_of(access: &str) -> Vec<Value> {
+    // Probes are rare, so that it is the jobs that find the region gone.
+    let stage = Setup::default()
+        .yaml("health_check: { interval: 1h }\nfailover: { prefer_regions: [eu-west-1] }")
+        .stage()
+        .await;
+    let access = format!("log.access={access}");
+    let mut sidecar = run(&stage, &["log.level=debug", "log.format=json", &access, "shutdown.drain_idle=0s"]).await;
+    traffic(&stage, &sidecar).await;
+    sidecar.terminate();
+    let (status, lines) = sidecar.ended().await;
+    assert_eq!(status.code(), Some(0), "{lines:?}");
+    json(&lines)
+}
+
+#[tokio::test]
+async fn every_line_is_json_and_every_request_has_one_with_its_fields_and_nothing_of_its_content() {
+    let lines = log_of("all").await;
+    let access = events(&lines, "ojs.federation.access");
+    let operations: Vec<_> = access.iter().map(|line| line["operation"].as_str().unwrap()).collect();
+    assert_eq!(operations, ["enqueue", "enqueue", "queues", "enqueue"]);
+    let stored = access[0];
+    for (field, value) in [
+        ("level", "INFO"),
+        ("method", "POST"),
+        ("region", "us-east-1"),
+        ("strategy", "affinity"),
+        ("outcome", "answered"),
+        ("target", "ojs_federation"),
+    ] {
+        assert_eq!(stored[field], value, "{stored}");
+    }
+    assert_eq!((stored["status"].as_u64(), stored["attempts"].as_u64()), (Some(201), Some(1)), "{stored}");
+    assert!(stored["request_id"].as_str().unwrap().starts_with("req_"), "{stored}");
+    let (whole, upstream) = (stored["duration_ms"].as_f64().unwrap(), stored["upstream_ms"].as_f64().unwrap());
+    assert!(whole >= upstream && upstream > 0.0, "{stored}");
+    assert_eq!((access[1]["refusal"].as_str(), access[1]["status"].as_u64()), (Some("invalid_payload"), Some(400)));
+    assert_eq!((access[2]["attempts"].as_u64(), access[2]["outcome"].as_str()), (Some(1), Some("answered")));
+    assert_eq!((access[3]["attempts"].as_u64(), access[3]["region"].as_str()), (Some(2), Some("eu-west-1")));
+    for line in &lines {
+        assert!(!line.to_string().contains("secret-"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_failover_is_told_with_the_names_of_the_specification() {
+    let lines = log_of("errors").await;
+    let failovers = events(&lines, "ojs.federation.failover");
+    assert_eq!(failovers.len(), 1, "{lines:?}");
+    for (field, value) in [("from_region", "us-east-1"), ("to_region", "eu-west-1"), ("level", "WARN")] {
+        assert_eq!(failovers[0][field], value);
+    }
+    // A kept connection that the region has closed, or a new one that it refuses: both are true of a stopped region.
+    assert!(["closed", "connect"].contains(&failovers[0]["reason"].as_str().unwrap()), "{}", failovers[0]);
+    let access = events(&lines, "ojs.federation.access");
+    let told: Vec<_> = access.iter().map(|line| (line["status"].as_u64(), line["level"].as_str())).collect();
+    assert_eq!(told, [(Some(400), Some("WARN")), (Some(201), Some("WARN"))], "refusals and failovers only");
+}
+
+#[tokio::test]
+async fn access_off_hides_requests_and_keeps_events() {
+    let lines = log_of("off").await;
+    assert!(events(&lines, "ojs.federation.access").is_empty());
+    for event in ["started", "ready", "region_healthy", "failover", "drain_started", "drain_finished"] {
+        assert!(!events(&lines, &format!("ojs.federation.{event}")).is_empty(), "no {event} in {lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn breakers_and_recoveries_are_told_and_text_lines_hold_the_same_words() {
+    let quick = "health_check: { interval: 20ms }\ncircuit_breaker: { failure_threshold: 2, cooldown: 50ms }";
+    let stage = Setup::default().yaml(quick).stage().await;
+    let sidecar = run(&stage, &["log.level=info"]).await;
+    stage.regions[1].stop().await;
+    sidecar.wait_for_line("to=\"open\"").await;
+    stage.regions[1].resume().await.unwrap();
+    sidecar.wait_for_line("to=\"closed\"").await;
+    let log = sidecar.log().join("\n");
+    for words in [
+        "event=\"ojs.federation.region_unhealthy\" region=\"eu-west-1\"",
+        "from=\"closed\" to=\"open\" reason=\"probe_failures\"",
+        "from=\"open\" to=\"half-open\" reason=\"cooldown_over\"",
+        "from=\"half-open\" to=\"closed\" reason=\"probe_succeeded\"",
+    ] {
+        assert!(log.contains(words), "no {words} in\n{log}");
+    }
+    assert!(!log.contains('\u{1b}'), "a file gets no colours");
+}
