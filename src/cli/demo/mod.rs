@@ -9,6 +9,9 @@ use super::out::{complain, say};
 use super::{DONE, DemoArgs, FAILED, signals};
 use stage::Stage;
 
+/// The tour's last line, for whoever waits for it.
+const FINISHED: &str = "ready: tour finished";
+
 /// A runtime for one thread.
 pub(super) fn runtime() -> std::io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
@@ -46,11 +49,13 @@ async fn play(arguments: &DemoArgs) -> u8 {
     };
     if !arguments.tour_only && code == DONE {
         stage.print_commands();
-        say("ready: tour finished");
+        say(FINISHED);
         signals::first().await;
-    } else if code == DONE {
-        say("ready: tour finished");
     }
     stage.strike().await;
+    if arguments.tour_only && code == DONE {
+        // After everything has ended, so that it is the last line of the output whichever stream is read.
+        say(FINISHED);
+    }
     code
 }

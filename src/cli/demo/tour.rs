@@ -119,11 +119,14 @@ async fn pinned_region_stops(stage: &Stage) -> Told {
 }
 
 async fn both_come_back(stage: &Stage) -> Told {
-    step(7, "Both regions come back: one probe each closes their breakers");
+    step(7, "Both regions come back: probes find that out, and an open breaker lets exactly one through to decide");
     for place in [0, 1] {
         region(stage, place)?.resume().await.map_err(|error| error.to_string())?;
     }
     until("all regions are healthy again", async || statuses(stage).await == ["healthy"; 3]).await?;
+    for (place, id) in IDS.iter().enumerate() {
+        check(breaker(stage, place).await == "closed", &format!("the breaker of {id} is closed"))?;
+    }
     let answer = enqueue(stage, pinned("usr_after_recovery")).await?;
     show(&answer);
     check(region_of(&answer) == IDS[1], "the pinned job is in eu-west-1")
@@ -162,16 +165,16 @@ fn check(holds: bool, what: &str) -> Told {
 }
 
 fn show(answer: &Answer) {
-    let header =
-        |name: &str| answer.0.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("-").to_owned();
-    say(format_args!(
-        "  HTTP {}  region {}  strategy {}  attempts {}  retry-after {}",
-        answer.0.status.as_u16(),
-        header("ojs-federation-region"),
-        header("ojs-federation-strategy"),
-        header("ojs-federation-attempts"),
-        header("retry-after"),
-    ));
+    let named =
+        |(what, name): (&str, &str)| answer.0.headers.get(name).map(|value| format!("  {what} {}", lossy(value)));
+    let said = [
+        ("region", "ojs-federation-region"),
+        ("strategy", "ojs-federation-strategy"),
+        ("attempts", "ojs-federation-attempts"),
+        ("retry-after", "retry-after"),
+    ];
+    let said: String = said.into_iter().filter_map(named).collect();
+    say(format_args!("  HTTP {}{said}", answer.0.status.as_u16()));
 }
 
 fn pinned(user: &str) -> Value {
@@ -216,6 +219,10 @@ async fn status(stage: &Stage, place: usize) -> String {
 
 async fn breaker(stage: &Stage, place: usize) -> String {
     registry(stage).await.get(place).map(|region| text(&region["circuit_breaker"]).to_owned()).unwrap_or_default()
+}
+
+fn lossy(value: &http::HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 fn text(value: &Value) -> &str {
