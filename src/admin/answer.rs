@@ -38,6 +38,8 @@ pub struct AdminState {
     pub require_region: bool,
     /// The regions as they are now; called for each `/readyz`.
     pub regions: Arc<dyn Fn() -> Vec<RegionState> + Send + Sync>,
+    /// What the last look at configuration and files found wrong, a sentence each; none of it holds readiness back.
+    pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
 impl std::fmt::Debug for AdminState {
@@ -71,7 +73,13 @@ impl AdminState {
             .iter()
             .map(|it| json!({"id": it.id.as_str(), "status": it.status, "circuit_breaker": it.circuit_breaker}))
             .collect();
-        let body = json!({"ready": ready, "waiting_for": waiting_for, "draining": draining, "regions": regions});
+        let body = json!({
+            "ready": ready,
+            "waiting_for": waiting_for,
+            "draining": draining,
+            "regions": regions,
+            "notes": (self.notes)(),
+        });
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         response(status, JSON, body.to_string())
     }

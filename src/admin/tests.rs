@@ -21,7 +21,13 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
             is_usable: usable,
         }]
     });
-    AdminState { metrics: Metrics::new(&[id], &["enqueue"]), readiness: readiness.clone(), require_region, regions }
+    AdminState {
+        metrics: Metrics::new(&[id], &["enqueue"]),
+        readiness: readiness.clone(),
+        require_region,
+        regions,
+        notes: Arc::new(|| vec!["configuration: kept".to_owned()]),
+    }
 }
 
 struct Running {

@@ -16,10 +16,11 @@ use crate::net::ConnectionInfo;
 use crate::ojs::operation::federation_methods;
 use crate::ojs::{Class, ErrorDocument, Operation};
 use crate::policy::{BreakerState, Health, RegionView};
-use crate::proxy::{Exchange, Proxy, Reply};
+use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 
 /// Answers one request of a client.
-pub async fn handle(proxy: Rc<Proxy>, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Reply> {
+pub async fn handle(proxies: Rc<Proxies>, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Reply> {
+    let proxy = proxies.current();
     let mut exchange = proxy.begin(&request, connection);
     let response = match proxy.admit(&exchange, &request) {
         Err(document) => exchange.refuse(&document),

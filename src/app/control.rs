@@ -3,30 +3,40 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::World;
-use crate::admin::{self, AdminState, Readiness, RegionState};
+use super::reload::Notes;
+use crate::admin::{self, AdminState, Readiness, ReadinessGuard, RegionState};
 use crate::api;
 use crate::net::ConnectionPermits;
 use crate::net::pool::Pool;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
 use crate::region::{LoadPoller, Prober, names};
-use crate::telemetry::{CertificateKind, Metrics, event};
+use crate::telemetry::{CertificateKind, Metrics, RegionMetrics, event};
 
 /// A runtime for one thread, on which nothing has to be `Send`.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
-/// Starts name resolution, probes and load polls of every region.
-pub(super) fn spawn_loops(shared: &Arc<Shared>, world: &World, readiness: &Readiness) {
-    let first_round = Rc::new(readiness.block("first round of probes"));
+/// The control loops of one configuration; dropped, they end.
+#[derive(Debug)]
+pub(super) struct Loops(#[expect(dead_code, reason = "held for its drop, which ends the loops")] JoinSet<()>);
+
+/// Starts name resolution, probes and load polls of every region. `first_round` is held until each region was probed once.
+pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<ReadinessGuard>) -> Loops {
+    let first_round = Rc::new(first_round);
     let random = Random::default();
+    let mut loops = JoinSet::new();
     for region in shared.registry.regions() {
-        let metrics = shared.metrics.region(region.index.get());
         tell_certificates(shared, region);
+        let metrics = shared.metrics.region(region.index.get());
         let pool = Pool::new(pool_limits(&shared.config), pool_meters(metrics));
         let prober = Prober {
             index: region.index,
@@ -44,34 +54,39 @@ pub(super) fn spawn_loops(shared: &Arc<Shared>, world: &World, readiness: &Readi
             config: shared.config.load.clone(),
             health: shared.config.health_check.clone(),
         };
-        spawn_region(shared, world, Arc::clone(region), prober, poller, Rc::clone(&first_round));
+        let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
+        let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));
+        let first_round = Rc::clone(&first_round);
+        loops.spawn_local(async move {
+            let resolved = Notify::new();
+            tokio::join!(
+                names::keep_resolved(region, resolver, clock, metrics, || resolved.notify_one()),
+                async {
+                    // A probe needs an address; a name that does not resolve makes it fail, which is what it is for.
+                    resolved.notified().await;
+                    prober.run(move || drop(first_round)).await;
+                },
+                poller.run(),
+            );
+        });
     }
-    refresh_before_scrapes(shared);
-}
-
-fn spawn_region(
-    shared: &Arc<Shared>,
-    world: &World,
-    region: Arc<crate::region::Region>,
-    prober: Prober,
-    poller: LoadPoller,
-    first_round: Rc<admin::ReadinessGuard>,
-) {
-    let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
-    let metrics = Arc::clone(&shared.metrics);
-    // The first probe needs an address; a name that does not resolve makes it fail, which is what it is for.
-    let probe = move || drop(tokio::task::spawn_local(prober.run(move || drop(first_round))));
-    tokio::task::spawn_local(names::keep_resolved(region, resolver, clock, metrics, probe));
-    tokio::task::spawn_local(poller.run());
+    Loops(loops)
 }
 
 /// Serves metrics, liveness and readiness.
-pub(super) fn spawn_admin(shared: &Arc<Shared>, readiness: &Readiness, listener: &std::net::TcpListener) {
+pub(super) fn spawn_admin(
+    current: &Arc<ArcSwap<Shared>>,
+    readiness: &Readiness,
+    notes: &Notes,
+    listener: &std::net::TcpListener,
+) {
+    let shared = current.load();
     let state = AdminState {
         metrics: Arc::clone(&shared.metrics),
         readiness: readiness.clone(),
         require_region: shared.config.readiness.require_region,
-        regions: region_states(shared),
+        regions: region_states(current),
+        notes: notes.reader(),
     };
     let listener = listener.try_clone();
     tokio::task::spawn_local(async move {
@@ -85,10 +100,11 @@ pub(super) fn spawn_admin(shared: &Arc<Shared>, readiness: &Readiness, listener:
     });
 }
 
-fn region_states(shared: &Arc<Shared>) -> Arc<dyn Fn() -> Vec<RegionState> + Send + Sync> {
-    let registry = Arc::clone(&shared.registry);
+fn region_states(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Vec<RegionState> + Send + Sync> {
+    let current = Arc::clone(current);
     Arc::new(move || {
-        let view = registry.view();
+        let shared = current.load();
+        let view = shared.registry.view();
         let state = |region: &crate::policy::RegionView| RegionState {
             id: region.id.clone(),
             status: api::status(region),
@@ -100,25 +116,27 @@ fn region_states(shared: &Arc<Shared>) -> Arc<dyn Fn() -> Vec<RegionState> + Sen
 }
 
 /// Sets the gauges whose truth lies in the view and the budget, when somebody looks.
-fn refresh_before_scrapes(shared: &Arc<Shared>) {
-    let weak = Arc::downgrade(shared);
-    shared.metrics.before_render(move || {
-        let Some(shared) = weak.upgrade() else { return };
+pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
+    let weak = Arc::downgrade(current);
+    current.load().metrics.before_render(move || {
+        let Some(current) = weak.upgrade() else { return };
+        let shared = current.load();
         let now = shared.registry.clock().now();
         let available = u32::try_from(shared.budget.available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
-        let view = shared.registry.view();
-        for (region, metrics) in view.regions.iter().zip(shared.metrics.regions()) {
-            let newest =
-                region.load.total().or_else(|| region.load.queues().map(|(_, figure)| figure).max_by_key(|it| it.at));
-            let Some(newest) = newest else { continue };
-            let depth =
-                region.load.total().map_or_else(|| region.load.queues().map(|(_, it)| it.depth).sum(), |it| it.depth);
-            #[expect(clippy::cast_precision_loss, reason = "a number of jobs is far below 2^53")]
-            metrics.load.set(depth as f64);
-            metrics.load_age.set(now.saturating_duration_since(newest.at).as_secs_f64());
+        for (region, metrics) in shared.registry.view().regions.iter().zip(shared.metrics.regions()) {
+            refresh_load(region, metrics, now);
         }
     });
+}
+
+fn refresh_load(region: &crate::policy::RegionView, metrics: &RegionMetrics, now: Instant) {
+    let queues = || region.load.queues().map(|(_, figure)| figure);
+    let Some(newest) = region.load.total().or_else(|| queues().max_by_key(|figure| figure.at)) else { return };
+    let depth = region.load.total().map_or_else(|| queues().map(|figure| figure.depth).sum(), |total| total.depth);
+    #[expect(clippy::cast_precision_loss, reason = "a number of jobs is far below 2^53")]
+    metrics.load.set(depth as f64);
+    metrics.load_age.set(now.saturating_duration_since(newest.at).as_secs_f64());
 }
 
 /// Counts open client connections, when somebody looks.
@@ -127,8 +145,9 @@ pub(super) fn count_connections(metrics: &Metrics, permits: &ConnectionPermits) 
     metrics.before_render(move || gauge.set(i64::try_from(permits.open()).unwrap_or(i64::MAX)));
 }
 
-fn tell_certificates(shared: &Shared, region: &crate::region::Region) {
-    let Some(tls) = region.tls() else { return };
+pub(super) fn tell_certificates(shared: &Shared, region: &crate::region::Region) {
+    let identity = region.identity();
+    let Some(tls) = &identity.tls else { return };
     let metrics = shared.metrics.region(region.index.get());
     let now_ms = shared.registry.clock().unix_ms();
     for (kind, expiry) in [(CertificateKind::Client, tls.client_expiry), (CertificateKind::Ca, tls.ca_expiry)] {

@@ -6,26 +6,26 @@
 
 mod control;
 mod refused;
+mod reload;
 mod worker;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::admin::Readiness;
-use crate::base::{Clock, RegionId};
+use crate::base::Clock;
 use crate::config::Config;
 use crate::net::resolve::{Resolve, SystemResolver};
 use crate::net::{BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, LocalAddress, bind, bind_tcp};
-use crate::ojs::Class;
-use crate::policy::RetryBudget;
 use crate::proxy::Shared;
-use crate::region::{Region, Registry, SetupError, Traffic};
-use crate::telemetry::{Metrics, event};
+use crate::region::SetupError;
+use crate::telemetry::event;
+pub use reload::{LoadAgain, Source};
+use reload::{Notes, Reloader};
 
 /// The most worker threads when the configuration leaves the number to us: a sidecar is a guest in its pod.
 const WORKERS_MAX: usize = 2;
@@ -37,11 +37,13 @@ pub struct World {
     pub clock: Clock,
     /// Names to addresses.
     pub resolver: Arc<dyn Resolve>,
+    /// Where the configuration came from, so that it can be loaded again; none: only identities are looked at again.
+    pub source: Option<Source>,
 }
 
 impl Default for World {
     fn default() -> Self {
-        Self { clock: Clock::system(), resolver: Arc::new(SystemResolver) }
+        Self { clock: Clock::system(), resolver: Arc::new(SystemResolver), source: None }
     }
 }
 
@@ -72,8 +74,8 @@ pub struct Bound {
     pub clients: Vec<LocalAddress>,
     /// Where metrics and probes are answered.
     pub admin: SocketAddr,
-    /// What threads share; for looking, while it runs.
-    pub shared: Arc<Shared>,
+    /// What threads share in the configuration in force; for looking, while it runs.
+    pub current: Arc<ArcSwap<Shared>>,
     listeners: Vec<BoundListener>,
     admin_listener: std::net::TcpListener,
     drain: Drain,
@@ -85,32 +87,15 @@ pub struct Bound {
 ///
 /// Errors: [`BuildError`]; nothing is left bound.
 pub fn build(config: Config, world: World) -> Result<Bound, BuildError> {
-    let mut regions = Vec::with_capacity(config.regions.len());
-    for (place, region) in config.regions.iter().enumerate() {
-        regions.push(Arc::new(Region::load(place, region)?));
-    }
-    let listeners = bind(&config.listen)?;
-    let admin_listener = bind_tcp(config.listen.admin)?.try_into_tcp()?;
-    let ids: Vec<RegionId> = config.regions.iter().map(|region| region.id.clone()).collect();
-    let metrics = Metrics::new(&ids, &Class::ALL.map(Class::as_str));
-    let traffic = Traffic::new(ids.len(), config.load.queues_max, world.clock.clone(), Arc::clone(&metrics));
-    let registry = Arc::new(Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics)));
-    let budget = RetryBudget::new(&config.failover, world.clock.now());
-    let shared = Arc::new(Shared {
-        registry,
-        traffic: Arc::new(traffic),
-        metrics,
-        budget,
-        turns: AtomicU64::new(0),
-        started: Instant::now(),
-        config,
-    });
+    let shared = reload::first(config, &world)?;
+    let listeners = bind(&shared.config.listen)?;
+    let admin_listener = bind_tcp(shared.config.listen.admin)?.try_into_tcp()?;
     Ok(Bound {
         clients: listeners.iter().map(|listener| listener.local().clone()).collect(),
         admin: admin_listener.local_addr()?,
         drain: Drain::new(world.clock.clone()),
         readiness: Readiness::new(),
-        shared,
+        current: Arc::new(ArcSwap::from_pointee(shared)),
         listeners,
         admin_listener,
         world,
@@ -124,13 +109,14 @@ impl Bound {
     /// Errors: the system's, when a runtime or a thread cannot be made.
     pub fn run(self, until: impl Future<Output = ()>) -> Result<DrainEnd, BuildError> {
         let (stop, stopped) = watch::channel(());
-        let permits = ConnectionPermits::new(self.shared.config.limits.client_connections);
-        control::count_connections(&self.shared.metrics, &permits);
+        let shared = self.current.load_full();
+        let permits = ConnectionPermits::new(shared.config.limits.client_connections);
+        control::count_connections(&shared.metrics, &permits);
         let mut workers: Vec<JoinHandle<()>> = Vec::new();
-        for number in 0..worker_threads(self.shared.config.limits.worker_threads) {
+        for number in 0..worker_threads(shared.config.limits.worker_threads) {
             let worker = worker::Worker {
                 listeners: self.listeners.iter().map(BoundListener::try_clone).collect::<Result<_, _>>()?,
-                shared: Arc::clone(&self.shared),
+                current: Arc::clone(&self.current),
                 activity: self.drain.worker(),
                 permits: permits.clone(),
                 stopped: stopped.clone(),
@@ -149,12 +135,30 @@ impl Bound {
     }
 
     async fn control(&self, until: impl Future<Output = ()>) -> DrainEnd {
-        control::spawn_loops(&self.shared, &self.world, &self.readiness);
-        control::spawn_admin(&self.shared, &self.readiness, &self.admin_listener);
+        let notes = Notes::default();
+        let first_round = self.readiness.block("first round of probes");
+        control::refresh_before_scrapes(&self.current);
+        control::spawn_admin(&self.current, &self.readiness, &notes, &self.admin_listener);
+        let reloader = Reloader {
+            current: Arc::clone(&self.current),
+            world: self.world.clone(),
+            notes,
+            loops: control::start_loops(&self.current.load_full(), &self.world, Some(first_round)),
+        };
+        tokio::select! {
+            () = reloader.run() => {}
+            end = self.drained(until) => return end,
+        }
+        DrainEnd::TimedOut
+    }
+
+    /// Waits until it is told to end, then until its clients are done.
+    async fn drained(&self, until: impl Future<Output = ()>) -> DrainEnd {
         until.await;
-        let shutdown = &self.shared.config.shutdown;
+        let shared = self.current.load_full();
+        let shutdown = &shared.config.shutdown;
         self.readiness.set_draining();
-        event::drain_started(&self.shared.metrics);
+        event::drain_started(&shared.metrics);
         self.drain.start();
         let end = self.drain.idle(shutdown.drain_idle, shutdown.drain_timeout).await;
         event::drain_finished(end == DrainEnd::Idle);
@@ -163,8 +167,9 @@ impl Bound {
 
     fn tell_started(&self) {
         let clients: Vec<String> = self.clients.iter().map(ToString::to_string).collect();
-        let config = &self.shared.config;
-        event::started(&clients.join(" "), &self.admin.to_string(), config.local_region.as_str(), config.regions.len());
+        let shared = self.current.load();
+        let (local, regions) = (shared.config.local_region.as_str(), shared.config.regions.len());
+        event::started(&clients.join(" "), &self.admin.to_string(), local, regions);
     }
 }
 

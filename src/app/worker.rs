@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use super::refused::refused;
 use crate::api;
 use crate::net::{Activity, BoundListener, ConnectionPermits, ServeOptions, accept_loop};
-use crate::proxy::{Proxy, Shared};
+use crate::proxy::{Proxies, Shared};
 
 /// Idle region connections are looked over this often; a fraction of how long they are kept.
 const SWEEP: Duration = Duration::from_secs(5);
 
 pub(super) struct Worker {
     pub(super) listeners: Vec<BoundListener>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) current: Arc<ArcSwap<Shared>>,
     pub(super) activity: Activity,
     pub(super) permits: ConnectionPermits,
     pub(super) stopped: watch::Receiver<()>,
@@ -37,7 +38,8 @@ impl Worker {
     }
 
     async fn serve(self) {
-        let Self { listeners, shared, activity, permits, mut stopped } = self;
+        let Self { listeners, current, activity, permits, mut stopped } = self;
+        let shared = current.load_full();
         let metrics = Arc::clone(&shared.metrics);
         let options = ServeOptions {
             limits: shared.config.limits.clone(),
@@ -45,11 +47,11 @@ impl Worker {
             permits,
             on_refused: Rc::new(move |why| refused(&metrics, why)),
         };
-        let proxy = Proxy::new(shared);
+        let proxies = Rc::new(Proxies::new(current));
         for listener in listeners {
-            let (options, proxy) = (options.clone(), Rc::clone(&proxy));
+            let (options, proxies) = (options.clone(), Rc::clone(&proxies));
             tokio::task::spawn_local(async move {
-                let service = move |request, connection| api::handle(Rc::clone(&proxy), request, connection);
+                let service = move |request, connection| api::handle(Rc::clone(&proxies), request, connection);
                 if let Err(error) = accept_loop(listener, options, service).await {
                     tracing::error!(target: "ojs_federation", %error, "a listener cannot be served");
                 }
@@ -58,7 +60,7 @@ impl Worker {
         let sweeping = async {
             loop {
                 tokio::time::sleep(SWEEP).await;
-                proxy.sweep();
+                proxies.current().sweep();
             }
         };
         tokio::select! {

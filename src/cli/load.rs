@@ -7,6 +7,11 @@ use crate::region::Region;
 
 /// Loads what the arguments, the environment and the files say.
 pub(super) fn loaded(arguments: &ConfigArgs) -> Result<Loaded, Problems> {
+    load(&sources(arguments)?)
+}
+
+/// Where the arguments say that the configuration comes from.
+pub(super) fn sources(arguments: &ConfigArgs) -> Result<Sources, Problems> {
     let mut flags = Vec::new();
     for set in &arguments.set {
         let Some((key, value)) = set.split_once('=') else {
@@ -24,7 +29,7 @@ pub(super) fn loaded(arguments: &ConfigArgs) -> Result<Loaded, Problems> {
     // Variables that are not UTF-8 cannot be ours: every key and every value of ours is text.
     let env =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    load(&Sources { files: arguments.config.clone(), env: env.collect(), flags })
+    Ok(Sources { files: arguments.config.clone(), env: env.collect(), flags })
 }
 
 /// Whether the files that a configuration names can be used.

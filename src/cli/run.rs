@@ -1,21 +1,32 @@
 //! `ojs-sidecar run`: the daemon.
 
-use super::load::{complain_of, loaded, usable_files};
+use std::sync::Arc;
+
+use super::load::{complain_of, sources, usable_files};
 use super::out::complain;
 use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
-use crate::app::{BuildError, World, build};
-use crate::config::Loaded;
+use crate::app::{BuildError, Source, World, build};
+use crate::config::{Loaded, Problems, Sources, load};
 use crate::telemetry::{self, event};
 
 /// Runs until a signal; exit code 0 after a drain, 1 when it cannot start, 78 when the configuration is wrong.
 pub(super) fn run(arguments: &ConfigArgs) -> u8 {
-    let Loaded { config, warnings } = match loaded(arguments) {
-        Ok(loaded) => loaded,
+    match first_load(arguments) {
+        Ok((sources, loaded)) => run_with(sources, loaded),
         Err(problems) => {
             complain_of(&problems);
-            return BAD_CONFIG;
+            BAD_CONFIG
         }
-    };
+    }
+}
+
+fn first_load(arguments: &ConfigArgs) -> Result<(Sources, Loaded), Problems> {
+    let sources = sources(arguments)?;
+    let loaded = load(&sources)?;
+    Ok((sources, loaded))
+}
+
+fn run_with(sources: Sources, Loaded { config, warnings }: Loaded) -> u8 {
     if let Err(problems) = usable_files(&config) {
         complain(problems);
         return BAD_CONFIG;
@@ -28,7 +39,9 @@ pub(super) fn run(arguments: &ConfigArgs) -> u8 {
         }
     };
     telemetry::tell_panics(&log);
-    let bound = match build(config, World::default()) {
+    let files = sources.files.clone();
+    let source = Source { load: Arc::new(move || load(&sources)), files, log: Some(log.clone()) };
+    let bound = match build(config, World { source: Some(source), ..World::default() }) {
         Ok(bound) => bound,
         Err(error) => {
             log.flush();
@@ -36,8 +49,9 @@ pub(super) fn run(arguments: &ConfigArgs) -> u8 {
             return if matches!(error, BuildError::Region(_)) { BAD_CONFIG } else { FAILED };
         }
     };
+    let metrics = Arc::clone(&bound.current.load().metrics);
     for warning in &warnings {
-        event::config_warning(&bound.shared.metrics, &warning.key, &warning.origin, &warning.rule);
+        event::config_warning(&metrics, &warning.key, &warning.origin, &warning.rule);
     }
     let end = bound.run(signals::first());
     log.flush();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::base::{RegionId, Strategy};
 
 /// Everything that an operator can set.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The name of this federation, as `GET /v1/federation/regions` shows it. Spec: RFC-0001 §3.
     pub federation_id: String,
@@ -46,7 +46,7 @@ pub struct Config {
 }
 
 /// Listening addresses.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Listen {
     /// Where clients and workers reach us; at least one.
     pub clients: Vec<ClientListen>,
@@ -76,7 +76,7 @@ pub enum ClientListen {
 }
 
 /// One region of the registry. Spec: federation-spec §4.1.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RegionConfig {
     /// Its identifier.
     pub id: RegionId,
@@ -113,7 +113,7 @@ pub struct RegionUrl {
 }
 
 /// A region's TLS material, as files, and the identity its server must prove.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegionTls {
     /// PEM trust roots; the system's roots when absent.
     pub ca: Option<PathBuf>,
@@ -138,7 +138,7 @@ pub enum ServerIdentity {
 }
 
 /// Routing: strategy, rules and stamping.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Routing {
     /// The strategy of jobs that name none and match no rule. `geo-pin` here pins such jobs to the local region.
     pub strategy: Strategy,
@@ -166,7 +166,7 @@ pub enum Stamp {
 }
 
 /// A routing rule.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// What a job must look like; an empty matcher matches every job.
     pub matcher: Matcher,
@@ -177,7 +177,7 @@ pub struct Rule {
 }
 
 /// The conditions of a rule; all that are set must hold.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Matcher {
     /// Glob over the job type: `*` stands for any run of characters, `?` for one.
     pub job_type: Option<String>,
@@ -190,7 +190,7 @@ pub struct Matcher {
 }
 
 /// The table of the `geographic` strategy.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Geographic {
     /// The meta key that holds the hint.
     pub meta_key: String,
@@ -199,7 +199,7 @@ pub struct Geographic {
 }
 
 /// Health probes. Spec: federation-spec §4.2.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HealthCheck {
     /// Between two probes of a region; jittered by a tenth.
     pub interval: Duration,
@@ -214,7 +214,7 @@ pub struct HealthCheck {
 }
 
 /// Circuit breakers. Spec: federation-spec §4.3.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CircuitBreaker {
     /// Consecutive failures, probes and requests counted apart, that open it.
     pub failure_threshold: u32,
@@ -235,7 +235,7 @@ pub struct CircuitBreaker {
 }
 
 /// Load polling. Spec: federation-spec §3.2.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// Which figure is polled.
     pub source: LoadSource,
@@ -257,7 +257,7 @@ pub enum LoadSource {
 }
 
 /// Failover. Spec: RFC-0001 §4.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Failover {
     /// False: a job is attempted in its first candidate only.
     pub enabled: bool,
@@ -274,7 +274,7 @@ pub struct Failover {
 }
 
 /// Bounds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     /// A body that is interpreted is at most this long (bytes); longer is 413.
     pub body_bytes: usize,
@@ -307,7 +307,7 @@ pub struct Limits {
 }
 
 /// Switches for real clients.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Compat {
     /// Who gets `application/json` in place of the OJS media type.
     pub json_content_type: JsonContentType,
@@ -336,7 +336,7 @@ pub enum ClientReplicatedFrom {
 }
 
 /// Logging.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Log {
     /// Text for people or JSON for machines.
     pub format: LogFormat,
@@ -367,14 +367,14 @@ pub enum AccessLog {
 }
 
 /// What `/readyz` waits for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Readiness {
     /// Whether a usable region is needed; off by default, because a region's outage must not stop pods from starting.
     pub require_region: bool,
 }
 
 /// How the process ends.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Shutdown {
     /// After the signal, the process ends once no client was seen for this long.
     pub drain_idle: Duration,

@@ -193,8 +193,16 @@ impl DemoRegion {
     /// Errors: `InvalidInput` when it cannot be used, or when the region speaks plain HTTP.
     pub fn set_server(&self, server: Identity) -> io::Result<()> {
         let Some(tls) = &self.tls else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let options = RegionTls { server, client_ca_pem: tls.options.client_ca_pem.clone() };
-        tls.current.store(server_config(&options, tls.http2)?);
+        self.set_tls(&RegionTls { server, client_ca_pem: tls.options.client_ca_pem.clone() })
+    }
+
+    /// Shows another identity, and lets in whom other authorities vouch for, from the next handshake on; connections that exist
+    /// stay, sessions do not.
+    ///
+    /// Errors: `InvalidInput` when it cannot be used, or when the region speaks plain HTTP.
+    pub fn set_tls(&self, options: &RegionTls) -> io::Result<()> {
+        let Some(tls) = &self.tls else { return Err(io::ErrorKind::InvalidInput.into()) };
+        tls.current.store(server_config(options, tls.http2)?);
         Ok(())
     }
 

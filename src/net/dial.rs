@@ -60,6 +60,8 @@ pub struct Endpoint<'a> {
     pub authority: &'a Authority,
     /// Its TLS configuration; none for plain HTTP on loopback.
     pub tls: Option<&'a ClientTls>,
+    /// The number of the identity that `tls` and the request's credentials are of: no connection of another one is used.
+    pub identity: u64,
     /// For the whole of connecting, TLS included.
     pub connect_timeout: Duration,
 }
@@ -150,7 +152,7 @@ mod tests {
     fn plain(addresses: &[SocketAddr]) -> Endpoint<'_> {
         static AUTHORITY: std::sync::LazyLock<Authority> =
             std::sync::LazyLock::new(|| Authority::from_static("localhost"));
-        Endpoint { addresses, authority: &AUTHORITY, tls: None, connect_timeout: Duration::from_secs(5) }
+        Endpoint { addresses, authority: &AUTHORITY, tls: None, identity: 0, connect_timeout: Duration::from_secs(5) }
     }
 
     #[tokio::test]

@@ -154,13 +154,13 @@ impl Pool {
     ) -> Result<Response<RegionBody>, SendError> {
         // Each turn uses up a pooled connection, and the bound holds even if one should claim to be open for ever.
         for _ in 0..self.0.limits.idle_max.saturating_add(2) {
-            let result = if let Some(http2) = self.usable_http2() {
+            let result = if let Some(http2) = self.usable_http2(endpoint.identity) {
                 let result = http2.send(request, endpoint.authority).await;
                 if matches!(result, Err(Failed::NotSent(_))) {
                     *self.0.http2.borrow_mut() = None;
                 }
                 result
-            } else if let Some(http1) = self.pop_idle().await {
+            } else if let Some(http1) = self.pop_idle(endpoint.identity).await {
                 self.send_on(http1, request).await
             } else {
                 break;
@@ -183,15 +183,19 @@ impl Pool {
     }
 
     /// Closes what was idle for too long, lived for too long or was closed by the region. Called every few seconds.
-    pub fn sweep(&self) {
+    /// Connections of another identity than this one go, too.
+    pub fn sweep(&self, identity: u64) {
         let now = Instant::now();
         let limits = &self.0.limits;
         let mut idle = self.0.idle.borrow_mut();
         let before = idle.len();
-        idle.retain(|http1| http1.is_open() && !http1.is_expired(now, limits));
+        idle.retain(|http1| http1.identity == identity && http1.is_open() && !http1.is_expired(now, limits));
         self.0.meters.idle.sub(gauge_of(before - idle.len()));
         let mut http2 = self.0.http2.borrow_mut();
-        if http2.as_ref().is_some_and(|http2| !http2.is_open() || http2.is_expired(now, limits)) {
+        if http2
+            .as_ref()
+            .is_some_and(|http2| http2.identity != identity || !http2.is_open() || http2.is_expired(now, limits))
+        {
             *http2 = None;
         }
     }
@@ -209,9 +213,11 @@ impl Pool {
         Ok(response.map(|incoming| RegionBody::leased(incoming, http1, busy, self.clone())))
     }
 
-    fn usable_http2(&self) -> Option<Http2> {
+    fn usable_http2(&self, identity: u64) -> Option<Http2> {
         let mut slot = self.0.http2.borrow_mut();
-        let usable = slot.as_ref().filter(|http2| http2.is_open() && !http2.is_expired(Instant::now(), &self.0.limits));
+        let usable = slot.as_ref().filter(|http2| {
+            http2.identity == identity && http2.is_open() && !http2.is_expired(Instant::now(), &self.0.limits)
+        });
         let found = usable.cloned();
         if found.is_none() {
             *slot = None;
@@ -219,11 +225,12 @@ impl Pool {
         found
     }
 
-    async fn pop_idle(&self) -> Option<Http1> {
+    async fn pop_idle(&self, identity: u64) -> Option<Http1> {
         loop {
             let mut http1 = self.0.idle.borrow_mut().pop()?;
             self.0.meters.idle.dec();
-            if !http1.is_expired(Instant::now(), &self.0.limits) && http1.becomes_ready().await {
+            let usable = http1.identity == identity && !http1.is_expired(Instant::now(), &self.0.limits);
+            if usable && http1.becomes_ready().await {
                 return Some(http1);
             }
         }
@@ -245,7 +252,7 @@ impl Pool {
             while self.0.dialling.get() {
                 let waiting = self.0.dialled.notified();
                 tokio::time::timeout(endpoint.connect_timeout, waiting).await.map_err(|_| DialError::Timeout)?;
-                if let Some(http2) = self.usable_http2() {
+                if let Some(http2) = self.usable_http2(endpoint.identity) {
                     return Ok(Fresh::Http2(http2));
                 }
             }
@@ -262,9 +269,10 @@ impl Pool {
         let is_http2 = stream.is_http2();
         self.0.prefers_http2.set(is_http2);
         if !is_http2 {
-            return Ok(Fresh::Http1(Http1::start(stream, &self.0.limits).await?));
+            return Ok(Fresh::Http1(Http1::start(stream, &self.0.limits, endpoint.identity).await?));
         }
-        let http2 = Http2::start(stream, &self.0.limits, lease::Busy::count(&self.0.meters.busy)).await?;
+        let http2 =
+            Http2::start(stream, &self.0.limits, endpoint.identity, lease::Busy::count(&self.0.meters.busy)).await?;
         self.0.http2.borrow_mut().get_or_insert_with(|| http2.clone());
         Ok(Fresh::Http2(http2))
     }

@@ -7,7 +7,7 @@
 
 mod identity;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -62,24 +62,63 @@ pub enum TlsError {
     Roots(String),
 }
 
-/// Loads a region's TLS files and builds its configuration.
+/// The content of a region's TLS files, read once, so that what is compared is what is used.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct TlsFiles {
+    ca: Option<Vec<u8>>,
+    cert: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for TlsFiles {
+    // The key must never be printed.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsFiles")
+    }
+}
+
+impl TlsFiles {
+    /// Reads the files that the configuration names.
+    ///
+    /// Errors: [`TlsError::File`], naming the file.
+    pub fn read(tls: &RegionTls) -> Result<Self, TlsError> {
+        let read = |key, path: &Option<PathBuf>, expected| match path {
+            None => Ok(None),
+            Some(path) => std::fs::read(path).map(Some).map_err(|error| file_error(key, expected, error.to_string())),
+        };
+        Ok(Self {
+            ca: read(CA, &tls.ca, CERTIFICATES)?,
+            cert: read(CERT, &tls.cert, CERTIFICATES)?,
+            key: read(KEY, &tls.key, PRIVATE_KEY)?,
+        })
+    }
+}
+
+const CA: &str = "tls.ca";
+const CERT: &str = "tls.cert";
+const KEY: &str = "tls.key";
+const CERTIFICATES: &str = "one or more PEM certificates";
+const PRIVATE_KEY: &str = "a PEM private key";
+
+/// Builds a region's configuration, with session storage of its own: a session of an earlier identity cannot be resumed.
 ///
 /// Errors: [`TlsError`], naming the key of the file.
 /// Spec: federation-spec §7.1.
-pub fn load(tls: &RegionTls, url_host: &str) -> Result<ClientTls, TlsError> {
+pub fn build(tls: &RegionTls, files: &TlsFiles, url_host: &str) -> Result<ClientTls, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let (roots, ca_expiry) = roots(tls.ca.as_deref())?;
+    let (roots, ca_expiry) = roots(files.ca.as_deref())?;
     let verifier = verifier(&tls.identity, roots, &provider)?;
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(TlsError::Credentials)?
         .dangerous() // The name of rustls for "a verifier of ours": both of ours verify chain and identity.
         .with_custom_certificate_verifier(verifier);
-    let (mut config, client_expiry) = match (&tls.cert, &tls.key) {
-        (Some(cert), Some(key)) => {
-            let chain = certificates("tls.cert", cert)?;
+    let (mut config, client_expiry) = match (&files.cert, &files.key) {
+        (Some(chain), Some(key)) => {
+            let chain = certificates(CERT, chain)?;
             let expiry = chain.first().and_then(|leaf| not_after(leaf));
-            let key = private_key(key)?;
+            let key =
+                PrivateKeyDer::from_pem_slice(key).map_err(|error| file_error(KEY, PRIVATE_KEY, pem_cause(&error)))?;
             (builder.with_client_auth_cert(chain, key).map_err(TlsError::Credentials)?, expiry)
         }
         _ => (builder.with_no_client_auth(), None),
@@ -110,14 +149,13 @@ fn verifier(
     Ok(verifier)
 }
 
-fn roots(ca: Option<&Path>) -> Result<(RootCertStore, Option<i64>), TlsError> {
+fn roots(ca: Option<&[u8]>) -> Result<(RootCertStore, Option<i64>), TlsError> {
     let mut store = RootCertStore::empty();
-    const CA: &str = "tls.ca";
-    let Some(path) = ca else {
+    let Some(content) = ca else {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return if store.is_empty() { Err(TlsError::NoRoots) } else { Ok((store, None)) };
     };
-    let certificates = certificates(CA, path)?;
+    let certificates = certificates(CA, content)?;
     let expiry = certificates.iter().filter_map(not_after).min();
     for certificate in certificates {
         store.add(certificate).map_err(|error| file_error(CA, "a PEM CA certificate", error.to_string()))?;
@@ -125,19 +163,14 @@ fn roots(ca: Option<&Path>) -> Result<(RootCertStore, Option<i64>), TlsError> {
     Ok((store, expiry))
 }
 
-fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    const EXPECTED: &str = "one or more PEM certificates";
-    let found = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| file_error(key, EXPECTED, pem_cause(&error)))?;
+fn certificates(key: &'static str, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found = CertificateDer::pem_slice_iter(content)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| file_error(key, CERTIFICATES, pem_cause(&error)))?;
     if found.is_empty() {
-        return Err(file_error(key, EXPECTED, "the file holds none".to_owned()));
+        return Err(file_error(key, CERTIFICATES, "the file holds none".to_owned()));
     }
     Ok(found)
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| file_error("tls.key", "a PEM private key", pem_cause(&error)))
 }
 
 const fn file_error(key: &'static str, expected: &'static str, cause: String) -> TlsError {

@@ -75,6 +75,14 @@ impl Breaker {
         }
     }
 
+    /// Takes over a new configuration; the state and what was counted stay.
+    pub fn reconfigure(&mut self, config: &CircuitBreaker) {
+        if self.config.ratio_window != config.ratio_window {
+            self.ratio = RatioWindow::new(config.ratio_window);
+        }
+        self.config = config.clone();
+    }
+
     /// The state now.
     #[must_use]
     pub const fn state(&self) -> BreakerState {

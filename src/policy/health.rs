@@ -50,6 +50,12 @@ impl HealthTracker {
         }
     }
 
+    /// Takes over new thresholds; the verdict stays.
+    pub const fn reconfigure(&mut self, config: &HealthCheck) {
+        self.unhealthy_threshold = config.unhealthy_threshold;
+        self.healthy_threshold = config.healthy_threshold;
+    }
+
     /// The verdict so far.
     #[must_use]
     pub const fn health(&self) -> Health {

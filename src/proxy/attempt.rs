@@ -80,13 +80,13 @@ async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
         event::dropped_authorization(proxy.metrics(index));
     }
     let body = Outgoing::pieces(call.body.iter().cloned());
-    let Some(request) = region.request(call.method.clone(), &call.path, call.headers.clone(), body) else {
+    let reach = region.reach();
+    let Some(request) = reach.request(call.method.clone(), &call.path, call.headers.clone(), body) else {
         return Tried::not_sent(FailoverReason::Connect);
     };
-    let addresses = region.addresses();
     // A connection that cannot be made within the call's own time is known not to have carried it.
     let left = call.deadline.saturating_duration_since(Instant::now());
-    let endpoint = region.endpoint(&addresses, proxy.connect_timeout().min(left / 2));
+    let endpoint = reach.endpoint(proxy.connect_timeout().min(left / 2));
     let response = match timeout_at(call.deadline, proxy.pool(index).send(&endpoint, request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(SendError::NotSent(why))) => return Tried::not_sent(reason(&why)),

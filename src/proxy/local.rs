@@ -97,9 +97,9 @@ async fn send(
         headers.remove(CONTENT_LENGTH);
     }
     let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
-    let request = region.request(method, &path, headers, outgoing).ok_or_else(unavailable)?;
-    let addresses = region.addresses();
-    let endpoint = region.endpoint(&addresses, proxy.connect_timeout());
+    let reach = region.reach();
+    let request = reach.request(method, &path, headers, outgoing).ok_or_else(unavailable)?;
+    let endpoint = reach.endpoint(proxy.connect_timeout());
     let started = Instant::now();
     let sent = {
         let _in_flight = Held::one(&proxy.metrics(index).in_flight);

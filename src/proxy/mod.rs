@@ -26,11 +26,13 @@ mod random;
 mod reply;
 mod tunnel;
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use http::header::HOST;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -54,8 +56,11 @@ pub use reply::Reply;
 /// What all worker threads share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The configuration.
+    /// The configuration in force.
     pub config: Config,
+    /// The configuration as it was asked for: what cannot change while the program runs differs from the one in force until a
+    /// restart.
+    pub asked: Arc<Config>,
     /// What is known of every region.
     pub registry: Arc<Registry>,
     /// What was sent where.
@@ -70,7 +75,37 @@ pub struct Shared {
     pub started: Instant,
 }
 
-/// One worker thread's view of the program.
+/// One worker thread's view of the program, in the configuration that is in force.
+#[derive(Debug)]
+pub struct Proxies {
+    current: Arc<ArcSwap<Shared>>,
+    proxy: RefCell<Rc<Proxy>>,
+}
+
+impl Proxies {
+    /// A worker's proxies, beginning with what is in force now.
+    #[must_use]
+    pub fn new(current: Arc<ArcSwap<Shared>>) -> Self {
+        let proxy = RefCell::new(Proxy::new(current.load_full()));
+        Self { current, proxy }
+    }
+
+    /// The proxy of the configuration in force. A request keeps the one that it began with.
+    #[must_use]
+    pub fn current(&self) -> Rc<Proxy> {
+        let shared = self.current.load();
+        let proxy = self.proxy.borrow();
+        if Arc::ptr_eq(&proxy.shared, &shared) {
+            return Rc::clone(&proxy);
+        }
+        let next = proxy.successor(Arc::clone(&shared));
+        drop(proxy);
+        self.proxy.replace(Rc::clone(&next));
+        next
+    }
+}
+
+/// One worker thread's view of the program in one configuration.
 #[derive(Debug)]
 pub struct Proxy {
     /// What it shares with the others.
@@ -78,16 +113,27 @@ pub struct Proxy {
     /// Its random bits.
     pub random: Random,
     pools: Vec<Pool>,
-    failover_told: std::cell::Cell<Option<Instant>>,
+    failover_told: Cell<Option<Instant>>,
 }
 
 impl Proxy {
     /// A worker's proxy, with empty pools.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
-        let limits = pool_limits(&shared.config);
-        let pools = shared.metrics.regions().iter().map(|region| Pool::new(limits, pool_meters(region))).collect();
-        Rc::new(Self { shared, random: Random::default(), pools, failover_told: std::cell::Cell::new(None) })
+        let pools = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
+        Rc::new(Self { shared, random: Random::default(), pools, failover_told: Cell::new(None) })
+    }
+
+    /// The proxy of a new configuration: connections to regions that are reached as before stay.
+    fn successor(&self, shared: Arc<Shared>) -> Rc<Self> {
+        let known = |region: &Region| {
+            let old = self.shared.registry.regions().iter().position(|old| old.is_reached_as(region.config()))?;
+            self.pools.get(old).cloned()
+        };
+        let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
+        let pools = shared.registry.regions().iter().map(pool).collect();
+        let failover_told = self.failover_told.clone();
+        Rc::new(Self { pools, shared, random: Random::default(), failover_told })
     }
 
     /// Begins a request: identifies it, and echoes or mints its id.
@@ -136,7 +182,7 @@ impl Proxy {
             if view.region(index).breaker == BreakerState::Open {
                 pool.retire();
             } else {
-                pool.sweep();
+                pool.sweep(self.region(index).identity().number);
             }
         }
     }
@@ -156,6 +202,10 @@ impl Proxy {
     fn connect_timeout(&self) -> Duration {
         self.shared.config.limits.connect_timeout
     }
+}
+
+fn new_pool(shared: &Shared, region: &Region) -> Pool {
+    Pool::new(pool_limits(&shared.config), pool_meters(shared.metrics.region(region.index.get())))
 }
 
 /// The bounds of a pool, from the configuration.

@@ -33,10 +33,10 @@ pub(super) async fn tunnel(
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let region = proxy.region(index);
     let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
+    let reach = region.reach();
     let request =
-        region.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty).ok_or_else(unavailable)?;
-    let addresses = region.addresses();
-    let endpoint = region.endpoint(&addresses, proxy.connect_timeout());
+        reach.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty).ok_or_else(unavailable)?;
+    let endpoint = reach.endpoint(proxy.connect_timeout());
     let limits = super::pool_limits(&proxy.shared.config);
     let timeout = proxy.shared.config.limits.call_timeout;
     let sent = tokio::time::timeout(timeout, upgrade(&endpoint, &limits, request)).await;

@@ -48,9 +48,9 @@ pub(super) async fn ask(
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(header::OJS_VERSION, HeaderValue::from_static(header::VERSION));
     let path = PathAndQuery::try_from(path).map_err(|_| AskError::TooLong)?;
-    let addresses = region.addresses();
-    let endpoint = region.endpoint(&addresses, timeout);
-    let request = region.request(Method::GET, &path, headers, Outgoing::Empty).ok_or(AskError::TooLong)?;
+    let reach = region.reach();
+    let endpoint = reach.endpoint(timeout);
+    let request = reach.request(Method::GET, &path, headers, Outgoing::Empty).ok_or(AskError::TooLong)?;
     let asked = async {
         let response = pool.send(&endpoint, request).await.map_err(|error| match error {
             SendError::NotSent(why) => AskError::NotSent(why),

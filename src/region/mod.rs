@@ -3,6 +3,7 @@
 //! Plane: control, except for what [`Registry::view`], [`Registry::on_request`] and [`Traffic`] offer to the data plane.
 
 mod ask;
+mod identity;
 mod load;
 pub mod names;
 mod prober;
@@ -11,8 +12,9 @@ mod region;
 mod registry;
 mod traffic;
 
+pub use identity::{Identity, IdentityError};
 pub use load::LoadPoller;
 pub use prober::{ProbeReport, Prober};
-pub use region::{Counters, Region, SetupError};
+pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use traffic::{Mark, Traffic};

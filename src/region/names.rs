@@ -40,7 +40,7 @@ pub async fn keep_resolved(
 
 /// Resolves a region's name once; returns how long the answer is good for.
 async fn resolve(region: &Region, resolver: &dyn Resolve, metrics: &Metrics) -> Duration {
-    let asked = resolver.resolve(&region.url.host, region.url.port);
+    let asked = resolver.resolve(&region.config().url.host, region.config().url.port);
     if let Ok(Ok(addresses)) = tokio::time::timeout(TIMEOUT, asked).await
         && !addresses.is_empty()
     {

@@ -10,15 +10,12 @@ use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
+use super::identity::{Files, Identity, IdentityError};
 use crate::base::RegionId;
-use crate::config::{Problem, RegionConfig, RegionUrl};
+use crate::config::{Problem, RegionConfig};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
-use crate::net::tls::{self, ClientTls, TlsError};
 use crate::policy::RegionIndex;
-
-/// A bearer token is at most this long: a header line must hold it.
-const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// One region at run time; shared by all threads.
 #[derive(Debug)]
@@ -27,16 +24,13 @@ pub struct Region {
     pub index: RegionIndex,
     /// Its identifier.
     pub id: RegionId,
-    /// Its base URL.
-    pub url: RegionUrl,
     /// What it has been sent and has answered.
     pub counters: Counters,
-    forward_authorization: bool,
+    config: RegionConfig,
     authority: Authority,
     host: HeaderValue,
-    bearer: Option<HeaderValue>,
-    tls: Option<ClientTls>,
-    addresses: ArcSwap<Vec<SocketAddr>>,
+    identity: Arc<ArcSwap<Identity>>,
+    addresses: Arc<ArcSwap<Vec<SocketAddr>>>,
 }
 
 /// What data threads count at a region for its breaker.
@@ -69,11 +63,17 @@ impl From<SetupError> for Problem {
 #[derive(Debug, thiserror::Error)]
 enum SetupCause {
     #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("bearer_token_file: expected a readable file with a token of at most 16 KiB of visible ASCII: {0}")]
-    Token(String),
+    Identity(#[from] IdentityError),
     #[error("url: the host cannot be written as an HTTP authority")]
     Authority,
+}
+
+/// What one request needs to reach its region, taken at one moment.
+#[derive(Debug)]
+pub struct Reach<'r> {
+    region: &'r Region,
+    addresses: Arc<Vec<SocketAddr>>,
+    identity: Arc<Identity>,
 }
 
 impl Region {
@@ -82,43 +82,90 @@ impl Region {
     /// Errors: [`SetupError`], naming the region and the key of the file.
     pub fn load(place: usize, config: &RegionConfig) -> Result<Self, SetupError> {
         let failed = |cause| SetupError { place, id: config.id.clone(), cause };
-        let tls = if config.url.tls {
-            Some(tls::load(&config.tls, &config.url.host).map_err(|error| failed(error.into()))?)
-        } else {
-            None
-        };
-        let authority = authority(&config.url).ok_or_else(|| failed(SetupCause::Authority))?;
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| failed(SetupCause::Authority))?;
-        let bearer = match &config.bearer_token_file {
-            Some(path) => Some(read_token(path).map_err(failed)?),
-            None => None,
-        };
+        let files = Files::read(config).map_err(|error| failed(error.into()))?;
+        let identity = Identity::build(config, files, 0).map_err(|error| failed(error.into()))?;
         // An address literal needs no resolver; a name has no address until the control thread has asked for it.
         let literal = config.url.host.parse().ok().map(|ip| SocketAddr::new(ip, config.url.port));
-        Ok(Self {
-            index: RegionIndex::new(place),
+        Self::new(
+            place,
+            config,
+            Arc::new(ArcSwap::from_pointee(identity)),
+            Arc::new(ArcSwap::from_pointee(literal.into_iter().collect())),
+        )
+        .ok_or_else(|| failed(SetupCause::Authority))
+    }
+
+    /// The region in a new configuration: its identity, addresses and connections stay if they are configured as before, else
+    /// all is loaded anew.
+    ///
+    /// Errors: [`SetupError`], as for [`Region::load`].
+    pub fn successor(&self, place: usize, config: &RegionConfig) -> Result<Self, SetupError> {
+        if !self.is_reached_as(config) {
+            return Self::load(place, config);
+        }
+        Self::new(place, config, Arc::clone(&self.identity), Arc::clone(&self.addresses)).ok_or_else(|| SetupError {
+            place,
             id: config.id.clone(),
-            url: config.url.clone(),
-            counters: Counters::default(),
-            forward_authorization: config.forward_authorization,
-            authority,
-            host,
-            bearer,
-            tls,
-            addresses: ArcSwap::from_pointee(literal.into_iter().collect()),
+            cause: SetupCause::Authority,
         })
     }
 
-    /// Its TLS configuration, unless it is spoken to in plain HTTP.
+    fn new(
+        place: usize,
+        config: &RegionConfig,
+        identity: Arc<ArcSwap<Identity>>,
+        addresses: Arc<ArcSwap<Vec<SocketAddr>>>,
+    ) -> Option<Self> {
+        let authority = authority(config)?;
+        Some(Self {
+            index: RegionIndex::new(place),
+            id: config.id.clone(),
+            counters: Counters::default(),
+            host: HeaderValue::from_str(authority.as_str()).ok()?,
+            authority,
+            config: config.clone(),
+            identity,
+            addresses,
+        })
+    }
+
+    /// Whether connections made for this region are as good for the configured one.
     #[must_use]
-    pub const fn tls(&self) -> Option<&ClientTls> {
-        self.tls.as_ref()
+    pub fn is_reached_as(&self, config: &RegionConfig) -> bool {
+        let known = &self.config;
+        (&known.id, &known.url, &known.tls, &known.bearer_token_file)
+            == (&config.id, &config.url, &config.tls, &config.bearer_token_file)
+    }
+
+    /// Its configuration.
+    #[must_use]
+    pub const fn config(&self) -> &RegionConfig {
+        &self.config
+    }
+
+    /// Its identity now.
+    #[must_use]
+    pub fn identity(&self) -> Arc<Identity> {
+        self.identity.load_full()
+    }
+
+    /// Looks at its files again; true when they held a new identity, which is in force then.
+    ///
+    /// Errors: [`IdentityError`] when the files cannot be used; the identity stays as it was.
+    pub fn reload_identity(&self) -> Result<bool, IdentityError> {
+        let files = Files::read(&self.config)?;
+        let current = self.identity();
+        if current.is_of(&files) {
+            return Ok(false);
+        }
+        self.identity.store(Arc::new(Identity::build(&self.config, files, current.number + 1)?));
+        Ok(true)
     }
 
     /// Whether its host is a name, which must be resolved.
     #[must_use]
     pub fn has_name(&self) -> bool {
-        self.url.host.parse::<std::net::IpAddr>().is_err()
+        self.config.url.host.parse::<std::net::IpAddr>().is_err()
     }
 
     /// What its name last resolved to; empty before the first answer.
@@ -132,22 +179,36 @@ impl Region {
         self.addresses.store(Arc::new(addresses));
     }
 
-    /// Where to connect, with addresses from [`Region::addresses`].
+    /// What a request needs to reach it now.
     #[must_use]
-    pub fn endpoint<'a>(&'a self, addresses: &'a [SocketAddr], connect_timeout: Duration) -> Endpoint<'a> {
-        Endpoint { addresses, authority: &self.authority, tls: self.tls.as_ref(), connect_timeout }
+    pub fn reach(&self) -> Reach<'_> {
+        Reach { region: self, addresses: self.addresses(), identity: self.identity() }
     }
 
     /// Whether a client's own `Authorization` would not travel to this region.
     #[must_use]
     pub const fn drops_authorization(&self) -> bool {
-        self.bearer.is_some() || !self.forward_authorization
+        self.config.bearer_token_file.is_some() || !self.config.forward_authorization
+    }
+}
+
+impl Reach<'_> {
+    /// Where to connect, and as whom.
+    #[must_use]
+    pub fn endpoint(&self, connect_timeout: Duration) -> Endpoint<'_> {
+        Endpoint {
+            addresses: &self.addresses,
+            authority: &self.region.authority,
+            tls: self.identity.tls.as_ref(),
+            identity: self.identity.number,
+            connect_timeout,
+        }
     }
 
-    /// A request to this region: its `Host`, its credentials, its base path.
+    /// A request to the region: its `Host`, its credentials, its base path.
     ///
     /// `headers` must hold nothing that belongs to the client's connection.
-    /// Errors: none for a path that came from a parsed request; `None` when the base path cannot be put before it.
+    /// Errors: `None` when the base path cannot be put before the path.
     #[must_use]
     pub fn request(
         &self,
@@ -156,16 +217,17 @@ impl Region {
         mut headers: HeaderMap,
         body: Outgoing,
     ) -> Option<Request<Outgoing>> {
-        headers.insert(HOST, self.host.clone());
-        if let Some(bearer) = &self.bearer {
+        headers.insert(HOST, self.region.host.clone());
+        if let Some(bearer) = &self.identity.bearer {
             headers.insert(AUTHORIZATION, bearer.clone());
-        } else if !self.forward_authorization {
+        } else if !self.region.config.forward_authorization {
             headers.remove(AUTHORIZATION);
         }
-        let uri = if self.url.base_path.is_empty() {
+        let base_path = &self.region.config.url.base_path;
+        let uri = if base_path.is_empty() {
             Uri::from(path.clone())
         } else {
-            Uri::from(PathAndQuery::try_from(format!("{}{path}", self.url.base_path)).ok()?)
+            Uri::from(PathAndQuery::try_from(format!("{base_path}{path}")).ok()?)
         };
         let mut request = Request::new(body);
         *request.method_mut() = method;
@@ -175,22 +237,10 @@ impl Region {
     }
 }
 
-fn authority(url: &RegionUrl) -> Option<Authority> {
+fn authority(config: &RegionConfig) -> Option<Authority> {
+    let url = &config.url;
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
     let default_port = if url.tls { 443 } else { 80 };
     let text = if url.port == default_port { host } else { format!("{host}:{}", url.port) };
     Authority::try_from(text).ok()
-}
-
-fn read_token(path: &std::path::Path) -> Result<HeaderValue, SetupCause> {
-    let text = std::fs::read_to_string(path).map_err(|error| SetupCause::Token(error.to_string()))?;
-    let token = text.trim();
-    let visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if !visible || token.len() > TOKEN_BYTES_MAX {
-        return Err(SetupCause::Token("the content is empty, too long or not visible ASCII".to_owned()));
-    }
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| SetupCause::Token("the content cannot stand in a header".to_owned()))?;
-    value.set_sensitive(true);
-    Ok(value)
 }

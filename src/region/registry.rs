@@ -61,6 +61,36 @@ impl Registry {
         }
     }
 
+    /// The registry of a new configuration. What is known of regions that are reached as before goes over to it; the old one
+    /// serves the requests that are under way and learns nothing more that counts.
+    #[must_use]
+    pub fn successor(&self, config: &Config, regions: Vec<Arc<Region>>, metrics: Arc<Metrics>) -> Self {
+        let mut next = Self::new(config, regions, self.clock.clone(), metrics);
+        let mut view = View::unprobed(config);
+        let mut old = self.states.lock();
+        let old_view = self.view.load();
+        let states = next.states.get_mut();
+        for ((region, state), shown) in next.regions.iter().zip(states).zip(&mut view.regions) {
+            let known = self.regions.iter().position(|old| old.is_reached_as(region.config()));
+            let Some((known, old_shown)) =
+                known.and_then(|place| Some((old.get_mut(place)?, old_view.regions.get(place)?)))
+            else {
+                continue;
+            };
+            std::mem::swap(state, known);
+            state.breaker.reconfigure(&config.circuit_breaker);
+            state.health.reconfigure(&config.health_check);
+            *shown = RegionView {
+                weight: shown.weight,
+                tags: std::mem::take(&mut shown.tags),
+                max_queue_depth: shown.max_queue_depth,
+                ..old_shown.clone()
+            };
+        }
+        next.view.store(Arc::new(view));
+        next
+    }
+
     /// The state of all regions at this moment; load it once per request.
     pub fn view(&self) -> Guard<Arc<View>> {
         self.view.load()

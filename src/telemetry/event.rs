@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use tracing::{error, info, warn};
 
-use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics};
+use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
 /// The target of every line that this program writes about federation.
 pub(super) const TARGET: &str = "ojs_federation";
@@ -123,6 +123,32 @@ pub fn dns_failed(region: &RegionMetrics, kept: bool) {
     } else {
         warn!(target: TARGET, event = "ojs.federation.dns_failed", region = id, "the name did not resolve; the region cannot be reached");
     }
+}
+
+/// A changed configuration is in force; `fixed` names the keys that differ and wait for a restart.
+pub fn configuration_reloaded(metrics: &Metrics, fixed: &[&'static str]) {
+    metrics.reloads[ReloadKind::Configuration][ReloadResult::Applied].inc();
+    if fixed.is_empty() {
+        info!(target: TARGET, event = "ojs.federation.configuration_reloaded", "the changed configuration is in force");
+    } else {
+        let waiting = fixed.join(" ");
+        warn!(
+            target: TARGET, event = "ojs.federation.configuration_reloaded", waiting_for_restart = waiting,
+            "the changed configuration is in force, except for keys that need a restart"
+        );
+    }
+}
+
+/// A region's changed certificate, key, roots or token are in force.
+pub fn identity_reloaded(metrics: &Metrics, region: &str) {
+    metrics.reloads[ReloadKind::Identity][ReloadResult::Applied].inc();
+    info!(target: TARGET, event = "ojs.federation.identity_reloaded", region, "the region's new identity is in force");
+}
+
+/// Something changed and cannot be used; what was in force stays. `why` holds no value of a file.
+pub fn reload_refused(metrics: &Metrics, kind: ReloadKind, about: &str, why: &str) {
+    metrics.reloads[kind][ReloadResult::Refused].inc();
+    warn!(target: TARGET, event = "ojs.federation.reload_refused", kind = kind.as_str(), about, why, "the old one is kept");
 }
 
 /// A setting was accepted but will not do what its author may expect. `rule` never holds the value.

@@ -11,6 +11,7 @@ mod enqueue;
 mod logs;
 mod metrics;
 mod refusals;
+mod reload;
 mod routing;
 mod secrets;
 mod support;

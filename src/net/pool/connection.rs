@@ -38,6 +38,8 @@ pub(super) enum Failed {
 /// An HTTP/1.1 connection: one request at a time.
 #[derive(Debug)]
 pub(super) struct Http1 {
+    /// The number of the identity that it was made with.
+    pub(super) identity: u64,
     sender: http1::SendRequest<Outgoing>,
     written: Written,
     born: Instant,
@@ -45,7 +47,7 @@ pub(super) struct Http1 {
 }
 
 impl Http1 {
-    pub(super) async fn start(stream: Stream, limits: &PoolLimits) -> Result<Self, DialError> {
+    pub(super) async fn start(stream: Stream, limits: &PoolLimits, identity: u64) -> Result<Self, DialError> {
         let written = stream.written();
         let (sender, connection) = http1::Builder::new()
             .max_headers(limits.headers)
@@ -56,7 +58,7 @@ impl Http1 {
         // Errors of the connection reach the request that is on it; with none on it they mean "closed".
         tokio::task::spawn_local(async move { drop(connection.await) });
         let now = Instant::now();
-        Ok(Self { sender, written, born: now, resting_since: now })
+        Ok(Self { identity, sender, written, born: now, resting_since: now })
     }
 
     pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<(Self, Response<Incoming>), Failed> {
@@ -112,6 +114,8 @@ impl Http1 {
 /// An HTTP/2 connection: all requests of a thread at once.
 #[derive(Debug, Clone)]
 pub(super) struct Http2 {
+    /// The number of the identity that it was made with.
+    pub(super) identity: u64,
     sender: http2::SendRequest<Outgoing>,
     life: Rc<Life>,
 }
@@ -123,7 +127,12 @@ struct Life {
 }
 
 impl Http2 {
-    pub(super) async fn start(stream: Stream, limits: &PoolLimits, open: Busy) -> Result<Self, DialError> {
+    pub(super) async fn start(
+        stream: Stream,
+        limits: &PoolLimits,
+        identity: u64,
+        open: Busy,
+    ) -> Result<Self, DialError> {
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_AFTER)
@@ -132,7 +141,7 @@ impl Http2 {
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;
         tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(Self { sender, life: Rc::new(Life { born: Instant::now(), _open: open }) })
+        Ok(Self { identity, sender, life: Rc::new(Life { born: Instant::now(), _open: open }) })
     }
 
     pub(super) async fn send(

@@ -83,6 +83,8 @@ families! {
     CLIENT_CONNECTIONS = Kind::Gauge, "client_connections", [], "Client connections that are open now";
     CLIENT_CONNECTIONS_REFUSED = Kind::Counter, "client_connections_refused_total", [], "Client connections turned away because too many were open";
     REJECTED_HEADS = Kind::Counter, "rejected_heads_total", ["reason"], "Request heads that were not accepted";
+    RELOADS = Kind::Counter, "reloads_total", ["kind", "result"],
+        "Changed configurations and identities that were loaded while the program runs, by what became of them";
     CONFIG_WARNINGS = Kind::Counter, "config_warnings_total", [], "Settings that were accepted with a warning";
     LOG_LINES_DROPPED = Kind::Counter, "log_lines_dropped_total", [], "Log lines given up because standard error was not read fast enough";
     DRAINING = Kind::Gauge, "draining", [], "1 once the process was told to end";

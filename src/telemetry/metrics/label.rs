@@ -46,6 +46,12 @@ impl<L: Label, T> Index<L> for Cells<L, T> {
     }
 }
 
+impl<L, T: Clone> Clone for Cells<L, T> {
+    fn clone(&self) -> Self {
+        Self { cells: self.cells.clone(), label: PhantomData }
+    }
+}
+
 impl<L, T> std::fmt::Debug for Cells<L, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} cells", self.cells.len())
@@ -214,6 +220,22 @@ labels! {
         Ca = "ca",
         /// The one that the region showed last.
         Server = "server",
+    }
+
+    /// What was loaded again while the program runs.
+    ReloadKind {
+        /// The configuration.
+        Configuration = "configuration",
+        /// The certificates, keys, roots and token of one region.
+        Identity = "identity",
+    }
+
+    /// What became of it.
+    ReloadResult {
+        /// It is in force.
+        Applied = "applied",
+        /// It cannot be used; what was in force stays.
+        Refused = "refused",
     }
 
     /// Why a request head was not accepted.

@@ -21,7 +21,7 @@ use crate::base::RegionId;
 pub use family::{FAMILIES, Family, Kind, table_markdown};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, Label, PoolState,
-    ProbeResult, RefusalReason, StatusClass,
+    ProbeResult, RefusalReason, ReloadKind, ReloadResult, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -34,14 +34,18 @@ pub type Gauge = prometheus::Gauge;
 /// A distribution: `observe(seconds)`.
 pub type Histogram = prometheus::Histogram;
 
-/// All counters of the process.
+/// What is run before each rendering.
+type Refresh = Box<dyn Fn() + Send + Sync>;
+
+/// All counters of the process, and those of the regions of one configuration.
 pub struct Metrics {
     registry: Registry,
     process: Registry,
     started: Instant,
     uptime: Gauge,
     log_lines_dropped: Counter,
-    before_render: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+    before_render: Arc<Mutex<Vec<Refresh>>>,
+    vectors: region::Vectors,
     regions: Box<[RegionMetrics]>,
     /// Requests of clients, by class number and answer; see [`Metrics::request`].
     pub requests: Cells<usize, Cells<StatusClass, Counter>>,
@@ -59,6 +63,8 @@ pub struct Metrics {
     pub client_connections_refused: Counter,
     /// Request heads that were not accepted.
     pub rejected_heads: Cells<HeadRejection, Counter>,
+    /// Loads while the program runs; counted by [`super::event`].
+    pub(super) reloads: Cells<ReloadKind, Cells<ReloadResult, Counter>>,
     /// Settings accepted with a warning; counted by [`super::event::config_warning`].
     pub(super) config_warnings: Counter,
     /// 1 once the process was told to end; set by [`super::event::drain_started`].
@@ -78,14 +84,17 @@ impl Metrics {
         let overhead = families.histograms(&family::OVERHEAD);
         let refusals = families.counters(&family::REFUSALS);
         let rejected = families.counters(&family::REJECTED_HEADS);
+        let reloads = families.counters(&family::RELOADS);
         let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
         families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
+        let vectors = region::Vectors::new(&families, classes);
         let metrics = Self {
             started: Instant::now(),
             uptime: families.gauges(&family::UPTIME).with_label_values::<&str>(&[]),
             log_lines_dropped: families.counter(&family::LOG_LINES_DROPPED),
-            before_render: Mutex::new(Vec::new()),
-            regions: region::all(&families, regions, classes),
+            before_render: Arc::default(),
+            regions: vectors.regions(regions),
+            vectors,
             requests: Cells::each(classes, |class| {
                 Cells::each(statuses, |status| requests.with_label_values(&[*class, status.as_str()]))
             }),
@@ -96,12 +105,43 @@ impl Metrics {
             client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
             client_connections_refused: families.counter(&family::CLIENT_CONNECTIONS_REFUSED),
             rejected_heads: Cells::each(HeadRejection::ALL, |reason| rejected.with_label_values(&[reason.as_str()])),
+            reloads: Cells::each(ReloadKind::ALL, |kind| {
+                Cells::each(ReloadResult::ALL, |result| reloads.with_label_values(&[kind.as_str(), result.as_str()]))
+            }),
             config_warnings: families.counter(&family::CONFIG_WARNINGS),
             draining: families.int_gauge(&family::DRAINING),
             process: process_registry(),
             registry,
         };
         Arc::new(metrics)
+    }
+
+    /// The same counters for the regions of a new configuration: what both have goes on counting, what is gone is taken away.
+    #[must_use]
+    pub fn for_regions(&self, regions: &[RegionId]) -> Arc<Self> {
+        let gone = self.regions.iter().filter(|region| !regions.contains(&region.id));
+        gone.for_each(|region| self.vectors.forget(&region.id));
+        Arc::new(Self {
+            registry: self.registry.clone(),
+            process: self.process.clone(),
+            started: self.started,
+            uptime: self.uptime.clone(),
+            log_lines_dropped: self.log_lines_dropped.clone(),
+            before_render: Arc::clone(&self.before_render),
+            regions: self.vectors.regions(regions),
+            vectors: self.vectors.clone(),
+            requests: self.requests.clone(),
+            overhead: self.overhead.clone(),
+            refusals: self.refusals.clone(),
+            retry_budget_available: self.retry_budget_available.clone(),
+            client_replicated_from: self.client_replicated_from.clone(),
+            client_connections: self.client_connections.clone(),
+            client_connections_refused: self.client_connections_refused.clone(),
+            rejected_heads: self.rejected_heads.clone(),
+            reloads: self.reloads.clone(),
+            config_warnings: self.config_warnings.clone(),
+            draining: self.draining.clone(),
+        })
     }
 
     /// The counters of one region, by its place in the list given to [`Metrics::new`].

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use prometheus::GaugeVec;
+use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec};
 
 use super::family;
 use super::{
@@ -60,69 +60,154 @@ pub struct RegionMetrics {
     pub(in super::super) breaker_transitions: Cells<Breaker, Counter>,
 }
 
-/// Makes the families by region, with all series of every region.
-pub(super) fn all(families: &Families<'_>, ids: &[RegionId], classes: &[&'static str]) -> Box<[RegionMetrics]> {
-    let attempts = families.counters(&family::ATTEMPTS);
-    let request_duration = families.histograms(&family::REQUEST_DURATION);
-    let enqueues = families.counters(&family::ENQUEUES);
-    let redirects = families.counters(&family::REDIRECTS);
-    let in_flight = families.int_gauges(&family::IN_FLIGHT);
-    let probes = families.counters(&family::PROBES);
-    let probe_duration = families.histograms(&family::PROBE_DURATION);
-    let latency = families.gauges(&family::REGION_LATENCY);
-    let load = families.gauges(&family::REGION_LOAD);
-    let load_age = families.gauges(&family::REGION_LOAD_AGE);
-    let connections = families.counters(&family::CONNECTIONS);
-    let pool_connections = families.int_gauges(&family::POOL_CONNECTIONS);
-    let expiry = families.gauges(&family::CERTIFICATE_EXPIRY);
-    let failovers = families.counters(&family::FAILOVERS);
-    let unknown_outcomes = families.counters(&family::UNKNOWN_OUTCOMES);
-    let dropped = families.counters(&family::DROPPED_AUTHORIZATIONS);
-    let dns_failures = families.counters(&family::DNS_FAILURES);
-    let healthy = families.int_gauges(&family::REGION_HEALTHY);
-    let breaker = families.int_gauges(&family::BREAKER_STATE);
-    let transitions = families.counters(&family::BREAKER_TRANSITIONS);
-    let one = |id: &RegionId| {
+/// The families by region, kept so that a reload can add regions to them and take others away.
+#[derive(Debug, Clone)]
+pub(super) struct Vectors {
+    classes: Vec<&'static str>,
+    attempts: IntCounterVec,
+    request_duration: HistogramVec,
+    enqueues: IntCounterVec,
+    redirects: IntCounterVec,
+    in_flight: IntGaugeVec,
+    probes: IntCounterVec,
+    probe_duration: HistogramVec,
+    latency: GaugeVec,
+    load: GaugeVec,
+    load_age: GaugeVec,
+    connections: IntCounterVec,
+    pool_connections: IntGaugeVec,
+    expiry: GaugeVec,
+    failovers: IntCounterVec,
+    unknown_outcomes: IntCounterVec,
+    dropped: IntCounterVec,
+    dns_failures: IntCounterVec,
+    healthy: IntGaugeVec,
+    breaker: IntGaugeVec,
+    transitions: IntCounterVec,
+}
+
+impl Vectors {
+    pub(super) fn new(families: &Families<'_>, classes: &[&'static str]) -> Self {
+        Self {
+            classes: classes.to_vec(),
+            attempts: families.counters(&family::ATTEMPTS),
+            request_duration: families.histograms(&family::REQUEST_DURATION),
+            enqueues: families.counters(&family::ENQUEUES),
+            redirects: families.counters(&family::REDIRECTS),
+            in_flight: families.int_gauges(&family::IN_FLIGHT),
+            probes: families.counters(&family::PROBES),
+            probe_duration: families.histograms(&family::PROBE_DURATION),
+            latency: families.gauges(&family::REGION_LATENCY),
+            load: families.gauges(&family::REGION_LOAD),
+            load_age: families.gauges(&family::REGION_LOAD_AGE),
+            connections: families.counters(&family::CONNECTIONS),
+            pool_connections: families.int_gauges(&family::POOL_CONNECTIONS),
+            expiry: families.gauges(&family::CERTIFICATE_EXPIRY),
+            failovers: families.counters(&family::FAILOVERS),
+            unknown_outcomes: families.counters(&family::UNKNOWN_OUTCOMES),
+            dropped: families.counters(&family::DROPPED_AUTHORIZATIONS),
+            dns_failures: families.counters(&family::DNS_FAILURES),
+            healthy: families.int_gauges(&family::REGION_HEALTHY),
+            breaker: families.int_gauges(&family::BREAKER_STATE),
+            transitions: families.counters(&family::BREAKER_TRANSITIONS),
+        }
+    }
+
+    /// All series of every region; those that exist already keep their values.
+    pub(super) fn regions(&self, ids: &[RegionId]) -> Box<[RegionMetrics]> {
+        ids.iter().map(|id| self.region(id)).collect()
+    }
+
+    fn region(&self, id: &RegionId) -> RegionMetrics {
         let region = id.as_str();
         let metrics = RegionMetrics {
             id: id.clone(),
-            attempts: Cells::each(classes, |class| {
+            attempts: Cells::each(&self.classes, |class| {
                 Cells::each(AttemptOutcome::ALL, |outcome| {
-                    attempts.with_label_values(&[region, class, outcome.as_str()])
+                    self.attempts.with_label_values(&[region, class, outcome.as_str()])
                 })
             }),
-            request_duration: Cells::each(classes, |class| request_duration.with_label_values(&[region, class])),
-            enqueues: Cells::each(Strategy::ALL, |strategy| enqueues.with_label_values(&[region, strategy.as_str()])),
-            redirects: redirects.with_label_values(&[region]),
-            in_flight: in_flight.with_label_values(&[region]),
-            probes: Cells::each(ProbeResult::ALL, |result| probes.with_label_values(&[region, result.as_str()])),
-            probe_duration: probe_duration.with_label_values(&[region]),
-            latency: unset(&latency, &[region]),
-            load: unset(&load, &[region]),
-            load_age: unset(&load_age, &[region]),
-            connections: Cells::each(ConnectResult::ALL, |it| connections.with_label_values(&[region, it.as_str()])),
-            pool_connections: Cells::each(PoolState::ALL, |it| {
-                pool_connections.with_label_values(&[region, it.as_str()])
+            request_duration: Cells::each(&self.classes, |class| {
+                self.request_duration.with_label_values(&[region, class])
             }),
-            certificate_expiry: Cells::each(CertificateKind::ALL, |kind| unset(&expiry, &[region, kind.as_str()])),
-            failovers: Cells::each(FailoverReason::ALL, |it| failovers.with_label_values(&[region, it.as_str()])),
-            unknown_outcomes: unknown_outcomes.with_label_values(&[region]),
-            dropped_authorizations: dropped.with_label_values(&[region]),
+            enqueues: Cells::each(Strategy::ALL, |it| self.enqueues.with_label_values(&[region, it.as_str()])),
+            redirects: self.redirects.with_label_values(&[region]),
+            in_flight: self.in_flight.with_label_values(&[region]),
+            probes: Cells::each(ProbeResult::ALL, |it| self.probes.with_label_values(&[region, it.as_str()])),
+            probe_duration: self.probe_duration.with_label_values(&[region]),
+            latency: unset(&self.latency, &[region]),
+            load: unset(&self.load, &[region]),
+            load_age: unset(&self.load_age, &[region]),
+            connections: Cells::each(ConnectResult::ALL, |it| {
+                self.connections.with_label_values(&[region, it.as_str()])
+            }),
+            pool_connections: Cells::each(PoolState::ALL, |it| {
+                self.pool_connections.with_label_values(&[region, it.as_str()])
+            }),
+            certificate_expiry: Cells::each(CertificateKind::ALL, |it| unset(&self.expiry, &[region, it.as_str()])),
+            failovers: Cells::each(FailoverReason::ALL, |it| self.failovers.with_label_values(&[region, it.as_str()])),
+            unknown_outcomes: self.unknown_outcomes.with_label_values(&[region]),
+            dropped_authorizations: self.dropped.with_label_values(&[region]),
             dropped_authorization_logged: AtomicBool::new(false),
-            dns_failures: dns_failures.with_label_values(&[region]),
-            healthy: healthy.with_label_values(&[region]),
-            breaker: Cells::each(Breaker::ALL, |state| breaker.with_label_values(&[region, state.as_str()])),
-            breaker_transitions: Cells::each(Breaker::ALL, |to| transitions.with_label_values(&[region, to.as_str()])),
+            dns_failures: self.dns_failures.with_label_values(&[region]),
+            healthy: self.healthy.with_label_values(&[region]),
+            breaker: Cells::each(Breaker::ALL, |state| self.breaker.with_label_values(&[region, state.as_str()])),
+            breaker_transitions: Cells::each(Breaker::ALL, |to| {
+                self.transitions.with_label_values(&[region, to.as_str()])
+            }),
         };
-        metrics.breaker[Breaker::Closed].set(1);
+        if Breaker::ALL.iter().all(|state| metrics.breaker[*state].get() == 0) {
+            metrics.breaker[Breaker::Closed].set(1);
+        }
         metrics
-    };
-    ids.iter().map(one).collect()
+    }
+
+    /// Takes every series of a region away: it is no longer registered, so its gauges would speak of nothing.
+    pub(super) fn forget(&self, id: &RegionId) {
+        let region = id.as_str();
+        // A series that is not there is as good as taken away.
+        let plain = [&self.redirects, &self.unknown_outcomes, &self.dropped, &self.dns_failures];
+        plain.iter().for_each(|vector| drop(vector.remove_label_values(&[region])));
+        [&self.latency, &self.load, &self.load_age].iter().for_each(|it| drop(it.remove_label_values(&[region])));
+        [&self.in_flight, &self.healthy].iter().for_each(|it| drop(it.remove_label_values(&[region])));
+        let _ = self.probe_duration.remove_label_values(&[region]);
+        for class in &self.classes {
+            for outcome in AttemptOutcome::ALL {
+                let _ = self.attempts.remove_label_values(&[region, class, outcome.as_str()]);
+            }
+            let _ = self.request_duration.remove_label_values(&[region, class]);
+        }
+        for strategy in Strategy::ALL {
+            let _ = self.enqueues.remove_label_values(&[region, strategy.as_str()]);
+        }
+        for result in ProbeResult::ALL {
+            let _ = self.probes.remove_label_values(&[region, result.as_str()]);
+        }
+        for result in ConnectResult::ALL {
+            let _ = self.connections.remove_label_values(&[region, result.as_str()]);
+        }
+        for state in PoolState::ALL {
+            let _ = self.pool_connections.remove_label_values(&[region, state.as_str()]);
+        }
+        for kind in CertificateKind::ALL {
+            let _ = self.expiry.remove_label_values(&[region, kind.as_str()]);
+        }
+        for reason in FailoverReason::ALL {
+            let _ = self.failovers.remove_label_values(&[region, reason.as_str()]);
+        }
+        for state in Breaker::ALL {
+            let _ = self.breaker.remove_label_values(&[region, state.as_str()]);
+            let _ = self.transitions.remove_label_values(&[region, state.as_str()]);
+        }
+    }
 }
 
-/// A gauge that says "not known yet": 0 would read as an expired certificate or an empty region.
+/// A gauge that says "not known yet": 0 would read as an expired certificate or an empty region. One that is known stays.
 fn unset(gauges: &GaugeVec, labels: &[&str]) -> Gauge {
     let gauge = gauges.with_label_values(labels);
-    gauge.set(f64::NAN);
+    // New ones are exactly 0, which none of these figures is when it is known for long.
+    if gauge.get() == 0.0 {
+        gauge.set(f64::NAN);
+    }
     gauge
 }

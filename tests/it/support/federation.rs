@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ojs_sidecar::app::{World, build};
+use arc_swap::ArcSwap;
+use ojs_sidecar::app::{Source, World, build};
 use ojs_sidecar::base::{Clock, SteeredTime};
 use ojs_sidecar::config::{Sources, load};
 use ojs_sidecar::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
@@ -53,12 +54,16 @@ pub struct Federation {
     pub authorities: Vec<Authority>,
     pub client: Client,
     pub admin: Client,
+    /// What threads share in the first configuration.
     pub shared: Arc<Shared>,
+    /// What they share now.
+    pub current: Arc<ArcSwap<Shared>>,
+    pub config: PathBuf,
     pub addresses: Vec<LocalAddress>,
     time: Option<Arc<SteeredTime>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<DrainEnd>>,
-    _files: tempfile::TempDir,
+    pub files: tempfile::TempDir,
 }
 
 impl Default for Setup {
@@ -170,10 +175,14 @@ impl Setup {
 impl Stage {
     /// Starts the sidecar, and waits for nothing.
     pub fn launch(self) -> Federation {
-        let sources = Sources { files: vec![self.config], ..Sources::default() };
+        let sources = Sources { files: vec![self.config.clone()], ..Sources::default() };
         let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
-        let bound = build(config, World { clock: self.clock, resolver: self.resolver }).unwrap();
-        let (shared, addresses, admin) = (Arc::clone(&bound.shared), bound.clients.clone(), bound.admin);
+        let load_again = move || load(&sources);
+        let source = Source { load: Arc::new(load_again), files: vec![self.config.clone()], log: None };
+        let world = World { clock: self.clock, resolver: self.resolver, source: Some(source) };
+        let bound = build(config, world).unwrap();
+        let current = Arc::clone(&bound.current);
+        let (shared, addresses, admin) = (current.load_full(), bound.clients.clone(), bound.admin);
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             bound
@@ -189,11 +198,13 @@ impl Stage {
             client: Client::new(client),
             admin: Client::new(admin),
             shared,
+            current,
+            config: self.config,
             addresses,
             time: self.time,
             stop: Some(stop),
             thread: Some(thread),
-            _files: self.files,
+            files: self.files,
         }
     }
 }

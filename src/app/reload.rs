@@ -1,0 +1,221 @@
+//! Taking changes without a restart: the configuration, and the files that it names.
+//!
+//! Something changed in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
+//! content. A configuration or an identity that cannot be used changes nothing but what is said about it.
+
+mod changes;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::control::{self, Loops};
+use super::{BuildError, World};
+use crate::base::RegionId;
+use crate::config::{Config, Loaded, Problems};
+use crate::policy::RetryBudget;
+use crate::proxy::Shared;
+use crate::region::{Region, SetupError, Traffic};
+use crate::telemetry::{LogHandle, ReloadKind, event};
+use watch::Watch;
+
+/// Loads the configuration anew from where it came from.
+pub type LoadAgain = Arc<dyn Fn() -> Result<Loaded, Problems> + Send + Sync>;
+
+/// Where a configuration came from.
+#[derive(Clone)]
+pub struct Source {
+    /// Loads it again.
+    pub load: LoadAgain,
+    /// Its files, to be watched.
+    pub files: Vec<PathBuf>,
+    /// Where a new level goes, where this process logs.
+    pub log: Option<LogHandle>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+/// What the last look found wrong, for `/readyz`: by what it concerns, one sentence each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Notes {
+    pub(super) fn reader(&self) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+        let notes = Arc::clone(&self.0);
+        Arc::new(move || notes.lock().iter().map(|(about, note)| format!("{about}: {note}")).collect())
+    }
+
+    /// True when the note is a new one.
+    fn set(&self, about: &str, note: String) -> bool {
+        self.0.lock().insert(about.to_owned(), note.clone()).is_none_or(|before| before != note)
+    }
+
+    fn clear(&self, about: &str) {
+        self.0.lock().remove(about);
+    }
+}
+
+/// Reloads on the control thread.
+pub(super) struct Reloader {
+    pub(super) current: Arc<ArcSwap<Shared>>,
+    pub(super) world: World,
+    pub(super) notes: Notes,
+    pub(super) loops: Loops,
+}
+
+impl Reloader {
+    /// Looks whenever something may have changed, for ever.
+    pub(super) async fn run(mut self) {
+        let mut watch = Watch::new(self.world.clock.clone());
+        loop {
+            watch.wait(&self.watched()).await;
+            self.look();
+        }
+    }
+
+    /// Looks at everything once.
+    fn look(&mut self) {
+        if let Some(source) = self.world.source.clone() {
+            self.look_at_configuration(&source);
+        }
+        let shared = self.current.load_full();
+        for region in shared.registry.regions() {
+            self.look_at_identity(&shared, region);
+        }
+    }
+
+    fn look_at_configuration(&mut self, source: &Source) {
+        const ABOUT: &str = "configuration";
+        let metrics = Arc::clone(&self.current.load().metrics);
+        let refused = match (source.load)() {
+            Ok(loaded) if loaded.config == *self.wanted() => None,
+            Ok(loaded) => self.apply(loaded.config, source).err().map(|error| error.to_string()),
+            Err(problems) => Some(problems.to_string()),
+        };
+        match refused {
+            None => self.notes.clear(ABOUT),
+            Some(why) => {
+                if self.notes.set(ABOUT, format!("the running one is kept: {why}")) {
+                    event::reload_refused(&metrics, ReloadKind::Configuration, ABOUT, &why);
+                }
+            }
+        }
+    }
+
+    /// The configuration as it was last asked for, with what could not change live as it was asked for, too.
+    fn wanted(&self) -> Arc<Config> {
+        Arc::clone(&self.current.load().asked)
+    }
+
+    /// Puts a configuration in force, whole or not at all.
+    fn apply(&mut self, asked: Config, source: &Source) -> Result<(), SetupError> {
+        let old = self.current.load_full();
+        let (config, fixed) = changes::live(&old.config, &asked);
+        let next = successor(&old, config, asked)?;
+        let metrics = Arc::clone(&next.metrics);
+        let level = &next.config.log.level;
+        if source.log.as_ref().is_some_and(|log| log.set_level(level).is_err()) {
+            // The level was checked when the configuration was; a filter that fails here leaves the old one in force.
+            self.notes.set("log.level", "the running level is kept".to_owned());
+        }
+        let next = Arc::new(next);
+        self.current.store(Arc::clone(&next));
+        self.loops = control::start_loops(&next, &self.world, None);
+        event::configuration_reloaded(&metrics, &fixed);
+        Ok(())
+    }
+
+    fn look_at_identity(&self, shared: &Shared, region: &Region) {
+        let about = format!("identity of {}", region.id);
+        match region.reload_identity() {
+            Ok(changed) => {
+                self.notes.clear(&about);
+                if changed {
+                    event::identity_reloaded(&shared.metrics, region.id.as_str());
+                    control::tell_certificates(shared, region);
+                }
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if self.notes.set(&about, format!("the one in use is kept: {why}")) {
+                    event::reload_refused(&shared.metrics, ReloadKind::Identity, region.id.as_str(), &why);
+                }
+            }
+        }
+    }
+
+    /// Every file that a change could come from.
+    fn watched(&self) -> Vec<PathBuf> {
+        let mut files = self.world.source.as_ref().map(|source| source.files.clone()).unwrap_or_default();
+        for region in self.current.load().registry.regions() {
+            let config = region.config();
+            let tls = [&config.tls.ca, &config.tls.cert, &config.tls.key, &config.bearer_token_file];
+            files.extend(tls.into_iter().flatten().cloned());
+        }
+        files
+    }
+}
+
+/// What the program shares from the first configuration on.
+pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError> {
+    use crate::ojs::Class;
+    use crate::region::Registry;
+    use crate::telemetry::Metrics;
+
+    let mut regions = Vec::with_capacity(config.regions.len());
+    for (place, region) in config.regions.iter().enumerate() {
+        regions.push(Arc::new(Region::load(place, region)?));
+    }
+    let metrics = Metrics::new(&ids(&config), &Class::ALL.map(Class::as_str));
+    let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
+    Ok(Shared {
+        traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
+        budget: RetryBudget::new(&config.failover, world.clock.now()),
+        registry: Arc::new(registry),
+        metrics,
+        turns: AtomicU64::new(0),
+        started: std::time::Instant::now(),
+        asked: Arc::new(config.clone()),
+        config,
+    })
+}
+
+/// What the program shares in a new configuration; nothing of the old one is changed unless it succeeds.
+fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, SetupError> {
+    let mut regions = Vec::with_capacity(config.regions.len());
+    for (place, region) in config.regions.iter().enumerate() {
+        let known = old.registry.regions().iter().find(|known| known.id == region.id);
+        let region = known.map_or_else(|| Region::load(place, region), |known| known.successor(place, region))?;
+        regions.push(Arc::new(region));
+    }
+    let clock = old.registry.clock().clone();
+    let metrics = old.metrics.for_regions(&ids(&config));
+    let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
+    Ok(Shared {
+        traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
+        budget: RetryBudget::new(&config.failover, clock.now()),
+        registry: Arc::new(registry),
+        metrics,
+        turns: AtomicU64::new(old.turns.load(std::sync::atomic::Ordering::Relaxed)),
+        started: old.started,
+        asked: Arc::new(asked),
+        config,
+    })
+}
+
+fn ids(config: &Config) -> Vec<RegionId> {
+    config.regions.iter().map(|region| region.id.clone()).collect()
+}
+
+fn traffic(config: &Config, clock: crate::base::Clock, metrics: &Arc<crate::telemetry::Metrics>) -> Traffic {
+    Traffic::new(config.regions.len(), config.load.queues_max, clock, Arc::clone(metrics))
+}

@@ -1,0 +1,202 @@
+//! Changes without a restart: certificates, tokens and the configuration.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ojs_sidecar::demo::{Authority, Identity, RegionTls};
+
+use crate::support::{Client, Federation, IDS, Scrape, Setup, eventually};
+
+/// The slow poll: steered time makes the sidecar look at its files at once.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// A steady load of enqueues from several clients, until it is told to end.
+struct Load {
+    on: Rc<Cell<bool>>,
+    sent: Rc<Cell<u32>>,
+    failed: Rc<Cell<u32>>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(client: Client) -> Self {
+        let load = Self { on: Rc::new(Cell::new(true)), sent: Rc::default(), failed: Rc::default(), tasks: Vec::new() };
+        let task = |_| {
+            let (on, sent, failed) = (Rc::clone(&load.on), Rc::clone(&load.sent), Rc::clone(&load.failed));
+            tokio::task::spawn_local(async move {
+                while on.get() {
+                    let answer = client.enqueue(r#"{"type":"load","args":[]}"#).await;
+                    sent.set(sent.get() + 1);
+                    failed.set(failed.get() + u32::from(answer.status != 201));
+                }
+            })
+        };
+        let tasks = (0..4).map(task).collect();
+        Self { tasks, ..load }
+    }
+
+    /// Waits until so many more calls were answered.
+    async fn more(&self, calls: u32) {
+        let until = self.sent.get() + calls;
+        eventually("the load goes on", async || self.sent.get() >= until).await;
+    }
+
+    async fn end(self) {
+        self.on.set(false);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(self.failed.get(), 0, "of {} calls", self.sent.get());
+    }
+}
+
+fn write(federation: &Federation, name: &str, text: &str) {
+    std::fs::write(federation.files.path().join(name), text).unwrap();
+}
+
+fn show(federation: &Federation, identity: &Identity) {
+    write(federation, "us-east-1-client.cert.pem", &identity.cert_pem);
+    write(federation, "us-east-1-client.key.pem", &identity.key_pem);
+}
+
+async fn reloads(federation: &Federation, kind: &str, result: &str) -> f64 {
+    let scrape = Scrape::of(&federation.admin).await;
+    scrape.value(&format!("reloads_total{{kind=\"{kind}\",result=\"{result}\"}}"))
+}
+
+/// Makes the sidecar look, and waits until it has counted what it saw.
+async fn look(federation: &Federation, kind: &str, result: &str, count: f64) {
+    federation.advance(LOOK);
+    eventually("the change is seen", async || reloads(federation, kind, result).await >= count).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_leaf_and_a_ca_are_rotated_under_load_and_the_old_identity_is_used_no_more() {
+    let federation = Setup::default().steered().start().await;
+    let (old, new) = (&federation.authorities[0], Authority::new("the next CA"));
+    let region = &federation.regions[0];
+    let load = Load::start(federation.client);
+    load.more(50).await;
+
+    // The sidecar trusts both authorities before the region changes, and the region both before the sidecar does.
+    let both = format!("{}{}", old.ca_pem(), new.ca_pem());
+    write(&federation, "us-east-1.ca.pem", &both);
+    look(&federation, "identity", "applied", 1.0).await;
+    region.set_tls(&RegionTls { server: new.server(&["localhost"]), client_ca_pem: Some(both) }).unwrap();
+    load.more(50).await;
+    show(&federation, &new.client("next-sidecar"));
+    look(&federation, "identity", "applied", 2.0).await;
+    load.more(50).await;
+    region.set_tls(&RegionTls { server: new.server(&["localhost"]), client_ca_pem: Some(new.ca_pem()) }).unwrap();
+    write(&federation, "us-east-1.ca.pem", &new.ca_pem());
+    look(&federation, "identity", "applied", 3.0).await;
+    load.more(50).await;
+    region.record().clear();
+    load.more(100).await;
+    load.end().await;
+    for request in region.record().requests() {
+        assert_eq!(request.client_subject.as_deref(), Some("CN=next-sidecar"), "{}", request.path);
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn no_session_of_the_old_identity_is_resumed() {
+    let federation = Setup::default().steered().start().await;
+    let region = &federation.regions[0];
+    assert_eq!(federation.client.enqueue(r#"{"type":"a","args":[]}"#).await.status, 201);
+    let before = region.record().connections().len();
+    show(&federation, &federation.authorities[0].client("next-sidecar"));
+    look(&federation, "identity", "applied", 1.0).await;
+    assert_eq!(federation.client.enqueue(r#"{"type":"a","args":[]}"#).await.status, 201);
+    let after = region.record().connections();
+    let first = &after[before];
+    assert_eq!((first.client_subject.as_deref(), first.resumed), (Some("CN=next-sidecar"), false));
+    for request in region.record().requests_to("/ojs/v1/jobs").iter().skip(1) {
+        assert_eq!(request.client_subject.as_deref(), Some("CN=next-sidecar"));
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_broken_file_changes_nothing_but_what_is_said_about_it() {
+    let federation = Setup::default().steered().start().await;
+    let load = Load::start(federation.client);
+    let good = std::fs::read_to_string(federation.files.path().join("us-east-1-client.cert.pem")).unwrap();
+    write(&federation, "us-east-1-client.cert.pem", "torn");
+    look(&federation, "identity", "refused", 1.0).await;
+    load.more(50).await;
+    let notes = federation.admin.get("/readyz").await;
+    assert_eq!(notes.status, 200);
+    let note = notes.json()["notes"][0].as_str().unwrap().to_owned();
+    assert!(note.contains("us-east-1") && note.contains("tls.cert") && note.contains("kept"), "{note}");
+    write(&federation, "us-east-1-client.cert.pem", &good);
+    federation.advance(LOOK);
+    eventually("the note goes", async || {
+        federation.admin.get("/readyz").await.json()["notes"] == serde_json::json!([])
+    })
+    .await;
+    load.more(50).await;
+    load.end().await;
+    assert_eq!(reloads(&federation, "identity", "applied").await, 0.0);
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_reload_adds_a_region_drains_one_and_changes_the_strategy_under_load() {
+    let stage = Setup::default().steered().stage().await;
+    let whole = std::fs::read_to_string(&stage.config).unwrap();
+    let third = whole.find("- id: ap-south-1").unwrap();
+    std::fs::write(&stage.config, &whole[..third]).unwrap();
+    let federation = stage.launch();
+    eventually("the sidecar is ready", async || federation.admin.get("/readyz").await.status == 200).await;
+    let load = Load::start(federation.client);
+    load.more(50).await;
+    let changed = whole.replace("- id: eu-west-1", "- id: eu-west-1\n  weight: 0");
+    std::fs::write(&federation.config, format!("routing: {{ strategy: round-robin }}\n{changed}")).unwrap();
+    look(&federation, "configuration", "applied", 1.0).await;
+    eventually("the new region is probed", async || {
+        let view = federation.current.load().registry.view().regions.clone();
+        view.len() == 3 && view.iter().all(|region| region.health.as_str() == "healthy")
+    })
+    .await;
+    federation.regions.iter().for_each(|region| region.record().clear());
+    load.more(100).await;
+    load.end().await;
+    let jobs: Vec<usize> =
+        federation.regions.iter().map(|region| region.record().requests_to("/ojs/v1/jobs").len()).collect();
+    assert!(jobs[0] > 20 && jobs[1] == 0 && jobs[2] > 20, "{jobs:?}");
+    let shown = federation.client.get("/v1/federation/regions").await.json();
+    let ids: Vec<_> = shown["regions"].as_array().unwrap().iter().map(|region| region["id"].clone()).collect();
+    assert_eq!(ids, IDS);
+    assert_eq!(reloads(&federation, "configuration", "applied").await, 1.0);
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_refused_configuration_changes_nothing_and_is_told_where_it_is_wrong() {
+    let federation = Setup::default().steered().start().await;
+    let before = federation.current.load_full();
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    std::fs::write(&federation.config, good.replace("local_region: us-east-1", "local_region: mars-1")).unwrap();
+    look(&federation, "configuration", "refused", 1.0).await;
+    assert!(Arc::ptr_eq(&before, &federation.current.load_full()));
+    let note = federation.admin.get("/readyz").await.json()["notes"][0].as_str().unwrap().to_owned();
+    assert!(note.contains("local_region") && note.contains("config.yaml:2"), "{note}");
+    assert_eq!(federation.client.enqueue(r#"{"type":"a","args":[]}"#).await.region(), "us-east-1");
+}
+
+#[tokio::test(flavor = "local")]
+async fn what_is_known_of_a_region_survives_a_reload() {
+    let federation = Setup::default().steered().start().await;
+    federation.regions[1].stop().await;
+    federation.advance_until("the breaker opens", || federation.breaker(1) == "open").await;
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    std::fs::write(&federation.config, format!("routing: {{ strategy: overflow }}\n{good}")).unwrap();
+    let probes = federation.regions[1].record().requests_to("/ojs/v1/health").len();
+    // Time stands still, so only a SIGHUP-like look may show it: the folder is watched.
+    eventually("the change is seen", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
+    let view = federation.current.load().registry.view().regions.clone();
+    assert_eq!((view[1].breaker.as_str(), view[1].health.as_str()), ("open", "unhealthy"));
+    assert_eq!(federation.regions[1].record().requests_to("/ojs/v1/health").len(), probes);
+    let jobs = federation.client.get("/v1/federation/regions").await.json();
+    assert_eq!(jobs["regions"][1]["circuit_breaker"], "open");
+}
