@@ -14,6 +14,7 @@ FROM debian:bookworm-slim
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/target/release/ojs-sidecar /usr/local/bin/ojs-sidecar
 USER 65532:65532
-EXPOSE 8080 9464
+# Metrics and probes. Clients are in the same pod and come by loopback, which no port mapping reaches.
+EXPOSE 9464
 ENTRYPOINT ["/usr/local/bin/ojs-sidecar"]
 CMD ["run", "--config", "/etc/ojs-sidecar/config.yaml"]

@@ -92,10 +92,4 @@ impl ErrorDocument {
     pub fn overloaded(retry_after: u64) -> Self {
         Self::unavailable("overloaded", retry_after, "the sidecar has as many requests as it may hold; try again later")
     }
-
-    /// 503: the sidecar is shutting down. Units: `retry_after` in seconds.
-    #[must_use]
-    pub fn draining(retry_after: u64) -> Self {
-        Self::unavailable("draining", retry_after, "the sidecar is shutting down; try again on a new connection")
-    }
 }

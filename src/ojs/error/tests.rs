@@ -31,7 +31,6 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::outcome_unknown("eu-west-1", Some("j")),
         ErrorDocument::upstream_timeout("eu-west-1"),
         ErrorDocument::overloaded(0),
-        ErrorDocument::draining(0),
     ] {
         let json = document.to_json("req_1");
         assert!(is_error_document(&json));
