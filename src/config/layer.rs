@@ -68,7 +68,7 @@ impl Layers {
             let key = name.strip_prefix(PREFIX)?.to_ascii_lowercase().replace("__", ".");
             Some((format!("variable {}", shown(name)), key, text))
         });
-        let flags = sources.flags.iter().map(|(key, text)| (format!("flag --{}", shown(key)), key.clone(), text));
+        let flags = sources.flags.iter().map(|(key, text)| (format!("flag --set {}", shown(key)), key.clone(), text));
         for (name, key, text) in variables.chain(flags) {
             match single(&key, text) {
                 Ok(settings) => layers.push(Layer { name, settings, places: Places::new() }),

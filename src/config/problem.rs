@@ -5,7 +5,7 @@
 pub struct Problem {
     /// The key as it was written, such as `regions[1].weight`; empty where a whole source is meant.
     pub key: String,
-    /// Where it was set: `config.yaml:12`, `variable OJSF_LOG__LEVEL`, `flag --log.level` or `default`.
+    /// Where it was set: `config.yaml:12`, `variable OJSF_LOG__LEVEL`, `flag --set log.level` or `default`.
     pub origin: String,
     /// What was expected and what to do. Never holds the value that was given, which may be a secret.
     pub rule: String,

@@ -117,7 +117,7 @@ fn settings_that_cannot_be_meant_end_with_78() {
         (&["check", "--set", "log.level"], "expected KEY=VALUE"),
         (
             &["check", "--set", "log.levle=info"],
-            "log.levle (flag --log.levle): there is no such key; did you mean level?",
+            "log.levle (flag --set log.levle): there is no such key; did you mean level?",
         ),
         (&["check", "--set", "log=info"], "section"),
         (&["check", "--set", "regions[0].id=a"], "set in a file"),
