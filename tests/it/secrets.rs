@@ -15,7 +15,7 @@ async fn a_secret_in_the_wrong_place_of_a_configuration_is_never_repeated() {
     std::fs::write(&secret, format!("{}\n", PEM.replace("\\n", "\n").replace("BEGIN", "BEGIN "))).unwrap();
     let key = folder.join("us-east-1-client.key.pem").display().to_string();
     let url = stage.regions[0].url();
-    let region = |line: &str| good.replace("- id: us-east-1\n", &format!("- id: us-east-1\n  {line}\n"));
+    let region = |line: &str| good.replace(" id: us-east-1\n", &format!(" id: us-east-1\n  {line}\n"));
     for text in [
         region(&format!("bearer_token_file: {CANARY}")),
         region(&format!("bearer_token_file: \"{PEM}\"")),
