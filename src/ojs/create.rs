@@ -177,7 +177,8 @@ impl<'b> Visit<'b> for Survey {
             () if is("options") => Role::Options,
             () => Role::Plain,
         };
-        let telling = matches!(frame.role, Role::Meta | Role::Options) || is("type");
+        // `queue` and `tags` tell too: rules ask for them, and they may stand beside a template or among defaults.
+        let telling = matches!(frame.role, Role::Meta | Role::Options) || ["type", "queue", "tags"].into_iter().any(is);
         if telling
             && !frame.free
             && !frame.part

@@ -11,8 +11,9 @@ use super::enqueue::read;
 use super::exchange::Exchange;
 use super::local::check_breaker;
 use super::plan::{refusal, with_job};
-use super::{Proxy, Reply};
+use super::{Proxy, Reply, Shared};
 use crate::base::Strategy;
+use crate::config::ClientReplicatedFrom;
 use crate::ojs::{ErrorDocument, Found, RoutingKind, jobs_within};
 use crate::policy::{Answer, Ending, RegionIndex, View, permits};
 use crate::telemetry::{AttemptOutcome, event};
@@ -32,6 +33,7 @@ pub(super) async fn create(
         let view = proxy.shared.registry.view();
         let found = jobs_within(&body, proxy.shared.config.limits.json_depth)
             .map_err(|fault| ErrorDocument::from_fault(&fault))?;
+        check_replicated_from(&proxy.shared, &found)?;
         check_routing(&view, &found)?;
         view.local
     };
@@ -79,6 +81,16 @@ async fn run(proxy: &Proxy, index: RegionIndex, call: Call) -> Ran {
         _ => Err(outcome),
     };
     Ran { result, outcome }
+}
+
+/// The operator's switch for a client's own `replicated_from`; where it passes, it is counted.
+fn check_replicated_from(shared: &Shared, found: &Found<'_>) -> Result<(), ErrorDocument> {
+    let set = found.envelopes.iter().filter(|envelope| envelope.attributes().replicated_from.is_some()).count();
+    if set > 0 && shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject {
+        return Err(ErrorDocument::client_replicated_from());
+    }
+    shared.metrics.client_replicated_from.inc_by(set as u64);
+    Ok(())
 }
 
 /// Whether every job within may go to the local region, by its own keys and by the operator's rules.

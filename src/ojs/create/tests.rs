@@ -29,6 +29,8 @@ fn the_jobs_of_every_dialect_are_found() {
         &[Some("chain"), Some("a"), None],
     );
     check_types(r#"[[{"type":"a"}]]"#, &[Some("a")]);
+    check_types(r#"{"name":"n","queue":"q","job_template":{"type":"a"}}"#, &[None, Some("a")]);
+    check_types(r#"{"default_options":{"tags":["gpu"]},"jobs":[]}"#, &[None]);
 }
 
 #[test]
