@@ -7,6 +7,7 @@ mod admin;
 mod answers;
 mod api;
 mod cli;
+mod create;
 mod documents;
 mod enqueue;
 mod logs;
