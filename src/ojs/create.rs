@@ -60,15 +60,7 @@ pub enum RoutingKind {
 ///
 /// Errors: a [`Fault`] when the body is not JSON or too large a tree, or when one of the jobs could be read in two ways.
 pub fn jobs_within(body: &[u8], depth_max: usize) -> Result<Found<'_>, Fault> {
-    let mut scanner = Scanner::new(body, depth_max)?;
-    if scanner.next().is_none() {
-        return Ok(Found::default());
-    }
-    let mut survey = Survey::default();
-    scanner.walk(&mut survey)?;
-    scanner.end()?;
-
-    let text = scanner.text();
+    let (text, survey) = survey(body, depth_max)?;
     let jumps: Vec<Jump> = survey.objects.iter().map(|object| (object.start, object.end)).collect();
     let mut found = Found::default();
     for (place, object) in survey.objects.iter().enumerate().filter(|(_, object)| object.candidate) {
@@ -76,13 +68,30 @@ pub fn jobs_within(body: &[u8], depth_max: usize) -> Result<Found<'_>, Fault> {
         let inner = jumps.get(place + 1..).unwrap_or_default();
         found.envelopes.push(Envelope::read_at(&mut Scanner::again(text, object.start, inner))?);
     }
-    for &(kind, offset, after) in &survey.routing {
-        found.routing.extend(read_routing_key(text, kind, offset, after)?);
-    }
+    found.routing = survey.routing_keys(text)?;
     Ok(found)
 }
 
-fn read_routing_key(
+/// Finds the routing keys in the body of a call that is not known to create jobs; its objects may be anything.
+///
+/// Errors: a [`Fault`] when the body is not JSON or too large a tree.
+pub fn routing_within(body: &[u8], depth_max: usize) -> Result<Vec<RoutingKey<'_>>, Fault> {
+    let (text, survey) = survey(body, depth_max)?;
+    survey.routing_keys(text)
+}
+
+fn survey(body: &[u8], depth_max: usize) -> Result<(&str, Survey), Fault> {
+    let mut scanner = Scanner::new(body, depth_max)?;
+    let mut survey = Survey::default();
+    if scanner.next().is_some() {
+        scanner.walk(&mut survey)?;
+        scanner.end()?;
+    }
+    Ok((scanner.text(), survey))
+}
+
+/// Reads the value of a routing key whose place is known; none for `null`.
+pub(super) fn read_routing_key(
     text: &str,
     kind: RoutingKind,
     offset: usize,
@@ -139,6 +148,16 @@ struct Survey {
     /// Kind, offset of the key, offset behind the key.
     routing: Vec<(RoutingKind, usize, usize)>,
     frames: Vec<Frame>,
+}
+
+impl Survey {
+    fn routing_keys<'b>(&self, text: &'b str) -> Result<Vec<RoutingKey<'b>>, Fault> {
+        let mut keys = Vec::with_capacity(self.routing.len());
+        for &(kind, offset, after) in &self.routing {
+            keys.extend(read_routing_key(text, kind, offset, after)?);
+        }
+        Ok(keys)
+    }
 }
 
 impl<'b> Visit<'b> for Survey {

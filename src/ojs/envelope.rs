@@ -8,12 +8,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 mod draft;
+mod stray;
 
 use super::attributes::{Attributes, Place, Slot, join};
 use super::fault::Fault;
 use super::key::Text;
 use super::scan::Scanner;
 use draft::Draft;
+use stray::refuse_strays;
 
 /// The queue of a job that names none.
 const DEFAULT_QUEUE: &str = "default";
@@ -56,11 +58,13 @@ impl std::fmt::Debug for Envelope<'_> {
 impl<'b> Envelope<'b> {
     /// Reads a body that is one job.
     ///
-    /// Errors: a [`Fault`] when the body is not JSON, is nested too deeply, or could be read in two ways.
+    /// Errors: a [`Fault`] when the body is not JSON, is nested too deeply, could be read in two ways, or holds a routing key
+    /// where it would be lost.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
         let mut scanner = Scanner::new(body, depth_max)?;
         let envelope = Self::read_at(&mut scanner)?;
         scanner.end()?;
+        refuse_strays(envelope.text)?;
         Ok(envelope)
     }
 

@@ -59,6 +59,14 @@ impl Fault {
         Self { kind: FaultKind::InvalidRequest, field: name.into(), message, reason: FEDERATION_META }
     }
 
+    pub(super) fn stray(name: &'static str) -> Self {
+        let message = format!(
+            "`{name}` stands where no region looks for it, so it would bind nothing; move it into `meta`, and send a job that \
+             is to be bound on its own as a call of its own"
+        );
+        Self { kind: FaultKind::InvalidRequest, field: name.into(), message, reason: FEDERATION_META }
+    }
+
     pub(super) fn too_many(what: &str, limit: usize) -> Self {
         let message = format!("the body holds more than {limit} {what}; send it in several calls");
         Self { kind: FaultKind::InvalidRequest, field: "body".into(), message, reason: "too_many_objects" }

@@ -21,11 +21,11 @@ mod stamp;
 mod uuid7;
 
 pub use attributes::Attributes;
-pub use create::{Found, RoutingKey, RoutingKind, jobs_within};
+pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use envelope::Envelope;
 pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
-pub use operation::{Class, Matched, Operation, federation_methods, identify};
+pub use operation::{Class, Matched, Operation, Payload, federation_methods, identify};
 pub use path::normal_path;
 pub use scan::{ScanError, scan};
 pub use stamp::{Additions, Segments, segments_len, stamp};

@@ -206,6 +206,17 @@ impl Class {
     }
 }
 
+/// What the body of a request may hold that is not itself a creating call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// Ids, results, checkpoints, schemas: nothing that a server makes a job of.
+    Data,
+    /// Perhaps what some server makes a job of.
+    MayDefineJobs,
+    /// The path is not in the table.
+    Unknown,
+}
+
 /// What the table says about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Matched {
@@ -215,6 +226,8 @@ pub struct Matched {
     pub class: Class,
     /// Whether it can create jobs, so that its body must be read before it goes anywhere.
     pub creates_jobs: bool,
+    /// What its body may hold; for creating calls, [`Payload::MayDefineJobs`].
+    pub payload: Payload,
     /// Whether the raw path differs from its normal form. With `creates_jobs` the request is refused: servers may read another
     /// path than we did.
     pub raw_differs: bool,
@@ -234,19 +247,29 @@ pub fn identify(method: &Method, raw_path: &str) -> Matched {
     {
         return row.matched(raw_differs);
     }
-    // Another letter case, or fewer layers of decoding, is another path to us and may be the same path to a server.
-    let mut creating = None;
-    if normal.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        creating = find(method, &normal, false).filter(|row| row.creates);
-    }
-    if raw_differs && creating.is_none() {
-        creating = forms_between(raw_path).find_map(|form| find(method, &form, false).filter(|row| row.creates));
-    }
-    if let Some(row) = creating {
+    if let Some(row) = creating(method, raw_path, &normal) {
         return row.matched(true);
     }
-    let unknown = Matched { operation: Operation::Unknown, class: Class::Other, creates_jobs: false, raw_differs };
-    row.map_or(unknown, |row| row.matched(raw_differs))
+    if let Some(row) = row {
+        return row.matched(raw_differs);
+    }
+    // Some server may take another method for the one that creates jobs here.
+    let near =
+        [table::POST, table::PUT, table::PATCH].iter().any(|&method| creating(method, raw_path, &normal).is_some());
+    let payload = if near { Payload::MayDefineJobs } else { Payload::Unknown };
+    Matched { operation: Operation::Unknown, class: Class::Other, creates_jobs: false, payload, raw_differs }
+}
+
+/// The creating call that some server may take the path for: in another letter case, or with fewer layers of decoding, it is
+/// another path to us and may be the same path to a server.
+fn creating(method: u8, raw_path: &str, normal: &str) -> Option<&'static Row> {
+    let find_creating = |path: &str| find(method, path, false).filter(|row| row.creates);
+    find_creating(normal).or_else(|| {
+        if normal == raw_path {
+            return None;
+        }
+        forms_between(raw_path).find_map(|form| find_creating(&form))
+    })
 }
 
 /// The methods that the federation API knows for a path, as `Allow` lists them; `None` when there is no such path.

@@ -88,6 +88,16 @@ fn a_routing_key_is_reported_wherever_it_hides() {
 }
 
 #[test]
+fn routing_keys_are_found_in_documents_that_are_no_jobs() {
+    let keys = |body: &str| routing_within(body.as_bytes(), 64).map(|keys| keys.len());
+    assert_eq!(keys(&format!(r#"{{"Meta":[],"meta":7,"type":{{}},"x":[{{{PIN}}}]}}"#)), Ok(1));
+    assert_eq!(keys(&format!(r#"{{"args":{{{PIN}}},"meta":{{"ojs.federation.region":null}}}}"#)), Ok(0));
+    assert_eq!((keys(""), keys(" 7 "), keys("[]")), (Ok(0), Ok(0), Ok(0)));
+    assert_eq!(routing_within(b"7 7", 64).unwrap_err().reason, "malformed_json");
+    assert_eq!(routing_within(b"[[[[[]]]]]", 4).unwrap_err().reason, "too_deep");
+}
+
+#[test]
 fn a_job_inside_that_could_be_read_in_two_ways_refuses_the_whole() {
     for body in [
         r#"{"jobs":[{"type":"a"},{"type":"b","Meta":{}}]}"#,
@@ -163,7 +173,8 @@ proptest! {
     fn two_passes_read_each_job_as_one_pass_would(body in planted()) {
         let body = body.replace('@', PIN);
         for envelope in within(&body).envelopes {
-            let alone = Envelope::read(&body.as_bytes()[envelope.span()], 64).unwrap();
+            let alone = Scanner::new(&body.as_bytes()[envelope.span()], 64).map(|mut scanner| Envelope::read_at(&mut scanner));
+            let alone = alone.unwrap().unwrap();
             prop_assert_eq!(envelope.attributes(), alone.attributes());
             prop_assert_eq!(envelope.span().len(), alone.span().len());
         }

@@ -55,6 +55,45 @@ fn attributes_come_from_meta_and_from_options_metadata() {
 }
 
 #[test]
+fn a_routing_key_that_stands_where_it_is_lost_is_refused() {
+    let region = "ojs.federation.region";
+    for body in [
+        r#"{"options":{"meta":{@}}}"#,
+        r#"{"options":{@}}"#,
+        "{@}",
+        r#"{"type":"a","args":[],"callbacks":{"on_success":{"type":"b","args":[1],"meta":{@}}}}"#,
+        r#"{"jobs":[{"args":[{}],"meta":{@}}]}"#,
+        r#"{"job":{"options":{"metadata":{@}}}}"#,
+        r#"{"metadata":{@}}"#,
+        r#"{"meta":{"ojs.federation.region":"us-east-1"},"x":[[{@}]]}"#,
+    ] {
+        for pin in [
+            r#""ojs.federation.region":"secret""#,
+            r#""OJS.Federation.Region" :7"#,
+            r#""oj\u017F\u002efederation.regio\u006e" : "secret""#,
+        ] {
+            check_fault(&body.replace('@', pin), FaultKind::InvalidRequest, region, "invalid_federation_meta");
+        }
+        read(&body.replace('@', r#""ojs.federation.region":null"#));
+    }
+    check_fault(
+        r#"{"x":{"ojs.federation.region_affinity":"overflow"}}"#,
+        FaultKind::InvalidRequest,
+        "ojs.federation.region_affinity",
+        "invalid_federation_meta",
+    );
+    // What the client keeps as data of its own, and keys that route nothing.
+    for body in [
+        r#"{"args":[{"meta":{@}},{@}]}"#,
+        r#"{"callbacks":{"x":{"args":{@}}}}"#,
+        r#"{"meta":{"parent":{@}},"options":{"metadata":{"parent":[{@}]}}}"#,
+    ] {
+        read(&body.replace('@', r#""ojs.federation.region":"secret""#));
+    }
+    read(r#"{"x":{"ojs.federation.federation_id":"f","ojs.federation.regions":"secret"},"y":"ojs.federation.region"}"#);
+}
+
+#[test]
 fn every_defined_attribute_is_read() {
     let body = r#"{"meta":{"ojs.federation.region_affinity":"weighted","ojs.federation.federation_id":"f",
         "ojs.federation.replicated_from":"r","ojs.federation.weights":{"eu-west-1":2,"us-east-1":0.5e1},

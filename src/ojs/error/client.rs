@@ -104,6 +104,16 @@ impl ErrorDocument {
         )
     }
 
+    /// 400: a header names another method or path than the request line.
+    #[must_use]
+    pub fn restated_request() -> Self {
+        Self::invalid(
+            "restated_request",
+            "a header such as `X-HTTP-Method-Override` or `X-Original-URL` names a method or a path beside the request line, and \
+             servers differ in which they follow; leave it out and call with the method and path that are meant",
+        )
+    }
+
     /// 413: an interpreted body above the bound.
     #[must_use]
     pub fn body_too_large(limit: usize) -> Self {

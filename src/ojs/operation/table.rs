@@ -2,7 +2,7 @@
 //!
 //! Spec: ojs-protocol 2 (the catalogue of endpoints), 10 row 32 (the federation prefixes).
 
-use super::{Class, Matched, Operation};
+use super::{Class, Matched, Operation, Payload};
 
 pub(super) const GET: u8 = 1;
 pub(super) const POST: u8 = 2;
@@ -22,11 +22,18 @@ pub(super) struct Row {
     pub(super) operation: Operation,
     pub(super) class: Class,
     pub(super) creates: bool,
+    payload: Payload,
 }
 
 impl Row {
     pub(super) const fn matched(&self, raw_differs: bool) -> Matched {
-        Matched { operation: self.operation, class: self.class, creates_jobs: self.creates, raw_differs }
+        Matched {
+            operation: self.operation,
+            class: self.class,
+            creates_jobs: self.creates,
+            payload: self.payload,
+            raw_differs,
+        }
     }
 
     /// Whether a path has the shape of the pattern: `{}` stands for one segment, `{*}` for one or more.
@@ -60,11 +67,17 @@ fn fits_open(pattern: &str, path: &str, exact: bool) -> bool {
 }
 
 const fn row(methods: u8, pattern: &'static str, operation: Operation, class: Class) -> Row {
-    Row { methods, pattern, literal: literal_len(pattern), operation, class, creates: false }
+    let payload = Payload::MayDefineJobs;
+    Row { methods, pattern, literal: literal_len(pattern), operation, class, creates: false, payload }
+}
+
+/// A call whose body is data, however much it may look like a job.
+const fn data(methods: u8, pattern: &'static str, operation: Operation, class: Class) -> Row {
+    Row { payload: Payload::Data, ..row(methods, pattern, operation, class) }
 }
 
 const fn creating(methods: u8, pattern: &'static str, operation: Operation, class: Class) -> Row {
-    Row { methods, pattern, literal: literal_len(pattern), operation, class, creates: true }
+    Row { creates: true, ..row(methods, pattern, operation, class) }
 }
 
 const fn literal_len(pattern: &str) -> usize {
@@ -82,10 +95,10 @@ use Operation as Op;
 
 pub(super) static ROWS: &[Row] = &[
     creating(POST, "/ojs/v1/jobs", Op::Enqueue, Class::Enqueue),
-    row(POST, "/ojs/v1/workers/ack", Op::Ack, Class::Worker),
-    row(POST, "/ojs/v1/workers/fetch", Op::Fetch, Class::Worker),
-    row(POST, "/ojs/v1/workers/heartbeat", Op::Heartbeat, Class::Worker),
-    row(POST, "/ojs/v1/workers/nack", Op::Nack, Class::Worker),
+    data(POST, "/ojs/v1/workers/ack", Op::Ack, Class::Worker),
+    data(POST, "/ojs/v1/workers/fetch", Op::Fetch, Class::Worker),
+    data(POST, "/ojs/v1/workers/heartbeat", Op::Heartbeat, Class::Worker),
+    data(POST, "/ojs/v1/workers/nack", Op::Nack, Class::Worker),
     row(GET, "/ojs/v1/health", Op::Health, Class::System),
     creating(POST, "/ojs/v1/jobs/batch", Op::Batch, Class::Create),
     creating(POST, "/ojs/v1/jobs/bulk", Op::Bulk, Class::Create),
@@ -109,12 +122,12 @@ pub(super) static ROWS: &[Row] = &[
     creating(POST, "/ojs/v1/agents/{}/fork", Op::Recreate, Class::Job),
     creating(POST, "/ojs/v1/agents/{}/replay", Op::Recreate, Class::Job),
     // Workers.
-    row(POST, "/ojs/v1/jobs/fetch", Op::Fetch, Class::Worker),
-    row(POST, "/ojs/v1/workers/beat", Op::Heartbeat, Class::Worker),
-    row(POST, "/ojs/v1/workers/progress", Op::Progress, Class::Worker),
+    data(POST, "/ojs/v1/jobs/fetch", Op::Fetch, Class::Worker),
+    data(POST, "/ojs/v1/workers/beat", Op::Heartbeat, Class::Worker),
+    data(POST, "/ojs/v1/workers/progress", Op::Progress, Class::Worker),
     row(GET, "/ojs/v1/workers/{}/health", Op::WorkerState, Class::Worker),
-    row(POST, "/ojs/v1/jobs/{}/ack", Op::JobSettle, Class::Worker),
-    row(POST, "/ojs/v1/jobs/{}/nack", Op::JobSettle, Class::Worker),
+    data(POST, "/ojs/v1/jobs/{}/ack", Op::JobSettle, Class::Worker),
+    data(POST, "/ojs/v1/jobs/{}/nack", Op::JobSettle, Class::Worker),
     // Streams.
     row(GET, "/ojs/v1/jobs/{}/events", Op::JobEvents, Class::Stream),
     row(GET, "/ojs/v1/jobs/{}/progress/stream", Op::JobEvents, Class::Stream),
@@ -126,8 +139,8 @@ pub(super) static ROWS: &[Row] = &[
     row(GET, "/ojs/v1/ws", Op::WebSocket, Class::Stream),
     row(GET, "/ojs/v1/ws/connect", Op::WebSocket, Class::Stream),
     row(GET, "/v1/events/ws", Op::WebSocket, Class::Stream),
-    row(POST, "/ojs/v1/ws/subscribe", Op::Events, Class::Stream),
-    row(POST, "/ojs/v1/ws/unsubscribe", Op::Events, Class::Stream),
+    data(POST, "/ojs/v1/ws/subscribe", Op::Events, Class::Stream),
+    data(POST, "/ojs/v1/ws/unsubscribe", Op::Events, Class::Stream),
     // Several jobs.
     row(POST, "/ojs/v1/jobs/results", Op::JobsById, Class::Job),
     row(POST, "/ojs/v1/jobs/bulk/{}", Op::JobsById, Class::Job),
@@ -136,9 +149,11 @@ pub(super) static ROWS: &[Row] = &[
     row(GET, "/ojs/v1/jobs/{}", Op::JobGet, Class::Job),
     row(DELETE, "/ojs/v1/jobs/{}", Op::JobCancel, Class::Job),
     row(PATCH, "/ojs/v1/jobs/{}", Op::JobScoped, Class::Job),
+    data(ANY, "/ojs/v1/jobs/{}/checkpoint", Op::JobScoped, Class::Job),
+    data(ANY, "/ojs/v1/jobs/{}/progress", Op::JobScoped, Class::Job),
     row(ANY, "/ojs/v1/jobs/{}/{*}", Op::JobScoped, Class::Job),
-    row(ANY, "/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job),
-    row(ANY, "/ojs/v1/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job),
+    data(ANY, "/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job),
+    data(ANY, "/ojs/v1/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job),
     row(GET, "/ojs/v1/events/{}/history", Op::JobScoped, Class::Job),
     row(GET, "/ojs/v1/debug/jobs/{*}", Op::JobScoped, Class::Job),
     row(ANY, "/ojs/v1/agents/{}/{}", Op::JobScoped, Class::Job),
@@ -184,11 +199,12 @@ pub(super) static ROWS: &[Row] = &[
     row(GET | DELETE, "/ojs/v1/cron/{*}", Op::Cron, Class::Definition),
     row(GET | DELETE, "/ojs/v1/crons/{*}", Op::Cron, Class::Definition),
     row(GET | DELETE, "/ojs/v1/workflows/{*}", Op::Workflow, Class::Definition),
-    row(ANY, "/ojs/v1/schemas", Op::Definition, Class::Definition),
-    row(ANY, "/ojs/v1/schemas/{*}", Op::Definition, Class::Definition),
-    row(ANY, "/ojs/v1/webhooks/{*}", Op::Definition, Class::Definition),
-    row(ANY, "/ojs/v1/rate-limits/{*}", Op::Definition, Class::Definition),
-    row(ANY, "/ojs/v1/middleware", Op::Definition, Class::Definition),
+    data(ANY, "/ojs/v1/schemas", Op::Definition, Class::Definition),
+    data(ANY, "/ojs/v1/schemas/{*}", Op::Definition, Class::Definition),
+    data(ANY, "/ojs/v1/webhooks/{*}", Op::Definition, Class::Definition),
+    data(ANY, "/ojs/v1/rate-limits/{*}", Op::Definition, Class::Definition),
+    data(ANY, "/ojs/v1/middleware", Op::Definition, Class::Definition),
+    data(ANY, "/ojs/v1/admin/schemas/{*}", Op::Definition, Class::Definition),
     row(ANY, "/ojs/v1/admin/{*}", Op::Definition, Class::Definition),
     // The server itself.
     row(GET, "/ojs/v1/health/detail", Op::System, Class::System),

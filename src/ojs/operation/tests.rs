@@ -76,6 +76,36 @@ fn exactly_the_creating_calls_are_marked() {
 }
 
 #[test]
+fn only_known_data_may_pass_unread() {
+    use Payload::{Data, MayDefineJobs, Unknown};
+    for (method, path, payload) in [
+        ("POST", "/ojs/v1/workers/ack", Data),
+        ("POST", "/ojs/v1/workers/fetch", Data),
+        ("PUT", "/ojs/v1/jobs/0190/checkpoint", Data),
+        ("POST", "/ojs/v1/schemas", Data),
+        ("PUT", "/ojs/v1/admin/schemas/a/1", Data),
+        ("POST", "/ojs/v1/jobs", MayDefineJobs),
+        ("PUT", "/ojs/v1/jobs", MayDefineJobs),
+        ("QUERY", "/ojs/v1/jobs", MayDefineJobs),
+        ("post", "/ojs/v1/jobs", MayDefineJobs),
+        ("QUERY", "//ojs/v1/Jobs", MayDefineJobs),
+        ("GET", "/ojs/v1/jobs", MayDefineJobs),
+        ("DELETE", "/ojs/v1/jobs/batch", MayDefineJobs),
+        ("OPTIONS", "/ojs/v1/cron", MayDefineJobs),
+        ("PATCH", "/ojs/v1/jobs/0190", MayDefineJobs),
+        ("POST", "/ojs/v1/jobs/bulk/create", MayDefineJobs),
+        ("POST", "/ojs/v1/queues/q/jobs", MayDefineJobs),
+        ("POST", "/ojs/v1/cron/nightly/trigger", MayDefineJobs),
+        ("POST", "/ojs/v2/jobs", Unknown),
+        ("POST", "/ojs/v1/brand/new", Unknown),
+        ("POST", "/ojs/v1/jobs/schedule", Unknown),
+    ] {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        assert_eq!(identify(&method, path).payload, payload, "{method} {path}");
+    }
+}
+
+#[test]
 fn no_row_is_hidden_behind_an_earlier_one() {
     for (place, row) in ROWS.iter().enumerate() {
         let path = row.pattern.replace("{*}", "zz").replace("{}", "zz");
