@@ -51,6 +51,20 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove(EXPECT);
 }
 
+/// Headers in which frameworks and gateways look for a method or a path other than those of the request line.
+const RESTATING: [&str; 5] =
+    ["x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url"];
+
+/// Whether a header names a method or a path that some server would take in place of the request line's.
+#[must_use]
+pub fn restates_request(headers: &HeaderMap) -> bool {
+    // Gateways that hand headers on as variables cannot tell a dash from an underscore.
+    let folded = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with('x')).any(|name| {
+        RESTATING.iter().any(|known| known.len() == name.len() && name.bytes().map(folded).eq(known.bytes()))
+    })
+}
+
 /// Whether the message asks for a WebSocket tunnel; every other upgrade offer, such as `h2c`, is ignored.
 #[must_use]
 pub fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
@@ -105,6 +119,16 @@ mod tests {
         let mut map = headers(&[("connection", "host, content-type, close"), ("host", "a"), ("content-type", "b")]);
         strip_hop_by_hop(&mut map);
         assert_eq!(map.len(), 2);
+    }
+
+    #[test]
+    fn a_header_that_restates_method_or_path_is_found_in_either_spelling() {
+        for name in
+            ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override", "x_http_method_override", "X-Original-URL"]
+        {
+            assert!(restates_request(&headers(&[("host", "a"), (name, "POST")])), "{name}");
+        }
+        assert!(!restates_request(&headers(&[("x-request-id", "x-http-method"), ("x-http-methods", "POST")])));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use crate::net::Violation;
+use crate::ojs::ErrorDocument;
 
 /// Why a body could not be read whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +20,18 @@ pub(super) enum CollectError {
     Malformed(Violation),
     /// The connection broke.
     Broken,
+}
+
+/// Reads a client's body.
+///
+/// Errors: 413, 408, or 400 for a body that broke off.
+pub(super) async fn collect_body(body: Incoming, bytes_max: usize, deadline: Instant) -> Result<Bytes, ErrorDocument> {
+    collect(body, bytes_max, deadline).await.map_err(|error| match error {
+        CollectError::TooLarge => ErrorDocument::body_too_large(bytes_max),
+        CollectError::Timeout => ErrorDocument::request_timeout(),
+        CollectError::Malformed(violation) => ErrorDocument::bad_request(violation.to_string()),
+        CollectError::Broken => ErrorDocument::bad_request("the body broke off; send the request again"),
+    })
 }
 
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.

@@ -14,7 +14,7 @@ use super::plan::{refusal, with_job};
 use super::{Proxy, Reply, Shared};
 use crate::base::Strategy;
 use crate::config::ClientReplicatedFrom;
-use crate::ojs::{ErrorDocument, Found, RoutingKind, jobs_within};
+use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, jobs_within};
 use crate::policy::{Answer, Ending, RegionIndex, View, permits};
 use crate::telemetry::{AttemptOutcome, event};
 
@@ -95,8 +95,22 @@ fn check_replicated_from(shared: &Shared, found: &Found<'_>) -> Result<(), Error
 
 /// Whether every job within may go to the local region, by its own keys and by the operator's rules.
 fn check_routing(view: &View, found: &Found<'_>) -> Result<(), ErrorDocument> {
+    check_keys(view, &found.routing)?;
+    for envelope in &found.envelopes {
+        let permitted = with_job(envelope, |job| permits(view, job, view.local));
+        if !permitted.map_err(|error| refusal(envelope, view, &error))? {
+            return Err(not_local());
+        }
+    }
+    Ok(())
+}
+
+/// Whether the local region is all that these keys ask for.
+///
+/// Errors: 422 where it is not, 400 for a strategy that does not exist.
+pub(super) fn check_keys(view: &View, keys: &[RoutingKey<'_>]) -> Result<(), ErrorDocument> {
     let local = view.region(view.local).id.as_str();
-    for key in &found.routing {
+    for key in keys {
         let value = key.value.as_deref();
         let satisfied = match key.kind {
             RoutingKind::Region => value == Some(local),
@@ -111,19 +125,13 @@ fn check_routing(view: &View, found: &Found<'_>) -> Result<(), ErrorDocument> {
             return Err(not_local());
         }
     }
-    for envelope in &found.envelopes {
-        let permitted = with_job(envelope, |job| permits(view, job, view.local));
-        if !permitted.map_err(|error| refusal(envelope, view, &error))? {
-            return Err(not_local());
-        }
-    }
     Ok(())
 }
 
 fn not_local() -> ErrorDocument {
     ErrorDocument::unsupported(
         "routing_unsupported",
-        "this call creates jobs that ask for, or are bound to, another region than the local one, and only single enqueues are \
+        "this call carries jobs that ask for, or are bound to, another region than the local one, and only single enqueues are \
          routed to other regions; nothing was sent: enqueue these jobs one by one with POST /ojs/v1/jobs",
     )
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
-use super::collect::{CollectError, collect};
+use super::collect::collect_body;
 use super::exchange::Exchange;
 use super::plan::{Planned, breaker_word, plan, seconds};
 use super::{Proxy, Reply};
@@ -93,12 +93,7 @@ pub(super) async fn read(
         return Err(ErrorDocument::content_encoding());
     }
     let deadline = tokio::time::Instant::now() + call_timeout(limits.call_timeout, &headers);
-    let body = collect(body, limits.body_bytes, deadline).await.map_err(|error| match error {
-        CollectError::TooLarge => ErrorDocument::body_too_large(limits.body_bytes),
-        CollectError::Timeout => ErrorDocument::request_timeout(),
-        CollectError::Malformed(violation) => ErrorDocument::bad_request(violation.to_string()),
-        CollectError::Broken => ErrorDocument::bad_request("the body broke off; send the request again"),
-    })?;
+    let body = collect_body(body, limits.body_bytes, deadline).await?;
     strip_hop_by_hop(&mut headers);
     // The length changes with the stamp, and the answer must be readable to us.
     headers.remove(CONTENT_LENGTH);

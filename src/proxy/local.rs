@@ -1,5 +1,6 @@
 //! Everything that is not interpreted: streamed to the local region and back, unbuffered, with back-pressure.
 //!
+//! A body that may define jobs is read first, and goes on only if nothing in it asks for another region ([`super::vet`]).
 //! A vanished client ends the region's side of a read. Nothing is tried twice.
 
 use std::time::{Duration, Instant};
@@ -7,11 +8,11 @@ use std::time::{Duration, Instant};
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
-use http_body::Body;
 use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::plan::seconds;
+use super::vet::vet;
 use super::{Proxy, Reply};
 use crate::net::ClientSide;
 use crate::net::body::Outgoing;
@@ -27,20 +28,20 @@ const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Streams a call to the local region.
 ///
-/// Errors: 503 `region_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
+/// Errors: those of [`vet`]; 503 `owner_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
 /// 500 `outcome_unknown`, which no SDK replays.
 pub(super) async fn local(
     proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
+    let (parts, body) = request.into_parts();
+    let outgoing = vet(proxy, exchange, &parts.headers, body).await?;
     let index = proxy.shared.registry.view().local;
     check_breaker(proxy, exchange, index)?;
-    let (parts, body) = request.into_parts();
     let headers = headers_for(proxy, exchange, index, parts.headers);
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
-    let outgoing = if body.is_end_stream() { Outgoing::Empty } else { Outgoing::Stream(body) };
     let response =
         send(proxy, exchange, index, Parts { method: parts.method, path, headers, outgoing }, repeatable).await?;
     let idle = proxy.shared.config.limits.stream_idle_timeout;

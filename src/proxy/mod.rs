@@ -7,7 +7,7 @@
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
-//!    - `local`: everything else streams to the local region.
+//!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
 //! 4. [`Exchange::finish`]: the headers that every answer carries, counters, the access line.
 //!
 //! A request is carried to its end whether or not its client waits: only reads are given up when the client goes.
@@ -25,6 +25,7 @@ mod plan;
 mod random;
 mod reply;
 mod tunnel;
+mod vet;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -34,12 +35,13 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use http::header::HOST;
-use http::{Request, Response};
+use http::{Method, Request, Response};
+use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::config::Config;
 use crate::net::ConnectionInfo;
-use crate::net::headers::is_websocket_upgrade;
+use crate::net::headers::{is_websocket_upgrade, restates_request};
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::{BreakerState, RegionIndex, RetryBudget};
@@ -144,13 +146,17 @@ impl Proxy {
 
     /// Whether the request may be looked at any further.
     ///
-    /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 400 for a request that could create jobs and
-    /// whose path is not in its normal form, because we and a region could read it as two different calls.
+    /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 400 where we and a region could read two different
+    /// calls: for headers that name another method or path, and for a request that could create jobs and whose path is not in
+    /// its normal form.
     pub fn admit(&self, exchange: &Exchange, request: &Request<Incoming>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
         if !exchange.is_unix() && !exchange::host_is_ours(host, allowed) {
             return Err(ErrorDocument::misdirected_host());
+        }
+        if restates_request(request.headers()) {
+            return Err(ErrorDocument::restated_request());
         }
         if exchange.matched.creates_jobs && exchange.matched.raw_differs {
             return Err(ErrorDocument::ambiguous_path());
@@ -160,7 +166,7 @@ impl Proxy {
 
     /// Answers an admitted request.
     pub async fn dispatch(&self, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
-        let answered = if is_websocket_upgrade(request.headers()) && !exchange.matched.creates_jobs {
+        let answered = if asks_for_tunnel(exchange, &request) {
             tunnel::tunnel(self, exchange, request).await
         } else {
             match exchange.matched.operation {
@@ -235,6 +241,16 @@ pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
         timeout: region.connections[Connect::Timeout].clone(),
         server_expiry: region.certificate_expiry[CertificateKind::Server].clone(),
     }
+}
+
+/// Whether a request opens a WebSocket to the region. With a body, or by another method than GET, it is no such request,
+/// and what it carries is judged like the body of any other call.
+fn asks_for_tunnel(exchange: &Exchange, request: &Request<Incoming>) -> bool {
+    let path_is_open = exchange.matched.operation == Operation::WebSocket || is_ojs_path(request.uri().path());
+    is_websocket_upgrade(request.headers())
+        && request.method() == Method::GET
+        && request.body().is_end_stream()
+        && path_is_open
 }
 
 /// Whether a path is one that regions serve; everything else is ours to refuse.

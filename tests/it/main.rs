@@ -8,6 +8,7 @@ mod answers;
 mod api;
 mod cli;
 mod create;
+mod disguise;
 mod documents;
 mod enqueue;
 mod logs;

@@ -1,0 +1,82 @@
+//! The bodies of calls that we do not interpret, before they stream to the local region.
+//!
+//! What is no job to us may be one to a server: `PUT /ojs/v1/jobs`, a path of the next version of the protocol, a method that
+//! some framework takes for POST. Wherever that can be, the body is read first, and one that carries a routing key which the
+//! local region does not satisfy goes nowhere. What is known to be data (results, checkpoints, schemas) is never read.
+
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http_body::Body as _;
+use hyper::body::Incoming;
+
+use super::Proxy;
+use super::collect::collect_body;
+use super::create::check_keys;
+use super::exchange::Exchange;
+use crate::net::body::Outgoing;
+use crate::ojs::{ErrorDocument, Payload, routing_within};
+
+/// The body as it may be sent to the local region: a stream, or read and found harmless.
+///
+/// Errors: 422 for a job that may not go there, 400 for a body that cannot be read with certainty, 413 and 408 as for enqueues.
+pub(super) async fn vet(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Outgoing, ErrorDocument> {
+    if body.is_end_stream() {
+        return Ok(Outgoing::Empty);
+    }
+    if !is_read(exchange.matched.payload, headers) {
+        return Ok(Outgoing::Stream(body));
+    }
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(ErrorDocument::content_encoding());
+    }
+    let limits = &proxy.shared.config.limits;
+    let deadline = tokio::time::Instant::now() + limits.call_timeout;
+    let body = collect_body(body, limits.body_bytes, deadline).await?;
+    let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    check_keys(&proxy.shared.registry.view(), &keys)?;
+    Ok(Outgoing::pieces([body]))
+}
+
+fn is_read(payload: Payload, headers: &HeaderMap) -> bool {
+    match payload {
+        Payload::Data => false,
+        Payload::MayDefineJobs => true,
+        // Servers take a body without a type for JSON, and refuse jobs of any other type.
+        Payload::Unknown => {
+            let mut types = headers.get_all(CONTENT_TYPE).iter().peekable();
+            types.peek().is_none()
+                || types.any(|value| value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"json"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn data_streams_and_what_may_be_a_job_is_read() {
+        let check = |payload: Payload, types: &[&'static str], read: bool| {
+            let mut headers = HeaderMap::new();
+            for value in types {
+                headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
+            }
+            assert_eq!(is_read(payload, &headers), read, "{payload:?} {types:?}");
+        };
+        check(Payload::Data, &["application/json"], false);
+        check(Payload::MayDefineJobs, &["application/octet-stream"], true);
+        check(Payload::Unknown, &[], true);
+        check(Payload::Unknown, &["application/json"], true);
+        check(Payload::Unknown, &["application/OpenJobSpec+JSON; charset=utf-8"], true);
+        check(Payload::Unknown, &["text/plain", "application/json"], true);
+        check(Payload::Unknown, &["application/octet-stream"], false);
+        check(Payload::Unknown, &["multipart/form-data; boundary=x"], false);
+    }
+}
