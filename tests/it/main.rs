@@ -13,6 +13,7 @@ mod documents;
 mod enqueue;
 mod logs;
 mod metrics;
+mod pins;
 mod refusals;
 mod reload;
 mod routing;
