@@ -7,7 +7,7 @@ use crate::support::{Federation, Setup};
 const FID: &str = r#""ojs.federation.federation_id":"<F>""#;
 
 /// Everything that a serialiser would change, in the places that are the client's alone.
-const ODD: &str = "\"args\" :[ 123456789012345678901234567890 ,1E400,-0.0,1.50,-0,1e+2 , \"\\u00e9\\/\\ud83d\\ude00é\u{2028}\",\r\n\t{\"b\":1,\"a\":2,\"b\":{\"b\":null}} ]  ,\n \"x\":{\"z\":0.10,\"meta\":{\"ojs.federation.region\":7},\"a\":[[]]},\t\"type\":\"\\u0074\"";
+const ODD: &str = "\"args\" :[ 123456789012345678901234567890 ,1E400,-0.0,1.50,-0,1e+2 , \"\\u00e9\\/\\ud83d\\ude00é\u{2028}\",\r\n\t{\"b\":1,\"a\":2,\"b\":{\"b\":null}} ]  ,\n \"x\":{\"z\":0.10,\"meta\":{\"ojs.federation.hint\":7},\"a\":[[]]},\t\"type\":\"\\u0074\"";
 
 #[tokio::test]
 async fn every_byte_of_the_client_survives_where_it_stood() {
