@@ -1,11 +1,16 @@
 //! The bodies that we send to regions, as one type, so that a connection can carry any of them.
 
+use std::cell::Cell;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::framing::Violation;
 
 /// Why a body that we relay ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -25,7 +30,57 @@ pub enum Outgoing {
         bytes: u64,
     },
     /// A client's body, passed on as it comes, never buffered.
-    Stream(Incoming),
+    Stream(Incoming, Rc<Upload>),
+}
+
+/// How far a client's body has come; whoever sends it keeps a second handle, to know whose fault a failure is.
+#[derive(Debug)]
+pub struct Upload {
+    moved_at: Cell<Instant>,
+    side: Cell<Side>,
+}
+
+/// Which side a body waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The region takes its time, with the body or with its answer to it.
+    Region,
+    /// The client has not sent the next piece.
+    Client,
+    /// The client's connection ended or failed inside the body, or its framing was wrong.
+    Broken(Option<Violation>),
+}
+
+impl Upload {
+    /// A body of which nothing was asked for yet.
+    #[must_use]
+    pub fn begin() -> Rc<Self> {
+        Rc::new(Self { moved_at: Cell::new(Instant::now()), side: Cell::new(Side::Region) })
+    }
+
+    /// When the last piece was passed on.
+    #[must_use]
+    pub fn moved_at(&self) -> Instant {
+        self.moved_at.get()
+    }
+
+    /// Which side it waits for.
+    #[must_use]
+    pub fn side(&self) -> Side {
+        self.side.get()
+    }
+
+    fn polled(&self, frame: &Poll<Option<Result<Frame<Bytes>, hyper::Error>>>) {
+        let side = match frame {
+            Poll::Pending => Side::Client,
+            Poll::Ready(Some(Err(error))) => Side::Broken(Violation::in_causes_of(error)),
+            Poll::Ready(Some(Ok(_)) | None) => {
+                self.moved_at.set(Instant::now());
+                Side::Region
+            }
+        };
+        self.side.set(side);
+    }
 }
 
 impl Outgoing {
@@ -51,12 +106,16 @@ impl Body for Outgoing {
                 *bytes = bytes.saturating_sub(piece.len() as u64);
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
-            Self::Stream(incoming) => match Pin::new(incoming).poll_frame(cx) {
-                // Trailers are not passed on: the guard refuses them from clients, and hop by hop they mean nothing.
-                Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => Poll::Ready(None),
-                Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
-                Poll::Pending => Poll::Pending,
-            },
+            Self::Stream(incoming, upload) => {
+                let polled = Pin::new(incoming).poll_frame(cx);
+                upload.polled(&polled);
+                match polled {
+                    // Trailers are not passed on: the guard refuses them from clients, and hop by hop they mean nothing.
+                    Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => Poll::Ready(None),
+                    Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+                    Poll::Pending => Poll::Pending,
+                }
+            }
         }
     }
 
@@ -64,7 +123,7 @@ impl Body for Outgoing {
         match self {
             Self::Empty => true,
             Self::Pieces { pieces, next, .. } => *next >= pieces.len(),
-            Self::Stream(incoming) => incoming.is_end_stream(),
+            Self::Stream(incoming, _) => incoming.is_end_stream(),
         }
     }
 
@@ -72,7 +131,7 @@ impl Body for Outgoing {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Pieces { bytes, .. } => SizeHint::with_exact(*bytes),
-            Self::Stream(incoming) => incoming.size_hint(),
+            Self::Stream(incoming, _) => incoming.size_hint(),
         }
     }
 }

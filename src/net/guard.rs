@@ -171,7 +171,10 @@ impl Guard {
         // Inside a body the request fails and is answered by the service; elsewhere nobody has answered yet.
         self.told = !in_message;
         match &self.end {
-            Some(End::Refused(Refused::Malformed(violation))) if in_message => Poll::Ready(Err((*violation).into())),
+            Some(End::Refused(Refused::Malformed(violation))) if in_message => {
+                self.shared.breach();
+                Poll::Ready(Err((*violation).into()))
+            }
             Some(End::Failed(kind)) => Poll::Ready(Err((*kind).into())),
             _ => Poll::Ready(Ok(())),
         }

@@ -200,7 +200,7 @@ impl<S> Server<S> {
                 let mut response = response.await;
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();
-                } else if self.options.activity.is_draining() {
+                } else if self.options.activity.is_draining() || client.0.is_breached() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))

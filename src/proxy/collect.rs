@@ -16,10 +16,16 @@ pub(super) enum CollectError {
     TooLarge,
     /// It did not end in time.
     Timeout,
-    /// The framing of the body could be read two ways.
-    Malformed(Violation),
-    /// The connection broke.
-    Broken,
+    /// The connection broke, or the framing was wrong.
+    Broken(Option<Violation>),
+}
+
+/// What a client is told whose body broke off or was not framed well.
+pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
+    match violation {
+        Some(violation) => ErrorDocument::bad_request(violation.to_string()),
+        None => ErrorDocument::bad_request("the connection ended before the body did; send the request again"),
+    }
 }
 
 /// Reads a client's body.
@@ -29,8 +35,7 @@ pub(super) async fn collect_body(body: Incoming, bytes_max: usize, deadline: Ins
     collect(body, bytes_max, deadline).await.map_err(|error| match error {
         CollectError::TooLarge => ErrorDocument::body_too_large(bytes_max),
         CollectError::Timeout => ErrorDocument::request_timeout(),
-        CollectError::Malformed(violation) => ErrorDocument::bad_request(violation.to_string()),
-        CollectError::Broken => ErrorDocument::bad_request("the body broke off; send the request again"),
+        CollectError::Broken(violation) => broken_body(violation),
     })
 }
 
@@ -50,7 +55,9 @@ where
     loop {
         let frame = timeout_at(deadline, body.frame()).await.map_err(|_| CollectError::Timeout)?;
         let Some(frame) = frame else { break };
-        let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| CollectError::Broken(Violation::in_causes_of(&error)))?.into_data() else {
+            continue;
+        };
         if first.len() + joined.len() + data.len() > bytes_max {
             return Err(CollectError::TooLarge);
         }
@@ -65,10 +72,6 @@ where
         joined.extend_from_slice(&data);
     }
     Ok(if joined.is_empty() { first } else { joined.freeze() })
-}
-
-fn broken(error: &(dyn std::error::Error + 'static)) -> CollectError {
-    Violation::in_causes_of(error).map_or(CollectError::Broken, CollectError::Malformed)
 }
 
 #[cfg(test)]

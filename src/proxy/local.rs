@@ -3,6 +3,7 @@
 //! A body that may define jobs is read first, and goes on only if nothing in it asks for another region ([`super::vet`]).
 //! A vanished client ends the region's side of a read. Nothing is tried twice.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http::header::CONTENT_LENGTH;
@@ -10,12 +11,13 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 
+use super::collect::broken_body;
 use super::exchange::Exchange;
 use super::plan::seconds;
 use super::vet::vet;
 use super::{Proxy, Reply};
 use crate::net::ClientSide;
-use crate::net::body::Outgoing;
+use crate::net::body::{Outgoing, Side, Upload};
 use crate::net::headers::strip_hop_by_hop;
 use crate::net::pool::{RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
@@ -36,14 +38,15 @@ pub(super) async fn local(
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (parts, body) = request.into_parts();
-    let outgoing = vet(proxy, exchange, &parts.headers, body).await?;
+    let upload = Upload::begin();
+    let outgoing = vet(proxy, exchange, &parts.headers, body, &upload).await?;
     let index = proxy.shared.registry.view().local;
     check_breaker(proxy, exchange, index)?;
     let headers = headers_for(proxy, exchange, index, parts.headers);
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
-    let response =
-        send(proxy, exchange, index, Parts { method: parts.method, path, headers, outgoing }, repeatable).await?;
+    let parts = Parts { method: parts.method, path, headers, outgoing, upload };
+    let response = send(proxy, exchange, index, parts, repeatable).await?;
     let idle = proxy.shared.config.limits.stream_idle_timeout;
     Ok(response.map(|body| Reply::stream(body, idle)))
 }
@@ -82,6 +85,7 @@ struct Parts {
     path: PathAndQuery,
     headers: HeaderMap,
     outgoing: Outgoing,
+    upload: Rc<Upload>,
 }
 
 async fn send(
@@ -92,7 +96,7 @@ async fn send(
     repeatable: bool,
 ) -> Result<Response<RegionBody>, ErrorDocument> {
     let region = proxy.region(index);
-    let Parts { method, path, mut headers, outgoing } = parts;
+    let Parts { method, path, mut headers, outgoing, upload } = parts;
     let is_read = matches!(method, Method::GET | Method::HEAD);
     if matches!(outgoing, Outgoing::Empty) && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
         headers.remove(CONTENT_LENGTH);
@@ -105,9 +109,9 @@ async fn send(
     let sent = {
         let _in_flight = Held::one(&proxy.metrics(index).in_flight);
         let sending = proxy.pool(index).send(&endpoint, request);
-        let sending = tokio::time::timeout(proxy.shared.config.limits.stream_idle_timeout, sending);
         tokio::select! {
-            sent = sending => Some(sent),
+            sent = sending => Some(Ok(sent)),
+            () = stalled(&upload, proxy.shared.config.limits.stream_idle_timeout) => Some(Err(())),
             () = vanished(exchange.client()), if is_read => None,
         }
     };
@@ -116,6 +120,12 @@ async fn send(
         exchange.vanished();
         return Err(unavailable());
     };
+    if !matches!(sent, Ok(Ok(_)))
+        && let Some(document) = fault_of_client(upload.side(), sent.is_err())
+    {
+        record(proxy, exchange, index, AttemptOutcome::Unknown, None);
+        return Err(document);
+    }
     let (outcome, shows, result) = match sent {
         Ok(Ok(mut response)) => {
             let shows = effect(response.status().as_u16(), response.headers().contains_key(QUEUE_STATUS));
@@ -123,13 +133,7 @@ async fn send(
             (AttemptOutcome::Answered, shows, Ok(response))
         }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Some(RequestOutcome::Failure), Err(unavailable())),
-        // The client's own body broke off: that says nothing of the region.
-        Ok(Err(SendError::Unknown(error))) if error.is_user() => (
-            AttemptOutcome::Unknown,
-            None,
-            Err(ErrorDocument::bad_request("the request body broke off; send it again")),
-        ),
-        Ok(Err(SendError::Unknown(_))) | Err(_) => {
+        Ok(Err(SendError::Unknown(_))) | Err(()) => {
             let document = if repeatable {
                 ErrorDocument::upstream_timeout(region.id.as_str())
             } else {
@@ -140,6 +144,26 @@ async fn send(
     };
     record(proxy, exchange, index, outcome, shows);
     result
+}
+
+/// Resolves when neither a piece of the body nor the answer's head came for so long.
+async fn stalled(upload: &Upload, idle_timeout: Duration) {
+    loop {
+        let deadline = upload.moved_at() + idle_timeout;
+        if tokio::time::Instant::now() >= deadline {
+            return;
+        }
+        tokio::time::sleep_until(deadline).await;
+    }
+}
+
+/// What a client is told whose own body is why its call failed: no failure of the region, which cannot have taken it as whole.
+fn fault_of_client(side: Side, stalled: bool) -> Option<ErrorDocument> {
+    match side {
+        Side::Broken(violation) => Some(broken_body(violation)),
+        Side::Client if stalled => Some(ErrorDocument::request_timeout()),
+        Side::Client | Side::Region => None,
+    }
 }
 
 /// Resolves when nobody waits for the answer of a read any more.

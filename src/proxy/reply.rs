@@ -27,7 +27,10 @@ pub enum Reply {
 pub struct Streamed {
     body: RegionBody,
     idle_timeout: Duration,
-    idle: Pin<Box<Sleep>>,
+    /// Made when the region is first waited for.
+    idle: Option<Pin<Box<Sleep>>>,
+    /// Whether it runs: the time that a slow client takes to read is not the region's.
+    waiting: bool,
 }
 
 impl Reply {
@@ -44,7 +47,7 @@ impl Reply {
         if body.is_end_stream() {
             return Self::Empty;
         }
-        Self::Stream(Box::new(Streamed { body, idle_timeout, idle: Box::pin(tokio::time::sleep(idle_timeout)) }))
+        Self::Stream(Box::new(Streamed { body, idle_timeout, idle: None, waiting: false }))
     }
 }
 
@@ -86,11 +89,15 @@ impl Streamed {
             // Trailers describe the region's connection to us; the formats of OJS have none.
             Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => Poll::Ready(None),
             Poll::Ready(frame) => {
-                self.idle.as_mut().reset(Instant::now() + self.idle_timeout);
+                self.waiting = false;
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
             Poll::Pending => {
-                std::task::ready!(self.idle.as_mut().poll(cx));
+                let idle = self.idle.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.idle_timeout)));
+                if !std::mem::replace(&mut self.waiting, true) {
+                    idle.as_mut().reset(Instant::now() + self.idle_timeout);
+                }
+                std::task::ready!(idle.as_mut().poll(cx));
                 Poll::Ready(Some(Err("the region sent nothing for limits.stream_idle_timeout".into())))
             }
         }

@@ -4,6 +4,8 @@
 //! some framework takes for POST. Wherever that can be, the body is read first, and one that carries a routing key which the
 //! local region does not satisfy goes nowhere. What is known to be data (results, checkpoints, schemas) is never read.
 
+use std::rc::Rc;
+
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body::Body as _;
@@ -13,7 +15,7 @@ use super::Proxy;
 use super::collect::collect_body;
 use super::create::check_keys;
 use super::exchange::Exchange;
-use crate::net::body::Outgoing;
+use crate::net::body::{Outgoing, Upload};
 use crate::ojs::{ErrorDocument, Payload, routing_within};
 
 /// The body as it may be sent to the local region: a stream, or read and found harmless.
@@ -24,12 +26,13 @@ pub(super) async fn vet(
     exchange: &Exchange,
     headers: &HeaderMap,
     body: Incoming,
+    upload: &Rc<Upload>,
 ) -> Result<Outgoing, ErrorDocument> {
     if body.is_end_stream() {
         return Ok(Outgoing::Empty);
     }
     if !is_read(exchange.matched.payload, headers) {
-        return Ok(Outgoing::Stream(body));
+        return Ok(Outgoing::Stream(body, Rc::clone(upload)));
     }
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(ErrorDocument::content_encoding());

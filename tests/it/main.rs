@@ -18,5 +18,6 @@ mod refusals;
 mod reload;
 mod routing;
 mod secrets;
+mod smuggling;
 mod support;
 mod wire;

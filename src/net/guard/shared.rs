@@ -14,6 +14,7 @@ pub(in crate::net) struct Shared {
     phase: AtomicU8,
     tunnel: AtomicBool,
     gone: AtomicBool,
+    breached: AtomicBool,
     /// Who waits for the client to go.
     watcher: Mutex<Option<Waker>>,
     leftover: Mutex<Option<Leftover>>,
@@ -46,6 +47,15 @@ impl Shared {
 
     pub(in crate::net) fn is_tunnel(&self) -> bool {
         self.tunnel.load(Ordering::Relaxed)
+    }
+
+    /// The current request's body is refused, and nothing behind it is read.
+    pub(super) fn breach(&self) {
+        self.breached.store(true, Ordering::Relaxed);
+    }
+
+    pub(in crate::net) fn is_breached(&self) -> bool {
+        self.breached.load(Ordering::Relaxed)
     }
 
     pub(super) fn leave(&self, leftover: Leftover) {

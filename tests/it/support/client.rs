@@ -9,6 +9,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::Wire;
+
 /// A client of one sidecar; a connection per call.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
@@ -127,5 +129,12 @@ impl Client {
     /// A bare connection.
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A bare connection that answers are read from one by one.
+    pub async fn wire(&self) -> Wire {
+        let socket = self.connect().await;
+        socket.set_nodelay(true).unwrap();
+        Wire::new(socket)
     }
 }

@@ -4,8 +4,10 @@ mod client;
 mod federation;
 mod process;
 mod scrape;
+mod wire;
 
 pub use client::{Answer, Client};
 pub use federation::{Federation, IDS, Setup, Stage, eventually};
 pub use process::{Process, command};
 pub use scrape::Scrape;
+pub use wire::Wire;
