@@ -13,6 +13,7 @@ mod documents;
 mod enqueue;
 mod logs;
 mod metrics;
+mod mutations;
 mod pins;
 mod refusals;
 mod reload;
