@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::{Proxy, Reply};
@@ -99,6 +99,10 @@ impl Exchange {
         self.refusal = (!self.vanished).then(|| refusal_reason(document));
         let id = self.request_id.to_str().unwrap_or_default();
         let mut response = self.json(document.status.as_u16(), document.to_json(id));
+        // The rest of such a body is not read, so that no request can follow it.
+        if matches!(document.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Some(seconds) = document.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -109,7 +113,7 @@ impl Exchange {
     #[must_use]
     pub fn json(&self, status: u16, body: Vec<u8>) -> Response<Reply> {
         let mut response = Response::new(Reply::full(body));
-        *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
         response.headers_mut().insert(CONTENT_TYPE, OJS_JSON);
         response
     }

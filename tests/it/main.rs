@@ -11,6 +11,7 @@ mod create;
 mod disguise;
 mod documents;
 mod enqueue;
+mod http;
 mod logs;
 mod metrics;
 mod mutations;
