@@ -166,16 +166,15 @@ impl Proxy {
 
     /// Answers an admitted request.
     pub async fn dispatch(&self, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
-        let answered = if asks_for_tunnel(exchange, &request) {
-            tunnel::tunnel(self, exchange, request).await
-        } else {
-            match exchange.matched.operation {
-                Operation::Enqueue => enqueue::enqueue(self, exchange, request).await,
-                Operation::Health => Ok(health::health(self)),
-                _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
-                _ if is_ojs_path(request.uri().path()) => local::local(self, exchange, request).await,
-                _ => Err(ErrorDocument::not_found(request.uri().path())),
+        let answered = match exchange.matched.operation {
+            Operation::Enqueue => enqueue::enqueue(self, exchange, request).await,
+            Operation::Health => Ok(health::health(self)),
+            _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
+            operation if !is_of_regions(operation, request.uri().path()) => {
+                Err(ErrorDocument::not_found(request.uri().path()))
             }
+            _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
+            _ => local::local(self, exchange, request).await,
         };
         answered.unwrap_or_else(|document| exchange.refuse(&document))
     }
@@ -245,15 +244,14 @@ pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
 
 /// Whether a request opens a WebSocket to the region. With a body, or by another method than GET, it is no such request,
 /// and what it carries is judged like the body of any other call.
-fn asks_for_tunnel(exchange: &Exchange, request: &Request<Incoming>) -> bool {
-    let path_is_open = exchange.matched.operation == Operation::WebSocket || is_ojs_path(request.uri().path());
-    is_websocket_upgrade(request.headers())
-        && request.method() == Method::GET
-        && request.body().is_end_stream()
-        && path_is_open
+fn asks_for_tunnel(request: &Request<Incoming>) -> bool {
+    is_websocket_upgrade(request.headers()) && request.method() == Method::GET && request.body().is_end_stream()
 }
 
-/// Whether a path is one that regions serve; everything else is ours to refuse.
-fn is_ojs_path(path: &str) -> bool {
-    crate::ojs::normal_path(path).starts_with("/ojs/")
+/// Whether a call is one that regions serve; everything else is ours to refuse.
+///
+/// Spec: ojs-protocol 2.5, 2.8; SDKs call agents and event streams below `/v1/`, without `/ojs`.
+fn is_of_regions(operation: Operation, path: &str) -> bool {
+    matches!(operation, Operation::JobScoped | Operation::Events | Operation::WebSocket)
+        || crate::ojs::normal_path(path).starts_with("/ojs/")
 }

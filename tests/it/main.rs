@@ -21,5 +21,7 @@ mod reload;
 mod routing;
 mod secrets;
 mod smuggling;
+mod stream;
 mod support;
+mod tunnel;
 mod wire;

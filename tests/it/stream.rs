@@ -1,0 +1,288 @@
+//! Bodies that are not interpreted: they flow both ways as they come, with back-pressure, and may pause for so long only.
+
+use std::time::{Duration, Instant};
+
+use http::{Method, Request};
+use ojs_sidecar::demo::{Fault, When};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{Federation, Setup, Wire, eventually};
+
+const MIB: usize = 1 << 20;
+
+fn idle_timeout(timeout: &str) -> Setup {
+    Setup::default().yaml(&format!("limits: {{ stream_idle_timeout: {timeout}, worker_threads: 1 }}"))
+}
+
+async fn begin(federation: &Federation, target: &str) -> Wire {
+    let mut wire = federation.client.wire().await;
+    wire.send(format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")).await;
+    wire
+}
+
+async fn send_chunk(wire: &mut Wire, data: &str) {
+    wire.send(format!("{:x}\r\n{data}\r\n", data.len())).await;
+}
+
+#[tokio::test]
+async fn what_is_sent_first_comes_back_before_the_last_is_sent() {
+    for setup in [Setup::default(), Setup::default().http2()] {
+        let federation = setup.start().await;
+        let mut wire = begin(&federation, "/ojs/v1/debug/echo").await;
+        send_chunk(&mut wire, "first").await;
+        assert_eq!(wire.head().await.0, 200);
+        assert_eq!(wire.chunk().await, b"first");
+        for turn in 0..10 {
+            send_chunk(&mut wire, &format!("turn-{turn}")).await;
+            assert_eq!(wire.chunk().await, format!("turn-{turn}").into_bytes());
+        }
+        wire.send("0\r\n\r\n").await;
+        assert_eq!(wire.chunk().await, b"");
+        wire.send("GET /ojs/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        assert_eq!(wire.answer().await.status, 200, "the connection is kept");
+    }
+}
+
+#[tokio::test]
+async fn large_downloads_arrive_whole_whether_announced_or_not() {
+    for setup in [Setup::default(), Setup::default().http2()] {
+        let federation = setup.start().await;
+        for (query, announced) in [("", Some("33554435")), ("&chunked=true", None)] {
+            let answer = federation.client.get(&format!("/ojs/v1/debug/stream?bytes=33554435{query}")).await;
+            assert_eq!((answer.status.as_u16(), answer.header("content-length")), (200, announced));
+            assert_eq!(answer.body.len(), 32 * MIB + 3);
+            assert!(answer.body.iter().all(|byte| *byte == b'x'));
+        }
+    }
+}
+
+#[tokio::test]
+async fn large_uploads_arrive_whole_whether_announced_or_not() {
+    for setup in [Setup::default(), Setup::default().http2()] {
+        let federation = setup.start().await;
+        let data: Vec<u8> = (0..12 * MIB).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let answer = federation.client.post("/ojs/v1/debug/echo", data.clone()).await;
+        assert!(answer.body == data, "{} bytes came back", answer.body.len());
+        let request = federation.regions[0].record().requests_to("/ojs/v1/debug/echo").remove(0);
+        assert_eq!(request.headers.get("transfer-encoding"), None, "an announced length is passed on");
+        let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+        for part in data.chunks(MIB) {
+            wire.send(format!("{:x}\r\n", part.len())).await;
+            wire.send(part).await;
+            wire.send("\r\n").await;
+        }
+        wire.send("0\r\n\r\n").await;
+        assert_eq!(wire.answer().await.status, 400, "the region says that it is no acknowledgement");
+        assert!(federation.regions[0].record().requests_to("/ojs/v1/workers/ack")[0].body == data);
+    }
+}
+
+/// When a side that is not read counts as held back. A machine that is slow for longer makes these tests easier to pass.
+const HELD_BACK: Duration = Duration::from_millis(500);
+
+/// Writes until nothing more is taken, and answers how much was; all of it if nobody held it back.
+async fn write_until_held_back(socket: &mut (impl AsyncWriteExt + Unpin), bytes: usize) -> usize {
+    let part = vec![b'p'; 64 * 1024];
+    let mut written = 0;
+    while written < bytes {
+        let next = part.len().min(bytes - written);
+        match tokio::time::timeout(HELD_BACK, socket.write(&part[..next])).await {
+            Ok(taken) => written += taken.unwrap(),
+            Err(_) => return written,
+        }
+    }
+    written
+}
+
+/// A region in plain HTTP whose sockets the test works by hand: what is not for it is a probe, and answered.
+struct ByHand {
+    listener: tokio::net::TcpListener,
+}
+
+impl ByHand {
+    async fn start() -> (Self, Federation) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("url: http://{}", listener.local_addr().unwrap());
+        let setup = Setup::default().regions(1).region(0, &url).region(0, "tls: {}").steered();
+        let yaml = "insecure_dev: true\nlimits: { worker_threads: 1 }";
+        let region = Self { listener };
+        let (federation, ()) = tokio::join!(setup.yaml(yaml).start(), region.probe());
+        (region, federation)
+    }
+
+    /// Answers the first probe.
+    async fn probe(&self) {
+        let mut wire = self.accept("GET /ojs/v1/health").await;
+        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}").await;
+    }
+
+    /// Takes the next connection and the head of its request.
+    async fn accept(&self, start: &str) -> Wire {
+        let mut wire = Wire::new(self.listener.accept().await.unwrap().0);
+        let head = wire.until(b"\r\n\r\n").await;
+        assert!(head.starts_with(start.as_bytes()), "{}", String::from_utf8_lossy(&head));
+        wire
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_the_region_back() {
+    const TOTAL: usize = 96 * MIB;
+    let (region, federation) = ByHand::start().await;
+    let mut client = federation.client.wire().await;
+    client.send("GET /ojs/v1/debug/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let mut wire = region.accept("GET /ojs/v1/debug/stream").await;
+    wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {TOTAL}\r\n\r\n")).await;
+    let written = write_until_held_back(&mut wire.socket, TOTAL).await;
+    assert!(written < TOTAL, "the sidecar took everything from the region while its client read nothing");
+    let rest = tokio::spawn(async move { wire.send(vec![b'p'; TOTAL - written]).await });
+    assert_eq!(client.head().await.0, 200);
+    let mut left = TOTAL;
+    while left > 0 {
+        left -= client.take(left.min(MIB)).await.len();
+    }
+    rest.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_region_that_does_not_read_holds_the_client_back() {
+    const TOTAL: usize = 96 * MIB;
+    let (region, federation) = ByHand::start().await;
+    let mut client = federation.client.wire().await;
+    client.send(format!("POST /ojs/v1/any HTTP/1.1\r\nHost: localhost\r\nContent-Length: {TOTAL}\r\n\r\n")).await;
+    let mut wire = region.accept("POST /ojs/v1/any").await;
+    let written = write_until_held_back(&mut client.socket, TOTAL).await;
+    assert!(written < TOTAL, "the sidecar took everything from its client while the region read nothing");
+    let reading = tokio::spawn(async move {
+        let mut left = TOTAL;
+        while left > 0 {
+            left -= wire.take(left.min(MIB)).await.len();
+        }
+        wire.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    });
+    client.send(vec![b'p'; TOTAL - written]).await;
+    assert_eq!(client.answer().await.status, 204);
+    reading.await.unwrap();
+}
+
+#[tokio::test]
+async fn events_arrive_as_they_happen() {
+    for setup in [Setup::default(), Setup::default().http2()] {
+        let federation = setup.start().await;
+        let id = federation.client.enqueue(r#"{"type":"t","args":[]}"#).await.job_id();
+        let mut wire = federation.client.wire().await;
+        wire.send(format!(
+            "GET /ojs/v1/jobs/{id}/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+        ))
+        .await;
+        let (status, headers) = wire.head().await;
+        assert_eq!((status.as_u16(), headers["content-type"].as_bytes()), (200, &b"text/event-stream"[..]));
+        wire.until(b"event: job.available\n").await;
+        assert_eq!(federation.client.call(Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await.status, 200);
+        wire.until(b"event: job.cancelled\n").await;
+        wire.until(b"\r\n0\r\n\r\n").await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_pauses_for_too_long_is_cut_at_both_ends_and_does_not_look_complete() {
+    let federation = idle_timeout("200ms").start().await;
+    let id = federation.client.enqueue(r#"{"type":"t","args":[]}"#).await.job_id();
+    let mut wire = federation.client.wire().await;
+    wire.send(format!("GET /ojs/v1/jobs/{id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+    wire.until(b"event: job.available\n").await;
+    let rest = wire.rest().await;
+    assert!(rest.as_ref().map_or(true, |rest| !rest.ends_with(b"0\r\n\r\n")), "{rest:?}");
+    let region = &federation.regions[0];
+    let connection = region.record().requests_to(&format!("/ojs/v1/jobs/{id}/events"))[0].connection;
+    region.record().wait_for(|it| it.connections().iter().any(|it| it.number == connection && !it.open)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_stream_at_the_region() {
+    let federation = Setup::default().yaml("limits: { worker_threads: 1 }").start().await;
+    let id = federation.client.enqueue(r#"{"type":"t","args":[]}"#).await.job_id();
+    let mut wire = federation.client.wire().await;
+    wire.send(format!("GET /ojs/v1/jobs/{id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+    wire.until(b"event: job.available\n").await;
+    let region = &federation.regions[0];
+    let connection = region.record().requests_to(&format!("/ojs/v1/jobs/{id}/events"))[0].connection;
+    drop(wire);
+    region.record().wait_for(|it| it.connections().iter().any(|it| it.number == connection && !it.open)).await;
+}
+
+#[tokio::test]
+async fn an_upload_that_pauses_for_too_long_is_its_clients_fault() {
+    let federation = idle_timeout("200ms").start().await;
+    for _ in 0..6 {
+        let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+        send_chunk(&mut wire, "{").await;
+        let answer = wire.answer().await;
+        assert_eq!((answer.status.as_u16(), answer.reason()), (408, "request_timeout".to_owned()));
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(wire.is_closed().await);
+    }
+    assert_eq!(federation.breaker(0), "closed");
+    assert!(federation.regions[0].record().requests_to("/ojs/v1/workers/ack").iter().all(|ack| !ack.complete));
+}
+
+#[tokio::test]
+async fn an_upload_that_is_abandoned_is_its_clients_fault() {
+    let federation = Federation::start().await;
+    for _ in 0..6 {
+        let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+        send_chunk(&mut wire, "{").await;
+    }
+    let region = &federation.regions[0];
+    let acks = || region.record().requests_to("/ojs/v1/workers/ack");
+    eventually("the region has seen all uploads end", async || {
+        let open = |number| region.record().connections().iter().any(|it| it.number == number && it.open);
+        acks().len() == 6 && !acks().iter().any(|ack| open(ack.connection))
+    })
+    .await;
+    assert!(acks().iter().all(|ack| !ack.complete));
+    assert_eq!(federation.breaker(0), "closed");
+}
+
+#[tokio::test]
+async fn an_upload_that_moves_may_take_longer_than_it_may_pause() {
+    let timeout = Duration::from_secs(2);
+    let federation = idle_timeout("2s").start().await;
+    let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+    let begun = Instant::now();
+    while begun.elapsed() < timeout + timeout / 4 {
+        send_chunk(&mut wire, "x").await;
+        // Takes a while.
+        federation.client.get("/ojs/v1/queues").await;
+    }
+    wire.send("0\r\n\r\n").await;
+    assert_eq!(wire.answer().await.status, 400, "the region says that it is no acknowledgement");
+}
+
+#[tokio::test]
+async fn a_region_that_does_not_begin_to_answer_is_given_up() {
+    let federation = idle_timeout("200ms").start().await;
+    federation.regions[0].faults().add(When::path("/ojs/v1/queues"), Fault::HangAfterBody { store: false });
+    let answer = federation.client.get("/ojs/v1/queues").await;
+    assert_eq!((answer.status.as_u16(), answer.reason()), (504, "upstream_timeout".to_owned()));
+    // What may have happened must not be repeated by an SDK, which 504 would make it do.
+    let answer = federation.client.send(Request::post("/ojs/v1/queues/q/unknown"), "{}").await;
+    assert_eq!((answer.status.as_u16(), answer.reason()), (500, "outcome_unknown".to_owned()));
+    assert_eq!(answer.json()["error"]["retryable"], false);
+}
+
+#[tokio::test]
+async fn an_answer_that_a_region_cuts_does_not_look_complete() {
+    let federation = Federation::start().await;
+    let region = &federation.regions[0];
+    region.faults().add(When::path("/ojs/v1/queues"), Fault::CutMidResponse { after_bytes: 5 });
+    let mut socket = federation.client.connect().await;
+    socket.write_all(b"GET /ojs/v1/queues HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let read = socket.read_to_end(&mut answer).await;
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    assert!(
+        read.is_err() || text.contains("content-length"),
+        "without a length only a reset tells that it was cut: {text}"
+    );
+}
