@@ -10,6 +10,7 @@ mod cli;
 mod create;
 mod disguise;
 mod documents;
+mod drain;
 mod enqueue;
 mod http;
 mod logs;

@@ -257,6 +257,11 @@ impl Federation {
         drop(self.stop.take());
     }
 
+    /// Whether the sidecar has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Waits for the sidecar's end.
     pub async fn ended(&mut self) -> DrainEnd {
         let thread = self.thread.take().unwrap();

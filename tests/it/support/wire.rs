@@ -105,8 +105,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Reads until the sidecar closes; an error when it does not do so in an orderly way.
     pub async fn rest(&mut self) -> std::io::Result<Vec<u8>> {
-        while self.read().await? > 0 {}
-        Ok(std::mem::take(&mut self.unread))
+        let closed = async {
+            while self.read().await? > 0 {}
+            Ok(std::mem::take(&mut self.unread))
+        };
+        tokio::time::timeout(PATIENCE, closed).await.unwrap_or_else(|_| panic!("the connection is not closed"))
     }
 
     /// Whether the sidecar has closed, with nothing more to say.
