@@ -214,6 +214,7 @@ async fn check(federation: &Federation, seed: u64, seen: &mut BTreeMap<u16, u32>
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a seed for this test is no configuration")]
 async fn damaged_requests_are_answered_and_reach_a_region_in_one_reading_only() {
     // Unasked probes would be told apart from what clients send, but time that stands still has none.
     let federation = Setup::default().steered().start().await;

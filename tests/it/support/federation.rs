@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What differs from the defaults.
 pub struct Setup {
     regions: usize,
+    clients: Vec<String>,
+    listen_yaml: String,
     yaml: String,
     region_yaml: Vec<(usize, String)>,
     clock: Clock,
@@ -70,6 +72,8 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             regions: IDS.len(),
+            clients: vec!["127.0.0.1:0".to_owned()],
+            listen_yaml: String::new(),
             yaml: String::new(),
             region_yaml: Vec::new(),
             clock: Clock::system(),
@@ -91,6 +95,18 @@ impl Setup {
     pub fn yaml(mut self, yaml: &str) -> Self {
         self.yaml.push_str(yaml);
         self.yaml.push('\n');
+        self
+    }
+
+    /// A further address for clients, behind the TCP one.
+    pub fn client_address(mut self, address: &str) -> Self {
+        self.clients.push(address.to_owned());
+        self
+    }
+
+    /// Further configuration below `listen`, such as `unix_mode: "0600"`.
+    pub fn listen(mut self, entry: &str) -> Self {
+        self.listen_yaml.push_str(&format!(", {entry}"));
         self
     }
 
@@ -147,7 +163,9 @@ impl Setup {
     }
     fn write(&self, dir: &Path, regions: &[DemoRegion], authorities: &[Authority]) -> PathBuf {
         let mut yaml = String::from("federation_id: test\nlocal_region: us-east-1\n");
-        yaml.push_str("listen: { clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }\nlog: { level: warn }\n");
+        let (clients, listen) = (&self.clients, &self.listen_yaml);
+        yaml.push_str(&format!("listen: {{ clients: {clients:?}, admin: \"127.0.0.1:0\"{listen} }}\n"));
+        yaml.push_str("log: { level: warn }\n");
         yaml.push_str(&self.yaml);
         yaml.push_str("regions:\n");
         for (place, (region, authority)) in regions.iter().zip(authorities).enumerate() {
