@@ -30,7 +30,7 @@ pub enum DialError {
     /// No address accepted a connection.
     #[error("connecting failed: {0}")]
     Connect(io::Error),
-    /// The handshake failed: certificate, identity or protocol.
+    /// The handshake failed: certificate, identity or protocol. One that just broke off is a [`DialError::Connect`].
     #[error("the TLS handshake failed: {0}")]
     Tls(io::Error),
     /// `limits.connect_timeout` passed.
@@ -76,10 +76,16 @@ pub async fn dial(endpoint: &Endpoint<'_>, http2: bool) -> Result<Stream, DialEr
         let Some(tls) = endpoint.tls else { return Ok(Stream::Plain(socket)) };
         let config = if http2 { &tls.config } else { &tls.config_http1 };
         let connector = TlsConnector::from(Arc::clone(config));
-        let stream = connector.connect(tls.name.clone(), socket).await.map_err(DialError::Tls)?;
+        let stream = connector.connect(tls.name.clone(), socket).await.map_err(handshake_failed)?;
         Ok(Stream::Tls(Box::new(stream)))
     };
     tokio::time::timeout(endpoint.connect_timeout, connect).await.map_err(|_| DialError::Timeout)?
+}
+
+/// A peer that hangs up during the handshake has said nothing about identities.
+fn handshake_failed(error: io::Error) -> DialError {
+    let by_tls = error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>());
+    if by_tls { DialError::Tls(error) } else { DialError::Connect(error) }
 }
 
 async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {

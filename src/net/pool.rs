@@ -95,9 +95,12 @@ pub enum NotSent {
     /// No connection came about.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The connection was closed before the request was written, or the region proved that it did not look at it.
+    /// The connection was closed before the request was written.
     #[error("the connection closed before the request was sent")]
     Closed,
+    /// The region said over HTTP/2 that it did not look at the request.
+    #[error("the region refused the stream")]
+    RefusedStream,
 }
 
 impl NotSent {
@@ -107,6 +110,7 @@ impl NotSent {
         match self {
             Self::Dial(error) => error.label(),
             Self::Closed => "closed",
+            Self::RefusedStream => "refused_stream",
         }
     }
 }
@@ -169,6 +173,7 @@ impl Pool {
                 Ok(response) => return Ok(response),
                 Err(Failed::Unknown(error)) => return Err(SendError::Unknown(error)),
                 Err(Failed::NotSent(None)) => return Err(SendError::NotSent(NotSent::Closed)),
+                Err(Failed::Refused) => return Err(SendError::NotSent(NotSent::RefusedStream)),
                 Err(Failed::NotSent(Some(unsent))) => request = *unsent,
             }
         }
@@ -179,6 +184,7 @@ impl Pool {
         result.map_err(|failed| match failed {
             Failed::Unknown(error) => SendError::Unknown(error),
             Failed::NotSent(_) => SendError::NotSent(NotSent::Closed),
+            Failed::Refused => SendError::NotSent(NotSent::RefusedStream),
         })
     }
 

@@ -131,5 +131,6 @@ pub(super) const fn reason(why: &NotSent) -> FailoverReason {
         NotSent::Dial(DialError::Tls(_)) => FailoverReason::Tls,
         NotSent::Dial(DialError::Timeout) => FailoverReason::Timeout,
         NotSent::Closed => FailoverReason::Closed,
+        NotSent::RefusedStream => FailoverReason::RefusedStream,
     }
 }

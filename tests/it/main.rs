@@ -12,6 +12,7 @@ mod disguise;
 mod documents;
 mod drain;
 mod enqueue;
+mod failover;
 mod forward;
 mod http;
 mod listen;

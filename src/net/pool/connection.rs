@@ -31,6 +31,8 @@ const READY_TRIES: usize = 4;
 pub(super) enum Failed {
     /// Nothing of the request left this process; it is handed back where that was possible.
     NotSent(Option<Box<Request<Outgoing>>>),
+    /// It left, and the region proved that it did not look at it.
+    Refused,
     /// Some of it may have arrived.
     Unknown(hyper::Error),
 }
@@ -176,7 +178,7 @@ fn http2_failure(mut error: TrySendError<Request<Outgoing>>) -> Failed {
         return Failed::NotSent(Some(Box::new(unsent)));
     }
     let error = error.into_error();
-    if proves_unprocessed(&error) { Failed::NotSent(None) } else { Failed::Unknown(error) }
+    if proves_unprocessed(&error) { Failed::Refused } else { Failed::Unknown(error) }
 }
 
 /// Whether the region itself said that it did not look at the stream: REFUSED_STREAM, or a GOAWAY, which h2 reports only

@@ -111,6 +111,9 @@ impl Setup {
     }
 
     /// Further configuration of one region: lines such as `weight: 0`.
+    ///
+    /// `{dir}` stands for the folder with `<id>.ca.pem`, `<id>-client.cert.pem` and `<id>-client.key.pem` of every region, and
+    /// `all.ca.pem` with the authorities of all.
     pub fn region(mut self, place: usize, line: &str) -> Self {
         self.region_yaml.push((place, line.to_owned()));
         self
@@ -178,12 +181,14 @@ impl Setup {
                 yaml.push_str(&format!("  url: {}\n", region.url()));
             }
             for line in &lines {
-                yaml.push_str(&format!("  {line}\n"));
+                yaml.push_str(&format!("  {}\n", line.replace("{dir}", dir.to_str().unwrap())));
             }
             if !lines.iter().any(|line| line.starts_with("tls:")) {
                 yaml.push_str(&format!("  tls: {{ ca: {:?}, cert: {:?}, key: {:?} }}\n", ca, client.cert, client.key));
             }
         }
+        let every: String = authorities.iter().map(Authority::ca_pem).collect();
+        std::fs::write(dir.join("all.ca.pem"), every).unwrap();
         let path = dir.join("config.yaml");
         std::fs::write(&path, yaml).unwrap();
         path

@@ -2,12 +2,14 @@
 
 mod client;
 mod federation;
+mod judge;
 mod process;
 mod scrape;
 mod wire;
 
 pub use client::{Answer, Client};
 pub use federation::{Federation, IDS, Setup, Stage, eventually};
+pub use judge::{job, pinned};
 pub use process::{Process, command};
 pub use scrape::Scrape;
 pub use wire::Wire;

@@ -1,0 +1,48 @@
+//! What tests ask of a federation: judged at the regions' sockets and stores, and by the numbers that the sidecar exposes.
+
+use super::Federation;
+
+/// A job without any routing key; `args` tells it from others.
+pub fn job(args: &str) -> String {
+    format!(r#"{{"type":"email.send","args":["{args}"]}}"#)
+}
+
+/// A job pinned to a region; `args` tells it from others.
+pub fn pinned(region: &str, args: &str) -> String {
+    format!(r#"{{"type":"email.send","args":["{args}"],"meta":{{"ojs.federation.region":"{region}"}}}}"#)
+}
+
+impl Federation {
+    /// How many enqueues have begun to arrive at a region.
+    pub fn enqueues(&self, place: usize) -> usize {
+        self.regions[place].record().requests_to("/ojs/v1/jobs").len()
+    }
+
+    /// How many health probes have begun to arrive at a region.
+    pub fn probes(&self, place: usize) -> usize {
+        self.regions[place].record().requests_to("/ojs/v1/health").len()
+    }
+
+    /// Where a job is stored, by place, and how many times it was submitted there.
+    pub fn stored(&self, id: &str) -> Vec<(usize, u32)> {
+        let times = |place: usize| self.regions[place].jobs().job(id).map(|job| (place, job.stored));
+        (0..self.regions.len()).filter_map(times).collect()
+    }
+
+    /// The value of a series, such as `failovers_total{from_region="us-east-1",reason="connect"}`, labels in order.
+    pub async fn metric(&self, series: &str) -> f64 {
+        let text = String::from_utf8(self.admin.get("/metrics").await.body.to_vec()).unwrap();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("ojs_federation_")?.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no series {series}")).parse().unwrap()
+    }
+
+    /// Returns when the control thread has looked at everything that was due before the call.
+    ///
+    /// The admin listener is served by the same thread, behind whatever woke up earlier.
+    pub async fn settle(&self) {
+        for _ in 0..2 {
+            assert_eq!(self.admin.get("/livez").await.status, 200);
+        }
+    }
+}
