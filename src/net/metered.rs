@@ -4,41 +4,48 @@
 //! ends with, if the count did not move since a request was given to it, no byte of that request can have reached the
 //! region; if it moved, one may have.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How many bytes a connection has given to the system so far.
-///
-/// Only one thread touches it; an upgraded connection must nevertheless be one that could move.
-pub(super) type Written = Arc<AtomicU64>;
+use super::evidence::Evidence;
 
 /// A TCP socket with its count.
 #[derive(Debug)]
 pub struct Metered {
     socket: TcpStream,
-    written: Written,
+    evidence: Arc<Evidence>,
 }
 
 impl Metered {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, written: Written::default() }
+        Self { socket, evidence: Arc::default() }
     }
 
-    pub(super) fn written(&self) -> Written {
-        Arc::clone(&self.written)
+    pub(super) const fn evidence(&self) -> &Arc<Evidence> {
+        &self.evidence
     }
 
-    fn count(&self, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = &poll {
-            self.written.fetch_add(u64::try_from(*bytes).unwrap_or(u64::MAX), Relaxed);
+    /// Counts what was written, and leaves it to the reader to find out that the peer has gone.
+    ///
+    /// What the peer said last (an answer to half a request, an alert) may still wait to be read, and tells more than the failed
+    /// write. The reader comes to the end of the stream right behind it, so nothing waits for ever. Bytes that the system did
+    /// not take are not counted.
+    fn judge(&self, poll: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+        match poll {
+            Poll::Ready(Ok(bytes)) => {
+                self.evidence.wrote(bytes);
+                Poll::Ready(Ok(bytes))
+            }
+            Poll::Ready(Err(error)) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Poll::Ready(Ok(offered))
+            }
+            poll => poll,
         }
-        poll
     }
 }
 
@@ -52,7 +59,7 @@ impl AsyncWrite for Metered {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let poll = Pin::new(&mut this.socket).poll_write(cx, buf);
-        this.count(poll)
+        this.judge(poll, buf.len())
     }
 
     fn poll_write_vectored(
@@ -62,7 +69,7 @@ impl AsyncWrite for Metered {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let poll = Pin::new(&mut this.socket).poll_write_vectored(cx, bufs);
-        this.count(poll)
+        this.judge(poll, bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -75,5 +82,31 @@ impl AsyncWrite for Metered {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_words_of_a_peer_that_hung_up_are_read_even_after_a_failed_write() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut socket = Metered::new(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (mut peer, _) = listener.accept().await.unwrap();
+        socket.write_all(b"never read").await.unwrap();
+        peer.write_all(b"bye").await.unwrap();
+        // Closed with bytes unread, it resets the connection.
+        drop(peer);
+        for _ in 0..3 {
+            socket.write_all(b"into the void").await.unwrap();
+        }
+        assert_eq!(socket.evidence().written(), 10, "what the system refused was not written");
+        let mut said = Vec::new();
+        let _ = socket.read_to_end(&mut said).await;
+        assert_eq!(said, b"bye");
     }
 }

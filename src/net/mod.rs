@@ -7,6 +7,7 @@
 pub mod body;
 pub mod dial;
 mod drain;
+mod evidence;
 pub mod framing;
 mod guard;
 pub mod headers;

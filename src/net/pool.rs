@@ -10,6 +10,7 @@ mod lease;
 mod upgrade;
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,7 @@ impl PoolMeters {
 /// Why a request has no answer.
 #[derive(Debug)]
 pub enum SendError {
-    /// No byte of the request left this process.
+    /// No byte of the request left this process, or it is proved that the region did not look at it.
     NotSent(NotSent),
     /// The request, or a part of it, may have reached the region.
     Unknown(hyper::Error),
@@ -111,6 +112,17 @@ impl NotSent {
             Self::Dial(error) => error.label(),
             Self::Closed => "closed",
             Self::RefusedStream => "refused_stream",
+        }
+    }
+}
+
+impl From<Failed> for SendError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::NotSent(_) => Self::NotSent(NotSent::Closed),
+            Failed::Refused => Self::NotSent(NotSent::RefusedStream),
+            Failed::Rejected(error) => Self::NotSent(NotSent::Dial(DialError::Tls(io::Error::other(error)))),
+            Failed::Unknown(error) => Self::Unknown(error),
         }
     }
 }
@@ -171,21 +183,15 @@ impl Pool {
             };
             match result {
                 Ok(response) => return Ok(response),
-                Err(Failed::Unknown(error)) => return Err(SendError::Unknown(error)),
-                Err(Failed::NotSent(None)) => return Err(SendError::NotSent(NotSent::Closed)),
-                Err(Failed::Refused) => return Err(SendError::NotSent(NotSent::RefusedStream)),
                 Err(Failed::NotSent(Some(unsent))) => request = *unsent,
+                Err(failed) => return Err(failed.into()),
             }
         }
         let result = match self.connect(endpoint).await.map_err(|error| SendError::NotSent(error.into()))? {
             Fresh::Http1(http1) => self.send_on(http1, request).await,
             Fresh::Http2(http2) => http2.send(request, endpoint.authority).await,
         };
-        result.map_err(|failed| match failed {
-            Failed::Unknown(error) => SendError::Unknown(error),
-            Failed::NotSent(_) => SendError::NotSent(NotSent::Closed),
-            Failed::Refused => SendError::NotSent(NotSent::RefusedStream),
-        })
+        result.map_err(Into::into)
     }
 
     /// Closes what was idle for too long, lived for too long or was closed by the region. Called every few seconds.

@@ -2,12 +2,14 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use super::metered::{Metered, Written};
+use super::evidence::Evidence;
+use super::metered::Metered;
 use super::tls::not_after;
 
 /// A connected stream.
@@ -37,10 +39,10 @@ impl Stream {
         }
     }
 
-    pub(super) fn written(&self) -> Written {
+    pub(super) fn evidence(&self) -> &Arc<Evidence> {
         match self {
-            Self::Plain(metered) => metered.written(),
-            Self::Tls(stream) => stream.get_ref().0.written(),
+            Self::Plain(metered) => metered.evidence(),
+            Self::Tls(stream) => stream.get_ref().0.evidence(),
         }
     }
 }
@@ -49,7 +51,17 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+            Self::Tls(stream) => {
+                let before = buf.filled().len();
+                let poll = Pin::new(stream.as_mut()).poll_read(cx, buf);
+                let evidence = stream.get_ref().0.evidence();
+                match &poll {
+                    Poll::Ready(Ok(())) if buf.filled().len() > before => evidence.heard(),
+                    Poll::Ready(Err(error)) => evidence.failed(error),
+                    Poll::Ready(Ok(())) | Poll::Pending => {}
+                }
+                poll
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ mod enqueue;
 mod failover;
 mod forward;
 mod http;
+mod identity;
 mod listen;
 mod logs;
 mod metrics;

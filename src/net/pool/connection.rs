@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::lease::Busy;
 use super::{PoolLimits, RegionBody};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
-use crate::net::metered::Written;
+use crate::net::evidence::Evidence;
 use crate::net::stream::Stream;
 
 /// An HTTP/2 connection with calls on it is pinged after this much silence, so that a black hole is noticed.
@@ -33,6 +33,8 @@ pub(super) enum Failed {
     NotSent(Option<Box<Request<Outgoing>>>),
     /// It left, and the region proved that it did not look at it.
     Refused,
+    /// It left, and the region rejected our certificate and with it everything that we sent.
+    Rejected(hyper::Error),
     /// Some of it may have arrived.
     Unknown(hyper::Error),
 }
@@ -43,14 +45,14 @@ pub(super) struct Http1 {
     /// The number of the identity that it was made with.
     pub(super) identity: u64,
     sender: http1::SendRequest<Outgoing>,
-    written: Written,
+    evidence: Arc<Evidence>,
     born: Instant,
     resting_since: Instant,
 }
 
 impl Http1 {
     pub(super) async fn start(stream: Stream, limits: &PoolLimits, identity: u64) -> Result<Self, DialError> {
-        let written = stream.written();
+        let evidence = Arc::clone(stream.evidence());
         let (sender, connection) = http1::Builder::new()
             .max_headers(limits.headers)
             .max_header_size(limits.head_bytes)
@@ -60,21 +62,14 @@ impl Http1 {
         // Errors of the connection reach the request that is on it; with none on it they mean "closed".
         tokio::task::spawn_local(async move { drop(connection.await) });
         let now = Instant::now();
-        Ok(Self { identity, sender, written, born: now, resting_since: now })
+        Ok(Self { identity, sender, evidence, born: now, resting_since: now })
     }
 
     pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<(Self, Response<Incoming>), Failed> {
-        let before = self.written.load(Relaxed);
+        let before = self.evidence.written();
         match self.sender.try_send_request(request).await {
             Ok(response) => Ok((self, response)),
-            Err(mut error) => {
-                // A request that is handed back was never taken up. Else the socket's count is the evidence.
-                let unsent = error.take_message();
-                if unsent.is_some() || self.written.load(Relaxed) == before {
-                    return Err(Failed::NotSent(unsent.map(Box::new)));
-                }
-                Err(Failed::Unknown(error.into_error()))
-            }
+            Err(error) => Err(failed(error, &self.evidence, before)),
         }
     }
 
@@ -119,6 +114,7 @@ pub(super) struct Http2 {
     /// The number of the identity that it was made with.
     pub(super) identity: u64,
     sender: http2::SendRequest<Outgoing>,
+    evidence: Arc<Evidence>,
     life: Rc<Life>,
 }
 
@@ -135,6 +131,7 @@ impl Http2 {
         identity: u64,
         open: Busy,
     ) -> Result<Self, DialError> {
+        let evidence = Arc::clone(stream.evidence());
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_AFTER)
@@ -143,7 +140,7 @@ impl Http2 {
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;
         tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(Self { identity, sender, life: Rc::new(Life { born: Instant::now(), _open: open }) })
+        Ok(Self { identity, sender, evidence, life: Rc::new(Life { born: Instant::now(), _open: open }) })
     }
 
     pub(super) async fn send(
@@ -157,9 +154,10 @@ impl Http2 {
         parts.authority = Some(authority.clone());
         // Both parts came out of parsed URIs; a request without a path would be answered by the region with a 400.
         *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        let before = self.evidence.written();
         match self.sender.try_send_request(request).await {
             Ok(response) => Ok(response.map(RegionBody::shared)),
-            Err(error) => Err(http2_failure(error)),
+            Err(error) => Err(failed(error, &self.evidence, before)),
         }
     }
 
@@ -173,11 +171,17 @@ impl Http2 {
     }
 }
 
-fn http2_failure(mut error: TrySendError<Request<Outgoing>>) -> Failed {
-    if let Some(unsent) = error.take_message() {
-        return Failed::NotSent(Some(Box::new(unsent)));
-    }
+/// Weighs what is known of a request without an answer; `before` is what the connection had written when it got the request.
+fn failed(mut error: TrySendError<Request<Outgoing>>, evidence: &Evidence, before: u64) -> Failed {
+    let unsent = error.take_message();
     let error = error.into_error();
+    if evidence.is_rejected() {
+        return Failed::Rejected(error);
+    }
+    // A request that is handed back was never taken up. Else the socket's count is the evidence.
+    if unsent.is_some() || evidence.written() == before {
+        return Failed::NotSent(unsent.map(Box::new));
+    }
     if proves_unprocessed(&error) { Failed::Refused } else { Failed::Unknown(error) }
 }
 

@@ -1,0 +1,163 @@
+//! Who is who: a region that cannot prove its name gets nothing, and credentials go where they belong.
+
+use std::time::Duration;
+
+use ojs_sidecar::demo::{DemoRegion, Identity, RegionTls};
+
+use crate::support::{Federation, Setup, eventually, job, pinned};
+
+/// Longer than the interval of probes, jitter included.
+const PROBE_DUE: Duration = Duration::from_secs(12);
+
+fn quiet(http2: bool) -> Setup {
+    let setup = Setup::default().steered().regions(2).yaml("limits: { worker_threads: 1 }");
+    if http2 { setup.http2() } else { setup }
+}
+
+/// All regions' authorities are trusted for this one, as if there were only one: what tells regions apart is their name.
+fn shared_trust(setup: Setup, identity: &str) -> Setup {
+    let files =
+        "ca: \"{dir}/all.ca.pem\", cert: \"{dir}/us-east-1-client.cert.pem\", key: \"{dir}/us-east-1-client.key.pem\"";
+    setup.region(0, &format!("tls: {{ {files}, {identity} }}"))
+}
+
+/// The local region shows another identity, on connections of which the sidecar has none yet.
+async fn shows(federation: &Federation, identity: Identity) {
+    let region = &federation.regions[0];
+    region.set_server(identity).unwrap();
+    region.cut_connections().await;
+    region.record().clear();
+}
+
+/// A pinned job is refused, a flexible one goes elsewhere, and not one byte of either reached the local region.
+async fn check_refused(federation: &Federation) {
+    let answer = federation.client.enqueue(pinned("us-east-1", "only-here")).await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "region_unavailable"));
+    let answer = federation.client.enqueue(job("anywhere")).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(answer.header("ojs-federation-attempts"), Some("2"));
+    assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
+    check_untouched(&federation.regions[0]);
+    let failovers = r#"failovers_total{from_region="us-east-1",reason="tls"}"#;
+    assert_eq!(federation.metric(failovers).await, 1.0);
+}
+
+fn check_untouched(region: &DemoRegion) {
+    let record = region.record();
+    assert_eq!(record.requests().len(), 0);
+    assert!(record.raw_bytes().iter().all(bytes::Bytes::is_empty), "{:?}", record.raw_bytes());
+}
+
+/// Advances to the next probe of the local region and waits for its verdict.
+async fn probed(federation: &Federation, health: &str) {
+    federation.advance(PROBE_DUE);
+    eventually(health, async || federation.health(0) == health).await;
+}
+
+#[tokio::test]
+async fn a_region_with_another_regions_valid_certificate_gets_no_byte() {
+    for http2 in [false, true] {
+        let federation = quiet(http2).start().await;
+        let names = ["localhost", "us-east-1.test", "127.0.0.1"];
+        shows(&federation, federation.authorities[1].server(&names)).await;
+        check_refused(&federation).await;
+        probed(&federation, "unhealthy").await;
+        check_untouched(&federation.regions[0]);
+    }
+}
+
+#[tokio::test]
+async fn with_one_authority_for_all_another_regions_name_gets_no_byte() {
+    let federation = shared_trust(quiet(false), "server_name: us-east-1.test").start().await;
+    assert_eq!(federation.client.enqueue(job("a")).await.header("ojs-federation-region"), Some("us-east-1"));
+    shows(&federation, federation.authorities[1].server(&["localhost", "eu-west-1.test", "127.0.0.1"])).await;
+    check_refused(&federation).await;
+}
+
+#[tokio::test]
+async fn an_expired_certificate_gets_no_byte() {
+    let federation = quiet(false).start().await;
+    shows(&federation, federation.authorities[0].expired_server(&["localhost"])).await;
+    check_refused(&federation).await;
+}
+
+#[tokio::test]
+async fn an_expected_server_name_replaces_the_host_of_the_url() {
+    let federation = shared_trust(quiet(false), "server_name: us-east-1.test").start().await;
+    shows(&federation, federation.authorities[0].server(&["us-east-1.test"])).await;
+    let answer = federation.client.enqueue(job("a")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)]);
+    shows(&federation, federation.authorities[0].server(&["localhost", "127.0.0.1"])).await;
+    check_refused(&federation).await;
+}
+
+#[tokio::test]
+async fn an_expected_uri_must_be_the_only_one_and_exactly_this_one() {
+    let federation = shared_trust(quiet(false), "uri_san: \"spiffe://east/ojs\"").start().await;
+    assert_eq!(federation.health(0), "unhealthy", "its certificate has no URI");
+    let authority = &federation.authorities[0];
+    shows(&federation, authority.server(&["spiffe://east/ojs"])).await;
+    probed(&federation, "healthy").await;
+    let answer = federation.client.enqueue(pinned("us-east-1", "a")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)], "{answer:?}");
+    for others in
+        [&["spiffe://east/ojs2", "localhost"][..], &["spiffe://east/ojs", "spiffe://west/ojs"], &["localhost"]]
+    {
+        shows(&federation, authority.server(others)).await;
+        let answer = federation.client.enqueue(pinned("us-east-1", "b")).await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "region_unavailable"), "{others:?}");
+        check_untouched(&federation.regions[0]);
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_does_not_accept_our_certificate_fails_over() {
+    for http2 in [false, true] {
+        let federation = quiet(http2).start().await;
+        let region = &federation.regions[0];
+        // From now on it wants clients of another authority, as after a rotation that we missed.
+        let server = federation.authorities[0].server(&["localhost"]);
+        let tls = RegionTls { server, client_ca_pem: Some(federation.authorities[1].ca_pem()) };
+        region.set_tls(&tls).unwrap();
+        region.cut_connections().await;
+        region.record().clear();
+        check_refused(&federation).await;
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_misses_a_certificate_of_ours_is_unhealthy_and_gets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "s3cr3t\n").unwrap();
+    let setup = quiet(false).region(0, "tls: { ca: \"{dir}/us-east-1.ca.pem\" }");
+    let federation = setup.region(0, &format!("bearer_token_file: {token:?}")).start().await;
+    assert_eq!(federation.health(0), "unhealthy");
+    let answer = federation.client.enqueue(job("a")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
+    check_untouched(&federation.regions[0]);
+}
+
+#[tokio::test]
+async fn authorization_travels_to_the_local_region_and_a_token_to_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "s3cr3t\n").unwrap();
+    let setup = Setup::default().steered().region(1, &format!("bearer_token_file: {token:?}"));
+    let federation = setup.start().await;
+    let dropped =
+        async |region: &str| federation.metric(&format!(r#"dropped_authorizations_total{{region="{region}"}}"#)).await;
+    for (place, id, received) in
+        [(0, "us-east-1", Some("Bearer mine")), (1, "eu-west-1", Some("Bearer s3cr3t")), (2, "ap-south-1", None)]
+    {
+        let request = http::Request::post("/ojs/v1/jobs").header("authorization", "Bearer mine");
+        let answer = federation.client.send(request, pinned(id, "a")).await;
+        assert_eq!(federation.stored(&answer.job_id()), [(place, 1)]);
+        let requests = federation.regions[place].record().requests_to("/ojs/v1/jobs");
+        let authorization = requests[0].headers.get("authorization").map(|value| value.to_str().unwrap());
+        assert_eq!(authorization, received, "{id}");
+        assert_eq!(dropped(id).await, if place == 0 { 0.0 } else { 1.0 });
+    }
+    assert_eq!(federation.seen("Bearer mine"), [0]);
+    assert_eq!(federation.seen("s3cr3t"), [1], "probes carry the token, too, and only there");
+}
