@@ -6,6 +6,7 @@
 mod admin;
 mod answers;
 mod api;
+mod breaker;
 mod cli;
 mod create;
 mod disguise;
@@ -30,4 +31,5 @@ mod smuggling;
 mod stream;
 mod support;
 mod tunnel;
+mod unknown;
 mod wire;
