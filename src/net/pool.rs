@@ -258,12 +258,18 @@ impl Pool {
         }
     }
 
+    /// Connects within `connect_timeout`, whoever dials: a call that waited for the connection of another must still know in time
+    /// that it was not sent.
     async fn connect(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
+        let connecting = self.connect_in_turn(endpoint);
+        tokio::time::timeout(endpoint.connect_timeout, connecting).await.map_err(|_| DialError::Timeout)?
+    }
+
+    async fn connect_in_turn(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
         if self.0.prefers_http2.get() {
             // One dials, the others wait for it; if it failed, the next waiter dials in turn.
             while self.0.dialling.get() {
-                let waiting = self.0.dialled.notified();
-                tokio::time::timeout(endpoint.connect_timeout, waiting).await.map_err(|_| DialError::Timeout)?;
+                self.0.dialled.notified().await;
                 if let Some(http2) = self.usable_http2(endpoint.identity) {
                     return Ok(Fresh::Http2(http2));
                 }

@@ -21,6 +21,7 @@ mod listen;
 mod logs;
 mod metrics;
 mod mutations;
+mod names;
 mod pins;
 mod process;
 mod refusals;
