@@ -69,7 +69,8 @@ impl Ending {
 #[must_use]
 pub const fn classify_enqueue(status: u16, is_error_document: bool, queue_status: bool, pinned: bool) -> Answer {
     match status {
-        502 | 504 => Answer::Unknown,
+        // An interim status, 101 included, in the place of an answer to a call that asked for no such thing: nothing is said.
+        ..200 | 502 | 504 => Answer::Unknown,
         503 if !is_error_document => Answer::Unknown,
         503 if !queue_status && !pinned => Answer::TryNext,
         _ => Answer::Pass,
@@ -112,6 +113,7 @@ mod tests {
         check(503, [false, true, true], Answer::Unknown);
         check(502, [true, false, false], Answer::Unknown);
         check(504, [true, false, true], Answer::Unknown);
+        check(101, [true, false, false], Answer::Unknown);
     }
 
     #[test]

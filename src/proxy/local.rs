@@ -127,13 +127,14 @@ async fn send(
         return Err(document);
     }
     let (outcome, shows, result) = match sent {
-        Ok(Ok(mut response)) => {
+        // Nobody asked for a switch of protocols here, and passed on it would end HTTP for the client.
+        Ok(Ok(mut response)) if !response.status().is_informational() => {
             let shows = effect(response.status().as_u16(), response.headers().contains_key(QUEUE_STATUS));
             strip_hop_by_hop(response.headers_mut());
             (AttemptOutcome::Answered, shows, Ok(response))
         }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Some(RequestOutcome::Failure), Err(unavailable())),
-        Ok(Err(SendError::Unknown(_))) | Err(()) => {
+        Ok(Ok(_) | Err(SendError::Unknown(_))) | Err(()) => {
             let document = if repeatable {
                 ErrorDocument::upstream_timeout(region.id.as_str())
             } else {

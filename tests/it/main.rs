@@ -33,4 +33,5 @@ mod stream;
 mod support;
 mod tunnel;
 mod unknown;
+mod upstream;
 mod wire;

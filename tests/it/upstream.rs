@@ -1,0 +1,206 @@
+//! Regions that are slow, greedy or mad, and the connections to those that are not.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{Authority, PathAndQuery};
+use http::{Request, Uri};
+use http_body_util::BodyExt;
+use ojs_sidecar::demo::{DemoRegion, Fault, RegionOptions, When};
+use ojs_sidecar::net::body::Outgoing;
+use ojs_sidecar::net::dial::Endpoint;
+use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters};
+use prometheus::{IntCounter, IntGauge};
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::support::{Federation, Setup, eventually, job, pinned};
+
+/// Deadlines so late that only the bound under test can end a call.
+fn patient() -> Setup {
+    let setup = Setup::default().steered().regions(2);
+    setup.yaml("limits: { worker_threads: 1, call_timeout: 10min, stream_idle_timeout: 10min, body_bytes: 64KiB }")
+}
+
+async fn check_unknown(federation: &Federation, fault: Fault) {
+    let name = format!("{fault:?}").chars().take(80).collect::<String>();
+    federation.regions[0].faults().add(When::enqueue().next(1), fault);
+    let answer = federation.client.enqueue(job("a")).await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (500, "outcome_unknown"), "{name} {answer:?}");
+    assert_eq!(federation.enqueues(1), 0);
+}
+
+fn raw(text: impl Into<String>) -> Fault {
+    Fault::Raw { bytes: Bytes::from(text.into()) }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_at_its_bound() {
+    for http2 in [false, true] {
+        let setup = patient();
+        let federation = if http2 { setup.http2() } else { setup }.start().await;
+        check_unknown(&federation, Fault::EndlessBody).await;
+        let record = federation.regions[0].record();
+        if !http2 {
+            // Nobody reads the rest: the connection is gone. Over HTTP/2 only the stream is.
+            record.wait_for(|record| !record.connections().last().unwrap().open).await;
+        }
+        let answer = federation.client.enqueue(job("next")).await;
+        assert_eq!(federation.stored(&answer.job_id()), [(0, 1)]);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_too_long_a_head_or_too_many_headers_is_no_answer() {
+    let federation = patient().yaml("circuit_breaker: { failure_threshold: 1000 }").start().await;
+    let created = "HTTP/1.1 201 Created\r\ncontent-length: 2\r\n";
+    check_unknown(&federation, raw(format!("{created}x-padding: {}\r\n\r\n{{}}", "x".repeat(128 * 1024)))).await;
+    check_unknown(&federation, raw(format!("{created}{}\r\n{{}}", "x-more: y\r\n".repeat(200)))).await;
+    // The same answer within bounds is one.
+    federation.regions[0].faults().add(When::enqueue().next(1), raw(format!("{created}x-more: y\r\n\r\n{{}}")));
+    assert_eq!(federation.client.enqueue(job("a")).await.status, 201);
+}
+
+#[tokio::test]
+async fn an_answer_that_announces_more_than_its_bound_is_not_read() {
+    let federation = patient().start().await;
+    check_unknown(&federation, raw("HTTP/1.1 201 Created\r\ncontent-length: 99999999999\r\n\r\n{")).await;
+}
+
+#[tokio::test]
+async fn garbage_is_no_answer() {
+    let federation = patient().yaml("circuit_breaker: { failure_threshold: 1000 }").start().await;
+    for text in [
+        "",
+        "\r\n\r\n",
+        "220 mail.example ESMTP\r\n",
+        "HTTP/1.1 2O1 Created\r\n\r\n",
+        "HTTP/9.9 201 Created\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 201 Created\r\ncontent-length: 5\r\n\r\n{}",
+        "HTTP/1.1 201 Created\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{} ",
+        "HTTP/1.1 201 Created\r\ncontent-length: -2\r\n\r\n{}",
+        "HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
+        "HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        "HTTP/1.1 201 Created\r\nbad header: x\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: none\r\nconnection: upgrade\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00",
+    ] {
+        check_unknown(&federation, raw(text)).await;
+    }
+    let bytes = Bytes::from_static(&[0xff; 4096]);
+    check_unknown(&federation, Fault::Raw { bytes }).await;
+    assert_eq!(federation.client.enqueue(job("well")).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_mad_answer_to_a_streamed_call_is_an_error_of_ours_and_not_a_broken_connection() {
+    let federation = patient().start().await;
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nupgrade: none\r\nconnection: upgrade\r\n\r\n";
+    for text in ["no HTTP at all\r\n\r\n", switch] {
+        federation.regions[0].faults().add(When::path("/ojs/v1/queues").next(1), raw(text));
+        let answer = federation.client.get("/ojs/v1/queues").await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (504, "upstream_timeout"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_or_silent_health_endpoint_is_given_up_by_its_timeout() {
+    let setup = Setup::default().steered().regions(2).yaml("health_check: { timeout: 500ms }");
+    let federation = setup.start().await;
+    let becomes = async |health: &str, what: &str| {
+        eventually(what, async || {
+            federation.advance(Duration::from_secs(12));
+            federation.settle().await;
+            federation.health(0) == health
+        })
+        .await;
+    };
+    for fault in [Fault::HangBeforeBody, Fault::EndlessBody, raw("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{")] {
+        let name = format!("{fault:?}");
+        federation.regions[0].faults().add(When::health(), fault);
+        becomes("unhealthy", &name).await;
+        federation.regions[0].faults().clear();
+        becomes("healthy", &name).await;
+    }
+}
+
+#[tokio::test]
+async fn connections_are_reused_and_as_few_as_the_protocol_allows() {
+    for http2 in [false, true] {
+        let federation = if http2 { patient().http2() } else { patient() }.start().await;
+        let before = federation.regions[0].record().connections().len();
+        for round in 0..30 {
+            assert_eq!(federation.client.enqueue(job(&format!("a{round}"))).await.status, 201);
+            assert_eq!(federation.client.get("/ojs/v1/queues").await.status, 200);
+        }
+        assert_eq!(federation.regions[0].record().connections().len(), before + 1, "http2: {http2}");
+        let client = federation.client;
+        let crowd: JoinSet<_> = (0..20)
+            .map(|call| async move { client.enqueue(pinned("us-east-1", &format!("b{call}"))).await.status })
+            .collect();
+        assert!(crowd.join_all().await.iter().all(|status| *status == 201));
+        let more = federation.regions[0].record().connections().len() - before;
+        assert!(if http2 { more == 1 } else { more <= 21 }, "{more} connections, http2: {http2}");
+    }
+}
+
+const ROOMY: PoolLimits = PoolLimits {
+    idle_max: 8,
+    idle_timeout: Duration::from_secs(600),
+    lifetime: Duration::from_secs(600),
+    head_bytes: 64 * 1024,
+    headers: 100,
+};
+
+fn meters() -> PoolMeters {
+    let gauge = |name: &str| IntGauge::new(name, name).unwrap();
+    let counter = |name: &str| IntCounter::new(name, name).unwrap();
+    PoolMeters {
+        idle: gauge("idle"),
+        busy: gauge("busy"),
+        established: counter("established"),
+        dns: counter("dns"),
+        refused: counter("refused"),
+        tls: counter("tls"),
+        timeout: counter("timeout"),
+    }
+}
+
+/// Three questions one after the other, with a look over the pool between them: so many connections, and so many idle at the
+/// end.
+async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
+    let region = DemoRegion::start(RegionOptions::new("us-east-1")).await.unwrap();
+    let (authority, meters) = (Authority::from_static("localhost"), meters());
+    let addresses = [region.address()];
+    let local = LocalSet::new();
+    let asking = local.run_until(async {
+        let pool = Pool::new(limits, meters.clone());
+        for _ in 0..3 {
+            let endpoint = Endpoint {
+                addresses: &addresses,
+                authority: &authority,
+                tls: None,
+                connect_timeout: Duration::from_secs(10),
+            };
+            let mut request = Request::new(Outgoing::Empty);
+            *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
+            request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
+            let response = pool.send(&endpoint, request).await.unwrap();
+            assert_eq!(meters.busy.get(), 1);
+            response.into_body().collect().await.unwrap();
+            assert_eq!(meters.busy.get(), 0);
+            pool.sweep();
+        }
+    });
+    asking.await;
+    assert_eq!((region.record().connections().len(), meters.idle.get()), (connections, idle), "{limits:?}");
+    assert_eq!(meters.established.get(), connections as u64);
+}
+
+#[tokio::test]
+async fn a_pool_keeps_what_is_young_and_fresh_and_retires_the_rest() {
+    check_pool(ROOMY, 1, 1).await;
+    check_pool(PoolLimits { lifetime: Duration::ZERO, ..ROOMY }, 3, 0).await;
+    check_pool(PoolLimits { idle_timeout: Duration::ZERO, ..ROOMY }, 3, 0).await;
+    check_pool(PoolLimits { idle_max: 0, ..ROOMY }, 3, 0).await;
+}
