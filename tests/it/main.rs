@@ -22,6 +22,7 @@ mod logs;
 mod metrics;
 mod mutations;
 mod names;
+mod outage;
 mod pins;
 mod process;
 mod refusals;

@@ -182,7 +182,7 @@ async fn a_dead_address_before_a_live_one_costs_nothing_but_its_refusal() {
 
 /// The local region's address becomes that of a server which accepts connections and never shakes hands.
 async fn fallen_silent(http2: bool) -> (Federation, TcpListener) {
-    let setup = Setup::default().yaml("limits: { worker_threads: 1, connect_timeout: 300ms, call_timeout: 1s }");
+    let setup = Setup::default().yaml("limits: { worker_threads: 1, connect_timeout: 1s, call_timeout: 6s }");
     // Probes may fall into the silence, too, and shall not decide.
     let setup = setup.yaml("circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }");
     let setup = setup.yaml("health_check: { timeout: 500ms, unhealthy_threshold: 1000 }");
@@ -209,7 +209,7 @@ async fn calls_that_wait_for_one_anothers_connection_do_not_wait_in_turn() {
     let (federation, _silent) = fallen_silent(true).await;
     let client = federation.client;
     let mut calls: JoinSet<_> =
-        (0..8).map(|call| async move { client.enqueue(job(&format!("a{call}"))).await }).collect();
+        (0..16).map(|call| async move { client.enqueue(job(&format!("a{call}"))).await }).collect();
     while let Some(answer) = calls.join_next().await {
         let answer = answer.unwrap();
         assert_eq!(answer.status, 201, "{answer:?}");
