@@ -156,6 +156,7 @@ fn meters() -> PoolMeters {
     let gauge = |name: &str| IntGauge::new(name, name).unwrap();
     let counter = |name: &str| IntCounter::new(name, name).unwrap();
     PoolMeters {
+        server_expiry: prometheus::Gauge::new("server_expiry", "test").unwrap(),
         idle: gauge("idle"),
         busy: gauge("busy"),
         established: counter("established"),
@@ -177,6 +178,7 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
         let pool = Pool::new(limits, meters.clone());
         for _ in 0..3 {
             let endpoint = Endpoint {
+                identity: 0,
                 addresses: &addresses,
                 authority: &authority,
                 tls: None,
@@ -189,7 +191,7 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
             assert_eq!(meters.busy.get(), 1);
             response.into_body().collect().await.unwrap();
             assert_eq!(meters.busy.get(), 0);
-            pool.sweep();
+            pool.sweep(0);
         }
     });
     asking.await;
