@@ -164,6 +164,7 @@ fn meters() -> PoolMeters {
         refused: counter("refused"),
         tls: counter("tls"),
         timeout: counter("timeout"),
+        server_expiry: prometheus::Gauge::new("server_expiry", "server_expiry").unwrap(),
     }
 }
 
@@ -182,6 +183,7 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
                 addresses: &addresses,
                 authority: &authority,
                 tls: None,
+                identity: 0,
                 connect_timeout: Duration::from_secs(10),
             };
             let mut request = Request::new(Outgoing::Empty);
