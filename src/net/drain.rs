@@ -87,16 +87,18 @@ impl Drain {
         Activity { drain: self.clone(), worker }
     }
 
-    /// Resolves when no request is open and no client was seen for `idle_for`, or when `timeout` is over.
+    /// Resolves when no request is open and no client was seen for `idle_for` from now on, or when `timeout` is over.
     ///
+    /// From now on: a client that was silent before, because its job takes long, has not heard yet that it is to finish.
     /// Cancel: dropping it leaves nothing behind.
     pub async fn idle(&self, idle_for: Duration, timeout: Duration) -> DrainEnd {
-        let deadline = self.0.clock.now() + timeout;
+        let begun = self.0.clock.now();
+        let deadline = begun + timeout;
         loop {
             let changed = self.0.changed.notified();
             let now = self.0.clock.now();
             let (open, last_seen) = self.state();
-            let quiet_at = last_seen + idle_for;
+            let quiet_at = last_seen.max(begun) + idle_for;
             if open == 0 && now >= quiet_at {
                 return DrainEnd::Idle;
             }
@@ -194,6 +196,18 @@ mod tests {
         time.advance(Duration::from_secs(4));
         assert!(is_pending(idle.as_mut()).await, "a client was seen 4 s ago");
         time.advance(Duration::from_secs(1));
+        assert_eq!(idle.await, DrainEnd::Idle);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_was_silent_for_long_gets_the_whole_time_to_finish() {
+        let (time, drain) = steered();
+        drain.worker().touch();
+        time.advance(Duration::from_secs(3600));
+        drain.start();
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT));
+        assert!(is_pending(idle.as_mut()).await);
+        time.advance(Duration::from_secs(5));
         assert_eq!(idle.await, DrainEnd::Idle);
     }
 

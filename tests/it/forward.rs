@@ -71,7 +71,7 @@ async fn headers_pass_unchanged_but_for_the_host_and_the_request_id() {
     ];
     let mut headers: String = passed.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     headers.push_str("Content-Type: application/json\r\nX-Request-Id: from-the-client\r\n");
-    for (target, body) in [("/ojs/v1/jobs", JOB.to_owned()), ("/ojs/v1/debug/echo", "echo".to_owned())] {
+    for (target, body) in [("/ojs/v1/jobs", JOB.to_owned()), ("/ojs/v1/debug/echo", "\"echo\"".to_owned())] {
         let mut wire = federation.client.wire().await;
         wire.send(post(target, &headers, &body)).await;
         let answer = wire.answer().await;

@@ -156,7 +156,6 @@ fn meters() -> PoolMeters {
     let gauge = |name: &str| IntGauge::new(name, name).unwrap();
     let counter = |name: &str| IntCounter::new(name, name).unwrap();
     PoolMeters {
-        server_expiry: prometheus::Gauge::new("server_expiry", "test").unwrap(),
         idle: gauge("idle"),
         busy: gauge("busy"),
         established: counter("established"),
@@ -179,7 +178,6 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
         let pool = Pool::new(limits, meters.clone());
         for _ in 0..3 {
             let endpoint = Endpoint {
-                identity: 0,
                 addresses: &addresses,
                 authority: &authority,
                 tls: None,
