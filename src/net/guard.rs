@@ -18,10 +18,12 @@ use super::serve::Refused;
 use super::socket::Socket;
 
 mod shared;
+mod stall;
 mod timers;
 
 pub use shared::ClientSide;
 pub(super) use shared::{Phase, Shared};
+pub(super) use stall::Stall;
 pub(super) use timers::Timers;
 
 /// How much is read at once while a head is incomplete.
@@ -57,6 +59,7 @@ pub(super) struct Guard {
     shared: Arc<Shared>,
     framing: Framing,
     timers: Timers,
+    stall: Stall,
     /// Bytes that were read and not shown: an incomplete head, or behind it what did not fit hyper's buffer.
     held: Vec<u8>,
     /// So many of the held bytes may be shown.
@@ -73,13 +76,14 @@ impl Guard {
         permit: Arc<Permit>,
         shared: Arc<Shared>,
         framing: Framing,
-        timers: Timers,
+        (timers, stall): (Timers, Stall),
     ) -> Self {
         Self {
             socket: Some(socket),
             shared,
             framing,
             timers,
+            stall,
             held: Vec::new(),
             released: 0,
             end: None,
@@ -90,6 +94,18 @@ impl Guard {
 
     fn socket(&mut self) -> io::Result<Pin<&mut Socket>> {
         self.socket.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// A write's result; an error when the client has taken nothing for too long. Tunnels may rest.
+    fn unless_stalled(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if self.shared.is_tunnel() || self.stall.poll(cx, written.is_pending()).is_pending() {
+            return written;
+        }
+        if let Some(socket) = &self.socket {
+            socket.reset_on_close();
+        }
+        self.end = Some(End::Failed(io::ErrorKind::TimedOut));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Shows held bytes, as many as are released and fit.
@@ -230,7 +246,9 @@ impl AsyncRead for Guard {
 
 impl AsyncWrite for Guard {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().socket()?.poll_write(cx, buf)
+        let this = self.get_mut();
+        let written = this.socket()?.poll_write(cx, buf);
+        this.unless_stalled(cx, written)
     }
 
     fn poll_write_vectored(
@@ -238,7 +256,9 @@ impl AsyncWrite for Guard {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().socket()?.poll_write_vectored(cx, bufs)
+        let this = self.get_mut();
+        let written = this.socket()?.poll_write_vectored(cx, bufs);
+        this.unless_stalled(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

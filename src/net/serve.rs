@@ -21,7 +21,7 @@ use crate::config::Limits;
 
 use super::drain::Activity;
 use super::framing::{Framing, HeadLimits, Violation};
-use super::guard::{ClientSide, Guard, Phase, Shared, Timers};
+use super::guard::{ClientSide, Guard, Phase, Shared, Stall, Timers};
 use super::listen::{Acceptor, BoundListener};
 use super::permit::{ConnectionPermits, Permit};
 use super::socket::Socket;
@@ -188,6 +188,7 @@ impl<S> Server<S> {
         let shared = Arc::new(Shared::default());
         let framing = Framing::new(HeadLimits { bytes: limits.head_bytes, headers: limits.headers });
         let timers = Timers::new(limits.head_timeout, limits.idle_timeout);
+        let timers = (timers, Stall::new(limits.stream_idle_timeout));
         let guard = Guard::new(socket, Arc::clone(&permit), Arc::clone(&shared), framing, timers);
         let info = ConnectionInfo { peer, client: ClientSide(Arc::clone(&shared)) };
         let service = service_fn(|request| {

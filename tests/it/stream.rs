@@ -224,6 +224,22 @@ async fn a_client_that_goes_away_ends_its_stream_at_the_region() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_nothing_for_too_long_is_cut_and_frees_the_region() {
+    let federation = idle_timeout("200ms").start().await;
+    let region = &federation.regions[0];
+    for version in ["1.0", "1.1"] {
+        let mut wire = federation.client.wire().await;
+        let target = format!("/ojs/v1/debug/stream?bytes={}&chunked=true&v={version}", 1_u64 << 40);
+        wire.send(format!("GET {target} HTTP/{version}\r\nHost: localhost\r\n\r\n")).await;
+        region.record().wait_for(|record| !record.requests_to(&target).is_empty()).await;
+        let connection = region.record().requests_to(&target)[0].connection;
+        region.record().wait_for(|it| it.connections().iter().any(|it| it.number == connection && !it.open)).await;
+        let rest = wire.rest().await;
+        assert!(rest.is_err(), "HTTP/{version} ended as if it were complete, after {} bytes", rest.unwrap().len());
+    }
+}
+
+#[tokio::test]
 async fn an_upload_that_pauses_for_too_long_is_its_clients_fault() {
     let federation = idle_timeout("200ms").start().await;
     for _ in 0..6 {
