@@ -70,10 +70,12 @@ async fn headers_pass_unchanged_but_for_the_host_and_the_request_id() {
         ("x-empty", ""),
     ];
     let mut headers: String = passed.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    headers.push_str("Content-Type: application/json\r\nX-Request-Id: from-the-client\r\n");
-    for (target, body) in [("/ojs/v1/jobs", JOB.to_owned()), ("/ojs/v1/debug/echo", "\"echo\"".to_owned())] {
+    headers.push_str("X-Request-Id: from-the-client\r\n");
+    for (target, kind, body) in
+        [("/ojs/v1/jobs", "application/json", JOB), ("/ojs/v1/debug/echo", "text/plain; charset=utf-8", "echo")]
+    {
         let mut wire = federation.client.wire().await;
-        wire.send(post(target, &headers, &body)).await;
+        wire.send(post(target, &format!("{headers}Content-Type: {kind}\r\n"), body)).await;
         let answer = wire.answer().await;
         assert_eq!(answer.header("x-request-id"), Some("from-the-client"), "{target}");
         let request = &federation.regions[0].record().requests_to(target)[0];
@@ -81,6 +83,7 @@ async fn headers_pass_unchanged_but_for_the_host_and_the_request_id() {
             let arrived = request.headers.get(name).map(|value| Bytes::copy_from_slice(value.as_bytes()));
             assert_eq!(arrived.as_deref(), Some(value.trim().as_bytes()), "{target} {name}");
         }
+        assert_eq!(request.headers["content-type"], kind);
         assert_eq!(request.headers["x-request-id"], "from-the-client");
         let authority = format!("localhost:{}", federation.regions[0].address().port());
         assert_eq!(request.headers["host"], *authority);
