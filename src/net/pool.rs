@@ -26,7 +26,7 @@ pub use lease::RegionBody;
 pub use upgrade::upgrade;
 
 /// Bounds of a pool.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Idle connections kept; further ones are closed.
     pub idle_max: usize,

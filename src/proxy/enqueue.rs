@@ -2,6 +2,7 @@
 //!
 //! Spec: federation-spec §3, RFC-0001 §4.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
@@ -244,17 +245,19 @@ fn tell_of_first_choice(proxy: &Proxy, decision: &Decision) {
     }
 }
 
-/// Counts a failover, and tells of it unless one was told of just now.
+/// Counts a failover, and tells of it unless one from the same region was told of just now.
 fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
     let now = Instant::now();
+    let told = proxy.failover_told.get(from.get());
     let (from, to) = (proxy.metrics(from), proxy.metrics(to));
-    let told = proxy.failover_told.get();
-    if told.is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
+    if told.and_then(Cell::get).is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
         event::failover_repeated(from, reason);
-    } else {
-        proxy.failover_told.set(Some(now));
-        event::failover(from, to, reason);
+        return;
     }
+    if let Some(told) = told {
+        told.set(Some(now));
+    }
+    event::failover(from, to, reason);
 }
 
 impl From<Outcome> for AttemptOutcome {

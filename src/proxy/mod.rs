@@ -115,26 +115,29 @@ pub struct Proxy {
     /// Its random bits.
     pub random: Random,
     pools: Vec<Pool>,
-    failover_told: Cell<Option<Instant>>,
+    /// When a failover from each region was last told of.
+    failover_told: Vec<Cell<Option<Instant>>>,
 }
 
 impl Proxy {
     /// A worker's proxy, with empty pools.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
-        let pools = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
-        Rc::new(Self { shared, random: Random::default(), pools, failover_told: Cell::new(None) })
+        let pools: Vec<Pool> = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
+        let failover_told = pools.iter().map(|_| Cell::new(None)).collect();
+        Rc::new(Self { shared, random: Random::default(), pools, failover_told })
     }
 
-    /// The proxy of a new configuration: connections to regions that are reached as before stay.
+    /// The proxy of a new configuration: connections to regions that are reached as before stay, unless their bounds changed.
     fn successor(&self, shared: Arc<Shared>) -> Rc<Self> {
+        let same_bounds = pool_limits(&self.shared.config) == pool_limits(&shared.config);
         let known = |region: &Region| {
             let old = self.shared.registry.regions().iter().position(|old| old.is_reached_as(region.config()))?;
-            self.pools.get(old).cloned()
+            self.pools.get(old).filter(|_| same_bounds).cloned()
         };
         let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
         let pools = shared.registry.regions().iter().map(pool).collect();
-        let failover_told = self.failover_told.clone();
+        let failover_told = shared.registry.regions().iter().map(|_| Cell::new(None)).collect();
         Rc::new(Self { pools, shared, random: Random::default(), failover_told })
     }
 
