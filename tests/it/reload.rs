@@ -188,17 +188,28 @@ async fn a_refused_configuration_changes_nothing_and_is_told_where_it_is_wrong()
 
 #[tokio::test(flavor = "local")]
 async fn what_is_known_of_a_region_survives_a_reload() {
-    let federation = Setup::default().steered().start().await;
+    let setup = Setup::default().steered().yaml("circuit_breaker: { cooldown: 1h }");
+    let federation = setup.start().await;
     federation.regions[1].stop().await;
     federation.advance_until("the breaker opens", || federation.breaker(1) == "open").await;
     let good = std::fs::read_to_string(&federation.config).unwrap();
     std::fs::write(&federation.config, format!("routing: {{ strategy: overflow }}\n{good}")).unwrap();
     let probes = federation.regions[1].record().requests_to("/ojs/v1/health").len();
-    // Time stands still, so only a SIGHUP-like look may show it: the folder is watched.
-    eventually("the change is seen", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
+    look(&federation, "configuration", "applied", 1.0).await;
     let view = federation.current.load().registry.view().regions.clone();
     assert_eq!((view[1].breaker.as_str(), view[1].health.as_str()), ("open", "unhealthy"));
     assert_eq!(federation.regions[1].record().requests_to("/ojs/v1/health").len(), probes);
-    let jobs = federation.client.get("/v1/federation/regions").await.json();
-    assert_eq!(jobs["regions"][1]["circuit_breaker"], "open");
+    let shown = federation.client.get("/v1/federation/regions").await.json();
+    assert_eq!(shown["regions"][1]["circuit_breaker"], "open");
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_changed_file_is_noticed_without_any_clock() {
+    // Time stands still, so that neither the slow poll nor anything else but the watched folder can tell.
+    let federation = Setup::default().steered().start().await;
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    let next = federation.files.path().join("next.yaml");
+    std::fs::write(&next, format!("routing: {{ strategy: overflow }}\n{good}")).unwrap();
+    std::fs::rename(&next, &federation.config).unwrap();
+    eventually("the change is seen", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
 }

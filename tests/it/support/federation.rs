@@ -169,6 +169,10 @@ impl Setup {
         let (clients, listen) = (&self.clients, &self.listen_yaml);
         yaml.push_str(&format!("listen: {{ clients: {clients:?}, admin: \"127.0.0.1:0\"{listen} }}\n"));
         yaml.push_str("log: { level: warn }\n");
+        if !self.yaml.contains("shutdown:") {
+            // A test that is over does not wait for clients that are gone.
+            yaml.push_str("shutdown: { drain_idle: 0s, drain_timeout: 1s }\n");
+        }
         yaml.push_str(&self.yaml);
         yaml.push_str("regions:\n");
         for (place, (region, authority)) in regions.iter().zip(authorities).enumerate() {
@@ -306,8 +310,15 @@ impl Federation {
 
 impl Drop for Federation {
     fn drop(&mut self) {
-        // The thread ends by itself; a test that is over does not wait for a drain.
         self.begin_drain();
+        // Where time is steered, the drain's time is too; in the background, because a test that is over does not wait.
+        let (Some(time), Some(thread)) = (self.time.take(), self.thread.take()) else { return };
+        std::thread::spawn(move || {
+            while !thread.is_finished() {
+                time.advance(Duration::from_secs(1));
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        });
     }
 }
 
