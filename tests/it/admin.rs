@@ -72,7 +72,7 @@ async fn readiness_that_requires_a_region_follows_the_regions() {
 
 #[tokio::test]
 async fn a_drain_turns_readiness_off_and_leaves_liveness_on() {
-    let mut federation = Federation::start().await;
+    let mut federation = Setup::default().steered().start().await;
     federation.begin_drain();
     eventually("it is not ready", async || federation.admin.get("/readyz").await.status == 503).await;
     let body = federation.admin.get("/readyz").await.json();
