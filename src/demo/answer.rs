@@ -5,10 +5,6 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 
-use super::envelope::Invalid;
-use super::job::JobState;
-use super::store::Refused;
-
 /// What OJS documents are called.
 pub(super) const MEDIA_TYPE: &str = "application/openjobspec+json";
 
@@ -38,21 +34,37 @@ pub(super) fn document(status: StatusCode, document: String) -> Response<Body> {
 
 /// A JSON object under construction.
 #[derive(Debug)]
-pub(super) struct Object(String);
+pub(super) struct Object {
+    text: String,
+    hidden: Vec<String>,
+}
 
 impl Object {
     pub(super) fn new() -> Self {
-        Self("{".to_owned())
+        Self { text: "{".to_owned(), hidden: Vec::new() }
+    }
+
+    /// An object that leaves out members of these names until [`Self::shown`].
+    pub(super) fn hiding<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        Self { text: "{".to_owned(), hidden: names.map(str::to_owned).collect() }
+    }
+
+    pub(super) fn shown(mut self) -> Self {
+        self.hidden.clear();
+        self
     }
 
     /// A member whose value is JSON already.
     pub(super) fn raw(mut self, name: &str, value: &str) -> Self {
-        if self.0.len() > 1 {
-            self.0.push(',');
+        if self.hidden.iter().any(|hidden| hidden == name) {
+            return self;
         }
-        self.0.push_str(&quoted(name));
-        self.0.push(':');
-        self.0.push_str(value);
+        if self.text.len() > 1 {
+            self.text.push(',');
+        }
+        self.text.push_str(&quoted(name));
+        self.text.push(':');
+        self.text.push_str(value);
         self
     }
 
@@ -75,6 +87,13 @@ impl Object {
         self.raw(name, &value.to_string())
     }
 
+    pub(super) fn maybe_number(self, name: &str, value: Option<u64>) -> Self {
+        match value {
+            Some(value) => self.number(name, value),
+            None => self,
+        }
+    }
+
     pub(super) fn flag(self, name: &str, value: bool) -> Self {
         self.raw(name, if value { "true" } else { "false" })
     }
@@ -85,67 +104,14 @@ impl Object {
     }
 
     pub(super) fn finish(mut self) -> String {
-        self.0.push('}');
-        self.0
+        self.text.push('}');
+        self.text
     }
 }
 
 /// A JSON string.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// Why a request is not served.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Problem {
-    /// What the router of such servers answers to a path that it does not know.
-    #[error("404 page not found")]
-    NoSuchPath,
-    #[error("the method is not allowed here")]
-    Method,
-    #[error("there is no job {0}")]
-    NoSuchJob(String),
-    #[error("the job is {}", .0.as_str())]
-    Conflict(JobState),
-    #[error("the content type is neither application/openjobspec+json nor application/json")]
-    MediaType,
-    #[error("the body is larger than this server takes")]
-    TooLarge,
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-}
-
-impl Problem {
-    pub(super) fn of_job(id: &str, refused: Refused) -> Self {
-        match refused {
-            Refused::NotFound => Self::NoSuchJob(id.to_owned()),
-            Refused::Conflict(state) => Self::Conflict(state),
-        }
-    }
-
-    pub(super) fn answer(&self, request_id: &str) -> Response<Body> {
-        let (status, code) = match self {
-            Self::NoSuchPath => {
-                return typed(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", full(format!("{self}\n")));
-            }
-            Self::Method => {
-                let mut response = Response::new(full(Bytes::new()));
-                *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-                return response;
-            }
-            Self::NoSuchJob(_) => (StatusCode::NOT_FOUND, "not_found"),
-            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
-            Self::Invalid(Invalid::Payload) => (StatusCode::BAD_REQUEST, "invalid_payload"),
-            Self::MediaType | Self::Invalid(Invalid::Member(..)) => (StatusCode::BAD_REQUEST, "invalid_request"),
-        };
-        let error = Object::new()
-            .text("code", code)
-            .text("message", &self.to_string())
-            .flag("retryable", false)
-            .text("request_id", request_id);
-        document(status, Object::new().raw("error", &error.finish()).finish())
-    }
 }
 
 /// The headers that stand on every answer.

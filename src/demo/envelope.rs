@@ -4,11 +4,14 @@
 //! reads strictly would hide what a lenient one lets through.
 
 use std::fmt;
-use std::time::Duration;
 
 use bytes::Bytes;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::dialect::Dialect;
+use super::retry::Retry;
+use super::rules;
 
 /// A JSON value that nobody has interpreted.
 pub(super) type Raw = Box<RawValue>;
@@ -22,6 +25,9 @@ pub(super) enum Invalid {
     /// A member is missing, or has a value that it cannot have.
     #[error("`{0}` {1}")]
     Member(&'static str, &'static str),
+    /// The same, in the retry policy.
+    #[error("`{0}` {1}")]
+    Policy(&'static str, &'static str),
 }
 
 /// The members of a JSON object, in order, duplicates included.
@@ -86,13 +92,12 @@ fn same_name(key: &str, name: &str) -> bool {
     key.chars().map(fold).eq(name.chars())
 }
 
-/// How often and when a failed job is tried again.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Retry {
-    pub(super) attempts_max: u32,
-    pub(super) initial: Duration,
-    pub(super) coefficient: f64,
-    pub(super) longest: Duration,
+/// How a region reads what jobs say and leave out.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub(super) dialect: Dialect,
+    /// The policy of jobs that bring none.
+    pub(super) retry: Retry,
 }
 
 /// A submitted job that has passed validation.
@@ -105,16 +110,21 @@ pub(super) struct Envelope {
     pub(super) args: Raw,
     pub(super) meta: Option<Raw>,
     pub(super) scheduled_ms: Option<u64>,
+    pub(super) is_pending: bool,
     pub(super) visibility_ms: Option<u64>,
+    /// How long one attempt may take.
+    pub(super) timeout_ms: Option<u64>,
     pub(super) retry: Retry,
     /// Members that the server hands back as they came.
     pub(super) extra: Vec<(String, Raw)>,
+    /// Whether they win over members of the server's own.
+    pub(super) extra_wins: bool,
     /// The whole text.
     pub(super) source: Bytes,
 }
 
 /// Top-level members that the server answers itself, so that a client's own are not echoed.
-const ANSWERED: [&str; 23] = [
+const ANSWERED: [&str; 24] = [
     "specversion",
     "id",
     "type",
@@ -134,49 +144,57 @@ const ANSWERED: [&str; 23] = [
     "cancelled_at",
     "discarded_at",
     "next_attempt_at",
+    "retry_delay_ms",
     "worker_id",
     "result",
     "error",
     "errors",
 ];
 
+/// Top-level members that servers in Go know; all others come back over whatever the server says itself.
+const KNOWN: [&str; 6] = ["id", "type", "args", "meta", "schema", "options"];
+
 /// Options that are answered under another name, or not at all.
 const PLACED: [&str; 7] = ["queue", "priority", "metadata", "meta", "delay_until", "scheduled_at", "pending"];
 
 impl Envelope {
-    /// Reads and validates a submitted job.
+    /// Reads a submitted job, and validates what its members must be to be read at all.
     ///
     /// Errors: the first [`Invalid`] found.
-    pub(super) fn parse(source: Bytes, fallback: Retry) -> Result<Self, Invalid> {
+    pub(super) fn parse(source: Bytes, reading: &Reading) -> Result<Self, Invalid> {
         let members = Members::parse(&source)?;
         let options: Members = members.read("options", "is an object")?.unwrap_or_default();
-        let text = "is a string of 1 to 255 bytes";
-        let kind: Option<String> = members.read("type", text)?;
-        let kind = kind.filter(|kind| !kind.is_empty() && kind.len() <= 255).ok_or(Invalid::Member("type", text))?;
+        let kind: Option<String> = members.read("type", "is a string")?;
         let args = members.raw("args").filter(|args| args.get().starts_with('['));
-        let id: Option<String> = members.read("id", "is a string")?;
-        if id.as_deref() == Some("") {
-            return Err(Invalid::Member("id", "is not empty"));
-        }
-        let priority = either(&options, &members, "priority", "is a whole number")?.unwrap_or(0_i64);
-        if !(-100..=100).contains(&priority) {
-            return Err(Invalid::Member("priority", "is a number from -100 to 100"));
-        }
+        // Servers in Go know the members of the envelope only inside `options`.
+        let outer = if reading.dialect == Dialect::Spec { &members } else { &options };
         // As servers in the field do: the key alone is enough, be it `null`.
         let meta = options.raw("metadata").or_else(|| members.raw("meta")).map(ToOwned::to_owned);
         Ok(Self {
-            id,
-            kind,
-            queue: either(&options, &members, "queue", "is a string")?.unwrap_or_else(|| "default".to_owned()),
-            priority,
+            id: members.read("id", "is a string")?,
+            kind: kind.ok_or(Invalid::Member("type", "is there"))?,
+            queue: either(&options, outer, "queue", "is a string")?.unwrap_or_else(|| "default".to_owned()),
+            priority: either(&options, outer, "priority", "is a whole number")?.unwrap_or(0_i64),
             args: args.ok_or(Invalid::Member("args", "is an array"))?.to_owned(),
             meta,
-            scheduled_ms: scheduled_ms(&options, &members)?,
+            scheduled_ms: scheduled_ms(&options, outer)?,
+            is_pending: options.read("pending", "is true or false")?.unwrap_or(false),
             visibility_ms: options.read("visibility_timeout_ms", "is a whole number")?,
-            retry: read_retry(&options, &members, fallback)?,
-            extra: extra(&members, options),
+            timeout_ms: timeout_ms(&options, outer)?,
+            retry: read_retry(&options, outer, &reading.retry)?,
+            extra: extra(&members, options, reading.dialect),
+            extra_wins: reading.dialect == Dialect::Reference,
             source,
         })
+    }
+
+    /// Reads a submitted job and holds it to every rule for new jobs.
+    ///
+    /// Errors: the first [`Invalid`] found.
+    pub(super) fn submitted(source: Bytes, reading: &Reading) -> Result<Self, Invalid> {
+        let envelope = Self::parse(source, reading)?;
+        rules::check(&envelope)?;
+        Ok(envelope)
     }
 }
 
@@ -201,29 +219,27 @@ fn scheduled_ms(options: &Members, members: &Members) -> Result<Option<u64>, Inv
     Ok(at.and_then(|at| u64::try_from(at.as_millisecond()).ok()))
 }
 
-fn read_retry(options: &Members, members: &Members, fallback: Retry) -> Result<Retry, Invalid> {
+/// The documents give it in milliseconds among the options and in seconds beside them; 0 stands for none.
+fn timeout_ms(options: &Members, outer: &Members) -> Result<Option<u64>, Invalid> {
+    let rule = "is a whole number from 0";
+    let given: Option<u64> = match options.read("timeout_ms", rule)? {
+        Some(timeout_ms) => Some(timeout_ms),
+        None => outer.read("timeout", rule)?.map(|seconds: u64| seconds.saturating_mul(1_000)),
+    };
+    Ok(given.filter(|timeout_ms| *timeout_ms > 0))
+}
+
+fn read_retry(options: &Members, outer: &Members, fallback: &Retry) -> Result<Retry, Invalid> {
     let rule = "is an object";
-    let policy: Members = match either(options, members, "retry", rule)? {
+    let policy: Members = match either(options, outer, "retry", rule)? {
         Some(policy) => policy,
         None => options.read("retry_policy", rule)?.unwrap_or_default(),
     };
-    let attempts_max = policy.read("max_attempts", "is a whole number")?.unwrap_or(fallback.attempts_max);
-    let coefficient = policy.read("backoff_coefficient", "is a number")?.unwrap_or(fallback.coefficient);
-    Ok(Retry {
-        attempts_max,
-        coefficient,
-        initial: interval(&policy, "initial_interval")?.unwrap_or(fallback.initial),
-        longest: interval(&policy, "max_interval")?.unwrap_or(fallback.longest),
-    })
+    Retry::read(&policy, fallback)
 }
 
-fn interval(policy: &Members, name: &'static str) -> Result<Option<Duration>, Invalid> {
-    let rule = "is a duration such as PT1S";
-    let signed: Option<jiff::SignedDuration> = policy.read(name, rule)?;
-    signed.map(|signed| Duration::try_from(signed).map_err(|_| Invalid::Member(name, rule))).transpose()
-}
-
-fn extra(members: &Members, options: Members) -> Vec<(String, Raw)> {
+fn extra(members: &Members, options: Members, dialect: Dialect) -> Vec<(String, Raw)> {
+    let own: &[&str] = if dialect == Dialect::Spec { &ANSWERED } else { &KNOWN };
     let listed = |list: &[&str], key: &str| list.iter().any(|name| same_name(key, name));
     let mut extra: Vec<(String, Raw)> = Vec::new();
     let mut keep = |key: &String, value: &Raw| {
@@ -233,7 +249,7 @@ fn extra(members: &Members, options: Members) -> Vec<(String, Raw)> {
     for (key, value) in options.0.iter().filter(|(key, _)| !listed(&PLACED, key) && !listed(&ANSWERED, key)) {
         keep(key, value);
     }
-    for (key, value) in members.0.iter().filter(|(key, _)| !listed(&ANSWERED, key)) {
+    for (key, value) in members.0.iter().filter(|(key, _)| !listed(own, key)) {
         keep(key, value);
     }
     extra

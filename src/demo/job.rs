@@ -1,16 +1,20 @@
 //! One job in the store, and how it is written.
 
-use std::time::Duration;
+use std::collections::VecDeque;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use super::answer::Object;
 use super::envelope::{Envelope, Raw};
+use super::failure::Failure;
 use crate::base::text::rfc3339;
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobState {
+    /// Waits until somebody activates it.
+    Pending,
     /// Waits for its time.
     Scheduled,
     /// Waits for a worker.
@@ -29,7 +33,8 @@ pub enum JobState {
 
 impl JobState {
     /// Every state, in the order of a job's life.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::Pending,
         Self::Scheduled,
         Self::Available,
         Self::Active,
@@ -43,6 +48,7 @@ impl JobState {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Pending => "pending",
             Self::Scheduled => "scheduled",
             Self::Available => "available",
             Self::Active => "active",
@@ -75,7 +81,8 @@ pub struct StoredJob {
     pub attempt: u32,
     /// The worker that has or had it.
     pub worker_id: Option<String>,
-    /// How many times a job with this id was submitted: more than 1 means that one overwrote another.
+    /// How many times a job with this id was submitted: more than 1 means that one overwrote another, or was refused as a
+    /// duplicate.
     pub stored: u32,
     /// The text as it was submitted.
     pub envelope: Bytes,
@@ -114,10 +121,31 @@ impl Jobs {
 /// When what happened, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
+    pub(super) created: u64,
     pub(super) enqueued: u64,
     pub(super) started: Option<u64>,
     pub(super) ended: Option<u64>,
 }
+
+/// A worker's claim on a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lease {
+    /// How long it lasts from one sign of life to the next.
+    pub(super) visibility_ms: u64,
+    /// When it is over unless the worker shows itself.
+    pub(super) until_ms: u64,
+    /// When the attempt has taken too long, whatever the worker says.
+    pub(super) timeout_ms: Option<u64>,
+}
+
+impl Lease {
+    pub(super) fn due_ms(self) -> u64 {
+        self.timeout_ms.map_or(self.until_ms, |timeout_ms| timeout_ms.min(self.until_ms))
+    }
+}
+
+/// How much of a job's history is kept.
+const ERRORS_MAX: usize = 25;
 
 #[derive(Debug)]
 pub(super) struct Job {
@@ -129,11 +157,16 @@ pub(super) struct Job {
     pub(super) state: JobState,
     /// When the store has to look at it again: the end of a lease, a delay or a back-off.
     pub(super) due_ms: Option<u64>,
+    pub(super) lease: Option<Lease>,
     pub(super) attempt: u32,
+    pub(super) retry_delay_ms: Option<u64>,
     pub(super) worker_id: Option<String>,
     pub(super) times: Times,
     pub(super) result: Option<Raw>,
-    pub(super) errors: Vec<Raw>,
+    /// What went wrong so far, oldest first.
+    pub(super) errors: VecDeque<String>,
+    /// Whether it lies among the dead letters.
+    pub(super) is_dead: bool,
 }
 
 impl Job {
@@ -142,43 +175,64 @@ impl Job {
         (std::cmp::Reverse(self.envelope.priority), self.sequence)
     }
 
-    /// How long it waits after the attempt that has just failed.
-    pub(super) fn back_off(&self) -> Duration {
-        let retry = &self.envelope.retry;
-        let exponent = i32::try_from(self.attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-        let wait = retry.initial.as_secs_f64() * retry.coefficient.max(1.0).powi(exponent);
-        Duration::try_from_secs_f64(wait).map_or(retry.longest, |wait| wait.min(retry.longest))
+    /// Moves to a state in which no worker has it.
+    pub(super) const fn be_in(&mut self, state: JobState, due_ms: Option<u64>) {
+        (self.state, self.due_ms, self.lease) = (state, due_ms, None);
+    }
+
+    /// Is, or stays, with a worker.
+    pub(super) fn be_leased(&mut self, lease: Lease) {
+        (self.state, self.due_ms, self.lease) = (JobState::Active, Some(lease.due_ms()), Some(lease));
+    }
+
+    /// When it became a dead letter, if it is one.
+    pub(super) fn died_ms(&self) -> Option<u64> {
+        self.times.ended.filter(|_| self.is_dead)
+    }
+
+    /// Puts an error on record.
+    pub(super) fn note(&mut self, failure: &Failure, at_ms: u64) {
+        self.errors.push_back(failure.entry(self.attempt, at_ms));
+        if self.errors.len() > ERRORS_MAX {
+            self.errors.pop_front();
+        }
     }
 
     /// The job document.
     pub(super) fn document(&self) -> String {
         let envelope = &self.envelope;
         let at = |state: JobState, ms: Option<u64>| ms.filter(|_| self.state == state).map(rfc3339);
-        let mut object = Object::new()
+        // Failing for good is a way of being completed.
+        let completed = at(JobState::Completed, self.times.ended).or_else(|| at(JobState::Discarded, self.times.ended));
+        let errors: Vec<&str> = self.errors.iter().map(String::as_str).collect();
+        let errors = (!errors.is_empty()).then(|| format!("[{}]", errors.join(",")));
+        let error = self.errors.back().filter(|_| self.state != JobState::Completed);
+        let hidden = if envelope.extra_wins { envelope.extra.as_slice() } else { &[] };
+        let object = Object::hiding(hidden.iter().map(|(key, _)| key.as_str()))
             .text("specversion", "1.0")
             .text("id", &self.id)
             .text("type", &envelope.kind)
             .text("queue", &envelope.queue)
             .raw("args", envelope.args.get())
-            .maybe_raw("meta", envelope.meta.as_deref().map(serde_json::value::RawValue::get))
+            .maybe_raw("meta", envelope.meta.as_deref().map(RawValue::get))
             .number("priority", envelope.priority)
             .text("state", self.state.as_str())
             .number("attempt", self.attempt)
             .number("max_attempts", envelope.retry.attempts_max)
-            .text("created_at", &rfc3339(self.times.enqueued))
+            .text("created_at", &rfc3339(self.times.created))
             .text("enqueued_at", &rfc3339(self.times.enqueued))
             .maybe_text("scheduled_at", envelope.scheduled_ms.map(rfc3339).as_deref())
             .maybe_text("started_at", self.times.started.map(rfc3339).as_deref())
             .maybe_text("next_attempt_at", at(JobState::Retryable, self.due_ms).as_deref())
-            .maybe_text("completed_at", at(JobState::Completed, self.times.ended).as_deref())
+            .maybe_number("retry_delay_ms", self.retry_delay_ms)
+            .maybe_text("completed_at", completed.as_deref())
             .maybe_text("discarded_at", at(JobState::Discarded, self.times.ended).as_deref())
             .maybe_text("cancelled_at", at(JobState::Cancelled, self.times.ended).as_deref())
             .maybe_text("worker_id", self.worker_id.as_deref())
-            .maybe_raw("result", self.result.as_deref().map(serde_json::value::RawValue::get));
-        if let Some(last) = self.errors.last().filter(|_| self.state != JobState::Completed) {
-            let all: Vec<&str> = self.errors.iter().map(|error| error.get()).collect();
-            object = object.raw("error", last.get()).raw("errors", &format!("[{}]", all.join(",")));
-        }
+            .maybe_raw("result", self.result.as_deref().map(RawValue::get))
+            .maybe_raw("error", error.map(String::as_str))
+            .maybe_raw("errors", errors.as_deref())
+            .shown();
         envelope.extra.iter().fold(object, |object, (key, value)| object.raw(key, value.get())).finish()
     }
 

@@ -3,21 +3,30 @@
 //! It speaks the protocol as servers in the field do, keeps `args`, `meta` and unknown members as the bytes that they came as, and
 //! records everything that arrives at its sockets, so that a test judges what truly left the sidecar. From below upwards:
 //! `wire` taps the byte stream, `server` accepts, `service` is the life of a request (recorded, perhaps struck by one of the
-//! `faults`, then served), `routes`, `operations` and `stream` know the
+//! `faults`, then served), `routes`, `operations`, `sse` and `stream` know the
 //! operations, `store` is the state machine behind them.
+//!
+//! It is a complete server of levels 0 and 1. Where the documents and the servers in the field differ, its [`Dialect`] decides.
 
 mod answer;
 mod certs;
+mod dialect;
 mod envelope;
+mod events;
+mod failure;
 mod faults;
 mod job;
 mod operations;
+mod problem;
 mod queue;
 mod record;
 mod region;
+mod retry;
 mod routes;
+mod rules;
 mod server;
 mod service;
+mod sse;
 mod store;
 mod stream;
 mod tls;
@@ -27,9 +36,10 @@ mod wire;
 mod tests;
 
 pub use certs::{Authority, Identity, IdentityFiles};
+pub use dialect::Dialect;
 pub use faults::{Fault, FaultAnswer, Faults, Gate, When};
 pub use job::{JobState, Jobs, StoredJob};
 pub use record::{Record, Recorded, RecordedConnection};
 pub use region::{DemoRegion, RegionOptions};
-pub use store::Definition;
+pub use store::{Definition, Directive};
 pub use tls::RegionTls;

@@ -13,13 +13,15 @@ use rustls::ServerConfig;
 use tokio::sync::{mpsc, oneshot};
 
 use super::certs::Identity;
-use super::envelope::{Envelope, Retry};
+use super::dialect::Dialect;
+use super::envelope::{Envelope, Reading};
 use super::faults::Faults;
 use super::job::Jobs;
 use super::record::{Record, eventually};
+use super::retry::Retry;
 use super::server::{Command, Port, Server};
 use super::service::Context;
-use super::store::{Definition, Store};
+use super::store::{Definition, Directive, Store};
 use super::tls::{RegionTls, server_config};
 use crate::base::Clock;
 
@@ -36,10 +38,14 @@ pub struct RegionOptions {
     pub http2: bool,
     /// The time that leases, delays, back-offs and the `Slow` fault go by.
     pub clock: Clock,
+    /// Whom it follows where documents and servers in the field differ.
+    pub dialect: Dialect,
     /// How often a job is tried that says nothing itself.
     pub attempts_max: u32,
     /// The wait after the first failure of such a job; it doubles up to 5 min.
     pub retry_initial: Duration,
+    /// Whether the waits of such a job are spread by half, up and down.
+    pub retry_jitter: bool,
     /// How much the record keeps; 0 turns it off.
     pub record_bytes_max: usize,
     /// The largest request body that is read.
@@ -56,8 +62,10 @@ impl RegionOptions {
             tls: None,
             http2: true,
             clock: Clock::system(),
+            dialect: Dialect::default(),
             attempts_max: 3,
             retry_initial: Duration::from_secs(1),
+            retry_jitter: true,
             record_bytes_max: 64 << 20,
             body_bytes_max: 16 << 20,
         }
@@ -95,20 +103,15 @@ impl DemoRegion {
     /// Errors: the operating system's (a port that is taken), or `InvalidInput` for certificates that cannot be used.
     pub async fn start(options: RegionOptions) -> io::Result<Self> {
         let tls = options.tls.clone().map(|tls| Secured::new(tls, options.http2)).transpose()?;
-        let retry = Retry {
-            attempts_max: options.attempts_max,
-            initial: options.retry_initial,
-            coefficient: 2.0,
-            longest: Duration::from_secs(300),
-        };
+        let retry = Retry::doubling(options.attempts_max, options.retry_initial, options.retry_jitter);
         let context = Arc::new(Context {
             id: options.id,
             started: options.clock.now(),
-            store: Mutex::new(Store::new(options.clock.clone())),
+            store: Mutex::new(Store::new(options.clock.clone(), options.dialect)),
             clock: options.clock,
             record: Record::new(options.record_bytes_max),
             faults: Faults::default(),
-            retry,
+            reading: Reading { dialect: options.dialect, retry },
             body_bytes_max: options.body_bytes_max,
         });
         let (commands, orders) = mpsc::channel(1);
@@ -179,13 +182,19 @@ impl DemoRegion {
     /// Puts `count` jobs into a queue without a request, as if other clients had been busy.
     pub fn fill(&self, queue: &str, count: usize) {
         let source = serde_json::json!({ "type": "demo.load", "args": [], "options": { "queue": queue } }).to_string();
-        let envelope = Envelope::parse(Bytes::from(source), self.context.retry);
+        let envelope = Envelope::parse(Bytes::from(source), &self.context.reading);
         debug_assert!(envelope.is_ok(), "a job of constant shape is valid");
         let Ok(envelope) = envelope else { return };
         let mut store = self.context.store.lock();
         for _ in 0..count {
-            store.enqueue(envelope.clone());
+            let stored = store.enqueue(envelope.clone());
+            debug_assert!(stored.is_ok(), "a job without an id is no duplicate");
         }
+    }
+
+    /// Tells a worker what to do with itself, from its next heartbeat on.
+    pub fn direct(&self, worker_id: &str, directive: Directive) {
+        self.context.store.lock().direct(worker_id, directive);
     }
 
     /// Shows another identity from the next handshake on; connections that exist stay.

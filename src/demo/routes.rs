@@ -1,5 +1,9 @@
 //! Which path names which operation.
 
+use http::Uri;
+
+use super::dialect::Dialect;
+
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
@@ -7,11 +11,19 @@ pub(super) enum Route {
     Batch,
     Job(String),
     JobEvents(String),
+    JobResult(String),
+    Activate(String),
+    Results,
     Fetch,
     Ack,
     Nack,
     Heartbeat,
+    DeadLetters,
+    DeadLetter(String),
+    DeadLetterRetry(String),
+    Events,
     Queues,
+    QueueEvents(String),
     QueueStats(String),
     QueuePause(String, bool),
     AdminStats,
@@ -25,7 +37,10 @@ pub(super) enum Route {
 
 impl Route {
     /// Reads a path the way the most lenient server would: decoded, without empty and dot segments.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    ///
+    /// Servers in Go lack some that the documents have.
+    pub(super) fn of(path: &str, dialect: Dialect) -> Option<Self> {
+        let in_spec = dialect == Dialect::Spec;
         let segments = segments(path);
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let own = |text: &str| text.to_owned();
@@ -37,13 +52,21 @@ impl Route {
         Some(match segments {
             ["jobs"] => Self::Jobs,
             ["jobs", "batch"] => Self::Batch,
+            ["jobs", "results"] if in_spec => Self::Results,
             ["jobs", id] => Self::Job(own(id)),
             ["jobs", id, "events"] => Self::JobEvents(own(id)),
+            ["jobs", id, "result"] if in_spec => Self::JobResult(own(id)),
+            ["jobs", id, "activate"] if in_spec => Self::Activate(own(id)),
             ["workers", "fetch"] => Self::Fetch,
             ["workers", "ack"] => Self::Ack,
             ["workers", "nack"] => Self::Nack,
             ["workers", "heartbeat"] => Self::Heartbeat,
+            ["dead-letter"] => Self::DeadLetters,
+            ["dead-letter", id] => Self::DeadLetter(own(id)),
+            ["dead-letter", id, "retry"] => Self::DeadLetterRetry(own(id)),
+            ["events"] if in_spec => Self::Events,
             ["queues"] => Self::Queues,
+            ["queues", name, "events"] => Self::QueueEvents(own(name)),
             ["queues", name, "stats"] => Self::QueueStats(own(name)),
             ["queues", name, "pause"] => Self::QueuePause(own(name), true),
             ["queues", name, "resume"] => Self::QueuePause(own(name), false),
@@ -57,6 +80,12 @@ impl Route {
             _ => return None,
         })
     }
+}
+
+/// The decoded value of a query parameter; of the first one where there are several.
+pub(super) fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(key, _)| *key == name).map(|(_, value)| percent_decoded(&value.replace('+', " "))).next()
 }
 
 fn segments(path: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The life of a request at a demo region: recorded, perhaps struck by a fault, then served.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -11,16 +11,22 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::answer::{Body, BoxError, MEDIA_TYPE, Problem, document, full, sign, typed};
-use super::envelope::Retry;
+use super::answer::{Body, BoxError, MEDIA_TYPE, document, full, sign, typed};
+use super::envelope::Reading;
 use super::faults::{Fault, FaultAnswer, Faults};
 use super::operations;
+use super::problem::Problem;
 use super::record::{Record, Recorded};
-use super::routes::Route;
+use super::routes::{Route, parameter};
+use super::sse;
 use super::store::Store;
 use super::stream::{self, Arriving};
 use super::wire::Wire;
 use crate::base::Clock;
+
+/// How long somebody waits for a result: unless asked otherwise, and at most.
+const RESULT_WAIT: Duration = Duration::from_secs(30);
+const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// What all requests of one region share.
 #[derive(Debug)]
@@ -31,7 +37,7 @@ pub(super) struct Context {
     pub(super) store: Mutex<Store>,
     pub(super) record: Record,
     pub(super) faults: Faults,
-    pub(super) retry: Retry,
+    pub(super) reading: Reading,
     pub(super) body_bytes_max: usize,
 }
 
@@ -81,12 +87,16 @@ fn recorded(peer: &Peer, request: &Request<Incoming>) -> Recorded {
 
 async fn answer(context: &Arc<Context>, peer: &Peer, head: Parts, body: Arriving) -> Response<Body> {
     let request_id = request_id(&head);
-    let mut response = match Route::of(head.uri.path()) {
+    let route = Route::of(head.uri.path(), context.reading.dialect);
+    if let Some(Route::JobResult(id)) = &route {
+        wait_for_result(context, &head, id).await;
+    }
+    let mut response = match route {
         Some(Route::Socket) => stream::socket(Request::from_parts(head, ()), &peer.wire),
         Some(Route::Echo) => stream::echo(body),
         _ => match collected(context, body).await {
             Ok(body) => effect(context, &head, &body),
-            Err(problem) => problem.answer(request_id.to_str().unwrap_or_default()),
+            Err(problem) => problem.answer(request_id.to_str().unwrap_or_default(), context.reading.dialect),
         },
     };
     sign(response.headers_mut(), &request_id);
@@ -96,15 +106,27 @@ async fn answer(context: &Arc<Context>, peer: &Peer, head: Parts, body: Arriving
 /// What a request whose body has been read does, and its answer.
 fn effect(context: &Arc<Context>, head: &Parts, body: &Bytes) -> Response<Body> {
     let request_id = request_id(head);
-    let served = match Route::of(head.uri.path()) {
+    let dialect = context.reading.dialect;
+    let served = match Route::of(head.uri.path(), dialect) {
         None => Err(Problem::NoSuchPath),
         Some(Route::Stream) => Ok(stream::made_up(head)),
-        Some(Route::JobEvents(id)) => stream::job_events(context, id),
+        Some(Route::JobEvents(id)) => sse::job_events(context, id),
+        Some(Route::QueueEvents(name)) => Ok(sse::queue_events(context, name)),
         Some(route) => operations::serve(context, route, head, body),
     };
-    let mut response = served.unwrap_or_else(|problem| problem.answer(request_id.to_str().unwrap_or_default()));
+    let mut response =
+        served.unwrap_or_else(|problem| problem.answer(request_id.to_str().unwrap_or_default(), dialect));
     sign(response.headers_mut(), &request_id);
     response
+}
+
+async fn wait_for_result(context: &Context, head: &Parts, id: &str) {
+    if parameter(&head.uri, "wait").as_deref() != Some("true") {
+        return;
+    }
+    let seconds = parameter(&head.uri, "timeout").and_then(|seconds| seconds.parse().ok());
+    let patience = seconds.map_or(RESULT_WAIT, Duration::from_secs).min(RESULT_WAIT_MAX);
+    sse::until_final(context, id, patience).await;
 }
 
 fn request_id(head: &Parts) -> HeaderValue {

@@ -1,4 +1,12 @@
 //! The region's state: jobs, queues and definitions, as a state machine that knows time only through its clock.
+//!
+//! What is due (leases, delays, back-offs) is settled before every operation, each at the moment when it was due and not at the
+//! moment when somebody asked, so that the outcome does not depend on who looks how often.
+
+mod dead;
+mod failing;
+mod queues;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -6,13 +14,15 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::envelope::{Envelope, Raw};
+use super::dialect::Dialect;
+use super::envelope::Envelope;
+use super::events::EventLog;
 use super::job::{Job, JobState, Jobs, Times};
-use super::queue::{Queue, QueueView};
-use crate::base::Clock;
+use super::queue::Queue;
+use crate::base::{Clock, Draw};
 
-/// How long a worker has a job when nobody says otherwise.
-const VISIBILITY_MS: u64 = 30_000;
+pub(super) use work::Claim;
+pub use work::Directive;
 
 /// How many finished jobs are kept, so that a demo that runs for days does not grow.
 const FINISHED_MAX: usize = 100_000;
@@ -22,6 +32,7 @@ const FINISHED_MAX: usize = 100_000;
 pub(super) enum Refused {
     NotFound,
     Conflict(JobState),
+    Duplicate,
 }
 
 /// A cron job or a workflow as it was submitted.
@@ -33,43 +44,40 @@ pub struct Definition {
     pub source: Bytes,
 }
 
-/// What a worker asks for.
-#[derive(Debug)]
-pub(super) struct Claim {
-    pub(super) queues: Vec<String>,
-    pub(super) count: usize,
-    pub(super) worker_id: Option<String>,
-    pub(super) visibility_ms: Option<u64>,
-}
-
-/// What a worker says about a failed job.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) error: Option<Raw>,
-    pub(super) retryable: bool,
-    pub(super) requeue: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Store {
     clock: Clock,
+    dialect: Dialect,
+    draw: Draw,
+    /// The moment that is being settled or served.
+    at_ms: u64,
     jobs: HashMap<String, Job>,
     queues: BTreeMap<String, Queue>,
     due: BTreeSet<(u64, String)>,
     finished: VecDeque<(u64, String)>,
+    /// The dead letters, in the order in which they died.
+    dead: BTreeSet<(u64, String)>,
+    events: EventLog,
+    directives: HashMap<String, Directive>,
     definitions: Vec<Definition>,
     next_sequence: u64,
     changed: watch::Sender<u64>,
 }
 
 impl Store {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(super) fn new(clock: Clock, dialect: Dialect) -> Self {
         Self {
+            at_ms: clock.unix_ms(),
+            draw: Draw::from_seed(clock.unix_ms()),
             clock,
+            dialect,
             jobs: HashMap::new(),
             queues: BTreeMap::new(),
             due: BTreeSet::new(),
             finished: VecDeque::new(),
+            dead: BTreeSet::new(),
+            events: EventLog::default(),
+            directives: HashMap::new(),
             definitions: Vec::new(),
             next_sequence: 0,
             changed: watch::Sender::new(0),
@@ -81,85 +89,75 @@ impl Store {
         self.changed.subscribe()
     }
 
-    /// Stores a job; one that has the same id is overwritten, as servers in the field do.
-    pub(super) fn enqueue(&mut self, envelope: Envelope) -> &Job {
+    /// What has happened so far.
+    pub(super) fn events(&mut self) -> &EventLog {
         self.settle();
-        let now = self.clock.unix_ms();
+        &self.events
+    }
+
+    /// In how many milliseconds something changes by itself.
+    pub(super) fn due_in_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, _)| due_ms.saturating_sub(self.clock.unix_ms()))
+    }
+
+    /// Stores a job. One that has the same id is a conflict, or is overwritten, as servers in Go do.
+    ///
+    /// Errors: [`Refused::Duplicate`]; the job that is there counts the attempt all the same.
+    pub(super) fn enqueue(&mut self, envelope: Envelope) -> Result<&Job, Refused> {
+        let now = self.settle();
         let id = envelope.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        if self.dialect == Dialect::Spec
+            && let Some(there) = self.jobs.get_mut(&id)
+        {
+            there.stored += 1;
+            return Err(Refused::Duplicate);
+        }
         let stored = self.forget(&id) + 1;
         let due_ms = envelope.scheduled_ms.filter(|at| *at > now);
-        let state = if due_ms.is_some() { JobState::Scheduled } else { JobState::Available };
+        let (state, due_ms) = match due_ms {
+            _ if envelope.is_pending => (JobState::Pending, None),
+            Some(_) => (JobState::Scheduled, due_ms),
+            None => (JobState::Available, None),
+        };
         let job = Job {
             id: id.clone(),
             envelope,
-            sequence: self.next_sequence,
+            sequence: self.next_sequence(),
             stored,
             state,
             due_ms,
+            lease: None,
             attempt: 0,
+            retry_delay_ms: None,
             worker_id: None,
-            times: Times { enqueued: now, ..Times::default() },
+            times: Times { created: now, enqueued: now, ..Times::default() },
             result: None,
-            errors: Vec::new(),
+            errors: VecDeque::new(),
+            is_dead: false,
         };
-        self.next_sequence += 1;
         self.enter(&job);
-        self.jobs.entry(id).insert_entry(job).into_mut()
+        self.events.moved(None, &job, now);
+        Ok(self.jobs.entry(id).insert_entry(job).into_mut())
+    }
+
+    /// The first of these jobs whose id is there already, or earlier among them, where that is a conflict.
+    pub(super) fn first_duplicate(&mut self, envelopes: &[Envelope]) -> Option<(usize, String)> {
+        self.settle();
+        if self.dialect == Dialect::Reference {
+            return None;
+        }
+        let mut seen = HashSet::new();
+        let ids = envelopes.iter().enumerate().filter_map(|(index, envelope)| Some((index, envelope.id.as_ref()?)));
+        let (index, id) = ids.into_iter().find(|(_, id)| self.jobs.contains_key(*id) || !seen.insert(*id))?;
+        if let Some(there) = self.jobs.get_mut(id) {
+            there.stored += 1;
+        }
+        Some((index, id.clone()))
     }
 
     pub(super) fn job(&mut self, id: &str) -> Option<&Job> {
         self.settle();
         self.jobs.get(id)
-    }
-
-    /// Hands out jobs: the queues in the order given, each by priority and then by arrival.
-    pub(super) fn fetch(&mut self, claim: &Claim) -> Vec<&Job> {
-        self.settle();
-        let now = self.clock.unix_ms();
-        let mut seen = HashSet::new();
-        // A queue that is named twice hands its jobs out once.
-        let names = claim.queues.iter().filter(|name| seen.insert(name.as_str()));
-        let ready = names.filter_map(|name| self.queues.get(name)).filter(|queue| !queue.paused);
-        let ids: Vec<String> = ready.flat_map(|queue| queue.ready.values()).take(claim.count).cloned().collect();
-        for id in &ids {
-            self.alter(id, |job| {
-                job.attempt += 1;
-                job.worker_id.clone_from(&claim.worker_id);
-                job.times.started = Some(now);
-                let lease_ms = claim.visibility_ms.or(job.envelope.visibility_ms).unwrap_or(VISIBILITY_MS);
-                job.due_ms = Some(now.saturating_add(lease_ms));
-                job.state = JobState::Active;
-            });
-        }
-        ids.iter().filter_map(|id| self.jobs.get(id)).collect()
-    }
-
-    pub(super) fn ack(&mut self, id: &str, result: Option<Raw>) -> Result<&Job, Refused> {
-        self.settle();
-        self.check(id, |state| state == JobState::Active)?;
-        self.end(id, JobState::Completed, |job| job.result = result)
-    }
-
-    pub(super) fn nack(&mut self, id: &str, failure: Failure) -> Result<&Job, Refused> {
-        self.settle();
-        self.check(id, |state| state == JobState::Active)?;
-        let exhausted = self.jobs.get(id).is_some_and(|job| job.attempt >= job.envelope.retry.attempts_max);
-        let note = |job: &mut Job| job.errors.extend(failure.error);
-        if failure.requeue {
-            return self.change(id, |job| {
-                note(job);
-                (job.state, job.due_ms) = (JobState::Available, None);
-            });
-        }
-        if exhausted || !failure.retryable {
-            return self.end(id, JobState::Discarded, note);
-        }
-        let now = self.clock.unix_ms();
-        self.change(id, |job| {
-            note(job);
-            let wait_ms = u64::try_from(job.back_off().as_millis()).unwrap_or(u64::MAX);
-            (job.state, job.due_ms) = (JobState::Retryable, Some(now.saturating_add(wait_ms)));
-        })
     }
 
     pub(super) fn cancel(&mut self, id: &str) -> Result<&Job, Refused> {
@@ -168,33 +166,11 @@ impl Store {
         self.end(id, JobState::Cancelled, |_| ())
     }
 
-    /// Extends the leases of those of `ids` that are active, and says which.
-    pub(super) fn heartbeat(&mut self, ids: Vec<String>, visibility_ms: Option<u64>) -> Vec<String> {
+    /// Makes a job that was only put down available.
+    pub(super) fn activate(&mut self, id: &str) -> Result<&Job, Refused> {
         self.settle();
-        let due_ms = self.clock.unix_ms().saturating_add(visibility_ms.unwrap_or(VISIBILITY_MS));
-        let is_active = |job: &Job| job.state == JobState::Active;
-        let extended: Vec<_> = ids.into_iter().filter(|id| self.jobs.get(id).is_some_and(is_active)).collect();
-        for id in &extended {
-            self.alter(id, |job| job.due_ms = Some(due_ms));
-        }
-        extended
-    }
-
-    /// A queue as it stands; one that nobody has used is empty.
-    pub(super) fn queue(&mut self, name: &str) -> QueueView {
-        self.settle();
-        let (paused, counts) =
-            self.queues.get(name).map_or_else(Default::default, |queue| (queue.paused, queue.counts));
-        QueueView { name: name.to_owned(), paused, counts }
-    }
-
-    pub(super) fn queues(&mut self) -> Vec<QueueView> {
-        let names: Vec<_> = self.queues.keys().cloned().collect();
-        names.iter().map(|name| self.queue(name)).collect()
-    }
-
-    pub(super) fn pause(&mut self, name: &str, paused: bool) {
-        self.queues.entry(name.to_owned()).or_default().paused = paused;
+        self.check(id, |state| state == JobState::Pending)?;
+        self.change(id, |job| job.be_in(JobState::Available, None))
     }
 
     pub(super) fn define(&mut self, kind: &'static str, source: Bytes) {
@@ -212,14 +188,24 @@ impl Store {
         Jobs(jobs.into_iter().map(Job::snapshot).collect())
     }
 
-    /// Makes every job available whose lease, delay or back-off is over.
-    fn settle(&mut self) {
+    /// Does everything that is due, each at its moment, and says what time it is now.
+    fn settle(&mut self) -> u64 {
         let now = self.clock.unix_ms();
         while self.due.first().is_some_and(|(due_ms, _)| *due_ms <= now) {
-            if let Some((_, id)) = self.due.pop_first() {
-                self.alter(&id, |job| (job.state, job.due_ms) = (JobState::Available, None));
+            let Some((due_ms, id)) = self.due.pop_first() else { break };
+            self.at_ms = due_ms;
+            match self.jobs.get(&id).map(|job| job.state) {
+                Some(JobState::Active) => self.lapse(&id),
+                _ => self.alter(&id, |job| job.be_in(JobState::Available, None)),
             }
         }
+        self.at_ms = now;
+        now
+    }
+
+    const fn next_sequence(&mut self) -> u64 {
+        self.next_sequence += 1;
+        self.next_sequence
     }
 
     fn check(&self, id: &str, allowed: impl Fn(JobState) -> bool) -> Result<(), Refused> {
@@ -228,18 +214,20 @@ impl Store {
     }
 
     fn end(&mut self, id: &str, state: JobState, change: impl FnOnce(&mut Job)) -> Result<&Job, Refused> {
-        let now = self.clock.unix_ms();
+        let at_ms = self.at_ms;
         let sequence = self.jobs.get(id).map_or(0, |job| job.sequence);
         self.finished.push_back((sequence, id.to_owned()));
         if self.finished.len() > FINISHED_MAX
             && let Some((sequence, oldest)) = self.finished.pop_front()
             && self.jobs.get(&oldest).is_some_and(|job| job.sequence == sequence)
         {
-            self.jobs.remove(&oldest);
+            let died_ms = self.jobs.remove(&oldest).and_then(|job| job.died_ms());
+            self.dead.remove(&(died_ms.unwrap_or_default(), oldest));
         }
         self.change(id, |job| {
             change(job);
-            (job.state, job.due_ms, job.times.ended) = (state, None, Some(now));
+            job.be_in(state, None);
+            job.times.ended = Some(at_ms);
         })
     }
 
@@ -253,8 +241,10 @@ impl Store {
     fn change(&mut self, id: &str, change: impl FnOnce(&mut Job)) -> Result<&Job, Refused> {
         let mut job = self.jobs.remove(id).ok_or(Refused::NotFound)?;
         self.leave(&job);
+        let was = job.state;
         change(&mut job);
         self.enter(&job);
+        self.events.moved(Some(was), &job, self.at_ms);
         Ok(self.jobs.entry(id.to_owned()).insert_entry(job).into_mut())
     }
 
@@ -274,6 +264,9 @@ impl Store {
         if let Some(due_ms) = job.due_ms {
             self.due.remove(&(due_ms, job.id.clone()));
         }
+        if let Some(died_ms) = job.died_ms() {
+            self.dead.remove(&(died_ms, job.id.clone()));
+        }
     }
 
     fn enter(&mut self, job: &Job) {
@@ -284,6 +277,9 @@ impl Store {
         }
         if let Some(due_ms) = job.due_ms {
             self.due.insert((due_ms, job.id.clone()));
+        }
+        if let Some(died_ms) = job.died_ms() {
+            self.dead.insert((died_ms, job.id.clone()));
         }
         self.changed.send_modify(|version| *version += 1);
     }

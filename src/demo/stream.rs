@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -13,21 +12,14 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::mpsc;
 
-use super::answer::{Body, BoxError, Object, Problem, full, typed};
+use super::answer::{Body, BoxError, full, typed};
 use super::record::Record;
-use super::service::Context;
+use super::routes::parameter;
 use super::wire::Wire;
 
 /// Size of the parts of a made-up body.
 const PART_BYTES: usize = 16 * 1024;
-
-/// How often an idle event stream says that it is alive.
-const EVENTS_HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// Events that may wait for a slow reader before the producer waits too.
-const EVENTS_QUEUED: usize = 8;
 
 /// A request body that is recorded while it is read.
 #[derive(Debug)]
@@ -115,12 +107,8 @@ pub(super) fn endless() -> Body {
 
 /// `debug/stream?bytes=N[&chunked=true]`: N bytes, with their length announced unless `chunked` asks otherwise.
 pub(super) fn made_up(head: &Parts) -> Response<Body> {
-    let parameter = |name: &str| {
-        let pairs = head.uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
-    };
-    let left = parameter("bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-    let exact = parameter("chunked") != Some("true");
+    let left = parameter(&head.uri, "bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let exact = parameter(&head.uri, "chunked").as_deref() != Some("true");
     let body = Repeated { part: Bytes::from(vec![b'x'; PART_BYTES]), left: Some(left), exact };
     typed(StatusCode::OK, "application/octet-stream", body.boxed_unsync())
 }
@@ -166,65 +154,6 @@ pub(super) async fn cut_short(response: Response<Body>, after_bytes: usize, wire
     let announced = SizeHint::with_exact(u64::try_from(whole.len()).unwrap_or(u64::MAX));
     let body = CutShort { first: Some(whole.slice(..kept)), announced, wire };
     Response::from_parts(head, body.boxed_unsync())
-}
-
-/// A body that a task writes.
-#[derive(Debug)]
-struct Written(mpsc::Receiver<Bytes>);
-
-impl http_body::Body for Written {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.get_mut().0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
-    }
-}
-
-/// `jobs/{id}/events`: the job's state now and at every change, until it is final or the reader goes.
-pub(super) fn job_events(context: &Arc<Context>, id: String) -> Result<Response<Body>, Problem> {
-    if context.store.lock().job(&id).is_none() {
-        return Err(Problem::NoSuchJob(id));
-    }
-    let (events, written) = mpsc::channel(EVENTS_QUEUED);
-    let context = Arc::clone(context);
-    tokio::spawn(async move {
-        tokio::select! {
-            () = events.closed() => {}
-            () = tell_events(&context, &id, &events) => {}
-        }
-    });
-    let mut response = typed(StatusCode::OK, "text/event-stream", Written(written).boxed_unsync());
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
-}
-
-async fn tell_events(context: &Context, id: &str, events: &mpsc::Sender<Bytes>) {
-    let mut changes = context.store.lock().changes();
-    let mut told = None;
-    let mut number = 0_u64;
-    let mut text = "retry: 3000\n\n".to_owned();
-    loop {
-        changes.borrow_and_update();
-        let Some(state) = context.store.lock().job(id).map(|job| job.state) else { return };
-        if told != Some(state) {
-            told = Some(state);
-            number += 1;
-            let data = Object::new().text("job_id", id).text("state", state.as_str()).finish();
-            text.push_str(&format!("id: evt_{number}\nevent: job.{}\ndata: {data}\n\n", state.as_str()));
-        }
-        if !text.is_empty() && events.send(std::mem::take(&mut text).into()).await.is_err() {
-            return;
-        }
-        if state.is_terminal() {
-            return;
-        }
-        tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
-            () = context.clock.sleep(EVENTS_HEARTBEAT) => text.push_str(":heartbeat\n\n"),
-        }
-    }
 }
 
 /// `ws`: accepts the upgrade and sends back every byte; the frames of the protocol are not looked at.

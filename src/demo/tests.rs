@@ -3,4 +3,6 @@
 mod client;
 mod connection;
 mod fault;
+mod level1;
 mod operation;
+mod reference;

@@ -1,12 +1,15 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
 
-const RETRY: Retry =
-    Retry { attempts_max: 3, initial: Duration::from_secs(1), coefficient: 2.0, longest: Duration::from_secs(300) };
+fn reading(dialect: Dialect) -> Reading {
+    Reading { dialect, retry: Retry::doubling(3, Duration::from_secs(1), false) }
+}
 
 fn parse(source: &str) -> Result<Envelope, Invalid> {
-    Envelope::parse(Bytes::from(source.to_owned()), RETRY)
+    Envelope::parse(Bytes::from(source.to_owned()), &reading(Dialect::Spec))
 }
 
 fn check_meta(members: &str, meta: Option<&str>) {
@@ -41,11 +44,35 @@ fn options_win_over_the_top_level_and_what_nobody_knows_is_kept_once() {
     assert_eq!(extra, [("timeout_ms", "5"), ("retry", retry), ("x", "2"), ("tags", r#"["t"]"#)]);
 }
 
+#[test]
+fn servers_in_go_place_a_job_by_its_options_alone_and_echo_every_other_member() {
+    let source = br#"{"type":"a","args":[],"queue":"top","priority":9,"state":"completed","options":{"tags":["o"]}}"#;
+    let envelope = Envelope::parse(Bytes::from_static(source), &reading(Dialect::Reference)).unwrap();
+    assert_eq!((envelope.queue.as_str(), envelope.priority), ("default", 0));
+    let extra: Vec<_> = envelope.extra.iter().map(|(key, value)| (key.as_str(), value.get())).collect();
+    assert_eq!(extra, [("tags", r#"["o"]"#), ("queue", r#""top""#), ("priority", "9"), ("state", r#""completed""#)]);
+    assert!(envelope.extra_wins);
+}
+
+#[test]
+fn the_execution_timeout_is_read_in_milliseconds_or_seconds_and_zero_is_none() {
+    for (members, expected) in [
+        (r#""options":{"timeout_ms":5}"#, Some(5)),
+        (r#""timeout":5"#, Some(5_000)),
+        (r#""timeout":5,"options":{"timeout_ms":7}"#, Some(7)),
+        (r#""options":{"timeout_ms":0}"#, None),
+        (r#""x":1"#, None),
+    ] {
+        let envelope = parse(&format!(r#"{{"type":"a","args":[],{members}}}"#)).unwrap();
+        assert_eq!(envelope.timeout_ms, expected, "{members}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(source in "\\PC*", bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         let _ = parse(&source);
-        let _ = Envelope::parse(Bytes::from(bytes), RETRY);
+        let _ = Envelope::parse(Bytes::from(bytes), &reading(Dialect::Reference));
     }
 
     #[test]

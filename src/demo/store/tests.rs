@@ -1,25 +1,38 @@
+mod failing;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
 use crate::base::SteeredTime;
-use crate::demo::envelope::Retry;
+use crate::demo::envelope::{Members, Reading};
+use crate::demo::failure::Failure;
+use crate::demo::retry::Retry;
 
-const RETRY: Retry =
-    Retry { attempts_max: 3, initial: Duration::from_secs(1), coefficient: 2.0, longest: Duration::from_secs(300) };
+const START_MS: u64 = 1_773_570_600_000;
 
-fn steered() -> (Arc<SteeredTime>, Store) {
-    let time = SteeredTime::starting_at(1_773_570_600_000);
-    let store = Store::new(Clock::new(Arc::new(Arc::clone(&time))));
+fn speaking(dialect: Dialect) -> (Arc<SteeredTime>, Store) {
+    let time = SteeredTime::starting_at(START_MS);
+    let store = Store::new(Clock::new(Arc::new(Arc::clone(&time))), dialect);
     (time, store)
 }
 
+fn steered() -> (Arc<SteeredTime>, Store) {
+    speaking(Dialect::Spec)
+}
+
 fn envelope(source: &str) -> Envelope {
-    Envelope::parse(Bytes::from(source.to_owned()), RETRY).unwrap()
+    let retry = Retry::doubling(3, Duration::from_secs(1), false);
+    Envelope::parse(Bytes::from(source.to_owned()), &Reading { dialect: Dialect::Spec, retry }).unwrap()
+}
+
+fn try_enqueue(store: &mut Store, id: &str, options: &str) -> Result<(), Refused> {
+    let source = format!(r#"{{"type":"a","args":[],"id":"{id}","options":{options}}}"#);
+    store.enqueue(envelope(&source)).map(|_| ())
 }
 
 fn enqueue(store: &mut Store, id: &str, options: &str) {
-    store.enqueue(envelope(&format!(r#"{{"type":"a","args":[],"id":"{id}","options":{options}}}"#)));
+    try_enqueue(store, id, options).unwrap();
 }
 
 fn fetch(store: &mut Store, queues: &[&str], count: usize) -> Vec<String> {
@@ -29,7 +42,7 @@ fn fetch(store: &mut Store, queues: &[&str], count: usize) -> Vec<String> {
 }
 
 fn failure(retryable: bool, requeue: bool) -> Failure {
-    Failure { error: None, retryable, requeue }
+    Failure { error: Members::default(), retryable, requeue }
 }
 
 fn state(store: &mut Store, id: &str) -> JobState {
@@ -74,13 +87,13 @@ fn a_failed_job_backs_off_and_is_discarded_after_its_last_attempt() {
     enqueue(&mut store, "one", "{}");
     for wait_s in [1, 2] {
         fetch(&mut store, &["default"], 1);
-        assert_eq!(store.nack("one", failure(true, false)).unwrap().state, JobState::Retryable);
+        assert_eq!(store.nack("one", &failure(true, false)).unwrap().state, JobState::Retryable);
         time.advance(Duration::from_millis(wait_s * 1_000 - 1));
         assert!(fetch(&mut store, &["default"], 1).is_empty());
         time.advance(Duration::from_millis(1));
     }
     fetch(&mut store, &["default"], 1);
-    let job = store.nack("one", failure(true, false)).unwrap();
+    let job = store.nack("one", &failure(true, false)).unwrap();
     assert_eq!((job.state, job.attempt), (JobState::Discarded, 3));
 }
 
@@ -90,9 +103,9 @@ fn a_job_that_is_handed_back_is_next_at_once_and_one_that_must_not_be_retried_is
     enqueue(&mut store, "one", "{}");
     enqueue(&mut store, "two", "{}");
     assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
-    store.nack("one", failure(true, true)).unwrap();
+    store.nack("one", &failure(true, true)).unwrap();
     assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
-    assert_eq!(store.nack("one", failure(false, false)).unwrap().state, JobState::Discarded);
+    assert_eq!(store.nack("one", &failure(false, false)).unwrap().state, JobState::Discarded);
     assert_eq!(fetch(&mut store, &["default"], 9), ["two"]);
 }
 
@@ -119,8 +132,8 @@ fn only_what_is_not_final_can_be_cancelled_and_only_what_is_active_acknowledged(
 }
 
 #[test]
-fn a_repeated_id_overwrites_the_job_even_an_active_one_and_is_counted() {
-    let (time, mut store) = steered();
+fn a_repeated_id_overwrites_the_job_even_an_active_one_where_servers_in_go_do_so() {
+    let (time, mut store) = speaking(Dialect::Reference);
     enqueue(&mut store, "one", r#"{"queue":"old"}"#);
     fetch(&mut store, &["old"], 1);
     enqueue(&mut store, "one", r#"{"queue":"new"}"#);
@@ -137,10 +150,84 @@ fn finished_jobs_beyond_the_bound_are_forgotten_but_stay_counted() {
     let (_, mut store) = steered();
     let job = envelope(r#"{"type":"a","args":[]}"#);
     for _ in 0..=FINISHED_MAX {
-        let id = store.enqueue(job.clone()).id.clone();
+        let id = store.enqueue(job.clone()).unwrap().id.clone();
         store.cancel(&id).unwrap();
     }
     assert_eq!(store.snapshot().len(), FINISHED_MAX);
     let counted = store.queue("default").counts.of(JobState::Cancelled);
     assert_eq!(usize::try_from(counted), Ok(FINISHED_MAX + 1));
+}
+
+#[test]
+fn a_repeated_id_is_a_conflict_by_the_documents_and_is_counted_all_the_same() {
+    let (_, mut store) = steered();
+    enqueue(&mut store, "one", r#"{"queue":"old"}"#);
+    assert_eq!(try_enqueue(&mut store, "one", r#"{"queue":"new"}"#), Err(Refused::Duplicate));
+    let jobs = store.snapshot();
+    assert_eq!((jobs.len(), jobs[0].stored, jobs[0].queue.as_str()), (1, 2, "old"));
+    let batch = ["two", "one"].map(|id| envelope(&format!(r#"{{"type":"a","args":[],"id":"{id}"}}"#)));
+    assert_eq!(store.first_duplicate(&batch), Some((1, "one".to_owned())));
+    let twins = [batch[0].clone(), batch[0].clone()];
+    assert_eq!(store.first_duplicate(&twins), Some((1, "two".to_owned())));
+    assert_eq!(store.snapshot().len(), 1);
+}
+
+#[test]
+fn a_job_that_is_only_put_down_waits_for_its_activation() {
+    let (_, mut store) = steered();
+    enqueue(&mut store, "one", r#"{"pending":true}"#);
+    assert_eq!(state(&mut store, "one"), JobState::Pending);
+    assert!(fetch(&mut store, &["default"], 1).is_empty());
+    assert_eq!(store.activate("one").unwrap().state, JobState::Available);
+    assert_eq!(store.activate("one").unwrap_err(), Refused::Conflict(JobState::Available));
+    assert_eq!(fetch(&mut store, &["default"], 1), ["one"]);
+}
+
+#[test]
+fn a_worker_is_told_the_strictest_of_what_was_said_to_it_and_of_what_its_jobs_ask_for() {
+    let (_, mut store) = steered();
+    enqueue(&mut store, "plain", r#"{"metadata":{"n":1}}"#);
+    enqueue(&mut store, "quiet", r#"{"metadata":{"test_directive":"quiet"}}"#);
+    let ids = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<_>>();
+    assert_eq!(store.directive("w", &ids(&["plain", "none"])), Directive::Continue);
+    assert_eq!(store.directive("w", &ids(&["plain", "quiet"])), Directive::Quiet);
+    store.direct("w", Directive::Terminate);
+    assert_eq!(store.directive("w", &ids(&["quiet"])), Directive::Terminate);
+    assert_eq!(store.directive("other", &[]), Directive::Continue);
+}
+
+#[test]
+fn the_events_tell_a_jobs_life_and_can_be_asked_for_in_parts() {
+    use crate::demo::events::Asked;
+    let (_, mut store) = steered();
+    enqueue(&mut store, "one", r#"{"queue":"q","retry":{"max_attempts":1}}"#);
+    enqueue(&mut store, "late", r#"{"queue":"other","delay_until":"2030-01-01T00:00:00Z"}"#);
+    fetch(&mut store, &["q"], 1);
+    store.heartbeat(vec!["one".to_owned()], None);
+    store.nack("one", &failure(true, false)).unwrap();
+    store.cancel("late").unwrap();
+    store.pause("q", true);
+    store.pause("q", true);
+    store.pause("q", false);
+    let kinds = |store: &mut Store, asked: Asked| {
+        let (events, more) = store.events().asked(&asked);
+        (events.iter().map(|event| event.kind).collect::<Vec<_>>(), more)
+    };
+    let of_q = || Asked { queues: vec!["q".to_owned()], limit: 99, ..Asked::default() };
+    let life = [
+        "job.enqueued",
+        "job.started",
+        "job.heartbeat",
+        "job.failed",
+        "job.discarded",
+        "queue.paused",
+        "queue.resumed",
+    ];
+    assert_eq!(kinds(&mut store, of_q()), (life.to_vec(), false));
+    assert_eq!(kinds(&mut store, Asked { limit: 2, ..of_q() }), (life[..2].to_vec(), true));
+    let second = store.events().since(0).filter(|event| event.queue == "q").nth(1).unwrap().id.clone();
+    assert_eq!(kinds(&mut store, Asked { after: Some(second), ..of_q() }), (life[2..].to_vec(), false));
+    let asked =
+        Asked { kinds: vec!["job.cancelled".to_owned(), "job.scheduled".to_owned()], limit: 9, ..Asked::default() };
+    assert_eq!(kinds(&mut store, asked), (vec!["job.scheduled", "job.cancelled"], false));
 }

@@ -24,6 +24,21 @@ enum Sender {
     H2(http2::SendRequest<Full<Bytes>>),
 }
 
+/// An answer that goes on.
+pub(super) struct Stream(hyper::body::Incoming);
+
+impl Stream {
+    /// Reads until something has come, and returns all that came.
+    pub(super) async fn until(&mut self, needle: &str) -> String {
+        let mut text = String::new();
+        while !text.contains(needle) {
+            let frame = self.0.frame().await.unwrap().unwrap();
+            text.push_str(std::str::from_utf8(&frame.into_data().unwrap()).unwrap());
+        }
+        text
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) status: StatusCode,
@@ -81,6 +96,13 @@ impl Client {
         let (head, body) = response.into_parts();
         let body = body.collect().await?.to_bytes();
         Ok(Answered { status: head.status, headers: head.headers, body })
+    }
+
+    /// Asks for a stream; returns once its head is there.
+    pub(super) async fn open(&mut self, path: &str) -> Stream {
+        let Sender::H1(sender) = &mut self.0 else { panic!("a stream is read over HTTP/1.1") };
+        let request = Request::get(path).header("host", "localhost").body(Full::default()).unwrap();
+        Stream(sender.send_request(request).await.unwrap().into_body())
     }
 
     pub(super) async fn post(&mut self, path: &str, body: &str) -> Answered {

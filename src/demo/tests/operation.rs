@@ -4,6 +4,7 @@ use http_body_util::Full;
 use super::client::{Client, plain};
 use crate::demo::JobState;
 
+const ONE: &str = "019461a8-0000-7000-8000-000000000001";
 const ODD: &str = "[ 123456789012345678901234567890 , 1E400,-0.0, \"\\u00e9\\/\", {\"b\":1,\"a\":2, \"b\":3} ]";
 
 #[tokio::test]
@@ -11,18 +12,18 @@ async fn args_meta_and_unknown_members_come_back_byte_for_byte() {
     let region = plain().await;
     let mut client = Client::plain(&region).await;
     let source = format!(
-        r#" {{"zzz" : {ODD},"type":"a.b","id":"given","args":{ODD} , "meta":{{"n":1E400 , "a":0}},"options":{{"tags":[ "x"]}}}} "#
+        r#" {{"zzz" : {ODD},"type":"a.b","id":"019461a8-0000-7000-8000-000000000001","args":{ODD} , "meta":{{"n":1E400 , "a":0}},"options":{{"tags":[ "x"]}}}} "#
     );
     let answer = client.post("/ojs/v1/jobs", &source).await;
     assert_eq!(answer.status, 201, "{}", answer.text());
-    assert_eq!(answer.headers["location"], "/ojs/v1/jobs/given");
+    assert_eq!(answer.headers["location"], "/ojs/v1/jobs/019461a8-0000-7000-8000-000000000001");
     assert_eq!(answer.headers["content-type"], "application/openjobspec+json");
     assert_eq!(answer.headers["ojs-version"], "1.0");
     for part in [format!(r#""zzz":{ODD}"#), format!(r#""args":{ODD}"#), r#""meta":{"n":1E400 , "a":0}"#.to_owned()] {
         assert!(answer.text().contains(&part), "{part} in {}", answer.text());
     }
     assert!(answer.text().contains(r#""tags":[ "x"]"#));
-    assert_eq!(client.get("/ojs/v1/jobs/given").await.body, answer.body);
+    assert_eq!(client.get("/ojs/v1/jobs/019461a8-0000-7000-8000-000000000001").await.body, answer.body);
     let jobs = region.jobs();
     assert_eq!((jobs[0].args.as_str(), &jobs[0].envelope[..]), (ODD, source.as_bytes()));
 }
@@ -31,28 +32,34 @@ async fn args_meta_and_unknown_members_come_back_byte_for_byte() {
 async fn a_job_goes_from_enqueue_over_fetch_to_ack_and_nack() {
     let region = plain().await;
     let mut client = Client::plain(&region).await;
-    let batch = r#"{"jobs":[{"type":"a","args":[1],"id":"one"},{"type":"a","args":[2],"id":"two"}]}"#;
+    let batch = r#"{"jobs":[{"type":"a","args":[1],"id":"019461a8-0000-7000-8000-000000000001"},{"type":"a","args":[2],"id":"019461a8-0000-7000-8000-000000000002"}]}"#;
     let answer = client.post("/ojs/v1/jobs/batch", batch).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["count"]), (201, &2.into()));
     let fetched =
         client.post("/ojs/v1/workers/fetch", r#"{"queues":["default"],"count":5,"worker_id":"w"}"#).await.json();
-    assert_eq!((&fetched["jobs"][0]["id"], &fetched["jobs"][1]["attempt"]), (&"one".into(), &1.into()));
+    assert_eq!((&fetched["jobs"][0]["id"], &fetched["jobs"][1]["attempt"]), (&ONE.into(), &1.into()));
     assert_eq!(fetched["job"], fetched["jobs"][0]);
-    let beat = r#"{"worker_id":"w","active_jobs":["one","gone"]}"#;
-    assert_eq!(
-        client.post("/ojs/v1/workers/heartbeat", beat).await.json()["jobs_extended"],
-        serde_json::json!(["one"])
-    );
-    let acked = client.post("/ojs/v1/workers/ack", r#"{"job_id":"one","result":{"n": 1E400}}"#).await;
+    let beat = r#"{"worker_id":"w","active_jobs":["019461a8-0000-7000-8000-000000000001","gone"]}"#;
+    assert_eq!(client.post("/ojs/v1/workers/heartbeat", beat).await.json()["jobs_extended"], serde_json::json!([ONE]));
+    let acked = client
+        .post("/ojs/v1/workers/ack", r#"{"job_id":"019461a8-0000-7000-8000-000000000001","result":{"n": 1E400}}"#)
+        .await;
     assert!(acked.text().contains(r#""state":"completed""#) && acked.text().contains(r#""result":{"n": 1E400}"#));
-    assert_eq!(client.post("/ojs/v1/workers/ack", r#"{"job_id":"one"}"#).await.status, 409);
-    let nacked =
-        client.post("/ojs/v1/workers/nack", r#"{"job_id":"two","error":{"message":"m","retryable":false}}"#).await;
+    assert_eq!(
+        client.post("/ojs/v1/workers/ack", r#"{"job_id":"019461a8-0000-7000-8000-000000000001"}"#).await.status,
+        409
+    );
+    let nacked = client
+        .post(
+            "/ojs/v1/workers/nack",
+            r#"{"job_id":"019461a8-0000-7000-8000-000000000002","error":{"message":"m","retryable":false}}"#,
+        )
+        .await;
     assert_eq!((&nacked.json()["state"], &nacked.json()["attempt"]), (&"discarded".into(), &1.into()));
     assert_eq!(client.post("/ojs/v1/workers/fetch", r#"{"queues":["default"]}"#).await.text(), r#"{"jobs":[]}"#);
-    let cancelled = client.send(Method::DELETE, "/ojs/v1/jobs/two", "").await.unwrap();
+    let cancelled = client.send(Method::DELETE, "/ojs/v1/jobs/019461a8-0000-7000-8000-000000000002", "").await.unwrap();
     assert_eq!((cancelled.status.as_u16(), &cancelled.json()["error"]["code"]), (409, &"conflict".into()));
-    assert_eq!(region.jobs().job("one").unwrap().state, JobState::Completed);
+    assert_eq!(region.jobs().job(ONE).unwrap().state, JobState::Completed);
 }
 
 #[tokio::test]
@@ -77,7 +84,7 @@ async fn queues_report_what_waits_and_stop_handing_out_while_paused() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_answered_as_such_servers_do() {
+async fn what_cannot_be_served_is_answered_by_an_error_document() {
     let region = plain().await;
     let mut client = Client::plain(&region).await;
     for (body, code) in [
@@ -91,7 +98,9 @@ async fn what_cannot_be_served_is_answered_as_such_servers_do() {
         (r#"{"type":"a","args":[],"id":""}"#, "invalid_request"),
         (r#"{"type":"a","args":[],"options":{"priority":101}}"#, "invalid_request"),
         (r#"{"type":"a","args":[],"options":{"delay_until":"soon"}}"#, "invalid_request"),
-        (r#"{"type":"a","args":[],"options":{"retry":{"initial_interval":"-PT1S"}}}"#, "invalid_request"),
+        (r#"{"type":"A","args":[]}"#, "invalid_request"),
+        (r#"{"type":"a","args":[],"id":"550e8400-e29b-41d4-a716-446655440000"}"#, "invalid_request"),
+        (r#"{"type":"a","args":[],"options":{"queue":"Q"}}"#, "invalid_request"),
     ] {
         let request = Request::post("/ojs/v1/jobs").header("host", "a").header("x-request-id", "mine");
         let answer = client.call(request.body(Full::from(body)).unwrap()).await.unwrap();
@@ -103,10 +112,14 @@ async fn what_cannot_be_served_is_answered_as_such_servers_do() {
     }
     let batch = r#"{"jobs":[{"type":"a","args":[]},{"type":"a"}]}"#;
     assert_eq!(client.post("/ojs/v1/jobs/batch", batch).await.status, 400);
-    assert_eq!(client.post("/ojs/v1/workers/heartbeat", r#"{"worker_id":"w","active_jobs":3}"#).await.status, 400);
-    let unknown = client.get("/ojs/v1/nothing").await;
-    assert_eq!((unknown.status.as_u16(), unknown.text()), (404, "404 page not found\n"));
-    assert_eq!(client.post("/ojs/v1/health", "").await.status, 405);
+    let policy = r#"{"type":"a","args":[],"options":{"retry":{"max_attempts":-1}}}"#;
+    let refused = client.post("/ojs/v1/jobs", policy).await;
+    assert_eq!((refused.status.as_u16(), &refused.json()["error"]["type"]), (422, &"validation_error".into()));
+    for (method, path, status) in [(Method::GET, "/ojs/v1/nothing", 404), (Method::POST, "/ojs/v1/health", 405)] {
+        let answer = client.send(method, path, "").await.unwrap();
+        assert_eq!((answer.status.as_u16(), answer.json()["error"]["retryable"].as_bool()), (status, Some(false)));
+        assert!(answer.json()["error"]["hint"].is_string() && answer.json()["error"]["docs_url"].is_string());
+    }
     let typed = Request::post("/ojs/v1/jobs").header("host", "a").header("content-type", "text/plain");
     assert_eq!(client.call(typed.body(Full::from(r#"{"type":"a","args":[]}"#)).unwrap()).await.unwrap().status, 400);
     assert!(region.jobs().is_empty());
@@ -131,13 +144,20 @@ async fn definitions_are_kept_as_they_were_submitted() {
 async fn the_events_of_a_job_end_with_its_final_state() {
     let region = plain().await;
     let (mut client, mut reader) = (Client::plain(&region).await, Client::plain(&region).await);
-    client.post("/ojs/v1/jobs", r#"{"type":"a","args":[],"id":"one"}"#).await;
-    let (events, ()) = tokio::join!(reader.get("/ojs/v1/jobs/one/events"), async {
-        region.record().wait_for(|record| !record.requests_to("/ojs/v1/jobs/one/events").is_empty()).await;
-        client.send(Method::DELETE, "/ojs/v1/jobs/one", "").await.unwrap();
+    client.post("/ojs/v1/jobs", r#"{"type":"a","args":[],"id":"019461a8-0000-7000-8000-000000000001"}"#).await;
+    let (events, ()) = tokio::join!(reader.get("/ojs/v1/jobs/019461a8-0000-7000-8000-000000000001/events"), async {
+        region
+            .record()
+            .wait_for(|record| {
+                !record.requests_to("/ojs/v1/jobs/019461a8-0000-7000-8000-000000000001/events").is_empty()
+            })
+            .await;
+        client.send(Method::DELETE, "/ojs/v1/jobs/019461a8-0000-7000-8000-000000000001", "").await.unwrap();
     });
     assert!(events.text().starts_with("retry: 3000\n\nid: evt_1\n"), "{}", events.text());
-    assert!(events.text().ends_with("event: job.cancelled\ndata: {\"job_id\":\"one\",\"state\":\"cancelled\"}\n\n"));
+    assert!(events.text().ends_with(
+        "event: job.cancelled\ndata: {\"job_id\":\"019461a8-0000-7000-8000-000000000001\",\"state\":\"cancelled\"}\n\n"
+    ));
     assert_eq!(client.get("/ojs/v1/jobs/none/events").await.status, 404);
 }
 

@@ -1,0 +1,72 @@
+//! Queues: what is in them, and whether they move.
+
+use http::{Response, StatusCode};
+
+use crate::base::text::rfc3339;
+use crate::demo::answer::{Body, Object, document};
+use crate::demo::dialect::Dialect;
+use crate::demo::job::JobState;
+use crate::demo::queue::{Counts, QueueView};
+use crate::demo::service::Context;
+
+const fn status_of(queue: &QueueView) -> &'static str {
+    if queue.paused { "paused" } else { "active" }
+}
+
+fn counts_members(object: Object, counts: &Counts) -> Object {
+    JobState::ALL.into_iter().fold(object, |object, state| object.number(state.as_str(), counts.of(state)))
+}
+
+pub(super) fn list(context: &Context) -> Response<Body> {
+    let queues = context.store.lock().queues();
+    let total = queues.len();
+    let documents = queues.iter().map(|queue| {
+        let object = Object::new().text("name", &queue.name).text("status", status_of(queue));
+        counts_members(object, &queue.counts).finish()
+    });
+    let pagination = Object::new().number("total", total).flag("has_more", false).finish();
+    document(StatusCode::OK, Object::new().array("queues", documents).raw("pagination", &pagination).finish())
+}
+
+pub(super) fn stats(context: &Context, name: &str) -> Response<Body> {
+    let queue = context.store.lock().queue(name);
+    let answer = match context.reading.dialect {
+        Dialect::Spec => Object::new()
+            .text("queue", name)
+            .text("status", status_of(&queue))
+            .raw("stats", &counts_members(Object::new(), &queue.counts).finish())
+            .text("computed_at", &rfc3339(context.clock.unix_ms())),
+        Dialect::Reference => {
+            let counted = [JobState::Available, JobState::Active, JobState::Completed];
+            let object = Object::new().text("name", name);
+            let object =
+                counted.into_iter().fold(object, |object, state| object.number(state.as_str(), queue.counts.of(state)));
+            Object::new().raw("queue", &object.flag("paused", queue.paused).finish())
+        }
+    };
+    document(StatusCode::OK, answer.finish())
+}
+
+pub(super) fn pause(context: &Context, name: &str, paused: bool) -> Response<Body> {
+    let mut store = context.store.lock();
+    store.pause(name, paused);
+    let answer = match context.reading.dialect {
+        Dialect::Spec => Object::new()
+            .text("queue", name)
+            .text("status", status_of(&store.queue(name)))
+            .text(if paused { "paused_at" } else { "resumed_at" }, &rfc3339(context.clock.unix_ms())),
+        Dialect::Reference => {
+            Object::new().raw("queue", &Object::new().text("name", name).flag("paused", paused).finish())
+        }
+    };
+    document(StatusCode::OK, answer.finish())
+}
+
+pub(super) fn admin_stats(context: &Context) -> Response<Body> {
+    let queues = context.store.lock().queues();
+    let sum = |state: JobState| queues.iter().map(|queue| queue.counts.of(state)).sum::<u64>();
+    let depth = sum(JobState::Available) + sum(JobState::Active);
+    let object = Object::new().number("queues", queues.len()).number("depth", depth);
+    let object = JobState::ALL.into_iter().fold(object, |object, state| object.number(state.as_str(), sum(state)));
+    document(StatusCode::OK, object.finish())
+}

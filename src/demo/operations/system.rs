@@ -1,0 +1,82 @@
+//! The region about itself: health, manifest, what has happened, and definitions that it only keeps.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::number;
+use crate::demo::answer::{Body, Object, document};
+use crate::demo::dialect::Dialect;
+use crate::demo::envelope::Members;
+use crate::demo::events::Asked;
+use crate::demo::problem::Problem;
+use crate::demo::routes::parameter;
+use crate::demo::service::Context;
+
+/// How many events one answer holds: unless asked otherwise, and at most.
+const EVENTS_USUAL: usize = 100;
+const EVENTS_MAX: usize = 1_000;
+
+/// The health document, with any status that it is to claim.
+pub(in crate::demo) fn health(context: &Context, status: &str) -> String {
+    let uptime = context.clock.now().saturating_duration_since(context.started).as_secs();
+    let backend = Object::new().text("type", "memory").text("status", "connected").finish();
+    Object::new()
+        .text("status", status)
+        .text("version", "1.0")
+        .number("uptime_seconds", uptime)
+        .raw("backend", &backend)
+        .finish()
+}
+
+pub(super) fn manifest(context: &Context) -> Response<Body> {
+    let name = format!("ojs-sidecar demo region {}", context.id);
+    let implementation = Object::new().text("name", &name).text("version", env!("CARGO_PKG_VERSION"));
+    let is_spec = context.reading.dialect == Dialect::Spec;
+    let object = if is_spec { Object::new().text("ojs_version", "1.0") } else { Object::new() };
+    let answer = object
+        .text("specversion", "1.0")
+        .raw("implementation", &implementation.text("language", "rust").finish())
+        .number("conformance_level", 1)
+        .raw("protocols", r#"["http"]"#)
+        .text("backend", "memory")
+        .raw("extensions", if is_spec { "[]" } else { r#"{"official":[]}"# });
+    document(StatusCode::OK, answer.finish())
+}
+
+/// The events that are asked for, oldest first.
+pub(super) fn events(context: &Context, head: &Parts) -> Result<Response<Body>, Problem> {
+    let list = |name| {
+        let text = parameter(&head.uri, name).unwrap_or_default();
+        text.split(',').filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+    };
+    let asked = Asked {
+        after: parameter(&head.uri, "after"),
+        kinds: list("types"),
+        queues: list("queues"),
+        job_types: list("job_types"),
+        limit: number(head, "limit", EVENTS_USUAL)?.clamp(1, EVENTS_MAX),
+    };
+    let source = format!("ojs://{}/api", context.id);
+    let mut store = context.store.lock();
+    let (events, has_more) = store.events().asked(&asked);
+    let cursor = events.last().map(|event| event.id.clone()).or(asked.after);
+    let answer = Object::new()
+        .array("events", events.iter().map(|event| event.document(&source)))
+        .maybe_text("cursor", cursor.as_deref())
+        .flag("has_more", has_more);
+    Ok(document(StatusCode::OK, answer.finish()))
+}
+
+pub(super) fn define(context: &Context, kind: &'static str, body: &Bytes) -> Result<Response<Body>, Problem> {
+    let members = Members::parse(body)?;
+    context.store.lock().define(kind, body.clone());
+    let id = format!("wf_{}", uuid::Uuid::now_v7());
+    let (member, object) = match kind {
+        "cron" => ("cron_job", Object::new()),
+        _ => ("workflow", Object::new().text("id", &id).text("state", "running")),
+    };
+    let submitted = members.0.iter().filter(|(key, _)| key != "id" && key != "state");
+    let definition = submitted.fold(object, |object, (key, value)| object.raw(key, value.get()));
+    Ok(document(StatusCode::CREATED, Object::new().raw(member, &definition.finish()).finish()))
+}

@@ -1,0 +1,144 @@
+//! Why a request is not served, and how it is told.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+
+use super::answer::{Body, Object, document, full, typed};
+use super::dialect::Dialect;
+use super::envelope::Invalid;
+use super::job::JobState;
+use super::store::Refused;
+
+/// Where the codes are explained.
+const DOCUMENTS: &str = "https://github.com/openjobspec/spec/blob/main/ojs-error-catalog.md";
+
+/// Why a request is not served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("404 page not found")]
+    NoSuchPath,
+    #[error("the method is not allowed here")]
+    Method,
+    #[error("there is no job {0}")]
+    NoSuchJob(String),
+    #[error("there is no dead letter {0}")]
+    NoSuchDeadLetter(String),
+    #[error("the job is {}", .0.as_str())]
+    Conflict(JobState),
+    #[error("there is a job {0} already")]
+    Duplicate(String),
+    #[error("the queue {0} is paused")]
+    Paused(String),
+    #[error("the job has no result yet")]
+    NoResultYet,
+    #[error("a dead letter is retried as it is: `override` is not supported")]
+    Override,
+    #[error("the content type is neither application/openjobspec+json nor application/json")]
+    MediaType,
+    #[error("the body is larger than this server takes")]
+    TooLarge,
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error("the job at index {0}: {1}")]
+    InBatch(usize, Box<Self>),
+}
+
+impl Problem {
+    pub(super) fn of_job(id: &str, refused: Refused) -> Self {
+        match refused {
+            Refused::NotFound => Self::NoSuchJob(id.to_owned()),
+            Refused::Conflict(state) => Self::Conflict(state),
+            Refused::Duplicate => Self::Duplicate(id.to_owned()),
+        }
+    }
+
+    /// The answer. Routers in the field answer some things before any OJS code runs.
+    pub(super) fn answer(&self, request_id: &str, dialect: Dialect) -> Response<Body> {
+        match (self, dialect) {
+            (Self::NoSuchPath, Dialect::Reference) => {
+                return typed(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", full(format!("{self}\n")));
+            }
+            (Self::Method, Dialect::Reference) => {
+                let mut response = Response::new(full(Bytes::new()));
+                *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+                return response;
+            }
+            _ => {}
+        }
+        let (status, code) = self.status(dialect);
+        let mut error = Object::new().text("code", code);
+        if self.is_policy() {
+            error = error.text("type", "validation_error");
+        }
+        error = error
+            .text("message", &self.to_string())
+            .flag("retryable", matches!(self, Self::Paused(_) | Self::NoResultYet))
+            .maybe_raw("details", self.details().as_deref())
+            .text("request_id", request_id);
+        if dialect == Dialect::Spec {
+            error = error.text("hint", self.hint()).text("docs_url", DOCUMENTS);
+        }
+        document(status, Object::new().raw("error", &error.finish()).finish())
+    }
+
+    fn status(&self, dialect: Dialect) -> (StatusCode, &'static str) {
+        match self {
+            Self::NoSuchPath | Self::NoSuchJob(_) | Self::NoSuchDeadLetter(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+            Self::Duplicate(_) => (StatusCode::CONFLICT, "duplicate"),
+            Self::Paused(_) if dialect == Dialect::Reference => (StatusCode::CONFLICT, "queue_paused"),
+            Self::Paused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "queue_paused"),
+            Self::NoResultYet => (StatusCode::REQUEST_TIMEOUT, "timeout"),
+            Self::Override => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
+            Self::Invalid(Invalid::Payload) => (StatusCode::BAD_REQUEST, "invalid_payload"),
+            Self::Invalid(Invalid::Policy(..)) if dialect == Dialect::Reference => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "validation_error")
+            }
+            Self::Invalid(Invalid::Policy(..)) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_payload"),
+            Self::MediaType | Self::Invalid(Invalid::Member(..)) => (StatusCode::BAD_REQUEST, "invalid_request"),
+            Self::InBatch(_, problem) => problem.status(dialect),
+        }
+    }
+
+    fn is_policy(&self) -> bool {
+        match self {
+            Self::Invalid(Invalid::Policy(..)) => true,
+            Self::InBatch(_, problem) => problem.is_policy(),
+            _ => false,
+        }
+    }
+
+    fn details(&self) -> Option<String> {
+        let object = Object::new();
+        Some(match self {
+            Self::NoSuchJob(id) => object.text("resource_type", "job").text("resource_id", id).finish(),
+            Self::NoSuchDeadLetter(id) => {
+                object.text("resource_type", "dead_letter_job").text("resource_id", id).finish()
+            }
+            Self::Conflict(state) => object.text("current_state", state.as_str()).finish(),
+            Self::Duplicate(id) => object.text("existing_job_id", id).finish(),
+            Self::Paused(queue) => object.text("queue", queue).finish(),
+            Self::Invalid(Invalid::Member(name, _) | Invalid::Policy(name, _)) => object.text("field", name).finish(),
+            Self::InBatch(index, _) => object.number("index", index).finish(),
+            _ => return None,
+        })
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::NoSuchPath | Self::Method => "see the HTTP binding for the paths and their methods",
+            Self::NoSuchJob(_) => "check the id: the job may never have been enqueued here, or may have been deleted",
+            Self::NoSuchDeadLetter(_) => "list the dead letters to see which there are",
+            Self::Conflict(_) => "read the job's state first: this step is not possible from there",
+            Self::Duplicate(_) => "read the job that is there, or enqueue with another id",
+            Self::Paused(_) => "resume the queue, or try again later",
+            Self::NoResultYet => "ask again, or wait longer",
+            Self::Override => "leave `override` out, or enqueue a new job",
+            Self::MediaType => "send JSON as application/openjobspec+json",
+            Self::TooLarge => "keep large data elsewhere and pass a reference to it",
+            Self::Invalid(_) | Self::InBatch(..) => "correct what the message names and send it again",
+        }
+    }
+}
