@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `route`, `regions`, `demo`.
+//! The command line: `run`, `check`, `route`, `regions`, `region`, `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
@@ -8,14 +8,19 @@ mod demo;
 mod load;
 mod out;
 mod query;
+mod region;
 mod run;
 mod signals;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::base::RegionId;
+use crate::demo::Dialect;
 
 /// Everything went well.
 const DONE: u8 = 0;
@@ -52,6 +57,8 @@ enum Command {
         #[command(flatten)]
         query: QueryArgs,
     },
+    /// Serve one OJS region in memory over plain HTTP, to try a federation on one machine
+    Region(RegionArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
     Demo(DemoArgs),
 }
@@ -78,6 +85,29 @@ struct QueryArgs {
     /// Print the sidecar's JSON instead of a table
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RegionArgs {
+    /// A loopback address and port; port 0 for any free one
+    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS", value_parser = loopback)]
+    listen: SocketAddr,
+    /// Whom it follows where documents and servers in the field differ
+    #[arg(long, default_value = Dialect::Spec.as_str(), value_parser = Dialect::ALL.map(Dialect::as_str))]
+    dialect: String,
+    /// The region's id
+    #[arg(long, default_value = "demo", value_name = "ID", value_parser = RegionId::parse)]
+    id: RegionId,
+}
+
+/// Plain HTTP does not leave the machine.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "expected an address such as 127.0.0.1:8081".to_owned())?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("expected a loopback address such as 127.0.0.1".to_owned())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +139,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(config) => check::check(&config),
         Command::Regions(query) => query::regions(&query),
         Command::Route { file, query } => query::route(&file, &query),
+        Command::Region(region) => region::region(&region),
         Command::Demo(demo) => demo::demo(&demo),
     })
 }

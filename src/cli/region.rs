@@ -1,0 +1,44 @@
+//! `ojs-sidecar region`: one OJS region in memory, for people who try a federation on one machine.
+
+use super::out::{complain, say};
+use super::{DONE, FAILED, RegionArgs, demo, signals};
+use crate::demo::{DemoRegion, Dialect, RegionOptions};
+
+/// Serves until Ctrl-C; exit code 0 then, 1 when it cannot start.
+pub(super) fn region(arguments: &RegionArgs) -> u8 {
+    match demo::runtime() {
+        Ok(runtime) => runtime.block_on(serve(arguments)),
+        Err(error) => {
+            complain(format_args!("the system refuses a runtime: {error}"));
+            FAILED
+        }
+    }
+}
+
+async fn serve(arguments: &RegionArgs) -> u8 {
+    let mut options = RegionOptions::new(arguments.id.as_str());
+    options.listen = arguments.listen;
+    options.dialect = dialect(&arguments.dialect);
+    // Nobody reads the record here.
+    options.record_bytes_max = 0;
+    let region = match DemoRegion::start(options).await {
+        Ok(region) => region,
+        Err(error) => {
+            complain(format_args!(
+                "the region cannot listen on {}: {error} (--listen chooses another)",
+                arguments.listen
+            ));
+            return FAILED;
+        }
+    };
+    say(format_args!("region {} serves at {} in dialect {}", region.id(), region.url(), arguments.dialect));
+    say("Its jobs live in memory. A sidecar's configuration needs `insecure_dev: true` to use it over plain HTTP.");
+    say("ready: Ctrl-C ends it");
+    signals::first().await;
+    DONE
+}
+
+/// The command line takes nothing but the names of dialects.
+fn dialect(name: &str) -> Dialect {
+    Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == name).unwrap_or_default()
+}
