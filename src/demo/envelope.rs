@@ -96,6 +96,8 @@ fn same_name(key: &str, name: &str) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) dialect: Dialect,
+    /// Whether an id need not be a UUIDv7.
+    pub(super) any_id: bool,
     /// The policy of jobs that bring none.
     pub(super) retry: Retry,
 }
@@ -193,7 +195,7 @@ impl Envelope {
     /// Errors: the first [`Invalid`] found.
     pub(super) fn submitted(source: Bytes, reading: &Reading) -> Result<Self, Invalid> {
         let envelope = Self::parse(source, reading)?;
-        rules::check(&envelope)?;
+        rules::check(&envelope, reading.any_id)?;
         Ok(envelope)
     }
 }

@@ -40,6 +40,8 @@ pub struct RegionOptions {
     pub clock: Clock,
     /// Whom it follows where documents and servers in the field differ.
     pub dialect: Dialect,
+    /// Whether it takes any id, and not only those that the documents allow: to see what is let through to it.
+    pub any_id: bool,
     /// How often a job is tried that says nothing itself.
     pub attempts_max: u32,
     /// The wait after the first failure of such a job; it doubles up to 5 min.
@@ -63,6 +65,7 @@ impl RegionOptions {
             http2: true,
             clock: Clock::system(),
             dialect: Dialect::default(),
+            any_id: false,
             attempts_max: 3,
             retry_initial: Duration::from_secs(1),
             retry_jitter: true,
@@ -111,7 +114,7 @@ impl DemoRegion {
             clock: options.clock,
             record: Record::new(options.record_bytes_max),
             faults: Faults::default(),
-            reading: Reading { dialect: options.dialect, retry },
+            reading: Reading { dialect: options.dialect, any_id: options.any_id, retry },
             body_bytes_max: options.body_bytes_max,
         });
         let (commands, orders) = mpsc::channel(1);

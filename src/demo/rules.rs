@@ -9,14 +9,14 @@ const QUEUE_BYTES_MAX: usize = 128;
 /// Checks what can be told from the job alone.
 ///
 /// Errors: the first rule that is broken.
-pub(super) fn check(envelope: &Envelope) -> Result<(), Invalid> {
+pub(super) fn check(envelope: &Envelope, any_id: bool) -> Result<(), Invalid> {
     if !is_kind(&envelope.kind) {
         return Err(Invalid::Member("type", "is made of dot-separated words of a-z, 0-9, _ and -, at most 255 bytes"));
     }
     if !is_queue(&envelope.queue) {
         return Err(Invalid::Member("queue", "is made of a-z, 0-9, - and ., at most 128 bytes"));
     }
-    if envelope.id.as_deref().is_some_and(|id| !is_uuid7(id)) {
+    if envelope.id.as_deref().is_some_and(|id| id.is_empty() || !any_id && !is_uuid7(id)) {
         return Err(Invalid::Member("id", "is a UUIDv7 in lower case"));
     }
     if !(-100..=100).contains(&envelope.priority) {

@@ -93,6 +93,12 @@ impl Exchange {
         self.vanished = true;
     }
 
+    /// Whether the client went away.
+    #[must_use]
+    pub const fn has_vanished(&self) -> bool {
+        self.vanished
+    }
+
     /// Answers with an error document of ours.
     #[must_use]
     pub fn refuse(&mut self, document: &ErrorDocument) -> Response<Reply> {

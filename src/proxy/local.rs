@@ -80,15 +80,20 @@ pub(super) fn headers_for(proxy: &Proxy, exchange: &Exchange, index: RegionIndex
     headers
 }
 
-struct Parts {
-    method: Method,
-    path: PathAndQuery,
-    headers: HeaderMap,
-    outgoing: Outgoing,
-    upload: Rc<Upload>,
+/// A call that is streamed.
+pub(super) struct Parts {
+    pub(super) method: Method,
+    pub(super) path: PathAndQuery,
+    pub(super) headers: HeaderMap,
+    pub(super) outgoing: Outgoing,
+    /// The client's body, as far as there is one.
+    pub(super) upload: Rc<Upload>,
 }
 
-async fn send(
+/// Sends a call to one region, tells its breaker and counts.
+///
+/// Errors: the error document for the client, when no answer came.
+pub(super) async fn send(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
@@ -174,7 +179,7 @@ async fn vanished(client: &ClientSide) {
 }
 
 /// Tells the breaker and counts.
-fn record(
+pub(super) fn record(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,

@@ -5,6 +5,7 @@
 //! 3. [`Proxy::dispatch`]: by routing class.
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
+//!    - `find`: a job is looked up in the local region, then in the others.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -19,6 +20,7 @@ mod collect;
 mod create;
 mod enqueue;
 mod exchange;
+mod find;
 mod health;
 mod local;
 mod plan;
@@ -177,6 +179,7 @@ impl Proxy {
                 Err(ErrorDocument::not_found(request.uri().path()))
             }
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
+            Operation::JobGet if *request.method() == Method::GET => find::find(self, exchange, request).await,
             _ => local::local(self, exchange, request).await,
         };
         answered.unwrap_or_else(|document| exchange.refuse(&document))

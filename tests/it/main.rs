@@ -19,6 +19,7 @@ mod http;
 mod identity;
 mod listen;
 mod logs;
+mod lookup;
 mod metrics;
 mod mutations;
 mod names;

@@ -115,7 +115,7 @@ async fn a_running_sidecar_shows_no_token_no_argument_no_meta_and_no_query_anywh
     let record = stage.regions[1].record();
     let tokens =
         record.requests_to("/ojs/v1/jobs").iter().filter_map(|it| it.headers.get("authorization").cloned()).count();
-    assert_eq!(tokens, 1, "the region itself gets the token");
+    assert_eq!(tokens, 2, "the region itself gets the token, with the enqueue and with the look-up");
     sidecar.terminate();
     let (_, log) = sidecar.ended().await;
     assert!(log.iter().any(|line| line.contains("DEBUG")), "the log is at its most talkative: {log:?}");

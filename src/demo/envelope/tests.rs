@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn reading(dialect: Dialect) -> Reading {
-    Reading { dialect, retry: Retry::doubling(3, Duration::from_secs(1), false) }
+    Reading { dialect, any_id: true, retry: Retry::doubling(3, Duration::from_secs(1), false) }
 }
 
 fn parse(source: &str) -> Result<Envelope, Invalid> {

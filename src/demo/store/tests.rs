@@ -23,7 +23,7 @@ fn steered() -> (Arc<SteeredTime>, Store) {
 
 fn envelope(source: &str) -> Envelope {
     let retry = Retry::doubling(3, Duration::from_secs(1), false);
-    Envelope::parse(Bytes::from(source.to_owned()), &Reading { dialect: Dialect::Spec, retry }).unwrap()
+    Envelope::parse(Bytes::from(source.to_owned()), &Reading { dialect: Dialect::Spec, any_id: true, retry }).unwrap()
 }
 
 fn try_enqueue(store: &mut Store, id: &str, options: &str) -> Result<(), Refused> {

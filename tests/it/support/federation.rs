@@ -158,6 +158,8 @@ impl Setup {
             };
             let mut options = RegionOptions::new(id).tls(tls);
             options.http2 = self.http2;
+            // What a client calls its job is the region's to judge; here it is to be seen.
+            options.any_id = true;
             regions.push(DemoRegion::start(options).await.unwrap());
             authorities.push(authority);
         }

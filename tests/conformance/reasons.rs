@@ -1,0 +1,28 @@
+//! Why a case does not pass, in words for people. A case that passes has no place here.
+
+use ojs_sidecar::demo::Dialect::{self, Reference, Spec};
+
+const NO_EVENTS: &str = "Servers in Go do not serve `GET /ojs/v1/events`: their router answers 404 in plain text.";
+const OVERWRITES: &str = "Servers in Go overwrite a job whose id is repeated.";
+const NO_HINT: &str =
+    "The error documents of servers in Go, as far as their code is public, have neither `hint` nor `docs_url`.";
+const UNSENT_TYPES: &str = "The case expects three different error types and sends the code `handler_error` each time, without any \
+                            type; a server that takes what it is told cannot know them.";
+const DIRECTIVE: &str = "Servers in Go answer a heartbeat by `state: active` and put the order into `directive`.";
+const TOP_LEVEL_QUEUE: &str = "Servers in Go place a job by `options.queue` alone: the job with a top-level `queue` is in `default`, \
+                               and a fetch from `notifications` finds nothing.";
+
+/// Case, dialect, reason.
+pub const REASONS: &[(&str, Dialect, &str)] = &[
+    ("level-0-core/events/event-job-completed", Reference, NO_EVENTS),
+    ("level-0-core/events/event-job-enqueued", Reference, NO_EVENTS),
+    ("level-0-core/operations/error-duplicate-job", Reference, OVERWRITES),
+    ("level-0-core/operations/error-response-structure-not-found", Reference, NO_HINT),
+    ("level-1-reliable/retry/retry-error-history-tracked", Spec, UNSENT_TYPES),
+    ("level-1-reliable/retry/retry-error-history-tracked", Reference, UNSENT_TYPES),
+    ("level-1-reliable/visibility/heartbeat-extends-timeout", Reference, DIRECTIVE),
+    ("level-1-reliable/worker/worker-graceful-shutdown", Reference, DIRECTIVE),
+    ("level-1-reliable/worker/worker-heartbeat", Reference, DIRECTIVE),
+    ("level-1-reliable/worker/worker-quiet-signal", Reference, DIRECTIVE),
+    ("ext-federation/federation-cross-region-lifecycle", Reference, TOP_LEVEL_QUEUE),
+];

@@ -1,0 +1,157 @@
+//! What came of the cases, and its record in `docs/conformance.md`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ojs_sidecar::demo::Dialect;
+
+use super::Broken;
+use super::reasons::REASONS;
+use super::stage::Way;
+
+/// Rewrites the record in place of comparing with it.
+const VARIABLE: &str = "CONFORMANCE_UPDATE";
+
+const HEAD: &str = "\
+# Conformance
+
+The public conformance cases of levels 0 and 1 and of the federation extension, each run four times on fresh demo regions:
+directly, and through a sidecar in front of three regions, in both dialects of the demo region. `spec` follows the documents of
+the specification; `reference` behaves as the servers in Go do, and fails where these do.
+
+The federation cases ask that metadata survives and that jobs are found again; they do not test where a job goes. `tests/it/`
+does that.
+
+The sidecar makes no difference: what passes directly passes through it, and nothing else. `tests/conformance/` runs the cases
+and fails when this file is not what came of them. To rewrite it: `CONFORMANCE_UPDATE=1 cargo test --test conformance`.
+The cases are read from `../shared/conformance` beside the project, or from the folder that `OJS_CONFORMANCE_SUITES` names.
+";
+
+/// What came of one case, by [`Way::ALL`].
+pub struct Result4 {
+    name: String,
+    outcomes: [Option<Result<(), Broken>>; Way::ALL.len()],
+}
+
+/// What came of all cases.
+pub struct Report(pub Vec<Result4>);
+
+impl Result4 {
+    pub fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), outcomes: [const { None }; Way::ALL.len()] }
+    }
+
+    pub fn set(&mut self, way: Way, outcome: Result<(), Broken>) {
+        let place = Way::ALL.iter().position(|other| *other == way).unwrap();
+        self.outcomes[place] = Some(outcome);
+    }
+
+    fn outcome(&self, dialect: Dialect, through: bool) -> &Result<(), Broken> {
+        let place = Way::ALL.iter().position(|way| way.dialect == dialect && way.through == through).unwrap();
+        self.outcomes[place].as_ref().unwrap()
+    }
+
+    fn reason(&self, dialect: Dialect) -> Option<&'static str> {
+        let own = REASONS.iter().find(|(name, other, _)| *name == self.name && *other == dialect);
+        own.map(|(.., reason)| *reason)
+    }
+}
+
+impl Report {
+    /// How many cases pass directly in the default dialect, of how many.
+    pub fn passed_directly(&self) -> (usize, usize) {
+        (self.passed(Dialect::Spec, false), self.0.len())
+    }
+
+    fn passed(&self, dialect: Dialect, through: bool) -> usize {
+        self.0.iter().filter(|case| case.outcome(dialect, through).is_ok()).count()
+    }
+
+    /// The cases that do not pass directly, each with what broke.
+    pub fn failures(&self) -> Vec<String> {
+        let all = self.0.iter().flat_map(|case| Dialect::ALL.map(|dialect| (case, dialect)));
+        let broken = all.filter_map(|(case, dialect)| {
+            let broken = case.outcome(dialect, false).as_ref().err()?;
+            Some(format!("{} ({}): {broken}", case.name, dialect.as_str()))
+        });
+        broken.collect()
+    }
+
+    /// The cases that pass only on one side of the sidecar.
+    pub fn differences(&self) -> Vec<String> {
+        let all = self.0.iter().flat_map(|case| Dialect::ALL.map(|dialect| (case, dialect)));
+        let differ = all.filter_map(|(case, dialect)| {
+            let (direct, through) = (case.outcome(dialect, false), case.outcome(dialect, true));
+            (direct.is_ok() != through.is_ok())
+                .then(|| format!("{} ({}): direct {direct:?}, through {through:?}", case.name, dialect.as_str()))
+        });
+        differ.collect()
+    }
+
+    /// The cases that fail without a reason, and the reasons of cases that pass.
+    pub fn unexplained(&self) -> Vec<String> {
+        let failing = |case: &Result4, dialect| case.outcome(dialect, false).as_ref().err().cloned();
+        let all = self.0.iter().flat_map(|case| Dialect::ALL.map(|dialect| (case, dialect)));
+        let silent = all.filter_map(|(case, dialect)| {
+            let broken = failing(case, dialect).filter(|_| case.reason(dialect).is_none())?;
+            Some(format!("{} ({}) has no reason: {broken}", case.name, dialect.as_str()))
+        });
+        let stale = REASONS.iter().filter(|(name, dialect, _)| {
+            !self.0.iter().any(|case| case.name == *name && failing(case, *dialect).is_some())
+        });
+        silent.chain(stale.map(|(name, dialect, _)| format!("{name} passes in {dialect:?}"))).collect()
+    }
+
+    /// Compares with the record, or rewrites it when asked to.
+    pub fn keep(&self) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md");
+        let text = self.text();
+        if std::env::var_os(VARIABLE).is_some() {
+            std::fs::write(path, text).unwrap();
+            return;
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        let differing = text.lines().filter(|line| !kept.lines().any(|other| other == *line));
+        let shown: Vec<&str> = differing.take(20).collect();
+        assert!(
+            kept == text,
+            "docs/conformance.md is out of date; run: {VARIABLE}=1 cargo test --test conformance\nnew lines:\n{}",
+            shown.join("\n")
+        );
+    }
+
+    fn text(&self) -> String {
+        let mut text = HEAD.to_owned();
+        text.push_str("\n| dialect | cases | pass directly | pass through the sidecar |\n|---|---|---|---|\n");
+        for dialect in Dialect::ALL {
+            let (direct, through) = (self.passed(dialect, false), self.passed(dialect, true));
+            writeln!(text, "| `{}` | {} | {direct} | {through} |", dialect.as_str(), self.0.len()).unwrap();
+        }
+        for dialect in Dialect::ALL {
+            self.write_failures(&mut text, dialect);
+        }
+        text.push_str("\n## All cases\n\n| case | `spec` direct | through | `reference` direct | through |\n");
+        text.push_str("|---|---|---|---|---|\n");
+        for case in &self.0 {
+            let words =
+                Way::ALL.map(|way| if case.outcome(way.dialect, way.through).is_ok() { "pass" } else { "**fail**" });
+            writeln!(text, "| {} | {} |", case.name, words.join(" | ")).unwrap();
+        }
+        text
+    }
+
+    fn write_failures(&self, text: &mut String, dialect: Dialect) {
+        writeln!(text, "\n## What does not pass in `{}`\n", dialect.as_str()).unwrap();
+        let rows = self.0.iter().filter_map(|case| Some((case, case.outcome(dialect, false).as_ref().err()?)));
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            text.push_str("Every case passes.\n");
+            return;
+        }
+        text.push_str("| case | what is not as expected | why |\n|---|---|---|\n");
+        for (case, broken) in rows {
+            let reason = case.reason(dialect).unwrap_or_default();
+            writeln!(text, "| {} | {} | {reason} |", case.name, broken.replace('|', "\\|")).unwrap();
+        }
+    }
+}

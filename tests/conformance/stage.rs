@@ -1,0 +1,118 @@
+//! What a case runs against: fresh regions, and perhaps the program before them.
+
+use std::time::Duration;
+
+use ojs_sidecar::app::{World, build};
+use ojs_sidecar::config::{Sources, load};
+use ojs_sidecar::demo::{DemoRegion, Dialect, RegionOptions};
+use ojs_sidecar::net::LocalAddress;
+use serde_json::{Map, json};
+use tokio::sync::oneshot;
+
+use super::client::Client;
+
+/// The regions behind the sidecar; the first one is local, and a case pins to the second.
+const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
+
+/// Bounds the wait for the first round of probes; reached only when the program does not start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One of the ways in which every case runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    pub dialect: Dialect,
+    pub through: bool,
+}
+
+impl Way {
+    pub const ALL: [Self; 4] = [
+        Self { dialect: Dialect::Spec, through: false },
+        Self { dialect: Dialect::Spec, through: true },
+        Self { dialect: Dialect::Reference, through: false },
+        Self { dialect: Dialect::Reference, through: true },
+    ];
+}
+
+/// Regions, and perhaps a sidecar. Dropped, everything ends.
+pub struct Stage {
+    client: Client,
+    // Dropped before the regions, so that the sidecar does not see them die.
+    sidecar: Option<Sidecar>,
+    _regions: Vec<DemoRegion>,
+}
+
+struct Sidecar {
+    stop: Option<oneshot::Sender<()>>,
+    client: Client,
+    admin: Client,
+    _files: tempfile::TempDir,
+}
+
+impl Stage {
+    pub async fn set(way: Way) -> Self {
+        let ids = if way.through { &IDS[..] } else { &IDS[..1] };
+        let mut regions = Vec::new();
+        for id in ids {
+            let options = RegionOptions { dialect: way.dialect, record_bytes_max: 0, ..RegionOptions::new(id) };
+            regions.push(DemoRegion::start(options).await.unwrap());
+        }
+        let sidecar = if way.through { Some(Sidecar::before(&regions).await) } else { None };
+        let client = sidecar.as_ref().map_or(Client(regions[0].address()), |sidecar| sidecar.client);
+        Self { client, sidecar, _regions: regions }
+    }
+
+    pub fn client(&self) -> Client {
+        self.client
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.sidecar = None;
+    }
+}
+
+impl Sidecar {
+    async fn before(regions: &[DemoRegion]) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let listed: Vec<_> = regions.iter().map(|region| json!({"id": region.id(), "url": region.url()})).collect();
+        let config = json!({
+            "federation_id": "conformance",
+            "local_region": IDS[0],
+            "insecure_dev": true,
+            "listen": { "clients": ["127.0.0.1:0"], "admin": "127.0.0.1:0" },
+            "limits": { "worker_threads": 1 },
+            "shutdown": { "drain_idle": "1ms", "drain_timeout": "1s" },
+            "regions": listed,
+        });
+        let path = files.path().join("config.json");
+        std::fs::write(&path, config.to_string()).unwrap();
+        let sources = Sources { files: vec![path], ..Sources::default() };
+        let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
+        let bound = build(config, World::default()).unwrap();
+        let LocalAddress::Tcp(client) = bound.clients[0] else { panic!("the first listener is a TCP one") };
+        let admin = Client(bound.admin);
+        let (stop, stopped) = oneshot::channel::<()>();
+        // Its end is nobody's concern here: it drains by itself once it is told.
+        std::thread::spawn(move || {
+            bound.run(async {
+                let _ = stopped.await;
+            })
+        });
+        let sidecar = Self { stop: Some(stop), client: Client(client), admin, _files: files };
+        tokio::time::timeout(PATIENCE, sidecar.is_ready()).await.unwrap();
+        sidecar
+    }
+
+    async fn is_ready(&self) {
+        while self.admin.call("GET", "/readyz", &Map::new(), Vec::new()).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+    }
+}

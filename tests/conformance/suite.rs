@@ -1,0 +1,84 @@
+//! The cases as they lie in their folder.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Names another folder with the cases.
+const VARIABLE: &str = "OJS_CONFORMANCE_SUITES";
+
+/// The parts that are run: folder, and how its cases are written.
+const PARTS: [(&str, Form); 3] =
+    [("level-0-core", Form::Steps), ("level-1-reliable", Form::Steps), ("ext-federation", Form::Federation)];
+
+/// How a case is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Steps,
+    Federation,
+}
+
+/// One case.
+#[derive(Debug)]
+pub struct Case {
+    /// Its path below the folder, without the ending.
+    pub name: String,
+    pub form: Form,
+    pub document: Value,
+}
+
+impl Case {
+    /// How long it waits by itself.
+    pub fn waits_ms(&self) -> u64 {
+        let steps = self.document["steps"].as_array().into_iter().flatten();
+        let waits = steps.flat_map(|step| [&step["delay_ms"], &step["duration_ms"]]);
+        waits.filter_map(Value::as_u64).sum()
+    }
+}
+
+fn folder() -> PathBuf {
+    match std::env::var_os(VARIABLE) {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance"),
+    }
+}
+
+/// All cases in order, or nothing when their folder is not there.
+pub fn load() -> Option<Vec<Case>> {
+    let folder = folder();
+    if !folder.is_dir() {
+        return None;
+    }
+    let mut cases = Vec::new();
+    for (part, form) in PARTS {
+        let mut files = Vec::new();
+        collect(&folder.join(part), &mut files);
+        files.sort();
+        assert!(!files.is_empty(), "{} has no cases below {part}", folder.display());
+        for file in files {
+            let name = file.strip_prefix(&folder).unwrap().with_extension("").to_str().unwrap().to_owned();
+            let document = serde_json::from_slice(&std::fs::read(&file).unwrap());
+            cases.push(Case { document: document.unwrap_or_else(|error| panic!("{name}: {error}")), name, form });
+        }
+    }
+    Some(cases)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "json") {
+            files.push(path);
+        }
+    }
+}
+
+/// Says that nothing was tested, past the test harness, which would keep it to itself.
+pub fn say_skipped() {
+    let folder = folder();
+    let line = format!("SKIPPED: no conformance cases in {}; set {VARIABLE} to their folder", folder.display());
+    writeln!(std::io::stderr().lock(), "\n{line}\n").unwrap();
+}
