@@ -40,10 +40,10 @@ pub(super) async fn find(
     let path = head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let (started, patience) = (Instant::now(), proxy.shared.config.limits.call_timeout);
     let mut nowhere = None;
-    let mut is_unsure = false;
+    let mut unsure = None;
     for (left, index) in (1..=regions.len()).rev().zip(regions) {
-        if check_breaker(proxy, exchange, index).is_err() {
-            is_unsure = true;
+        if let Err(document) = check_breaker(proxy, exchange, index) {
+            unsure.get_or_insert((index, document));
             continue;
         }
         let headers = headers_for(proxy, exchange, index, head.headers.clone());
@@ -62,23 +62,33 @@ pub(super) async fn find(
                 return Ok(passed_on(proxy, response));
             }
             Ok(Err(document)) if exchange.has_vanished() => return Err(document),
-            Ok(_) => is_unsure = true,
+            Ok(_) => {
+                unsure.get_or_insert_with(|| (index, silent(proxy, index)));
+            }
             Err(_) => {
                 record(proxy, exchange, index, AttemptOutcome::Unknown, Some(RequestOutcome::Failure));
-                is_unsure = true;
+                unsure.get_or_insert_with(|| (index, silent(proxy, index)));
             }
         }
     }
-    match nowhere {
-        Some((index, response)) if !is_unsure => {
-            exchange.region = Some(proxy.region(index).id.clone());
+    // The region of the answer is the one whose word it is, or whose word is missing.
+    let region_of = |index| Some(proxy.region(index).id.clone());
+    match (unsure, nowhere) {
+        (None, Some((index, response))) => {
+            exchange.region = region_of(index);
             Ok(passed_on(proxy, response))
         }
-        _ => {
-            exchange.region = None;
-            Err(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN))
+        (Some((index, document)), _) => {
+            exchange.region = region_of(index);
+            Err(document)
         }
+        (None, None) => Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)),
     }
+}
+
+/// A region that did not say whether it has the job.
+fn silent(proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
+    ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), RETRY_AFTER_MIN)
 }
 
 fn in_order(proxy: &Proxy) -> Vec<RegionIndex> {

@@ -9,7 +9,7 @@ const NOBODYS: &str = "/ojs/v1/jobs/019461a8-0000-7000-8000-000000000000";
 
 #[tokio::test]
 async fn a_job_is_found_in_the_region_that_it_was_pinned_to() {
-    let federation = Federation::start().await;
+    let federation = Setup::default().by_the_documents().start().await;
     let id = federation.client.enqueue(PINNED).await.job_id();
     let found = federation.client.get(&format!("/ojs/v1/jobs/{id}")).await;
     assert_eq!((found.status.as_u16(), found.job_id()), (200, id.clone()), "{found:?}");

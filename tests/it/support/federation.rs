@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use ojs_sidecar::app::{Source, World, build};
 use ojs_sidecar::base::{Clock, SteeredTime};
 use ojs_sidecar::config::{Sources, load};
-use ojs_sidecar::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
+use ojs_sidecar::demo::{Authority, DemoRegion, Dialect, RegionOptions, RegionTls};
 use ojs_sidecar::net::resolve::{Resolve, SystemResolver};
 use ojs_sidecar::net::{DrainEnd, LocalAddress};
 use ojs_sidecar::proxy::Shared;
@@ -34,6 +34,7 @@ pub struct Setup {
     clock: Clock,
     time: Option<Arc<SteeredTime>>,
     http2: bool,
+    dialect: Dialect,
     resolver: Arc<dyn Resolve>,
 }
 
@@ -79,6 +80,7 @@ impl Default for Setup {
             clock: Clock::system(),
             time: None,
             http2: false,
+            dialect: Dialect::Reference,
             resolver: Arc::new(SystemResolver),
         }
     }
@@ -133,6 +135,13 @@ impl Setup {
         self
     }
 
+    /// Regions that follow the documents; without it they behave as the servers in the field do, which overwrite a job whose id
+    /// is repeated and so hide no second send.
+    pub fn by_the_documents(mut self) -> Self {
+        self.dialect = Dialect::Spec;
+        self
+    }
+
     /// Names resolved by the test.
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.resolver = resolver;
@@ -160,6 +169,7 @@ impl Setup {
             options.http2 = self.http2;
             // What a client calls its job is the region's to judge; here it is to be seen.
             options.any_id = true;
+            options.dialect = self.dialect;
             regions.push(DemoRegion::start(options).await.unwrap());
             authorities.push(authority);
         }
