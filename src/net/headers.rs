@@ -3,9 +3,10 @@
 //! Spec: RFC 9110 §7.6.1.
 
 use http::header::{
-    CONNECTION, EXPECT, HeaderMap, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    CONNECTION, EXPECT, HeaderMap, HeaderName, LOCATION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
+use http::{HeaderValue, StatusCode};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -65,6 +66,19 @@ pub fn restates_request(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Prepares a region's answer for the client: what belongs to our connection goes, and so does a redirect to anywhere but a
+/// path of ours. A client that followed one would send its job past the region's identity, to whoever the answer names.
+pub fn strip_answer(status: StatusCode, headers: &mut HeaderMap) {
+    strip_hop_by_hop(headers);
+    let leads_away = |location: &HeaderValue| {
+        let location = location.as_bytes();
+        !location.starts_with(b"/") || location.starts_with(b"//") || location.starts_with(b"/\\")
+    };
+    if status.is_redirection() && headers.get(LOCATION).is_some_and(leads_away) {
+        headers.remove(LOCATION);
+    }
+}
+
 /// Whether the message asks for a WebSocket tunnel; every other upgrade offer, such as `h2c`, is ignored.
 #[must_use]
 pub fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
@@ -81,8 +95,6 @@ pub fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn headers(lines: &[(&str, &str)]) -> HeaderMap {
@@ -129,6 +141,20 @@ mod tests {
             assert!(restates_request(&headers(&[("host", "a"), (name, "POST")])), "{name}");
         }
         assert!(!restates_request(&headers(&[("x-request-id", "x-http-method"), ("x-http-methods", "POST")])));
+    }
+
+    #[test]
+    fn a_redirect_that_leads_away_loses_its_location() {
+        let check = |status: u16, location: &str, kept: bool| {
+            let mut map = headers(&[("location", location), ("connection", "x-a"), ("x-a", "1")]);
+            strip_answer(StatusCode::from_u16(status).unwrap(), &mut map);
+            assert_eq!(map.len(), usize::from(kept), "{status} {location}");
+        };
+        check(307, "/ojs/v1/queues", true);
+        check(201, "https://region.example/ojs/v1/jobs/1", true);
+        for away in ["http://elsewhere.example/", "//elsewhere.example/", "/\\elsewhere.example", "elsewhere"] {
+            check(308, away, false);
+        }
     }
 
     #[test]

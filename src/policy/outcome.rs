@@ -70,7 +70,8 @@ impl Ending {
 pub const fn classify_enqueue(status: u16, is_error_document: bool, queue_status: bool, pinned: bool) -> Answer {
     match status {
         // An interim status, 101 included, in the place of an answer to a call that asked for no such thing: nothing is said.
-        ..200 | 502 | 504 => Answer::Unknown,
+        // A redirect is a balancer's word, too: passed on, it would invite the client to send the job to whoever it names.
+        ..200 | 300..=399 | 502 | 504 => Answer::Unknown,
         503 if !is_error_document => Answer::Unknown,
         503 if !queue_status && !pinned => Answer::TryNext,
         _ => Answer::Pass,
@@ -114,6 +115,7 @@ mod tests {
         check(502, [true, false, false], Answer::Unknown);
         check(504, [true, false, true], Answer::Unknown);
         check(101, [true, false, false], Answer::Unknown);
+        check(307, [true, false, true], Answer::Unknown);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::Proxy;
 use super::collect::collect;
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
-use crate::net::headers::strip_hop_by_hop;
+use crate::net::headers::strip_answer;
 use crate::net::pool::{NotSent, SendError};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, answer};
@@ -97,7 +97,7 @@ async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
     let Ok(body) = collect(body, bytes_max, call.deadline).await else { return Tried::no_answer() };
     let mut headers = parts.headers;
     let queue_status = headers.contains_key(QUEUE_STATUS);
-    strip_hop_by_hop(&mut headers);
+    strip_answer(parts.status, &mut headers);
     let is_document = parts.status == StatusCode::SERVICE_UNAVAILABLE && answer::is_error_document(&body);
     let meaning = classify_enqueue(parts.status.as_u16(), is_document, queue_status, call.pinned);
     Tried {

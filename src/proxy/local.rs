@@ -18,7 +18,7 @@ use super::vet::vet;
 use super::{Proxy, Reply};
 use crate::net::ClientSide;
 use crate::net::body::{Outgoing, Side, Upload};
-use crate::net::headers::strip_hop_by_hop;
+use crate::net::headers::{strip_answer, strip_hop_by_hop};
 use crate::net::pool::{RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
 use crate::ojs::{ErrorDocument, Operation};
@@ -56,13 +56,13 @@ pub(super) async fn local(
 pub(super) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<(), ErrorDocument> {
     let view = proxy.shared.registry.view();
     let region = view.region(index);
-    exchange.region = Some(region.id.clone());
     exchange.attempts = None;
     let about_a_lease = matches!(
         exchange.matched.operation,
         Operation::Ack | Operation::Nack | Operation::Heartbeat | Operation::JobSettle
     );
     if region.breaker == BreakerState::Closed || about_a_lease {
+        exchange.region = Some(region.id.clone());
         return Ok(());
     }
     let now = proxy.shared.registry.clock().now();
@@ -135,7 +135,8 @@ pub(super) async fn send(
         // Nobody asked for a switch of protocols here, and passed on it would end HTTP for the client.
         Ok(Ok(mut response)) if !response.status().is_informational() => {
             let shows = effect(response.status().as_u16(), response.headers().contains_key(QUEUE_STATUS));
-            strip_hop_by_hop(response.headers_mut());
+            let status = response.status();
+            strip_answer(status, response.headers_mut());
             (AttemptOutcome::Answered, shows, Ok(response))
         }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Some(RequestOutcome::Failure), Err(unavailable())),

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use super::exchange::Exchange;
 use super::local::{check_breaker, headers_for};
 use super::{Proxy, Reply};
+use crate::net::headers::strip_answer;
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
 use crate::policy::RequestOutcome;
@@ -45,7 +46,8 @@ pub(super) async fn tunnel(
         return Err(unavailable());
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        crate::net::headers::strip_hop_by_hop(response.headers_mut());
+        let status = response.status();
+        strip_answer(status, response.headers_mut());
         let idle = proxy.shared.config.limits.stream_idle_timeout;
         return Ok(response.map(|body| Reply::stream(body, idle)));
     }

@@ -4,7 +4,7 @@ use http::{Method, Request};
 use ojs_sidecar::demo::{Fault, Gate, When};
 use serde_json::json;
 
-use crate::support::{Answer, Federation, Process, Setup, eventually};
+use crate::support::{Answer, Process, Setup, eventually};
 
 #[tokio::test]
 async fn readiness_waits_for_the_first_round_of_probes_and_liveness_does_not() {
