@@ -13,6 +13,7 @@ mod layer;
 mod names;
 mod problem;
 mod raw;
+mod schema;
 mod types;
 mod url;
 mod walk;
@@ -23,6 +24,7 @@ pub use effective::effective;
 pub use files::check_files;
 pub use keys::{Key, Kind, keys, table_markdown};
 pub use problem::{Problem, Problems};
+pub use schema::schema;
 pub use types::*;
 
 /// Where settings come from. Later sources win: files in their order, then variables, then flags.

@@ -155,7 +155,7 @@ fn null_leaves_a_key_at_its_default() {
 }
 
 /// The registry of RFC-0001 §3 and its failover policy, in JSON with tabs.
-const RFC: &str = r#"{
+pub(super) const RFC: &str = r#"{
 	"federation_id": "prod-global",
 	"regions": [
 		{ "id": "us-east-1", "url": "https:\/\/ojs-us-east-1.example.com", "weight": 2, "tags": ["gpu", "high-memory"] },
@@ -185,9 +185,8 @@ fn the_registry_of_the_rfc_loads_as_it_is() {
     assert_eq!(warned, expected);
 }
 
-#[test]
-fn a_full_file_of_the_public_schema_loads_and_every_setting_that_is_not_honoured_is_named() {
-    let text = r#"{
+/// Every setting of the public federation schema.
+pub(super) const FULL: &str = r#"{
   "version": "1.0", "topology": "hub-spoke", "local_region": "eu-1",
   "regions": [
     { "id": "us-1", "url": "https://us.example.com", "weight": 0, "tags": ["gpu"], "is_hub": true, "max_queue_depth": 500 },
@@ -206,6 +205,10 @@ fn a_full_file_of_the_public_schema_loads_and_every_setting_that_is_not_honoured
   "replication": { "enabled": true, "mode": "full", "max_lag_seconds": 30 },
   "circuit_breaker": { "enabled": false, "open_after_failures": 5, "half_open_after_seconds": 120, "probe_count": 3 }
 }"#;
+
+#[test]
+fn a_full_file_of_the_public_schema_loads_and_every_setting_that_is_not_honoured_is_named() {
+    let text = FULL;
     let config = loaded(text).config;
     assert_eq!(config.routing.strategy, Strategy::LatencyBased);
     assert_eq!(config.regions.iter().map(|region| region.weight).collect::<Vec<_>>(), [0, 100]);
