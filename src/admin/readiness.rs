@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::telemetry::event;
 
@@ -17,6 +18,8 @@ pub struct Readiness(Arc<Shared>);
 struct Shared {
     waiting_for: Mutex<Vec<&'static str>>,
     draining: AtomicBool,
+    /// Told when the last open item is closed.
+    closed_last: Notify,
 }
 
 /// One open item; dropping it closes the item.
@@ -51,6 +54,20 @@ impl Readiness {
         self.0.draining.load(Ordering::Relaxed)
     }
 
+    /// Resolves when nothing is waited for.
+    ///
+    /// Cancel: nothing is left behind.
+    pub async fn opened(&self) {
+        loop {
+            // Made before the look, so that an item that is closed in between is not missed.
+            let closed_last = self.0.closed_last.notified();
+            if self.0.waiting_for.lock().is_empty() {
+                return;
+            }
+            closed_last.await;
+        }
+    }
+
     /// The open items, in the order in which they were taken.
     #[must_use]
     pub fn waiting_for(&self) -> Vec<&'static str> {
@@ -67,6 +84,9 @@ impl Drop for ReadinessGuard {
         }
         let last = open.is_empty();
         drop(open);
+        if last {
+            self.shared.closed_last.notify_waiters();
+        }
         if last && !self.shared.draining.load(Ordering::Relaxed) {
             event::ready();
         }

@@ -207,3 +207,24 @@ fn two_guards_with_the_same_words_are_two_items() {
     drop(two);
     assert!(readiness.waiting_for().is_empty());
 }
+
+#[tokio::test]
+async fn readiness_opens_when_the_last_item_is_closed() {
+    let readiness = Readiness::new();
+    readiness.opened().await;
+    let (one, two) = (readiness.block("identities"), readiness.block("first round of probes"));
+    let (waiter, waiting) = (readiness.clone(), std::rc::Rc::new(std::cell::Cell::new(true)));
+    let told = std::rc::Rc::clone(&waiting);
+    let opening = async move {
+        waiter.opened().await;
+        told.set(false);
+    };
+    let closing = async {
+        drop(one);
+        tokio::task::yield_now().await;
+        assert!(waiting.get(), "one item is still open");
+        drop(two);
+    };
+    tokio::join!(opening, closing);
+    assert!(!waiting.get());
+}

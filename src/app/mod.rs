@@ -103,6 +103,12 @@ pub fn build(config: Config, world: World) -> Result<Bound, BuildError> {
 }
 
 impl Bound {
+    /// Resolves, while [`Bound::run`] runs, once the first round of probes is over.
+    pub fn ready(&self) -> impl Future<Output = ()> + use<> {
+        let readiness = self.readiness.clone();
+        async move { readiness.opened().await }
+    }
+
     /// Runs until `until` resolves, then drains: still serving, not ready, answering with `Connection: close`.
     ///
     /// Blocks the calling thread, which becomes the control thread.

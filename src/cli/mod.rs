@@ -1,16 +1,18 @@
-//! The command line: `run`, `check`, `route`, `regions`, `region`, `demo`.
+//! The command line: `run`, `check`, `schema`, `regions`, `route`, `healthcheck`, `region`, `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
 mod check;
 mod client;
 mod demo;
+mod healthcheck;
 mod load;
 mod out;
 mod query;
 mod region;
 mod run;
 mod signals;
+mod supervisor;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -48,6 +50,8 @@ enum Command {
     /// Say what is wrong with a configuration, or print the effective one with secrets left out
     #[command(after_help = LAYERS)]
     Check(ConfigArgs),
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
     /// Show the regions of a running sidecar
     Regions(QueryArgs),
     /// Ask a running sidecar where a job would go, and why
@@ -59,6 +63,8 @@ enum Command {
     },
     /// Serve one OJS region in memory over plain HTTP, to try a federation on one machine
     Region(RegionArgs),
+    /// Ask a running sidecar whether it lives; exit code 0 if so, else 1
+    Healthcheck(HealthcheckArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
     Demo(DemoArgs),
 }
@@ -111,6 +117,16 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 }
 
 #[derive(Debug, Args)]
+struct HealthcheckArgs {
+    /// The sidecar's admin listener: host:port
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    address: String,
+    /// Ask whether it is ready instead of whether it lives
+    #[arg(long)]
+    ready: bool,
+}
+
+#[derive(Debug, Args)]
 struct DemoArgs {
     /// The sidecar's port for clients on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 8080)]
@@ -137,6 +153,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(match line.command {
         Command::Run(config) => run::run(&config),
         Command::Check(config) => check::check(&config),
+        Command::Schema => {
+            out::say(format_args!("{:#}", crate::config::schema()));
+            DONE
+        }
+        Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Regions(query) => query::regions(&query),
         Command::Route { file, query } => query::route(&file, &query),
         Command::Region(region) => region::region(&region),

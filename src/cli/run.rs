@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::load::{complain_of, sources, usable_files};
 use super::out::complain;
+use super::supervisor::Supervisor;
 use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
 use crate::app::{BuildError, Source, World, build};
 use crate::config::{Loaded, Problems, Sources, load};
@@ -53,7 +54,16 @@ fn run_with(sources: Sources, Loaded { config, warnings }: Loaded) -> u8 {
     for warning in &warnings {
         event::config_warning(&metrics, &warning.key, &warning.origin, &warning.rule);
     }
-    let end = bound.run(signals::first());
+    let supervisor = Supervisor::of_this_process();
+    let ready = bound.ready();
+    let end = bound.run(async {
+        tokio::select! {
+            () = signals::first() => {}
+            // Sending is over at once; the signal is awaited all the same.
+            () = async { ready.await; supervisor.ready(); std::future::pending().await } => {}
+        }
+        supervisor.stopping();
+    });
     log.flush();
     match end {
         Ok(_) => DONE,
