@@ -16,5 +16,7 @@ COPY --from=build /src/target/release/ojs-sidecar /usr/local/bin/ojs-sidecar
 USER 65532:65532
 # Metrics and probes. Clients are in the same pod and come by loopback, which no port mapping reaches.
 EXPOSE 9464
+# The image holds no other program to ask with.
+HEALTHCHECK --interval=10s --timeout=6s --start-period=10s CMD ["/usr/local/bin/ojs-sidecar", "healthcheck"]
 ENTRYPOINT ["/usr/local/bin/ojs-sidecar"]
 CMD ["run", "--config", "/etc/ojs-sidecar/config.yaml"]

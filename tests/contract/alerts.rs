@@ -1,0 +1,155 @@
+//! Alert rules and the dashboard name no metric, label or label value that is not exported.
+
+use std::collections::BTreeSet;
+
+use ojs_sidecar::base::RegionId;
+use ojs_sidecar::ojs::Class;
+use ojs_sidecar::telemetry::Metrics;
+use ojs_sidecar::telemetry::metrics::{FAMILIES, Family, Kind};
+
+use crate::files::{check_judged, document, read};
+
+const FILES: [&str; 5] = [
+    "deploy/prometheus/rules.yaml",
+    "deploy/prometheus/rules_test.yaml",
+    "deploy/prometheus/dashboard.json",
+    "deploy/prometheus/prometheus.yml",
+    "deploy/README.md",
+];
+
+/// Labels that a scrape or a histogram adds.
+const ADDED: [&str; 3] = ["instance", "job", "le"];
+
+/// A metric as an expression names it, with its matchers: label, operator, value.
+#[derive(Debug)]
+struct Selector {
+    name: String,
+    matchers: Vec<(String, String, String)>,
+}
+
+/// The metrics of ours that a text names.
+fn selectors(text: &str) -> Vec<Selector> {
+    // As JSON has them within its texts.
+    let text = text.replace("\\\"", "\"").replace("\\|", "|");
+    let places = text.match_indices("ojs_federation_").map(|(at, _)| &text[at..]);
+    let selector = |rest: &str| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let braces = rest[end..].strip_prefix('{').and_then(|inner| inner.split_once('}'));
+        Selector {
+            name: rest[..end].to_owned(),
+            matchers: braces.map(|(inner, _)| matchers(inner)).unwrap_or_default(),
+        }
+    };
+    places.map(selector).collect()
+}
+
+fn matchers(inner: &str) -> Vec<(String, String, String)> {
+    let matcher = |text: &str| {
+        let at = text.find(['=', '!']).unwrap_or_else(|| panic!("no matcher: {text}"));
+        let value = text[at..].trim_start_matches(['=', '!', '~']);
+        let operator = &text[at..text.len() - value.len()];
+        (text[..at].trim().to_owned(), operator.to_owned(), value.trim_matches('"').to_owned())
+    };
+    inner.split(',').filter(|text| !text.trim().is_empty()).map(matcher).collect()
+}
+
+fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| {
+        let full = family.full_name();
+        let parts = ["_bucket", "_sum", "_count"];
+        match family.kind {
+            Kind::Histogram(_) => parts.iter().any(|part| name.strip_suffix(part) == Some(&full)),
+            _ => name == full,
+        }
+    })
+}
+
+/// Every label value that exists from the start, as `family label value`.
+fn values() -> BTreeSet<String> {
+    let metrics = Metrics::new(&[RegionId::parse("us-east-1").unwrap()], &Class::ALL.map(Class::as_str));
+    let exposition = metrics.render();
+    let exposition = String::from_utf8_lossy(exposition.as_ref()).into_owned();
+    let of = |selector: Selector| {
+        let Selector { name, matchers } = selector;
+        matchers.into_iter().map(move |(label, _, value)| format!("{name} {label} {value}"))
+    };
+    selectors(&exposition).into_iter().flat_map(of).collect()
+}
+
+/// What is wrong with one selector.
+fn wrong(selector: &Selector, values: &BTreeSet<String>) -> Option<String> {
+    let Selector { name, matchers } = selector;
+    let Some(family) = family(name) else { return Some(format!("{name} is not exported")) };
+    for (label, _, value) in matchers {
+        if !family.labels.contains(&label.as_str()) && !ADDED.contains(&label.as_str()) {
+            return Some(format!("{name} has no label {label}"));
+        }
+        let open = ADDED.contains(&label.as_str()) || label.ends_with("region") || value.contains('$');
+        let missing = value.split('|').find(|value| !open && !values.contains(&format!("{name} {label} {value}")));
+        if let Some(missing) = missing {
+            return Some(format!("{name} never has {label}={missing}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn rules_and_dashboard_name_only_what_is_exported() {
+    let values = values();
+    for name in FILES {
+        let text = read(name);
+        let wrong: Vec<String> = selectors(&text).iter().filter_map(|selector| wrong(selector, &values)).collect();
+        assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+    }
+    assert!(selectors(&read(FILES[0])).len() >= 10, "the rules cannot be read");
+    assert!(selectors(&read(FILES[2])).len() >= 20, "the dashboard cannot be read");
+}
+
+#[test]
+fn a_wrong_name_label_or_value_is_found() {
+    let values = values();
+    let check = |text: &str, expected: Option<&str>| {
+        let found = selectors(text).iter().find_map(|selector| wrong(selector, &values));
+        assert_eq!(found.as_deref(), expected, "{text}");
+    };
+    check("rate(ojs_federation_requests_total{status_class=\"5xx\"}[5m])", None);
+    check("ojs_federation_refusals_total{reason=~\"retry_budget|no_healthy_region\",instance=~\"$i\"}", None);
+    check("ojs_federation_overhead_seconds_bucket", None);
+    check("ojs_federation_overhead_seconds", Some("ojs_federation_overhead_seconds is not exported"));
+    check("ojs_federation_request_total", Some("ojs_federation_request_total is not exported"));
+    check("ojs_federation_in_flight{class=\"x\"}", Some("ojs_federation_in_flight has no label class"));
+    let never = "ojs_federation_refusals_total never has reason=bored";
+    check("ojs_federation_refusals_total{reason=~\"retry_budget|bored\"}", Some(never));
+}
+
+#[test]
+fn sums_are_by_labels_that_exist() {
+    let known: BTreeSet<&str> = FAMILIES.iter().flat_map(|family| family.labels).copied().chain(ADDED).collect();
+    for name in FILES {
+        let text = read(name);
+        let groups = text.split(" by (").skip(1).filter_map(|rest| rest.split_once(')'));
+        for label in groups.flat_map(|(labels, _)| labels.split(',')).map(str::trim) {
+            assert!(known.contains(label), "{name}: no metric has the label {label}");
+        }
+    }
+}
+
+#[test]
+fn panels_of_the_dashboard_are_distinct_and_do_not_overlap() {
+    let dashboard = document("deploy/prometheus/dashboard.json");
+    let mut taken = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{}", panel["title"]);
+        let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
+        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+            assert!(cell.0 < 24 && taken.insert(cell), "{} overlaps", panel["title"]);
+        }
+    }
+}
+
+#[test]
+fn promtool_accepts_the_rules_and_their_tests() {
+    check_judged("promtool", &["check", "rules", "deploy/prometheus/rules.yaml"], "");
+    check_judged("promtool", &["test", "rules", "deploy/prometheus/rules_test.yaml"], "");
+}

@@ -1,0 +1,10 @@
+//! What we promise to others in files: manifests, alert rules, the dashboard, the description of our endpoints. Each is held
+//! against the program.
+
+#![allow(unreachable_pub, reason = "modules of one test binary")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod alerts;
+mod files;
+mod manifests;
+mod process;
