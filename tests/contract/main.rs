@@ -7,4 +7,8 @@
 mod alerts;
 mod files;
 mod manifests;
+mod openapi;
 mod process;
+#[path = "../it/support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with tests that need more of it")]
+mod support;

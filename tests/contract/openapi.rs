@@ -1,0 +1,312 @@
+//! `docs/openapi.yaml` against the running program: every status of every operation is provoked, and what comes back is held
+//! against what is written, headers and body.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use jsonschema::Validator;
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::files::{document, read};
+use crate::support::{Answer, Client, Federation, Setup, eventually};
+
+const FILE: &str = "docs/openapi.yaml";
+const JOB: &str = r#"{"type":"email.send","args":["a"]}"#;
+
+/// The document, and what is looked up in it.
+struct Description(Value);
+
+impl Description {
+    fn read() -> Self {
+        Self(document(FILE))
+    }
+
+    /// What a value stands for: itself, or what it refers to.
+    fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let Some(reference) = value["$ref"].as_str() else { return value };
+        let pointer = reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} is not within the document"));
+        self.resolve(self.0.pointer(pointer).unwrap_or_else(|| panic!("{reference} does not exist")))
+    }
+
+    /// Path, method and operation, for all of them.
+    fn operations(&self) -> Vec<(String, String, &Value)> {
+        let mut operations = Vec::new();
+        for (path, item) in self.0["paths"].as_object().unwrap() {
+            for (method, operation) in self.resolve(item).as_object().unwrap() {
+                if matches!(method.as_str(), "get" | "post") {
+                    operations.push((path.clone(), method.to_uppercase(), operation));
+                }
+            }
+        }
+        operations
+    }
+
+    fn validator(&self, schema: &Value) -> Validator {
+        // References are to the components, so those travel along.
+        let whole = json!({ "allOf": [schema], "components": { "schemas": self.0["components"]["schemas"] } });
+        jsonschema::draft202012::options().should_validate_formats(true).build(&whole).unwrap()
+    }
+
+    /// Holds an answer against a response object.
+    fn check(&self, response: &Value, answer: &Answer, place: &str) {
+        let response = self.resolve(response);
+        let described = response["headers"].as_object().cloned().unwrap_or_default();
+        for (name, header) in &described {
+            let header = self.resolve(header);
+            let Some(value) = answer.header(&name.to_lowercase()) else {
+                assert!(header["required"] != true, "{place}: {name} is missing: {answer:?}");
+                continue;
+            };
+            assert!(self.validator(&header["schema"]).is_valid(&json!(value)), "{place}: {name}: {value}");
+        }
+        // What is particular to this program is described wherever it is sent.
+        for name in answer.headers.keys().map(http::HeaderName::as_str) {
+            let ours = name.starts_with("ojs-") || matches!(name, "x-request-id" | "retry-after" | "allow");
+            let known = described.keys().any(|known| known.eq_ignore_ascii_case(name));
+            assert!(!ours || known, "{place}: {name} is not described");
+        }
+        let media = answer.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let Some(content) = response["content"].get(media) else { panic!("{place}: {media} is not described") };
+        let body = if media.ends_with("json") { answer.json() } else { json!(String::from_utf8_lossy(&answer.body)) };
+        let validator = self.validator(&content["schema"]);
+        let wrong: Vec<String> =
+            validator.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(wrong.is_empty(), "{place}: {wrong:#?} in {body:#}");
+        if let Some(error) = body.get("error").filter(|error| error["details"].get("reason").is_some()) {
+            let ids = [error["request_id"].as_str(), answer.header("x-request-id")];
+            assert!(body.get("status").is_some() || ids[0] == ids[1], "{place}: {ids:?}");
+        }
+    }
+}
+
+/// Federations in the states that statuses come from.
+struct World {
+    usual: Federation,
+    /// Every region has weight 0.
+    drained: Federation,
+    /// One client connection is allowed.
+    crowded: Federation,
+    draining: Federation,
+}
+
+impl World {
+    async fn start() -> Self {
+        let rule = "routing: { rules: [{ match: { queue: bound }, target: { region: us-east-1 } }] }";
+        let limits = "limits: { body_bytes: 2KiB, head_timeout: 200ms }";
+        let usual = Setup::default().regions(2).yaml(rule).yaml(limits).start().await;
+        usual.regions[1].stop().await;
+        let drained = Setup::default().regions(1).region(0, "weight: 0").start().await;
+        let crowded = Setup::default().regions(1).yaml("limits: { client_connections: 1 }").start().await;
+        let mut draining = Setup::default().regions(1).yaml("shutdown: { drain_idle: 60s }").start().await;
+        draining.begin_drain();
+        eventually("the drain", async || draining.admin.get("/readyz").await.status == 503).await;
+        Self { usual, drained, crowded, draining }
+    }
+
+    /// An answer with this status to this operation.
+    async fn provoke(&self, method: &str, path: &str, status: &str) -> Vec<Answer> {
+        let client = &self.usual.client;
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
+        match (path, status) {
+            ("/metrics" | "/livez" | "/readyz", "200") => vec![self.usual.admin.get(path).await],
+            ("/readyz", "503") => vec![self.draining.admin.get(path).await],
+            ("/ojs/v1/jobs", "201" | "400" | "403" | "500" | "503" | "default") => self.enqueue(status).await,
+            ("/ojs/v1/health", "200") => vec![client.get(path).await],
+            ("/ojs/v1/health", "503") => vec![self.drained.client.get(path).await, self.crowd(&head).await],
+            (_, "200") if path.ends_with("/route") => self.route(path).await,
+            (_, "200") => vec![client.get(path).await, self.drained.client.get(path).await],
+            (_, "400") if path.ends_with("/route") => {
+                vec![client.post(path, "{").await, raw(client, &format!("{head}a b: c\r\n\r\n")).await]
+            }
+            (_, "400") => vec![raw(client, &format!("{head}a b: c\r\n\r\n")).await],
+            (_, "408") => vec![raw_open(client, &head).await],
+            (_, "413") => vec![client.post(path, format!("\"{}\"", "x".repeat(4096))).await],
+            (_, "414") => vec![raw(client, &format!("{method} {path}?{} HTTP/1.1\r\n\r\n", "x".repeat(66_000))).await],
+            (_, "421") => vec![raw(client, &format!("{method} {path} HTTP/1.1\r\nhost: evil.example\r\n\r\n")).await],
+            (_, "431") => vec![raw(client, &format!("{head}{}\r\n", "a: b\r\n".repeat(200))).await],
+            (_, "503") => vec![self.crowd(&head).await],
+            (_, "505") => vec![raw(client, &format!("{method} {path} HTTP/2.0\r\n\r\n")).await],
+            _ => panic!("no way is known to make {method} {path} answer {status}"),
+        }
+    }
+
+    async fn enqueue(&self, status: &str) -> Vec<Answer> {
+        let client = &self.usual.client;
+        let local = &self.usual.regions[0];
+        let pinned = |region: &str, more: &str| {
+            format!(r#"{{"type":"a","args":[],"meta":{{"ojs.federation.region":"{region}"}}{more}}}"#)
+        };
+        let mut answers = Vec::new();
+        match status {
+            "201" => answers.push(client.enqueue(JOB).await),
+            "400" => {
+                for body in ["", "[]", "{", r#"{"meta":{},"Meta":{}}"#, &"[".repeat(200), &pinned("mars", "")] {
+                    answers.push(client.enqueue(body.to_owned()).await);
+                }
+                for affinity in ["fastest", "geo-pin"] {
+                    let body = format!(r#"{{"type":"a","meta":{{"ojs.federation.region_affinity":"{affinity}"}}}}"#);
+                    answers.push(client.enqueue(body).await);
+                }
+                let encoded = http::Request::post("/ojs/v1/jobs").header("content-encoding", "gzip");
+                answers.push(client.send(encoded, JOB).await);
+                answers.push(raw(client, "POST /ojs/v1/jobs HTTP/1.1\r\nhost: localhost\r\na b: c\r\n\r\n").await);
+                // The region's own refusal.
+                answers.push(client.enqueue(r#"{"type":"NOT A TYPE","args":7}"#).await);
+            }
+            "403" => answers.push(client.enqueue(pinned("eu-west-1", r#","queue":"bound""#)).await),
+            "500" => {
+                local.faults().add(When::path("/ojs/v1/jobs"), Fault::CutAfterRequest { store: false });
+                answers.push(client.enqueue(JOB).await);
+            }
+            "503" => {
+                answers.push(client.enqueue(pinned("eu-west-1", "")).await);
+                answers.push(self.drained.client.enqueue(JOB).await);
+                answers.push(self.crowd("POST /ojs/v1/jobs HTTP/1.1\r\nhost: localhost\r\n").await);
+            }
+            _ => {
+                for status in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::TOO_MANY_REQUESTS] {
+                    let answer = FaultAnswer::error_document(status, "duplicate");
+                    local.faults().add(When::enqueue(), Fault::Answer { answer, store: false });
+                    answers.push(client.enqueue(JOB).await);
+                    local.faults().clear();
+                }
+            }
+        }
+        local.faults().clear();
+        answers
+    }
+
+    async fn route(&self, path: &str) -> Vec<Answer> {
+        let client = &self.usual.client;
+        let mars = r#"{"type":"a","meta":{"ojs.federation.region":"mars"}}"#;
+        let fastest = r#"{"type":"a","meta":{"ojs.federation.region_affinity":"fastest"}}"#;
+        let mut answers = Vec::new();
+        for body in [JOB, mars, fastest, "{}"] {
+            answers.push(client.post(path, body).await);
+        }
+        answers.push(self.drained.client.post(path, JOB).await);
+        answers
+    }
+
+    /// The answer to a client for whom there is no place left.
+    async fn crowd(&self, head: &str) -> Answer {
+        // A connection that was closed a moment ago may still be counted, so the first place is waited for.
+        let mut first = self.crowded.client.connect().await;
+        first.write_all(b"GET /ojs/v1/health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut start = [0; 12];
+        first.read_exact(&mut start).await.unwrap();
+        let answer = raw(&self.crowded.client, &format!("{head}content-length: 0\r\n\r\n")).await;
+        drop(first);
+        answer
+    }
+}
+
+/// The answer to these bytes, after which nothing more is sent.
+async fn raw(client: &Client, bytes: &str) -> Answer {
+    parse(&client.raw(bytes.as_bytes()).await)
+}
+
+/// The answer to these bytes while more could come.
+async fn raw_open(client: &Client, bytes: &str) -> Answer {
+    let mut socket = client.connect().await;
+    socket.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.unwrap();
+    parse(&answer)
+}
+
+fn parse(bytes: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.get(9..12)?.parse().ok()).unwrap_or_else(|| panic!("{head}"));
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        headers.insert(http::HeaderName::try_from(name).unwrap(), value.parse().unwrap());
+    }
+    Answer { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) }
+}
+
+#[tokio::test]
+async fn every_status_of_every_operation_is_answered_as_it_is_described() {
+    let (description, world) = (Description::read(), World::start().await);
+    for (path, method, operation) in description.operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let place = format!("{method} {path} {status}");
+            let answers = world.provoke(&method, &path, status).await;
+            for answer in answers {
+                let found = answer.status.as_str();
+                let undescribed = operation["responses"].get(found).is_none();
+                assert!(found == status || (status == "default" && undescribed), "{place}: {answer:?}");
+                description.check(response, &answer, &place);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_methods_and_other_paths_are_refused_as_described() {
+    let (description, federation) = (Description::read(), Setup::default().regions(1).start().await);
+    let responses = &description.0["components"]["responses"];
+    for (path, method, _) in description.operations() {
+        // Other methods on paths of regions are for the region to judge.
+        let admin = matches!(path.as_str(), "/metrics" | "/livez" | "/readyz");
+        if path.starts_with("/ojs/v1/jobs") || path.starts_with("/ojs/v1/health") {
+            continue;
+        }
+        for other in [http::Method::DELETE, http::Method::PUT, http::Method::TRACE] {
+            let client = if admin { &federation.admin } else { &federation.client };
+            let answer = client.call(other, &path, "").await;
+            assert_eq!(answer.status, 405, "{path}");
+            let allow = if method == "POST" { "POST" } else { "GET, HEAD" };
+            assert_eq!(answer.header("allow"), Some(allow), "{path}");
+            if !admin {
+                description.check(&responses["MethodNotAllowed"], &answer, &path);
+            }
+        }
+    }
+    for path in ["/", "/jobs", "/v1/federation/", "/v1/federation/nothing", "/v2/federation/regions"] {
+        let answer = federation.client.get(path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        description.check(&responses["NotFound"], &answer, path);
+    }
+}
+
+#[test]
+fn every_reference_is_used_and_leads_somewhere() {
+    let description = Description::read();
+    let text = read(FILE);
+    let references: BTreeSet<&str> = text.split("$ref: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    for reference in &references {
+        description.resolve(&json!({ "$ref": reference }));
+    }
+    for (kind, members) in description.0["components"].as_object().unwrap() {
+        for name in members.as_object().unwrap().keys() {
+            let reference = format!("#/components/{kind}/{name}");
+            assert!(text.matches(&reference).count() > 0, "{reference} is not used");
+        }
+    }
+}
+
+#[test]
+fn every_schema_is_valid_and_every_reason_exists() {
+    let description = Description::read();
+    for (name, schema) in description.0["components"]["schemas"].as_object().unwrap() {
+        assert!(jsonschema::draft202012::meta::is_valid(schema), "{name}");
+        description.validator(schema);
+    }
+    for job in description.0["components"]["schemas"]["Job"]["examples"].as_array().unwrap() {
+        assert!(description.validator(&json!({ "$ref": "#/components/schemas/Job" })).is_valid(job));
+    }
+    let reasons =
+        ["ojs/error/client.rs", "ojs/error/region.rs", "ojs/fault.rs"].map(|name| read(&format!("src/{name}")));
+    let described = &description.0["components"]["schemas"]["Reason"]["enum"];
+    for reason in described.as_array().unwrap() {
+        let quoted = format!("\"{}\"", reason.as_str().unwrap());
+        let local = "routing_unsupported"; // Named where it arises.
+        assert!(reason == local || reasons.iter().any(|code| code.contains(&quoted)), "{reason} does not exist");
+    }
+}
