@@ -1,4 +1,4 @@
-.PHONY: check test demo ci
+.PHONY: check test demo ci supply-chain sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -13,3 +13,28 @@ demo:
 
 ci:
 	.ci/run
+
+# Licences, sources and duplicates of what is linked.
+supply-chain:
+	.ci/supply-chain
+
+# A software bill of materials, CycloneDX 1.5 in JSON, of what is linked into the program.
+sbom:
+	@cargo cyclonedx --version >/dev/null 2>&1 || { echo 'needs: cargo install cargo-cyclonedx --locked'; exit 1; }
+	@mkdir -p target
+	cargo cyclonedx --format json --spec-version 1.5 --target "$$(rustc -vV | sed -n 's/^host: //p')" --no-build-deps --override-filename ojs-sidecar.sbom
+	mv ojs-sidecar.sbom.json target/
+	@echo 'wrote target/ojs-sidecar.sbom.json'
+
+# One fuzz target for so many seconds: make fuzz T=scanner SECONDS=600. Needs a nightly toolchain and cargo-fuzz. What it finds
+# worth keeping stays below target/fuzz; a crash is written to fuzz/artifacts and becomes a named test.
+FUZZ_TARGETS = scanner stamp request_head region_answers configuration
+SECONDS = 60
+fuzz:
+	@case ' $(FUZZ_TARGETS) ' in *' $(T) '*) ;; *) echo 'make fuzz T=one of: $(FUZZ_TARGETS)'; exit 1;; esac
+	@mkdir -p target/fuzz/corpus/$(T)
+	cargo +nightly fuzz run --target-dir target/fuzz $(T) target/fuzz/corpus/$(T) fuzz/seeds/$(T) -- \
+		-max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=4096
+
+fuzz-all:
+	@for target in $(FUZZ_TARGETS); do $(MAKE) fuzz T=$$target SECONDS=$(SECONDS) || exit 1; done
