@@ -2,12 +2,12 @@
 
 use super::ConfigArgs;
 use super::out::complain;
-use crate::config::{Config, Loaded, Problem, Problems, Sources, check_files, load};
+use crate::config::{Loaded, Problem, Problems, Sources, load_with_files};
 use crate::region::Region;
 
-/// Loads what the arguments, the environment and the files say.
-pub(super) fn loaded(arguments: &ConfigArgs) -> Result<Loaded, Problems> {
-    load(&sources(arguments)?)
+/// Loads what the sources say, and looks at every file that they name: whether it can be used, and whether a region's fit together.
+pub(super) fn loaded(sources: &Sources) -> Result<Loaded, Problems> {
+    load_with_files(sources, |place, region| Region::load(place, region).err().map(Problem::from))
 }
 
 /// Where the arguments say that the configuration comes from.
@@ -15,11 +15,12 @@ pub(super) fn sources(arguments: &ConfigArgs) -> Result<Sources, Problems> {
     let mut flags = Vec::new();
     for set in &arguments.set {
         let Some((key, value)) = set.split_once('=') else {
-            return Err(Problems(vec![Problem {
+            let problem = Problem {
                 key: "--set".to_owned(),
                 origin: "command line".to_owned(),
                 rule: "expected KEY=VALUE, such as --set log.level=debug".to_owned(),
-            }]));
+            };
+            return Err(Problems { problems: vec![problem], warnings: Vec::new() });
         };
         flags.push((key.to_owned(), value.to_owned()));
     }
@@ -32,22 +33,18 @@ pub(super) fn sources(arguments: &ConfigArgs) -> Result<Sources, Problems> {
     Ok(Sources { files: arguments.config.clone(), env: env.collect(), flags })
 }
 
-/// Whether the files that a configuration names can be used.
-///
-/// Errors: every file that is missing or holds something else; else every region whose files do not fit together.
-pub(super) fn usable_files(config: &Config) -> Result<(), Problems> {
-    let mut problems = check_files(config);
-    if problems.is_empty() {
-        let loaded = config.regions.iter().enumerate().map(|(place, region)| Region::load(place, region));
-        problems = loaded.filter_map(|region| region.err().map(Problem::from)).collect();
+/// Says what is accepted with a warning.
+pub(super) fn warn_of(warnings: &[Problem]) {
+    for warning in warnings {
+        complain(format_args!("warning: {warning}"));
     }
-    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
-/// Says what is wrong.
+/// Says what is wrong, after what is accepted with a warning.
 pub(super) fn complain_of(problems: &Problems) {
+    warn_of(&problems.warnings);
     complain(problems);
-    if problems.0.iter().any(|problem| problem.key == "regions") {
+    if problems.problems.iter().any(|problem| problem.key == "regions") {
         complain("hint: give a configuration with --config FILE; config/minimal.yaml shows the shortest one");
     }
 }

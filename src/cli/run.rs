@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::load::{complain_of, sources, usable_files};
+use super::load::{complain_of, loaded, sources};
 use super::out::complain;
 use super::supervisor::Supervisor;
 use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
@@ -23,15 +23,11 @@ pub(super) fn run(arguments: &ConfigArgs) -> u8 {
 
 fn first_load(arguments: &ConfigArgs) -> Result<(Sources, Loaded), Problems> {
     let sources = sources(arguments)?;
-    let loaded = load(&sources)?;
+    let loaded = loaded(&sources)?;
     Ok((sources, loaded))
 }
 
 fn run_with(sources: Sources, Loaded { config, warnings }: Loaded) -> u8 {
-    if let Err(problems) = usable_files(&config) {
-        complain(problems);
-        return BAD_CONFIG;
-    }
     let log = match telemetry::init(&config.log) {
         Ok(log) => log,
         Err(error) => {

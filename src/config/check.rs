@@ -11,15 +11,19 @@ mod timing;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Problem;
+use super::files::RegionFiles;
 use super::raw::Raw;
 use super::types::{Compat, Config, Log, Readiness, Shutdown};
 use super::walk::{Origins, Walked};
 use crate::base::RegionId;
 
 /// What the check found.
+#[derive(Default)]
 pub(super) struct Checked {
     /// Present whenever nothing is wrong.
     pub(super) config: Option<Config>,
+    /// The files of every region that is a section, whatever else is wrong.
+    pub(super) regions: Vec<RegionFiles>,
     pub(super) problems: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
 }
@@ -27,7 +31,7 @@ pub(super) struct Checked {
 /// Checks a walked tree.
 pub(super) fn check(walked: Walked) -> Checked {
     let Walked { tree, origins, problems } = walked;
-    let mut check = Check { origins, problems, warnings: Vec::new() };
+    let mut check = Check { origins, problems, regions: Vec::new(), warnings: Vec::new() };
     let config = match tree.deserialize::<Raw>() {
         Ok(raw) => check.config(raw),
         Err(error) => {
@@ -36,13 +40,15 @@ pub(super) fn check(walked: Walked) -> Checked {
             None
         }
     };
-    Checked { config, problems: check.problems.into_values().collect(), warnings: check.warnings }
+    let Check { regions, problems, warnings, .. } = check;
+    Checked { config, regions, problems: problems.into_values().collect(), warnings }
 }
 
 /// Collects problems; a key that is wrong already is not reported twice.
 struct Check {
     origins: Origins,
     problems: BTreeMap<String, Problem>,
+    regions: Vec<RegionFiles>,
     warnings: Vec<Problem>,
 }
 
@@ -67,6 +73,14 @@ impl Check {
         if unwise {
             self.warn(path, rule);
         }
+    }
+
+    /// Whether a key within the section is wrong. A key that could not be read has been taken out of its section, and is not to
+    /// be warned of as missing.
+    fn is_wrong_within(&self, section: &str) -> bool {
+        let within =
+            |path: &String| path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.problems.keys().any(within)
     }
 
     /// The registered region that `path` names.
@@ -96,9 +110,10 @@ impl Check {
         let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
         let failover = self.failover(raw.failover, &registered);
         let limits = self.limits(&raw.limits);
+        self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
         Some(Config {
-            regions: drafts.into_iter().filter_map(|draft| draft.resolve(&local_region)).collect(),
+            regions: drafts.into_iter().filter_map(|draft| draft.resolve(Some(&local_region))).collect(),
             federation_id: raw.federation_id,
             local_region,
             insecure_dev: raw.insecure_dev,

@@ -1,13 +1,13 @@
 //! The files that a configuration names: whether they are there and hold what they should.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::Problem;
-use super::types::{Config, RegionConfig};
+use super::types::{RegionConfig, RegionTls};
+use super::{FitCheck, Problem};
 
 /// The longest of these files that is read; a large bundle of trust roots is a quarter of it.
 const BYTES_MAX: u64 = 1 << 20;
@@ -22,15 +22,32 @@ const CERTIFICATES: Expected = Expected { noun: "PEM certificates", holds: are_c
 const PRIVATE_KEY: Expected = Expected { noun: "a PEM private key", holds: is_private_key };
 const TOKEN: Expected = Expected { noun: "a bearer token on one line", holds: is_token };
 
-/// Every certificate, key and token file that is missing, unreadable or of the wrong content.
-///
-/// Says neither path nor content: a secret pasted in place of its file's path must not be shown.
-#[must_use]
-pub fn check_files(config: &Config) -> Vec<Problem> {
-    config.regions.iter().enumerate().flat_map(|(at, region)| region_problems(at, region)).collect()
+/// The files that a region names, as far as their keys could be read.
+pub(super) struct RegionFiles {
+    pub(super) place: usize,
+    pub(super) tls: RegionTls,
+    pub(super) bearer_token_file: Option<PathBuf>,
+    /// The region itself; `None` where one of its keys is wrong.
+    pub(super) region: Option<RegionConfig>,
 }
 
-fn region_problems(at: usize, region: &RegionConfig) -> Vec<Problem> {
+/// Every certificate, key and token file that is missing, unreadable or of the wrong content; then, of a region without such
+/// a file and without a wrong key, whether the files fit together.
+///
+/// Says neither path nor content: a secret pasted in place of its file's path must not be shown.
+pub(super) fn problems(regions: &[RegionFiles], misfit: FitCheck) -> Vec<Problem> {
+    let of_region = |files: &RegionFiles| {
+        let mut problems = region_problems(files);
+        if let (true, Some(region)) = (problems.is_empty(), &files.region) {
+            problems.extend(misfit(files.place, region));
+        }
+        problems
+    };
+    regions.iter().flat_map(of_region).collect()
+}
+
+fn region_problems(region: &RegionFiles) -> Vec<Problem> {
+    let at = region.place;
     let files = [
         ("tls.ca", region.tls.ca.as_deref(), CERTIFICATES),
         ("tls.cert", region.tls.cert.as_deref(), CERTIFICATES),

@@ -20,8 +20,8 @@ mod walk;
 
 use std::path::PathBuf;
 
+use check::Checked;
 pub use effective::effective;
-pub use files::check_files;
 pub use keys::{Key, Kind, keys, table_markdown};
 pub use problem::{Problem, Problems};
 pub use schema::schema;
@@ -47,18 +47,43 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
 }
 
-/// Reads, merges and checks the configuration.
+/// What is wrong with a region whose files are each of the right kind: whether they fit together. Takes the region's place.
+pub type FitCheck = fn(usize, &RegionConfig) -> Option<Problem>;
+
+/// Reads, merges and checks the configuration, but not the files that it names.
 ///
 /// Errors: every problem of every source at once.
 pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
+    read(sources).loaded()
+}
+
+/// Reads, merges and checks the configuration together with the files that it names, as far as their keys can be read.
+///
+/// Errors: every problem of every source and of every file at once.
+pub fn load_with_files(sources: &Sources, misfit: FitCheck) -> Result<Loaded, Problems> {
+    let mut read = read(sources);
+    let of_files = files::problems(&read.regions, misfit);
+    read.problems.extend(of_files);
+    read.loaded()
+}
+
+fn read(sources: &Sources) -> Checked {
     let mut problems = Vec::new();
-    let Some(layers) = layer::Layers::read(sources, &mut problems) else { return Err(Problems(problems)) };
-    let walked = walk::walk(&layers);
-    let checked = check::check(walked);
-    problems.extend(checked.problems);
-    match checked.config {
-        Some(config) if problems.is_empty() => Ok(Loaded { config, warnings: checked.warnings }),
-        _ => Err(Problems(problems)),
+    let Some(layers) = layer::Layers::read(sources, &mut problems) else {
+        return Checked { problems, ..Checked::default() };
+    };
+    let mut checked = check::check(walk::walk(&layers));
+    problems.append(&mut checked.problems);
+    Checked { problems, ..checked }
+}
+
+impl Checked {
+    fn loaded(self) -> Result<Loaded, Problems> {
+        let Self { config, regions: _, problems, warnings } = self;
+        match config {
+            Some(config) if problems.is_empty() => Ok(Loaded { config, warnings }),
+            _ => Err(Problems { problems, warnings }),
+        }
     }
 }
 

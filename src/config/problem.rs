@@ -11,9 +11,14 @@ pub struct Problem {
     pub rule: String,
 }
 
-/// Everything that is wrong with a configuration; at least one [`Problem`].
+/// Everything that is wrong with a configuration; printed, it tells the problems and not the warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct Problems {
+    /// What has to be mended; at least one.
+    pub problems: Vec<Problem>,
+    /// What is accepted beside it and would be told of a configuration without problems, too.
+    pub warnings: Vec<Problem>,
+}
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -26,11 +31,11 @@ impl std::fmt::Display for Problem {
 
 impl std::fmt::Display for Problems {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.len() {
+        match self.problems.len() {
             1 => f.write_str("1 problem in the configuration")?,
             count => write!(f, "{count} problems in the configuration")?,
         }
-        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+        self.problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }
 

@@ -24,6 +24,20 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// Loads files of these texts, with their directory taken out of every origin.
 pub(super) fn load_layers(files: &[&str], env: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Loaded, Problems> {
+    load_by(load, files, env, flags)
+}
+
+/// Loads files of these texts, with the files that they name.
+pub(super) fn load_layers_with_files(files: &[&str], misfit: FitCheck) -> Result<Loaded, Problems> {
+    load_by(|sources| load_with_files(sources, misfit), files, &[], &[])
+}
+
+fn load_by(
+    load: impl Fn(&Sources) -> Result<Loaded, Problems>,
+    files: &[&str],
+    env: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> Result<Loaded, Problems> {
     let dir = tempfile::tempdir().unwrap();
     let named = files.iter().enumerate().map(|(at, text)| {
         let path = dir.path().join(if at == 0 { "config.yaml".to_owned() } else { format!("config-{at}.yaml") });
@@ -41,7 +55,8 @@ pub(super) fn load_layers(files: &[&str], env: &[(&str, &str)], flags: &[(&str, 
             Ok(loaded)
         }
         Err(mut problems) => {
-            bare(&mut problems.0);
+            bare(&mut problems.problems);
+            bare(&mut problems.warnings);
             Err(problems)
         }
     }
@@ -55,7 +70,7 @@ pub(super) fn loaded(text: &str) -> Loaded {
 /// Key and origin of everything that is wrong with one file.
 fn wrong(text: &str) -> Vec<(String, String)> {
     let problems = load_layers(&[text], &[], &[]).expect_err(text);
-    problems.0.into_iter().map(|problem| (problem.key, problem.origin)).collect()
+    problems.problems.into_iter().map(|problem| (problem.key, problem.origin)).collect()
 }
 
 /// Keys of the warnings of one file that must be right.

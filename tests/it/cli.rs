@@ -18,14 +18,20 @@ async fn staged() -> Stage {
 }
 
 #[test]
-fn check_tells_five_mistakes_at_once_each_with_its_place_and_its_remedy() {
+fn check_tells_five_mistakes_a_missing_file_and_a_warning_at_once_each_with_its_place_and_its_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "local_region: mars\nregions:\n- id: us-east-1\n  url: http://us.example.com\n  wieght: 3\n  tls: { cert: /c.pem }\n\
-                health_check: { interval: 10 }\n";
+    let text = "local_region: mars\nregions:\n- id: us-east-1\n  url: http://us.example.com\n  wieght: 3\n  tls: { cert: /nowhere.pem }\n\
+                health_check: { interval: 10 }\nlimits: { call_timeout: 40s }\n";
     let path = written(folder.path(), "config.yaml", text);
     let ended = command(&["check", "--config", path.to_str().unwrap()], &[], "");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(78), ""), "{ended:?}");
-    assert!(ended.stderr.starts_with("5 problems in the configuration\n"), "{}", ended.stderr);
+    let started = command(&["run", "--config", path.to_str().unwrap()], &[], "");
+    assert_eq!((started.code, &started.stderr), (Some(78), &ended.stderr), "run tells the same");
+    assert!(ended.stderr.contains("\n6 problems in the configuration\n"), "{}", ended.stderr);
+    let warning = format!("warning: limits.call_timeout ({}:8): longer than the 30s", path.display());
+    assert!(ended.stderr.starts_with(&warning) && ended.stderr.matches("warning: ").count() == 1, "{}", ended.stderr);
+    let missing = "  regions[0].tls.cert (the file it names): file not found, expected PEM certificates\n";
+    assert!(ended.stderr.contains(missing) && !ended.stderr.contains("nowhere"), "{}", ended.stderr);
     for (key, line, remedy) in [
         ("local_region", 1, "expected the id of a region listed under regions"),
         ("regions[0].url", 4, "expected https"),

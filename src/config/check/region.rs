@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rustls_pki_types::ServerName;
 
+use super::super::files::RegionFiles;
 use super::super::raw::{RawRegion, RawTls};
 use super::super::types::{RegionConfig, RegionTls, RegionUrl, ServerIdentity};
 use super::super::url;
@@ -18,7 +19,10 @@ const WEIGHT: u32 = 1;
 const WEIGHT_IN_SCHEMA: u32 = 100;
 
 /// A region whose `forward_authorization` waits for the local region to be known.
+#[derive(Clone)]
 pub(super) struct Draft {
+    /// Its place in the list as it was written, in which an item that is no section counts.
+    place: usize,
     id: Option<RegionId>,
     url: Option<RegionUrl>,
     weight: u32,
@@ -31,9 +35,9 @@ pub(super) struct Draft {
 
 impl Draft {
     /// The region; `None` where its id or URL is wrong, which has been reported.
-    pub(super) fn resolve(self, local_region: &RegionId) -> Option<RegionConfig> {
+    pub(super) fn resolve(self, local_region: Option<&RegionId>) -> Option<RegionConfig> {
         let id = self.id?;
-        let by_default = id == *local_region && self.bearer_token_file.is_none();
+        let by_default = local_region == Some(&id) && self.bearer_token_file.is_none();
         Some(RegionConfig {
             id,
             url: self.url?,
@@ -57,17 +61,19 @@ impl Check {
             self.refuse("regions", "expected at most 256 regions");
         }
         let weight = if in_schema { WEIGHT_IN_SCHEMA } else { WEIGHT };
+        let count = raw.len();
         let regions = raw.into_iter().enumerate();
-        let drafts: Vec<Draft> = regions
-            .filter_map(|(at, region)| Some(self.region(&format!("regions[{at}]"), region?, insecure_dev, weight)))
-            .collect();
+        let drafts: Vec<Draft> =
+            regions.filter_map(|(place, region)| Some(self.region(place, region?, insecure_dev, weight))).collect();
         self.unlike(&drafts);
-        let drained = !drafts.is_empty() && drafts.iter().all(|draft| draft.weight == 0);
+        let drained = !drafts.is_empty() && drafts.len() == count && drafts.iter().all(|draft| draft.weight == 0);
         self.warn_if(drained, "regions", "every region has weight 0 and is drained: no job can be routed");
         drafts
     }
 
-    fn region(&mut self, path: &str, raw: RawRegion, insecure_dev: bool, weight: u32) -> Draft {
+    fn region(&mut self, place: usize, raw: RawRegion, insecure_dev: bool, weight: u32) -> Draft {
+        let path = &format!("regions[{place}]");
+        let is_read_whole = !self.is_wrong_within(path);
         let url_path = format!("{path}.url");
         let url = match raw.url.as_deref().map(|text| url::parse(text, insecure_dev)) {
             None => Err("expected the base URL of the region's OJS server"),
@@ -80,12 +86,14 @@ impl Check {
             self.refuse(&format!("{path}.forward_authorization"), rule);
         }
         let encrypted = url.as_ref().is_none_or(|url| url.tls);
-        let anonymous = encrypted && raw.tls.cert.is_none() && raw.tls.key.is_none() && raw.bearer_token_file.is_none();
+        let without = raw.tls.cert.is_none() && raw.tls.key.is_none() && raw.bearer_token_file.is_none();
+        let anonymous = encrypted && without && is_read_whole;
         let rule =
             "neither a client certificate nor a bearer token: the region cannot tell this sidecar from a stranger";
         self.warn_if(anonymous, path, rule);
         self.warn_if(raw.is_hub == Some(true), &format!("{path}.is_hub"), "not honoured: there is no hub");
         Draft {
+            place,
             id: self.region_id(&format!("{path}.id"), raw.id.as_deref()),
             tls: self.tls(&format!("{path}.tls"), raw.tls, encrypted),
             url,
@@ -148,8 +156,9 @@ impl Check {
     fn unlike(&mut self, drafts: &[Draft]) {
         for (at, draft) in drafts.iter().enumerate() {
             let before = drafts.get(..at).unwrap_or_default();
+            let place = draft.place;
             if draft.id.is_some() && before.iter().any(|other| other.id == draft.id) {
-                self.refuse(&format!("regions[{at}].id"), "another region has this id: every id is unique");
+                self.refuse(&format!("regions[{place}].id"), "another region has this id: every id is unique");
             }
             let same_place = |other: &&Draft| match (&other.url, &draft.url) {
                 (Some(a), Some(b)) => (&a.host, a.port, &a.base_path) == (&b.host, b.port, &b.base_path),
@@ -158,9 +167,20 @@ impl Check {
             let twice = before.iter().find(same_place).is_some();
             self.warn_if(
                 twice,
-                &format!("regions[{at}].url"),
+                &format!("regions[{place}].url"),
                 "another region has this URL: a pin cannot tell the two apart",
             );
+        }
+    }
+
+    /// What a region's files are looked at with.
+    pub(super) fn region_files(&self, draft: &Draft, local_region: Option<&RegionId>) -> RegionFiles {
+        let is_right = !self.is_wrong_within(&format!("regions[{}]", draft.place));
+        RegionFiles {
+            place: draft.place,
+            tls: draft.tls.clone(),
+            bearer_token_file: draft.bearer_token_file.clone(),
+            region: is_right.then(|| draft.clone().resolve(local_region)).flatten(),
         }
     }
 
@@ -181,7 +201,7 @@ impl Check {
         if let Some(name) = name {
             return self.named(registered, "local_region", name);
         }
-        let first = drafts.first().and_then(|draft| draft.id.clone());
+        let first = drafts.first().filter(|draft| draft.place == 0).and_then(|draft| draft.id.clone());
         if first.is_some() && !self.problems.contains_key("local_region") {
             self.warn("local_region", "not set: the first region under regions is taken as the local one");
         }

@@ -37,7 +37,8 @@ impl Check {
         if let Some(strategy) = strategy {
             self.needs_table(strategy, has_table, &format!("{path}.target.strategy"));
         }
-        let idle = strategy.is_none() && raw.target.region.is_none() && raw.target.regions.is_none();
+        let without = strategy.is_none() && raw.target.region.is_none() && raw.target.regions.is_none();
+        let idle = without && !self.is_wrong_within(path);
         self.warn_if(idle, path, "the target names neither regions nor a strategy: the rule only ends the search");
         let matcher = raw.matcher;
         let matcher =

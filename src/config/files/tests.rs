@@ -1,5 +1,11 @@
-use super::super::tests::loaded;
+use super::super::tests::{REGIONS, load_layers_with_files};
 use super::*;
+
+/// What is wrong with the files that a configuration names, and with the configuration.
+fn problems_of(text: &str) -> Vec<String> {
+    let problems = load_layers_with_files(&[text], |_, _| None).map_or_else(|it| it.problems, |_| Vec::new());
+    problems.iter().map(Problem::to_string).collect()
+}
 
 /// Writes `content`, names the file under `key`, and says what is wrong with it.
 fn check(key: &str, content: Option<&[u8]>, expected: &[&str]) {
@@ -13,8 +19,7 @@ fn check(key: &str, content: Option<&[u8]>, expected: &[&str]) {
         Some(_) => format!("tls: {{ cert: {0}, key: {0} }}", path.display()),
         None => format!("{key}: {}", path.display()),
     };
-    let config = loaded(&format!("regions: [{{ id: a, url: 'https://a.example', {setting} }}]")).config;
-    let problems: Vec<String> = check_files(&config).iter().map(Problem::to_string).collect();
+    let problems = problems_of(&format!("regions: [{{ id: a, url: 'https://a.example', {setting} }}]"));
     assert_eq!(problems, expected, "{key}");
 }
 
@@ -61,5 +66,28 @@ fn files_that_hold_what_they_should_pass() {
 fn a_directory_is_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let setting = format!("regions: [{{ id: a, url: 'https://a.example', tls: {{ ca: {} }} }}]", dir.path().display());
-    assert_eq!(check_files(&loaded(&setting).config).len(), 1);
+    assert_eq!(problems_of(&setting).len(), 1);
+}
+
+#[test]
+fn files_are_looked_at_beside_wrong_keys_in_the_place_as_written() {
+    let text = "regions: [x, { id: a, url: 'http://a.example', bearer_token_file: /nowhere, tls: { ca: 7 } }]";
+    let problems = problems_of(text);
+    let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split_once(" (")).map(|(key, _)| key).collect();
+    assert_eq!(keys, ["regions[0]", "regions[1].tls.ca", "regions[1].url", "regions[1].bearer_token_file"]);
+}
+
+#[test]
+fn only_files_of_a_region_without_another_problem_are_held_against_each_other() {
+    let misfit: FitCheck = |place, region| {
+        let key = format!("regions[{place}]");
+        Some(Problem { key, origin: region.id.as_str().to_owned(), rule: "the files do not fit".to_owned() })
+    };
+    let text = "log: { level: loud }\nregions:\n- { id: a, url: 'https://a.example' }\n\
+                - { id: b, url: 'https://b.example', weight: -1 }\n- { id: c, url: 'https://c.example', bearer_token_file: /nowhere }\n\
+                - { id: d, url: 'https://d.example' }\n";
+    let problems = load_layers_with_files(&[text], misfit).unwrap_err().problems;
+    let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["log.level", "regions[1].weight", "regions[0]", "regions[2].bearer_token_file", "regions[3]"]);
+    assert!(load_layers_with_files(&[REGIONS], misfit).is_err(), "both files are missing");
 }

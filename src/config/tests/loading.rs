@@ -48,7 +48,7 @@ fn variables_are_read_as_the_kind_of_their_key() {
 
 fn check_variable(name: &str, text: &str, rule: &str) {
     let problems = load_layers(&[REGIONS], &[(name, text)], &[]).expect_err(name);
-    let [problem] = problems.0.as_slice() else { panic!("{problems}") };
+    let [problem] = problems.problems.as_slice() else { panic!("{problems}") };
     assert_eq!(problem.origin, format!("variable {name}"));
     assert!(problem.rule.contains(rule), "{problem}");
 }
@@ -113,14 +113,15 @@ fn a_broken_document_is_reported_with_its_line_and_nothing_that_would_follow_fro
     let deep = "[".repeat(100_000);
     assert!(load_layers(&[&deep], &[], &[]).is_err());
     let missing = Sources { files: vec!["/nonexistent/a.yaml".into(), "/".into()], ..Sources::default() };
-    let origins: Vec<_> = load(&missing).unwrap_err().0.into_iter().map(|problem| problem.origin).collect();
+    let origins: Vec<_> = load(&missing).unwrap_err().problems.into_iter().map(|problem| problem.origin).collect();
     assert_eq!(origins, ["/nonexistent/a.yaml", "/"]);
 }
 
 #[test]
 fn without_a_file_the_missing_registry_is_named() {
     let problems = load(&Sources::default()).unwrap_err();
-    let keys: Vec<_> = problems.0.iter().map(|problem| (problem.key.as_str(), problem.origin.as_str())).collect();
+    let keys: Vec<_> =
+        problems.problems.iter().map(|problem| (problem.key.as_str(), problem.origin.as_str())).collect();
     assert_eq!(keys, [("regions", "default")]);
 }
 

@@ -59,8 +59,8 @@ fn regions_have_ids_that_differ_and_urls_that_are_safe() {
 #[test]
 fn a_key_that_is_wrong_in_itself_is_not_called_missing() {
     let problems = load_layers(&["regions: [{ id: 1, url: 'https://a.example' }]"], &[], &[]).unwrap_err();
-    assert_eq!(problems.0.len(), 1);
-    assert_eq!(problems.0[0].rule, "expected text: put it in quotes");
+    assert_eq!(problems.problems.len(), 1);
+    assert_eq!(problems.problems[0].rule, "expected text: put it in quotes");
 }
 
 #[test]
@@ -173,4 +173,29 @@ fn what_is_allowed_and_unwise_is_a_warning() {
     assert_eq!(warned(plain), ["regions[0].tls"]);
     let twice = REGIONS.replace("eu.example.com", "us.example.com");
     assert_eq!(warned(&twice), ["regions[1].url"]);
+}
+
+#[test]
+fn warnings_are_kept_beside_problems_unless_a_wrong_key_may_have_caused_them() {
+    let warned = |text: &str| -> Vec<String> {
+        let told = load_layers(&[text], &[], &[]).expect_err(text);
+        told.warnings.into_iter().map(|warning| warning.key).collect()
+    };
+    let loud = "log: { level: loud }\n";
+    let region = "id: a, url: 'https://a.example'";
+    assert_eq!(warned(&format!("{loud}regions: [{{ {region} }}]")), ["regions[0]", "local_region"]);
+    assert_eq!(warned(&format!("{loud}regions: [{{ {region}, bearer_token: t }}]")), ["local_region"]);
+    assert_eq!(warned(&format!("{loud}regions: [{{ {region}, tls: {{ cert: 7 }} }}]")), ["local_region"]);
+    assert_eq!(warned(&format!("regions: [x, {{ {region}, weight: 0, bearer_token_file: /t }}]")), [""; 0]);
+    let rule = |target: &str| format!("{loud}{REGIONS}routing: {{ rules: [{{ target: {target} }}] }}");
+    assert_eq!(warned(&rule("{}")), ["routing.rules[0]"]);
+    assert_eq!(warned(&rule("{ strategy: 7 }")), [""; 0]);
+}
+
+#[test]
+fn a_repeated_region_is_told_in_its_place_as_written() {
+    let region = "{ id: a, url: 'https://a.example', bearer_token_file: /t }";
+    let wrong = wrong(&format!("local_region: a\nregions: [x, {region}, {region}]"));
+    let keys: Vec<_> = wrong.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["regions[0]", "regions[2].id"]);
 }
