@@ -100,7 +100,9 @@ pub(super) fn join(section: &str, name: &str) -> String {
 pub(super) fn unknown_rule(path: &str) -> String {
     let path = generic(path);
     if path == "regions[].bearer_token" {
-        return "a secret does not belong here: write it to a file and name that file as bearer_token_file".to_owned();
+        return "there is no such key, for a secret does not belong here: write it to a file and name that file as \
+                bearer_token_file"
+            .to_owned();
     }
     match suggestion(&path) {
         Some(near) => format!("there is no such key; did you mean {near}?"),

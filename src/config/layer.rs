@@ -7,7 +7,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 
 use super::Sources;
 use super::document::{Document, at_line, read};
-use super::keys::{ALIASES, Alias, Kind, Standing, standing, unknown_rule};
+use super::keys::{ALIASES, Alias, Key, Kind, Standing, join, standing, unknown_rule};
 use super::problem::{Problem, shown};
 
 /// The name under which each layer hands over its tree, so that figment returns the merged tree whole.
@@ -102,26 +102,40 @@ fn single(key: &str, text: &str) -> Result<Dict, String> {
             known.kind
         }
         (None, Standing::Section) => return Err("this is a section: name one of its keys".to_owned()),
-        _ if lies_in_a_file(key) => {
-            return Err(
-                "lists and tables of names, such as regions, are set in a file; variables and flags cannot".to_owned()
-            );
-        }
-        _ => return Err(unknown_rule(key)),
+        _ => return Err(in_a_file(key).unwrap_or_else(|| unknown_rule(key))),
     };
     let mut settings = Dict::new();
     put(&mut settings, key, kind.read(text));
     Ok(settings)
 }
 
-/// Whether the key lies in a list of sections or in a table, whose members only a file can name.
-fn lies_in_a_file(key: &str) -> bool {
-    let ends = key.match_indices(['.', '[']).map(|(at, _)| at).chain([key.len()]);
-    ends.filter_map(|end| key.get(..end)).any(|path| match standing(path) {
-        Standing::List => true,
-        Standing::Key(key) => matches!(key.kind, Kind::TextMap),
-        Standing::Section | Standing::Unknown => false,
-    })
+/// The rule for a key in a list of sections or in a table, whose members only a file can name; `None` for any other key.
+///
+/// Says also that the key does not exist: whoever moved it to a file would be told so only then.
+fn in_a_file(key: &str) -> Option<String> {
+    const RULE: &str = "lists and tables of names, such as regions, are set in a file; variables and flags cannot";
+    let mut path = String::new();
+    let mut in_list = false;
+    for name in key.split(['.', '[']) {
+        match standing(&path) {
+            Standing::Key(Key { kind: Kind::TextMap, .. }) => return Some(RULE.to_owned()),
+            // The place is written `[0]`, `.0` or, by mistake, not at all.
+            Standing::List => {
+                in_list = true;
+                path.push_str("[]");
+                if name.trim_end_matches(']').bytes().all(|byte| byte.is_ascii_digit()) {
+                    continue;
+                }
+            }
+            Standing::Key(_) | Standing::Section | Standing::Unknown => {}
+        }
+        path = join(&path, name);
+    }
+    match standing(&path) {
+        Standing::Key(Key { kind: Kind::TextMap, .. }) | Standing::List => Some(RULE.to_owned()),
+        Standing::Unknown => in_list.then(|| format!("{RULE}; besides, {}", unknown_rule(&path))),
+        Standing::Key(_) | Standing::Section => in_list.then(|| RULE.to_owned()),
+    }
 }
 
 impl Layer {

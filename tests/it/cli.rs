@@ -127,6 +127,7 @@ fn settings_that_cannot_be_meant_end_with_78() {
         ),
         (&["check", "--set", "log=info"], "section"),
         (&["check", "--set", "regions[0].id=a"], "set in a file"),
+        (&["check", "--set", "regions.0.bearer_token=a"], "name that file as bearer_token_file"),
     ] {
         let ended = command(arguments, &[], "");
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(78), ""), "{arguments:?}: {ended:?}");

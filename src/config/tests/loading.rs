@@ -46,6 +46,38 @@ fn variables_are_read_as_the_kind_of_their_key() {
     assert_eq!(config.circuit_breaker.cooldown, Duration::from_secs(20));
 }
 
+/// The one rule that a variable breaks.
+fn rule_of(name: &str, text: &str) -> String {
+    let problems = load_layers(&[REGIONS], &[(name, text)], &[]).expect_err(name);
+    let [problem] = problems.problems.as_slice() else { panic!("{problems}") };
+    problem.rule.clone()
+}
+
+#[test]
+fn a_variable_for_a_list_says_that_a_file_sets_it_and_whether_the_key_exists() {
+    for (name, unknown) in [
+        ("OJSF_REGIONS", None),
+        ("OJSF_REGIONS__0", None),
+        ("OJSF_REGIONS__0__WEIGHT", None),
+        ("OJSF_REGIONS[0]__TLS__CA", None),
+        ("OJSF_REGIONS__WEIGHT", None),
+        ("OJSF_REGIONS__0__TLS", None),
+        ("OJSF_ROUTING__RULES__0__MATCH__META__TIER", None),
+        ("OJSF_ROUTING__GEOGRAPHIC__REGIONS", None),
+        ("OJSF_ROUTING__GEOGRAPHIC__REGIONS__NO", None),
+        ("OJSF_REGIONS__0__BEARER_TOKEN", Some("name that file as bearer_token_file")),
+        ("OJSF_REGIONS__BEARER_TOKEN", Some("name that file as bearer_token_file")),
+        ("OJSF_REGIONS__0__WIEGHT", Some("did you mean weight?")),
+        ("OJSF_REGIONS[0]__TLS__SERVERNAME", Some("did you mean server_name?")),
+        ("OJSF_ROUTING__RULES__0__ZZZ", Some("config/example.yaml shows every key")),
+    ] {
+        let rule = rule_of(name, CANARY);
+        assert!(rule.starts_with("lists and tables of names, such as regions, are set in a file"), "{name}: {rule}");
+        assert_eq!(rule.contains("besides, there is no such key"), unknown.is_some(), "{name}: {rule}");
+        assert!(rule.contains(unknown.unwrap_or_default()), "{name}: {rule}");
+    }
+}
+
 fn check_variable(name: &str, text: &str, rule: &str) {
     let problems = load_layers(&[REGIONS], &[(name, text)], &[]).expect_err(name);
     let [problem] = problems.problems.as_slice() else { panic!("{problems}") };
