@@ -20,8 +20,10 @@ pub(super) struct Plan<'v> {
     /// Where the strategy sends the job while all is well; `None` when no single region is meant. Going anywhere else is
     /// failing over.
     pub(super) home: Option<RegionIndex>,
-    /// For `geographic`: the region of the job's hint.
+    /// For `geographic`: the region of the job's hint, while it is usable.
     pub(super) hint: Option<RegionIndex>,
+    /// For `geographic`: the region of the job's hint, usable or not.
+    pub(super) hinted: Option<RegionIndex>,
 }
 
 /// Where a job may go.
@@ -72,6 +74,11 @@ impl<'v> Plan<'v> {
 }
 
 impl Plan<'_> {
+    /// The one region that the job is meant for, also where that region's state has already sent the plan elsewhere.
+    pub(super) fn meant_for(&self) -> Option<RegionIndex> {
+        self.hinted.or(self.home)
+    }
+
     /// The strategy that chooses the target in effect: without a usable hint `geographic` leaves it to another one.
     pub(super) fn ranks_by(&self, view: &View) -> Strategy {
         if self.strategy == Strategy::Geographic && self.hint.is_none() { fallback(view) } else { self.strategy }
@@ -101,7 +108,7 @@ fn pinned_by_configuration<'v>(view: &View, permitted: Option<&'v RegionSet>) ->
 }
 
 const fn pin_to(permitted: Permitted<'_>) -> Plan<'_> {
-    Plan { strategy: Strategy::GeoPin, pinned: true, permitted, home: None, hint: None }
+    Plan { strategy: Strategy::GeoPin, pinned: true, permitted, home: None, hint: None, hinted: None }
 }
 
 /// The hinted region while it is usable; else as if the job had named the default strategy.
@@ -109,12 +116,13 @@ fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<&'v RegionSet
     let free = permitted.map_or(Permitted::All, Permitted::Set);
     let table = view.settings.geographic.as_ref();
     let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key)?).copied());
-    let hint = hinted.filter(|&region| free.contains(region) && unusable(view.region(region)).is_none());
-    let plan = Plan { hint, home: hint, ..flexible(view, Strategy::Geographic, free) };
+    let hinted = hinted.filter(|&region| free.contains(region));
+    let hint = hinted.filter(|&region| unusable(view.region(region)).is_none());
+    let plan = Plan { hint, hinted, home: hint, ..flexible(view, Strategy::Geographic, free) };
     match (view.settings.strategy, hint) {
         // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from
         // the hinted region must not lead further than that.
-        (Strategy::GeoPin, None) => pinned_by_configuration(view, permitted),
+        (Strategy::GeoPin, None) => Plan { hinted, ..pinned_by_configuration(view, permitted) },
         (Strategy::GeoPin, Some(hint)) if permitted.is_none() => {
             Plan { permitted: Permitted::Two(hint, view.local), ..plan }
         }
@@ -132,7 +140,7 @@ pub(super) fn fallback(view: &View) -> Strategy {
 }
 
 fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>) -> Plan<'v> {
-    Plan { strategy, pinned: false, permitted, home: home_of(view, strategy, permitted), hint: None }
+    Plan { strategy, pinned: false, permitted, home: home_of(view, strategy, permitted), hint: None, hinted: None }
 }
 
 fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>) -> Option<RegionIndex> {

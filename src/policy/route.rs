@@ -45,6 +45,9 @@ pub struct Decision {
     /// Whether the turn chose the target and is used up with it. Jobs of other strategies take no turn: a steady mix of both
     /// would otherwise send every turn to the same region.
     pub by_turn: bool,
+    /// The one region that the strategy means for the job while all is well; none where any of several would do. A target
+    /// elsewhere is a failover where that region's state is why.
+    pub home: Option<RegionIndex>,
     /// The regions to try, in order; the first is the target.
     ///
     /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
@@ -136,7 +139,8 @@ pub(super) fn decide(
     }
     let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
     let by_turn = plan.ranks_by(view) == Strategy::RoundRobin;
-    Ok(Decision { strategy: plan.strategy, pinned: plan.pinned, restricted, by_turn, candidates })
+    let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
+    Ok(Decision { strategy, pinned, restricted, by_turn, home, candidates })
 }
 
 /// Whether the job may go to a region at all, whatever the state of that region.

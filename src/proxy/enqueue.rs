@@ -2,7 +2,6 @@
 //!
 //! Spec: federation-spec §3, RFC-0001 §4.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
@@ -13,14 +12,15 @@ use hyper::body::Incoming;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::collect_body;
 use super::exchange::Exchange;
+use super::failover;
 use super::plan::{Planned, breaker_word, plan, seconds};
 use super::{Proxy, Reply};
-use crate::base::{RegionId, Strategy};
+use crate::base::RegionId;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
-use crate::telemetry::{AttemptOutcome, FailoverReason, event};
+use crate::telemetry::{AttemptOutcome, event};
 
 /// A region that may hold an enqueue back gets this much longer than it asked for.
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
@@ -28,8 +28,6 @@ const BLOCK_MARGIN: Duration = Duration::from_secs(5);
 const BLOCK_MAX: Duration = Duration::from_secs(600);
 /// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
 const FEDERATION_ID_BYTES_MAX: usize = 256;
-/// A failover that repeats is counted each time and told this often.
-const TELL_EVERY: Duration = Duration::from_secs(1);
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
 
@@ -57,6 +55,7 @@ pub(super) async fn enqueue(
     let job = Job { call, decision, job_id, shared_queue, request_id: exchange.request_id().clone() };
     let ran = run(proxy, job).await;
     exchange.region = ran.region;
+    exchange.moved_from = ran.moved_from;
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
     exchange.upstream = ran.upstream;
@@ -134,6 +133,8 @@ struct Job {
 struct Ran {
     result: Result<RegionAnswer, ErrorDocument>,
     region: Option<RegionId>,
+    /// The region that the job was meant for, where its state moved the job elsewhere before anything was tried.
+    moved_from: Option<RegionId>,
     attempts: usize,
     outcome: Option<AttemptOutcome>,
     upstream: Duration,
@@ -143,7 +144,7 @@ struct Ran {
 async fn run(proxy: &Proxy, job: Job) -> Ran {
     let started = Instant::now();
     let candidates = &job.decision.candidates;
-    tell_of_first_choice(proxy, &job.decision);
+    let moved_from = failover::before_first_try(proxy, &job.decision);
     proxy.shared.budget.deposit();
     let mut attempts = 0;
     let mut place = 0;
@@ -159,7 +160,7 @@ async fn run(proxy: &Proxy, job: Job) -> Ran {
         match next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now()) {
             Step::Next { .. } => {
                 let Some(to) = left.first.and_then(|first| candidates.get(first)) else { continue };
-                tell(proxy, index, *to, tried.reason);
+                failover::tell(proxy, index, *to, tried.reason);
                 proxy.metrics(*to).redirects.inc();
                 place = left.first.unwrap_or(candidates.len());
             }
@@ -170,7 +171,7 @@ async fn run(proxy: &Proxy, job: Job) -> Ran {
             }
         }
     };
-    Ran { result, region, attempts, outcome, upstream: started.elapsed() }
+    Ran { result, region, moved_from, attempts, outcome, upstream: started.elapsed() }
 }
 
 /// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
@@ -228,36 +229,6 @@ fn settle(
             })
         }
     }
-}
-
-/// A job that would have gone to the local region and was decided elsewhere is a failover, too. Spec: RFC-0001 §4.
-fn tell_of_first_choice(proxy: &Proxy, decision: &Decision) {
-    let view = proxy.shared.registry.view();
-    let Some(target) = decision.target() else { return };
-    if decision.strategy != Strategy::Affinity || decision.pinned || target == view.local {
-        return;
-    }
-    let local = view.region(view.local);
-    if local.breaker != BreakerState::Closed {
-        tell(proxy, view.local, target, FailoverReason::BreakerOpen);
-    } else if local.health == Health::Unhealthy {
-        tell(proxy, view.local, target, FailoverReason::Unhealthy);
-    }
-}
-
-/// Counts a failover, and tells of it unless one from the same region was told of just now.
-fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
-    let now = Instant::now();
-    let told = proxy.failover_told.get(from.get());
-    let (from, to) = (proxy.metrics(from), proxy.metrics(to));
-    if told.and_then(Cell::get).is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
-        event::failover_repeated(from, reason);
-        return;
-    }
-    if let Some(told) = told {
-        told.set(Some(now));
-    }
-    event::failover(from, to, reason);
 }
 
 impl From<Outcome> for AttemptOutcome {

@@ -30,6 +30,8 @@ pub struct Exchange {
     pub matched: Matched,
     /// The region that answered, or the last one that was tried.
     pub region: Option<RegionId>,
+    /// The region that an enqueue was meant for, where the decision itself moved it elsewhere.
+    pub moved_from: Option<RegionId>,
     /// The strategy that chose it, for an enqueue.
     pub strategy: Option<Strategy>,
     /// The tracking id of the job, for an enqueue.
@@ -55,6 +57,7 @@ impl Exchange {
         Self {
             matched: ojs::identify(request.method(), request.uri().path()),
             region: None,
+            moved_from: None,
             strategy: None,
             federation_id: None,
             attempts: None,
@@ -146,6 +149,7 @@ impl Exchange {
             operation: self.matched.operation.as_str(),
             status,
             region: self.region.as_ref().map(RegionId::as_str),
+            moved_from: self.moved_from.as_ref().map(RegionId::as_str),
             strategy: self.strategy,
             attempts: self.attempts.unwrap_or_else(|| usize::from(self.outcome.is_some())),
             outcome: self.outcome,

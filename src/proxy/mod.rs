@@ -20,6 +20,7 @@ mod collect;
 mod create;
 mod enqueue;
 mod exchange;
+mod failover;
 mod find;
 mod health;
 mod local;

@@ -24,6 +24,8 @@ pub struct AccessEvent<'a> {
     pub status: u16,
     /// The region that answered, or the last one tried.
     pub region: Option<&'a str>,
+    /// The region that an enqueue was meant for, where that region's state moved it elsewhere before the first try.
+    pub moved_from: Option<&'a str>,
     /// The strategy that chose it, for an enqueue.
     pub strategy: Option<Strategy>,
     /// Tries at regions.
@@ -54,6 +56,7 @@ impl AccessEvent<'_> {
         self.status >= 500
             || self.refusal.is_some()
             || self.attempts > 1
+            || self.moved_from.is_some()
             || matches!(self.outcome, Some(AttemptOutcome::Unknown))
     }
 
@@ -73,6 +76,7 @@ impl AccessEvent<'_> {
                     operation = self.operation,
                     status = self.status,
                     region = self.region,
+                    moved_from = self.moved_from,
                     strategy,
                     attempts = self.attempts,
                     outcome,
@@ -106,6 +110,7 @@ mod tests {
         operation: "enqueue",
         status: 201,
         region: Some("eu-west-1"),
+        moved_from: None,
         strategy: Some(Strategy::Affinity),
         attempts: 1,
         outcome: Some(AttemptOutcome::Answered),
@@ -121,6 +126,7 @@ mod tests {
         check("a region's 404", AccessEvent { status: 404, ..GOOD }, false);
         check("a region's 502", AccessEvent { status: 502, ..GOOD }, true);
         check("failover", AccessEvent { attempts: 2, ..GOOD }, true);
+        check("failover at the decision", AccessEvent { moved_from: Some("us-east-1"), ..GOOD }, true);
         check("unknown", AccessEvent { outcome: Some(AttemptOutcome::Unknown), ..GOOD }, true);
         check("refused", AccessEvent { status: 400, refusal: Some(RefusalReason::InvalidRequest), ..GOOD }, true);
         check("client went away", AccessEvent { status: 0, ..GOOD }, false);

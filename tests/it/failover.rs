@@ -179,3 +179,20 @@ async fn a_spent_retry_budget_stops_further_redirects_and_says_so() {
     federation.regions[1].resume().await.unwrap();
     check_stored(&federation, &federation.client.enqueue(job("free")).await, 1, 2);
 }
+
+#[tokio::test]
+async fn a_job_that_was_decided_away_from_its_one_region_is_a_failover_for_every_strategy_that_means_one() {
+    let yaml = "routing: { geographic: { meta_key: country, regions: { DE: eu-west-1 } } }\n\
+                failover: { prefer_regions: [eu-west-1] }";
+    for (strategy, counted) in [("active-passive", 1.0), ("geographic", 1.0), ("affinity", 0.0), ("weighted", 0.0)] {
+        let federation = quiet().yaml(yaml).start().await;
+        let fault = Fault::LyingHealth { status_text: "degraded".to_owned() };
+        federation.regions[1].faults().add(When::health(), fault);
+        federation.advance_until_health(1, "unhealthy").await;
+        let meta = format!(r#"{{"ojs.federation.region_affinity":"{strategy}","country":"DE"}}"#);
+        let answer = federation.client.enqueue(format!(r#"{{"type":"t","args":[],"meta":{meta}}}"#)).await;
+        assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-attempts")), (201, Some("1")), "{strategy}");
+        let failovers = r#"failovers_total{from_region="eu-west-1",reason="unhealthy"}"#;
+        assert_eq!(federation.metric(failovers).await, counted, "{strategy}");
+    }
+}

@@ -1,5 +1,6 @@
 //! What a running sidecar logs.
 
+use ojs_sidecar::demo::{Fault, When};
 use serde_json::Value;
 
 use crate::support::{Process, Setup, Stage};
@@ -89,6 +90,22 @@ async fn a_failover_is_told_with_the_names_of_the_specification() {
     let access = events(&lines, "ojs.federation.access");
     let told: Vec<_> = access.iter().map(|line| (line["status"].as_u64(), line["level"].as_str())).collect();
     assert_eq!(told, [(Some(201), Some("WARN")), (Some(400), Some("WARN"))], "refusals and failovers only");
+}
+
+#[tokio::test]
+async fn an_enqueue_that_was_moved_before_its_first_try_is_shown_among_errors() {
+    let stage = Setup::default().yaml("health_check: { interval: 20ms }").stage().await;
+    let sidecar = run(&stage, &["log.level=info", "log.access=errors"]).await;
+    assert_eq!(sidecar.client.enqueue(JOB).await.region(), "us-east-1");
+    let fault = Fault::LyingHealth { status_text: "degraded".to_owned() };
+    stage.regions[0].faults().add(When::health(), fault);
+    sidecar.wait_for_line("event=\"ojs.federation.region_unhealthy\" region=\"us-east-1\"").await;
+    let answer = sidecar.client.enqueue(JOB).await;
+    assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-attempts")), (201, Some("1")), "{answer:?}");
+    sidecar.wait_for_line("moved_from=\"us-east-1\"").await;
+    let log = sidecar.log();
+    let access: Vec<_> = log.iter().filter(|line| line.contains("ojs.federation.access")).collect();
+    assert_eq!(access.len(), 1, "the one that stayed is not shown: {access:?}");
 }
 
 #[tokio::test]

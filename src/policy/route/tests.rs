@@ -194,6 +194,40 @@ fn excluded_regions_are_never_failed_over_to_and_still_a_first_choice_and_a_pin(
 }
 
 #[test]
+fn a_decision_names_the_one_region_that_was_meant_whatever_that_regions_state() {
+    let geographic = |config: &mut Config| {
+        let regions = [("DE".to_owned(), id("eu"))].into();
+        config.routing.geographic = Some(crate::config::Geographic { meta_key: "country".to_owned(), regions });
+    };
+    let check = |change: &dyn Fn(&mut Config), affinity: &str, sound: (&str, &str), down: (&str, &str)| {
+        let mut view = three(|config| {
+            geographic(config);
+            change(config);
+        });
+        let german = |key: &str| (key == "country").then(|| "DE".into());
+        let job = Job { affinity: Some(affinity), meta: &german, ..plain() };
+        let told = |view: &View| {
+            let decision = route(view, &job, inputs(Instant::now(), 0)).unwrap();
+            let name = |region: Option<RegionIndex>| region.map_or("none", |it| view.region(it).id.as_str()).to_owned();
+            (name(decision.home), name(decision.target()))
+        };
+        let owned = |(home, target): (&str, &str)| (home.to_owned(), target.to_owned());
+        assert_eq!(told(&view), owned(sound), "{affinity}");
+        let home = view.index_of(sound.0).unwrap_or(view.local);
+        view.regions[home.get()].health = Health::Unhealthy;
+        assert_eq!(told(&view), owned(down), "{affinity}");
+    };
+    let as_is = |_: &mut Config| {};
+    check(&as_is, "affinity", ("us", "us"), ("us", "eu"));
+    check(&as_is, "active-passive", ("us", "us"), ("us", "eu"));
+    check(&|it| it.failover.prefer_regions = ids(&["ap"]), "active-passive", ("ap", "ap"), ("ap", "us"));
+    check(&as_is, "geographic", ("eu", "eu"), ("eu", "us"));
+    check(&|it| it.routing.strategy = Strategy::GeoPin, "geographic", ("eu", "eu"), ("eu", "us"));
+    check(&|it| it.routing.rules = vec![rule("*", &["us", "ap"], None)], "geographic", ("us", "us"), ("us", "ap"));
+    check(&as_is, "round-robin", ("none", "us"), ("none", "eu"));
+}
+
+#[test]
 fn redirects_are_bounded_and_failover_off_leaves_the_first_candidate() {
     check(&three(|config| config.failover.max_redirects = 1), &plain(), "affinity us eu");
     check(&three(|config| config.failover.max_redirects = 0), &plain(), "affinity us");

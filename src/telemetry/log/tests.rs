@@ -109,6 +109,7 @@ fn a_setting_that_hides_access_events_writes_nothing() {
         operation: "health",
         status: 200,
         region: None,
+        moved_from: None,
         strategy: None,
         attempts: 0,
         outcome: None,

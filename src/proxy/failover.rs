@@ -1,0 +1,47 @@
+//! Telling that a job leaves a region for another, before its first try or after one.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::Proxy;
+use crate::base::RegionId;
+use crate::policy::{BreakerState, Decision, Health, RegionIndex};
+use crate::telemetry::{FailoverReason, event};
+
+/// A failover that repeats is counted each time and told this often.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// A job that was meant for one region and was decided elsewhere because of that region's state is a failover, too. Returns the
+/// region that it left so. Spec: RFC-0001 §4.
+pub(super) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<RegionId> {
+    let (home, target) = (decision.home?, decision.target()?);
+    if home == target {
+        return None;
+    }
+    let view = proxy.shared.registry.view();
+    let region = view.region(home);
+    let reason = match (region.breaker, region.health) {
+        // The operator took it out: there is nothing to fail over from.
+        _ if region.weight == 0 => return None,
+        (BreakerState::Open | BreakerState::HalfOpen, _) => FailoverReason::BreakerOpen,
+        (BreakerState::Closed, Health::Unhealthy) => FailoverReason::Unhealthy,
+        (BreakerState::Closed, Health::Healthy | Health::Unknown) => return None,
+    };
+    tell(proxy, home, target, reason);
+    Some(region.id.clone())
+}
+
+/// Counts a failover, and tells of it unless one from the same region was told of just now.
+pub(super) fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
+    let now = Instant::now();
+    let told = proxy.failover_told.get(from.get());
+    let (from, to) = (proxy.metrics(from), proxy.metrics(to));
+    if told.and_then(Cell::get).is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
+        event::failover_repeated(from, reason);
+        return;
+    }
+    if let Some(told) = told {
+        told.set(Some(now));
+    }
+    event::failover(from, to, reason);
+}
