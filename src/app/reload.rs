@@ -19,7 +19,7 @@ use super::{BuildError, World};
 use crate::base::RegionId;
 use crate::config::{Config, Loaded, Problems};
 use crate::policy::RetryBudget;
-use crate::proxy::Shared;
+use crate::proxy::{Buffered, Shared};
 use crate::region::{Region, SetupError, Traffic};
 use crate::telemetry::{LogHandle, ReloadKind, event};
 use watch::Watch;
@@ -179,6 +179,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
+        buffered: Buffered::default(),
         budget: RetryBudget::new(&config.failover, world.clock.now()),
         registry: Arc::new(registry),
         metrics,
@@ -202,6 +203,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
+        buffered: old.buffered.clone(),
         budget: RetryBudget::new(&config.failover, clock.now()),
         registry: Arc::new(registry),
         metrics,

@@ -129,6 +129,7 @@ fn probing(yaml: &mut Yaml, config: &Config) {
 fn limits(yaml: &mut Yaml, config: &Config) {
     let limits = &config.limits;
     yaml.plain("body_bytes", limits.body_bytes);
+    yaml.plain("buffered_bytes", limits.buffered_bytes);
     yaml.plain("json_depth", limits.json_depth);
     yaml.plain("head_bytes", limits.head_bytes);
     yaml.plain("headers", limits.headers);

@@ -162,6 +162,7 @@ pub(super) struct RawRetryBudget {
 #[derive(Deserialize)]
 pub(super) struct RawLimits {
     pub(super) body_bytes: usize,
+    pub(super) buffered_bytes: usize,
     pub(super) json_depth: usize,
     pub(super) head_bytes: usize,
     pub(super) headers: usize,

@@ -90,7 +90,7 @@ fn the_minimal_file_loads_with_every_default_and_no_warning() {
     assert_eq!(config.listen.unix_mode, 0o660);
     assert_eq!(config.routing.strategy, Strategy::Affinity);
     assert_eq!(config.circuit_breaker.cooldown_max, Duration::from_secs(60));
-    assert_eq!(config.limits.body_bytes, 10 << 20);
+    assert_eq!((config.limits.body_bytes, config.limits.buffered_bytes), (10 << 20, 64 << 20));
     assert_eq!(config.limits.stream_idle_timeout, Duration::from_secs(300));
     assert!(config.regions.iter().all(|region| region.weight == 1));
     let forwards: Vec<bool> = config.regions.iter().map(|region| region.forward_authorization).collect();

@@ -278,6 +278,8 @@ pub struct Failover {
 pub struct Limits {
     /// A body that is interpreted is at most this long (bytes); longer is 413.
     pub body_bytes: usize,
+    /// Bodies in memory at once, of all requests together (bytes), never less than `body_bytes`; beyond it a request is 503.
+    pub buffered_bytes: usize,
     /// Nesting of interpreted JSON.
     pub json_depth: usize,
     /// A request or response head, in bytes.

@@ -98,6 +98,7 @@ fn limits() -> Limits {
     let second = Duration::from_secs(1);
     Limits {
         body_bytes: 1 << 20,
+        buffered_bytes: 1 << 26,
         json_depth: 128,
         head_bytes: 1 << 14,
         headers: 100,

@@ -94,7 +94,8 @@ async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
     };
     let (parts, body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
-    let Ok(body) = collect(body, bytes_max, call.deadline).await else { return Tried::no_answer() };
+    let share = proxy.shared.buffered.answer();
+    let Ok(body) = collect(body, bytes_max, call.deadline, share).await else { return Tried::no_answer() };
     let mut headers = parts.headers;
     let queue_status = headers.contains_key(QUEUE_STATUS);
     strip_answer(parts.status, &mut headers);

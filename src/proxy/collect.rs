@@ -6,14 +6,23 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
+use super::Proxy;
+use super::buffered::Share;
 use crate::net::Violation;
 use crate::ojs::ErrorDocument;
+
+/// What is reserved at once on the word of a `Content-Length`; the rest is taken as it comes.
+const RESERVE_BYTES_MAX: usize = 64 * 1024;
+/// How soon bodies in memory make room for others: most calls take less. Units: seconds.
+const OVERLOADED_RETRY_AFTER: u64 = 1;
 
 /// Why a body could not be read whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CollectError {
     /// It is longer than the bound.
     TooLarge,
+    /// Too much of other bodies is in memory.
+    Overloaded,
     /// It did not end in time.
     Timeout,
     /// The connection broke, or the framing was wrong.
@@ -30,10 +39,14 @@ pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
 
 /// Reads a client's body.
 ///
-/// Errors: 413, 408, or 400 for a body that broke off.
-pub(super) async fn collect_body(body: Incoming, bytes_max: usize, deadline: Instant) -> Result<Bytes, ErrorDocument> {
-    collect(body, bytes_max, deadline).await.map_err(|error| match error {
+/// Errors: 413, 408, 503 while the bodies of others take the memory, or 400 for a body that broke off.
+pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Bytes, ErrorDocument> {
+    let limits = &proxy.shared.config.limits;
+    let bytes_max = limits.body_bytes;
+    let share = proxy.shared.buffered.request(limits.buffered_bytes);
+    collect(body, bytes_max, deadline, share).await.map_err(|error| match error {
         CollectError::TooLarge => ErrorDocument::body_too_large(bytes_max),
+        CollectError::Overloaded => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
         CollectError::Timeout => ErrorDocument::request_timeout(),
         CollectError::Broken(violation) => broken_body(violation),
     })
@@ -41,8 +54,13 @@ pub(super) async fn collect_body(body: Incoming, bytes_max: usize, deadline: Ins
 
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.
 ///
-/// A body that came in one piece, as most do, is not copied.
-pub(super) async fn collect<B>(mut body: B, bytes_max: usize, deadline: Instant) -> Result<Bytes, CollectError>
+/// A body that came in one piece, as most do, is not copied. It is counted while it comes and until it is dropped.
+pub(super) async fn collect<B>(
+    mut body: B,
+    bytes_max: usize,
+    deadline: Instant,
+    mut share: Share,
+) -> Result<Bytes, CollectError>
 where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -61,17 +79,20 @@ where
         if first.len() + joined.len() + data.len() > bytes_max {
             return Err(CollectError::TooLarge);
         }
+        if !share.grow(data.len()) {
+            return Err(CollectError::Overloaded);
+        }
         if first.is_empty() && joined.is_empty() {
             first = data;
             continue;
         }
         if joined.is_empty() {
-            joined.reserve(announced.max(first.len() + data.len()));
+            joined.reserve(announced.min(RESERVE_BYTES_MAX).max(first.len() + data.len()));
             joined.extend_from_slice(&std::mem::take(&mut first));
         }
         joined.extend_from_slice(&data);
     }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
+    Ok(share.hold(if joined.is_empty() { first } else { joined.freeze() }))
 }
 
 #[cfg(test)]
@@ -84,7 +105,10 @@ mod tests {
 
     use http_body::Frame;
 
+    use super::super::buffered::Buffered;
     use super::*;
+
+    const SUM_MAX: usize = 8;
 
     struct Parts(VecDeque<&'static str>);
 
@@ -99,7 +123,8 @@ mod tests {
 
     async fn check(parts: &[&'static str], bytes_max: usize) -> Result<Bytes, CollectError> {
         let body = Parts(parts.iter().copied().collect());
-        collect(body, bytes_max, Instant::now() + Duration::from_secs(10)).await
+        let share = Buffered::default().request(SUM_MAX);
+        collect(body, bytes_max, Instant::now() + Duration::from_secs(10), share).await
     }
 
     #[tokio::test]
@@ -108,5 +133,7 @@ mod tests {
         assert_eq!(check(&["abc"], 3).await.as_deref(), Ok(&b"abc"[..]));
         assert_eq!(check(&["a", "b", "c"], 3).await.as_deref(), Ok(&b"abc"[..]));
         assert_eq!(check(&["ab", "cd"], 3).await, Err(CollectError::TooLarge));
+        assert_eq!(check(&["abcd", "efgh"], 9).await.as_deref(), Ok(&b"abcdefgh"[..]));
+        assert_eq!(check(&["abcd", "efgh", "i"], 9).await, Err(CollectError::Overloaded));
     }
 }

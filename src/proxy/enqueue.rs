@@ -93,7 +93,7 @@ pub(super) async fn read(
         return Err(ErrorDocument::content_encoding());
     }
     let deadline = tokio::time::Instant::now() + call_timeout(limits.call_timeout, &headers);
-    let body = collect_body(body, limits.body_bytes, deadline).await?;
+    let body = collect_body(proxy, body, deadline).await?;
     strip_hop_by_hop(&mut headers);
     // The length changes with the stamp, and the answer must be readable to us.
     headers.remove(CONTENT_LENGTH);

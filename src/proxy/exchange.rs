@@ -109,7 +109,8 @@ impl Exchange {
         let id = self.request_id.to_str().unwrap_or_default();
         let mut response = self.json(document.status.as_u16(), document.to_json(id));
         // The rest of such a body is not read, so that no request can follow it.
-        if matches!(document.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
+        let breaks_off = matches!(document.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT);
+        if breaks_off || self.refusal == Some(RefusalReason::Overloaded) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if let Some(seconds) = document.retry_after {

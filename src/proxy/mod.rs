@@ -16,6 +16,7 @@
 //! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
 
 mod attempt;
+mod buffered;
 mod collect;
 mod create;
 mod enqueue;
@@ -51,6 +52,7 @@ use crate::policy::{BreakerState, RegionIndex, RetryBudget};
 use crate::region::{Region, Registry, Traffic};
 use crate::telemetry::{Metrics, RegionMetrics};
 
+pub use buffered::Buffered;
 pub use enqueue::read_body;
 pub use exchange::Exchange;
 pub use health::is_usable;
@@ -72,6 +74,8 @@ pub struct Shared {
     pub traffic: Arc<Traffic>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// How much of the memory is bodies.
+    pub buffered: Buffered,
     /// How many redirects we may add.
     pub budget: RetryBudget,
     /// Whose turn it is in `round-robin`.

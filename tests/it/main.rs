@@ -7,6 +7,7 @@ mod admin;
 mod answers;
 mod api;
 mod breaker;
+mod buffered;
 mod cli;
 mod create;
 mod disguise;

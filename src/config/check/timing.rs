@@ -67,8 +67,12 @@ impl Check {
             "limits.call_timeout",
             "longer than the 30s after which SDKs give up and may send the job again",
         );
+        if raw.buffered_bytes < raw.body_bytes && self.origins.is_set("limits.buffered_bytes") {
+            self.refuse("limits.buffered_bytes", "expected at least limits.body_bytes: one such body must fit");
+        }
         Limits {
             body_bytes: raw.body_bytes,
+            buffered_bytes: raw.buffered_bytes.max(raw.body_bytes),
             json_depth: raw.json_depth,
             head_bytes: raw.head_bytes,
             headers: raw.headers,

@@ -115,6 +115,8 @@ pub(super) const KEYS: &[Key] = &[
     key("failover.retry_budget.floor", Number(0.0, 1_000.0), "3", "per second",
         "Redirects that are allowed whatever the traffic"),
     key("limits.body_bytes", Size(1 << 10, 1 << 30), "10MiB", "bytes", "The longest body that is interpreted"),
+    key("limits.buffered_bytes", Size(1 << 10, 1 << 36), "64MiB", "bytes",
+        "Bodies in memory at once, of all requests together; at least `limits.body_bytes`"),
     key("limits.json_depth", Integer(8, 1_024), "128", "levels", "Nesting of interpreted JSON"),
     // The HTTP parser needs room for 8 KiB at least.
     key("limits.head_bytes", Size(8 << 10, 1 << 20), "64KiB", "bytes", "The longest request or response head"),

@@ -149,6 +149,7 @@ fn times_and_counts_are_in_their_ranges() {
         ("limits: { idle_timeout: 119s }", "limits.idle_timeout"),
         ("limits: { body_bytes: 10 MB }", "limits.body_bytes"),
         ("limits: { body_bytes: 99999999999999999999GiB }", "limits.body_bytes"),
+        ("limits: { body_bytes: 2MiB, buffered_bytes: 1MiB }", "limits.buffered_bytes"),
         ("limits: { head_bytes: 4096 }", "limits.head_bytes"),
         ("load: { tolerance: 1.5 }", "load.tolerance"),
         ("load: [1]", "load"),

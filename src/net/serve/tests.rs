@@ -30,6 +30,7 @@ fn limits() -> Limits {
     let (long, short) = (Duration::from_secs(3600), Duration::from_secs(30));
     Limits {
         body_bytes: 1 << 20,
+        buffered_bytes: 1 << 26,
         json_depth: 128,
         head_bytes: 16 * 1024,
         headers: 20,

@@ -1,0 +1,108 @@
+//! How much of the memory is bodies: counted over all threads, so that many large ones together have a bound, too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+
+/// The bytes of bodies that are held in memory now. Clones count into the same sum.
+#[derive(Debug, Clone, Default)]
+pub struct Buffered(Arc<AtomicUsize>);
+
+/// One body's part of the sum, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    all: Buffered,
+    /// The sum that this body may not carry it over.
+    sum_max: usize,
+    bytes: usize,
+}
+
+/// Bytes that are counted for as long as any piece of them is in use.
+struct Counted {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl Buffered {
+    /// How many there are. Units: bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// The share of a request's body: no part of it is taken in once the sum would be over `sum_max`.
+    pub(super) fn request(&self, sum_max: usize) -> Share {
+        Share { all: self.clone(), sum_max, bytes: 0 }
+    }
+
+    /// The share of a region's answer: counted and never refused, because a job that is stored by now would become one that
+    /// nobody knows of.
+    pub(super) fn answer(&self) -> Share {
+        self.request(usize::MAX)
+    }
+}
+
+impl Share {
+    /// Takes in so many bytes more; false, and nothing is taken, when there is no room for them.
+    #[must_use]
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let fits = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= self.sum_max);
+        let grown = self.all.0.fetch_update(Relaxed, Relaxed, fits).is_ok();
+        if grown {
+            self.bytes += bytes;
+        }
+        grown
+    }
+
+    /// The whole body, which carries its share with it from now on.
+    pub(super) fn hold(self, bytes: Bytes) -> Bytes {
+        if bytes.is_empty() { bytes } else { Bytes::from_owner(Counted { bytes, _share: self }) }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_share_one_bound_and_answers_count_beyond_it() {
+        let all = Buffered::default();
+        let (mut first, mut second, mut answer) = (all.request(10), all.request(10), all.answer());
+        assert!(first.grow(6) && second.grow(4));
+        assert!(!second.grow(1));
+        assert!(answer.grow(100));
+        drop(first);
+        assert!(!second.grow(1), "the answer takes the room");
+        drop(answer);
+        assert!(second.grow(6));
+        assert!(!second.grow(usize::MAX), "no sum overflows");
+        drop(second);
+        assert_eq!(all.bytes(), 0);
+    }
+
+    #[test]
+    fn a_body_counts_until_its_last_piece_is_dropped() {
+        let all = Buffered::default();
+        let mut share = all.request(10);
+        assert!(share.grow(6));
+        let body = share.hold(Bytes::from_static(b"sixsix"));
+        let piece = body.slice(2..4);
+        drop(body);
+        assert_eq!((&*piece, all.bytes()), (&b"xs"[..], 6));
+        drop(piece);
+        assert_eq!(all.bytes(), 0);
+    }
+}
