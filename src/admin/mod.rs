@@ -10,4 +10,4 @@ mod tests;
 
 pub use answer::{AdminState, RegionState};
 pub use readiness::{Readiness, ReadinessGuard};
-pub use serve::serve;
+pub use serve::{Listener, serve};

@@ -36,19 +36,26 @@ const HEADERS: usize = 64;
 /// After a failed accept: most often the process is out of descriptors, and trying at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The admin listener, on the current thread's runtime.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Hands a bound listener to the runtime that this is called on.
+    ///
+    /// Errors: the system's, when the runtime cannot take it.
+    pub fn register(listener: std::net::TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener).map(Self)
+    }
+}
+
 /// Serves the admin paths until `until` resolves, then lets the answers under way finish, for at most five seconds.
 ///
 /// Must run within a `LocalSet`.
 ///
-/// Errors: when the listener cannot be handed to the runtime.
 /// Cancel: open connections are dropped.
-pub async fn serve(
-    listener: std::net::TcpListener,
-    state: AdminState,
-    until: impl Future<Output = ()>,
-) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
+pub async fn serve(Listener(listener): Listener, state: AdminState, until: impl Future<Output = ()>) {
     let state = Rc::new(state);
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (stop, stopped) = tokio::sync::watch::channel(());
@@ -76,7 +83,6 @@ pub async fn serve(
     }
     drop(stop);
     let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
-    Ok(())
 }
 
 /// The next connection that there is room for.

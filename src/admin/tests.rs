@@ -33,12 +33,13 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
 struct Running {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
-    server: JoinHandle<std::io::Result<()>>,
+    server: JoinHandle<()>,
 }
 
 fn start(state: AdminState) -> Running {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
+    let listener = Listener::register(listener).unwrap();
     let (stop, stopped) = oneshot::channel();
     let server = tokio::task::spawn_local(serve(listener, state, async {
         if stopped.await.is_err() {
@@ -190,7 +191,7 @@ async fn the_end_closes_idle_connections_and_the_listener() {
             let mut start = [0_u8; 12];
             idle.read_exact(&mut start).await.unwrap();
             running.stop.send(()).unwrap();
-            running.server.await.unwrap().unwrap();
+            running.server.await.unwrap();
             let mut rest = Vec::new();
             idle.read_to_end(&mut rest).await.unwrap();
             assert!(TcpStream::connect(running.address).await.is_err());

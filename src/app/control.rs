@@ -1,6 +1,7 @@
 //! The control thread: everything that must never delay a job.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::World;
 use super::reload::Notes;
@@ -21,7 +22,12 @@ use crate::region::{LoadPoller, Prober, names};
 use crate::telemetry::{CertificateKind, Metrics, RegionMetrics, event};
 
 /// A runtime for one thread, on which nothing has to be `Send`.
+///
+/// Errors: the system's, when there are no descriptors left.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
+    // The first runtime of a process panics when it has no descriptors for its signals; what it needs is asked for before.
+    let room = [UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?];
+    drop(room);
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
@@ -73,13 +79,13 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
     Loops(loops)
 }
 
-/// Serves metrics, liveness and readiness.
+/// Serves metrics, liveness and readiness, for ever.
 pub(super) fn spawn_admin(
     current: &Arc<ArcSwap<Shared>>,
     readiness: &Readiness,
     notes: &Notes,
-    listener: &std::net::TcpListener,
-) {
+    listener: admin::Listener,
+) -> JoinHandle<()> {
     let shared = current.load();
     let state = AdminState {
         metrics: Arc::clone(&shared.metrics),
@@ -88,16 +94,7 @@ pub(super) fn spawn_admin(
         regions: region_states(current),
         notes: notes.reader(),
     };
-    let listener = listener.try_clone();
-    tokio::task::spawn_local(async move {
-        let served = match listener {
-            Ok(listener) => admin::serve(listener, state, std::future::pending()).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = served {
-            tracing::error!(target: "ojs_federation", %error, "the admin listener cannot be served");
-        }
-    });
+    tokio::task::spawn_local(admin::serve(listener, state, std::future::pending()))
 }
 
 fn region_states(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Vec<RegionState> + Send + Sync> {

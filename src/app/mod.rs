@@ -5,18 +5,19 @@
 //! their own, accept from the same listening sockets and share nothing on the path of a request but one view.
 
 mod control;
+mod crew;
 mod refused;
 mod reload;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
 
-use crate::admin::Readiness;
+use crate::admin::{self, Readiness};
 use crate::base::Clock;
 use crate::config::Config;
 use crate::net::resolve::{Resolve, SystemResolver};
@@ -24,6 +25,7 @@ use crate::net::{BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, L
 use crate::proxy::Shared;
 use crate::region::SetupError;
 use crate::telemetry::event;
+use crew::Crew;
 pub use reload::{LoadAgain, Source};
 use reload::{Notes, Reloader};
 
@@ -65,6 +67,28 @@ pub enum BuildError {
     /// The system has no more descriptors or threads.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
+}
+
+/// Why the program cannot run, or not go on; the message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A thread has no runtime.
+    #[error("a thread cannot make its runtime: {0}; raise the limit on open files, or lower `limits.worker_threads`")]
+    Runtime(std::io::Error),
+    /// There is no thread for a worker.
+    #[error("a worker thread cannot be started: {0}; raise the limit on tasks, or lower `limits.worker_threads`")]
+    Thread(std::io::Error),
+    /// An address that is bound cannot be served.
+    #[error("{address} cannot be served: {source}; raise the limit on open files, or lower `limits.worker_threads`")]
+    Listener {
+        /// The address.
+        address: LocalAddress,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Something ended that runs as long as the program does.
+    #[error("{0} has ended, which is a defect; start again, and report the place that the log names")]
+    Ended(String),
 }
 
 /// Everything bound, nothing running.
@@ -112,39 +136,52 @@ impl Bound {
     /// Runs until `until` resolves, then drains: still serving, not ready, answering with `Connection: close`.
     ///
     /// Blocks the calling thread, which becomes the control thread.
-    /// Errors: the system's, when a runtime or a thread cannot be made.
-    pub fn run(self, until: impl Future<Output = ()>) -> Result<DrainEnd, BuildError> {
-        let (stop, stopped) = watch::channel(());
+    /// Errors: [`RunError`]; every thread has ended then, too. Nothing is told as started before all of it serves.
+    pub fn run(self, until: impl Future<Output = ()>) -> Result<DrainEnd, RunError> {
+        let runtime = control::runtime().map_err(RunError::Runtime)?;
+        let admin = runtime.block_on(async { self.register_admin() })?;
+        let mut crew = Crew::new();
+        self.start_workers(&mut crew)?;
+        self.tell_started();
+        runtime.block_on(self.control(admin, &mut crew, until))
+    }
+
+    fn register_admin(&self) -> Result<admin::Listener, RunError> {
+        let register = || admin::Listener::register(self.admin_listener.try_clone()?);
+        register().map_err(|source| RunError::Listener { address: LocalAddress::Tcp(self.admin), source })
+    }
+
+    fn start_workers(&self, crew: &mut Crew) -> Result<(), RunError> {
         let shared = self.current.load_full();
         let permits = ConnectionPermits::new(shared.config.limits.client_connections);
         control::count_connections(&shared.metrics, &permits);
-        let mut workers: Vec<JoinHandle<()>> = Vec::new();
-        for number in 0..worker_threads(shared.config.limits.worker_threads) {
+        let clone = |listener: &BoundListener| {
+            let address = listener.local().clone();
+            listener.try_clone().map_err(|source| RunError::Listener { address, source })
+        };
+        for _ in 0..worker_threads(shared.config.limits.worker_threads) {
             let worker = worker::Worker {
-                listeners: self.listeners.iter().map(BoundListener::try_clone).collect::<Result<_, _>>()?,
+                listeners: self.listeners.iter().map(clone).collect::<Result<_, _>>()?,
                 current: Arc::clone(&self.current),
                 activity: self.drain.worker(),
                 permits: permits.clone(),
-                stopped: stopped.clone(),
+                stopped: crew.stopped(),
             };
-            workers.push(worker.spawn(number)?);
+            crew.start(|report| worker.work(report))?;
         }
-        self.tell_started();
-        let end = control::runtime()?.block_on(self.control(until));
-        // Nobody may be listening any more, when every worker has failed; then there is nobody to stop.
-        let _ = stop.send(());
-        for worker in workers {
-            // A worker that panicked has told so itself.
-            let _ = worker.join();
-        }
-        Ok(end)
+        Ok(())
     }
 
-    async fn control(&self, until: impl Future<Output = ()>) -> DrainEnd {
+    async fn control(
+        &self,
+        admin: admin::Listener,
+        crew: &mut Crew,
+        until: impl Future<Output = ()>,
+    ) -> Result<DrainEnd, RunError> {
         let notes = Notes::default();
         let first_round = self.readiness.block("first round of probes");
         control::refresh_before_scrapes(&self.current);
-        control::spawn_admin(&self.current, &self.readiness, &notes, &self.admin_listener);
+        let admin = control::spawn_admin(&self.current, &self.readiness, &notes, admin);
         let reloader = Reloader {
             current: Arc::clone(&self.current),
             world: self.world.clone(),
@@ -152,10 +189,11 @@ impl Bound {
             loops: control::start_loops(&self.current.load_full(), &self.world, Some(first_round)),
         };
         tokio::select! {
-            () = reloader.run() => {}
-            end = self.drained(until) => return end,
+            () = reloader.run() => Err(RunError::Ended("the watch over files".to_owned())),
+            end = self.drained(until) => Ok(end),
+            error = crew.ended() => Err(error),
+            _ = admin => Err(RunError::Ended("the admin listener".to_owned())),
         }
-        DrainEnd::TimedOut
     }
 
     /// Waits until it is told to end, then until its clients are done.

@@ -1,17 +1,19 @@
 //! One worker thread: a runtime of its own, pools of its own, every client listener.
 
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use super::RunError;
+use super::control;
+use super::crew::Report;
 use super::refused::refused;
 use crate::api;
-use crate::net::{Activity, BoundListener, ConnectionPermits, ServeOptions, accept_loop};
+use crate::net::{Acceptor, Activity, BoundListener, ConnectionPermits, ServeOptions, accept_loop};
 use crate::proxy::{Proxies, Shared};
 
 /// Idle region connections are looked over this often; a fraction of how long they are kept.
@@ -26,19 +28,20 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread.
-    ///
-    /// Errors: the system's, when it has no thread for us.
-    pub(super) fn spawn(self, number: usize) -> io::Result<JoinHandle<()>> {
-        let runtime = super::control::runtime;
-        std::thread::Builder::new().name(format!("ojs-worker-{number}")).spawn(move || match runtime() {
-            Ok(runtime) => runtime.block_on(self.serve()),
-            Err(error) => tracing::error!(target: "ojs_federation", %error, "a worker thread cannot make its runtime"),
-        })
+    /// The whole life of the thread that it is called on; `report` is told once whether every listener is being served.
+    pub(super) fn work(self, report: &Report) {
+        match control::runtime() {
+            Ok(runtime) => runtime.block_on(self.serve(report)),
+            Err(error) => report.started(Err(RunError::Runtime(error))),
+        }
     }
 
-    async fn serve(self) {
+    async fn serve(self, report: &Report) {
         let Self { listeners, current, activity, permits, mut stopped } = self;
+        let acceptors = match register(listeners) {
+            Ok(acceptors) => acceptors,
+            Err(error) => return report.started(Err(error)),
+        };
         let shared = current.load_full();
         let metrics = Arc::clone(&shared.metrics);
         let options = ServeOptions {
@@ -48,15 +51,13 @@ impl Worker {
             on_refused: Rc::new(move |why| refused(&metrics, why)),
         };
         let proxies = Rc::new(Proxies::new(current));
-        for listener in listeners {
+        let mut accepting = JoinSet::new();
+        for acceptor in acceptors {
             let (options, proxies) = (options.clone(), Rc::clone(&proxies));
-            tokio::task::spawn_local(async move {
-                let service = move |request, connection| api::handle(Rc::clone(&proxies), request, connection);
-                if let Err(error) = accept_loop(listener, options, service).await {
-                    tracing::error!(target: "ojs_federation", %error, "a listener cannot be served");
-                }
-            });
+            let service = move |request, connection| api::handle(Rc::clone(&proxies), request, connection);
+            accepting.spawn_local(accept_loop(acceptor, options, service));
         }
+        report.started(Ok(()));
         let sweeping = async {
             loop {
                 tokio::time::sleep(SWEEP).await;
@@ -65,8 +66,19 @@ impl Worker {
         };
         tokio::select! {
             () = sweeping => {}
+            // It accepts for ever, so it has panicked: a worker that is deaf on one address must not pass for a whole one.
+            _ = accepting.join_next() => {}
             // Told to stop, or the control thread is gone: either way nobody waits for us.
             _ = stopped.changed() => {}
         }
     }
+}
+
+/// Hands every listener to this thread's runtime.
+fn register(listeners: Vec<BoundListener>) -> Result<Vec<Acceptor>, RunError> {
+    let register = |listener: BoundListener| {
+        let address = listener.local().clone();
+        listener.register().map_err(|source| RunError::Listener { address, source })
+    };
+    listeners.into_iter().map(register).collect()
 }

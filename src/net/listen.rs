@@ -87,6 +87,13 @@ impl BoundListener {
         Ok(Self { listener, local: self.local.clone(), file: self.file.clone() })
     }
 
+    /// A listener that was not bound here, which may be none at all.
+    #[cfg(test)]
+    pub(crate) fn of(listener: TcpListener, local: LocalAddress) -> Self {
+        listener.set_nonblocking(true).unwrap();
+        Self { listener: Descriptor::Tcp(listener), local, file: None }
+    }
+
     /// The bare TCP listener.
     ///
     /// Errors: `Unsupported` for a Unix socket.
@@ -98,7 +105,9 @@ impl BoundListener {
     }
 
     /// Hands the descriptor to the current thread's runtime.
-    pub(super) fn register(self) -> io::Result<Acceptor> {
+    ///
+    /// Errors: the system's, when the runtime cannot take it.
+    pub fn register(self) -> io::Result<Acceptor> {
         let listener = match self.listener {
             Descriptor::Tcp(tcp) => Registered::Tcp(tokio::net::TcpListener::from_std(tcp)?),
             Descriptor::Unix(unix) => Registered::Unix(tokio::net::UnixListener::from_std(unix)?),
@@ -109,7 +118,7 @@ impl BoundListener {
 
 /// A listener on a runtime.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+pub struct Acceptor {
     listener: Registered,
     _file: Option<Arc<SocketFile>>,
 }

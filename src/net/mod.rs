@@ -24,6 +24,6 @@ pub mod tls;
 pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
 pub use framing::Violation;
 pub use guard::ClientSide;
-pub use listen::{BindError, BoundListener, LocalAddress, bind, bind_tcp};
+pub use listen::{Acceptor, BindError, BoundListener, LocalAddress, bind, bind_tcp};
 pub use permit::ConnectionPermits;
 pub use serve::{ConnectionInfo, Refused, ServeOptions, accept_loop};

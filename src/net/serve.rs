@@ -22,7 +22,7 @@ use crate::config::Limits;
 use super::drain::Activity;
 use super::framing::{Framing, HeadLimits, Violation};
 use super::guard::{ClientSide, Guard, Phase, Shared, Stall, Timers};
-use super::listen::{Acceptor, BoundListener};
+use super::listen::Acceptor;
 use super::permit::{ConnectionPermits, Permit};
 use super::socket::Socket;
 
@@ -107,22 +107,20 @@ impl ConnectionInfo {
     }
 }
 
-/// Accepts and serves connections on the current thread, until it is dropped.
+/// Accepts and serves connections on the current thread, until it is dropped. A failing accept is logged and tried again.
 ///
 /// Must run inside a `LocalSet`. The service is called for verified requests only, one at a time for each connection. Its
 /// future is not dropped when the client goes away ([`ClientSide::gone`]); it is when this thread's `LocalSet` is.
 /// Upgrades are taken with `hyper::upgrade::on`, and are in force when the service answers 101.
 ///
-/// Errors: the system's, when the runtime cannot take the listener; a failing accept is logged and tried again.
 /// Cancel: connections that were accepted are served on.
-pub async fn accept_loop<S, F, B>(listener: BoundListener, options: ServeOptions, service: S) -> io::Result<()>
+pub async fn accept_loop<S, F, B>(acceptor: Acceptor, options: ServeOptions, service: S)
 where
     S: Fn(Request<Incoming>, ConnectionInfo) -> F + 'static,
     F: Future<Output = Response<B>> + 'static,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let acceptor = listener.register()?;
     let server = Rc::new(Server { http: http(&options.limits), options, service });
     loop {
         let (socket, peer) = accepted(&acceptor).await;

@@ -142,6 +142,43 @@ async fn a_port_that_is_taken_is_an_error_with_1_that_names_it() {
 }
 
 #[tokio::test]
+async fn a_process_that_runs_out_of_descriptors_starts_whole_or_fails_with_1_and_says_what_to_do() {
+    let (dir, region) = (tempfile::tempdir().unwrap(), region().await);
+    let yaml = format!("{}\nlimits: {{ worker_threads: 2 }}", listen("127.0.0.1:0", "127.0.0.1:0"));
+    let config = config(&dir, &region.url(), &yaml);
+    let (mut failed, mut files) = (0, 6);
+    loop {
+        let mut child = limited(&config, files).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+        let mut said = String::new();
+        // Its end is told by the end of its lines, so no word of a start means that it has ended by itself.
+        for line in lines {
+            said.push_str(&line);
+            if line.contains("ojs.federation.started") {
+                child.kill().unwrap();
+            }
+        }
+        let code = child.wait().unwrap().code();
+        if said.contains("ojs.federation.started") {
+            break;
+        }
+        assert_eq!(code, Some(1), "{files}: {said}");
+        failed += u32::from(said.contains("; raise the limit on open files"));
+        files += 1;
+    }
+    assert!(failed > 3, "only {failed} limits kept it from running");
+}
+
+/// The same command with so many open files at most.
+fn limited(config: &std::path::Path, files: u32) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    let line = format!("ulimit -n {files}; exec \"$0\" run --config \"$1\"");
+    shell.args(["-c", &line, env!("CARGO_BIN_EXE_ojs-sidecar")]).arg(config);
+    shell.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    shell
+}
+
+#[tokio::test]
 async fn a_wrong_configuration_is_an_error_with_78_that_tells_all_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let yaml = "shutdown: { drain_idel: 1s }\nlimits: { call_timeout: 5 }\nrouting: { strategy: best }";

@@ -68,8 +68,9 @@ impl Fixture {
             on_refused: Rc::new(refused_document),
         };
         let (seen, go) = (Rc::clone(&fixture.seen), Rc::clone(&fixture.go));
+        let acceptor = listener.register().unwrap();
         let service = move |request, info| serve(request, info, Rc::clone(&seen), Rc::clone(&go));
-        drop(tokio::task::spawn_local(accept_loop(listener, options, service)));
+        drop(tokio::task::spawn_local(accept_loop(acceptor, options, service)));
         fixture
     }
 
