@@ -36,8 +36,7 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
 pub(super) struct Loops(#[expect(dead_code, reason = "held for its drop, which ends the loops")] JoinSet<()>);
 
 /// Starts name resolution, probes and load polls of every region. `first_round` is held until each region was probed once.
-pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<ReadinessGuard>) -> Loops {
-    let first_round = Rc::new(first_round);
+pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<Rc<ReadinessGuard>>) -> Loops {
     let random = Random::default();
     let mut loops = JoinSet::new();
     for region in shared.registry.regions() {
@@ -62,7 +61,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
         };
         let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
         let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));
-        let first_round = Rc::clone(&first_round);
+        let first_round = first_round.clone();
         loops.spawn_local(async move {
             let resolved = Notify::new();
             tokio::join!(

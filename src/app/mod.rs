@@ -13,6 +13,7 @@ mod tests;
 mod worker;
 
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -179,13 +180,14 @@ impl Bound {
         until: impl Future<Output = ()>,
     ) -> Result<DrainEnd, RunError> {
         let notes = Notes::default();
-        let first_round = self.readiness.block("first round of probes");
+        let first_round = Rc::new(self.readiness.block("first round of probes"));
         control::refresh_before_scrapes(&self.current);
         let admin = control::spawn_admin(&self.current, &self.readiness, &notes, admin);
         let reloader = Reloader {
             current: Arc::clone(&self.current),
             world: self.world.clone(),
             notes,
+            first_round: Rc::downgrade(&first_round),
             loops: control::start_loops(&self.current.load_full(), &self.world, Some(first_round)),
         };
         tokio::select! {

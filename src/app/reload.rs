@@ -8,6 +8,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Weak;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -16,6 +17,7 @@ use parking_lot::Mutex;
 
 use super::control::{self, Loops};
 use super::{BuildError, World};
+use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, Loaded, Problems};
 use crate::policy::RetryBudget;
@@ -69,6 +71,8 @@ pub(super) struct Reloader {
     pub(super) current: Arc<ArcSwap<Shared>>,
     pub(super) world: World,
     pub(super) notes: Notes,
+    /// Alive until the loops have probed every region once.
+    pub(super) first_round: Weak<ReadinessGuard>,
     pub(super) loops: Loops,
 }
 
@@ -129,7 +133,8 @@ impl Reloader {
         }
         let next = Arc::new(next);
         self.current.store(Arc::clone(&next));
-        self.loops = control::start_loops(&next, &self.world, None);
+        // What the old loops have not probed yet, the new ones have to: readiness waits for them instead.
+        self.loops = control::start_loops(&next, &self.world, self.first_round.upgrade());
         event::configuration_reloaded(&metrics, &fixed);
         Ok(())
     }
@@ -180,7 +185,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
         buffered: Buffered::default(),
-        budget: RetryBudget::new(&config.failover, world.clock.now()),
+        budget: Arc::new(RetryBudget::new(&config.failover, world.clock.now())),
         registry: Arc::new(registry),
         metrics,
         turns: AtomicU64::new(0),
@@ -204,7 +209,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
         buffered: old.buffered.clone(),
-        budget: RetryBudget::new(&config.failover, clock.now()),
+        budget: budget(old, &config),
         registry: Arc::new(registry),
         metrics,
         turns: AtomicU64::new(old.turns.load(std::sync::atomic::Ordering::Relaxed)),
@@ -212,6 +217,15 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         asked: Arc::new(asked),
         config,
     })
+}
+
+/// The balance is carried over as long as it means the same: a reload in an outage must not pay for a storm of retries.
+fn budget(old: &Shared, config: &Config) -> Arc<RetryBudget> {
+    let rates = |config: &Config| (config.failover.retry_budget_ratio, config.failover.retry_budget_floor);
+    if rates(&old.config) == rates(config) {
+        return Arc::clone(&old.budget);
+    }
+    Arc::new(RetryBudget::new(&config.failover, old.registry.clock().now()))
 }
 
 fn ids(config: &Config) -> Vec<RegionId> {

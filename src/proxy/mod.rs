@@ -77,7 +77,7 @@ pub struct Shared {
     /// How much of the memory is bodies.
     pub buffered: Buffered,
     /// How many redirects we may add.
-    pub budget: RetryBudget,
+    pub budget: Arc<RetryBudget>,
     /// Whose turn it is in `round-robin`.
     pub turns: AtomicU64,
     /// When the process started.

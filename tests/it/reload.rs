@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Authority, Identity, RegionTls};
+use ojs_sidecar::demo::{Authority, Fault, Gate, Identity, RegionTls, When};
 
 use crate::support::{Client, Federation, IDS, Scrape, Setup, eventually};
 
@@ -201,6 +201,45 @@ async fn what_is_known_of_a_region_survives_a_reload() {
     assert_eq!(federation.regions[1].record().requests_to("/ojs/v1/health").len(), probes);
     let shown = federation.client.get("/v1/federation/regions").await.json();
     assert_eq!(shown["regions"][1]["circuit_breaker"], "open");
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_reload_within_the_first_round_of_probes_does_not_make_it_ready() {
+    let stage = Setup::default().steered().stage().await;
+    let gate = Gate::new();
+    stage.regions[2].faults().add(When::health(), Fault::Hold { gate: gate.clone() });
+    let federation = stage.launch();
+    federation.regions[2].record().wait_for(|record| !record.requests_to("/ojs/v1/health").is_empty()).await;
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    std::fs::write(&federation.config, format!("routing: {{ strategy: overflow }}\n{good}")).unwrap();
+    look(&federation, "configuration", "applied", 1.0).await;
+    // The old loops are gone when the new ones probe.
+    federation.regions[2].record().wait_for(|record| record.requests_to("/ojs/v1/health").len() > 1).await;
+    let answer = federation.admin.get("/readyz").await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(answer.json()["waiting_for"], serde_json::json!(["first round of probes"]));
+    gate.open();
+    eventually("it is ready", async || federation.admin.get("/readyz").await.status == 200).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_reload_refills_the_retry_budget_only_when_its_rates_change() {
+    let setup = Setup::default().steered().yaml("failover: { retry_budget: { ratio: 0, floor: 0 } }");
+    let federation = setup.start().await;
+    let left = || {
+        let shared = federation.current.load();
+        shared.budget.available(shared.registry.clock().now())
+    };
+    let full = left();
+    let first = federation.current.load_full();
+    assert!(first.budget.try_withdraw(first.registry.clock().now()));
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    std::fs::write(&federation.config, format!("routing: {{ strategy: overflow }}\n{good}")).unwrap();
+    look(&federation, "configuration", "applied", 1.0).await;
+    assert_eq!(left(), full - 1);
+    std::fs::write(&federation.config, good.replace("ratio: 0,", "ratio: 0.5,")).unwrap();
+    look(&federation, "configuration", "applied", 2.0).await;
+    assert_eq!(left(), full);
 }
 
 #[tokio::test(flavor = "local")]
