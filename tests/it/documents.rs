@@ -107,16 +107,13 @@ fn readme_lists_every_command_and_its_commands_are_known() {
 }
 
 #[test]
-fn the_configuration_of_the_example_pod_loads_without_a_warning() {
-    let pod = read("deploy/kubernetes/pod.yaml");
-    let block =
-        pod.lines().skip_while(|line| *line != "  config.yaml: |").skip(1).take_while(|line| line.starts_with("    "));
-    let config: String = block.flat_map(|line| [&line[4..], "\n"]).collect();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), config).unwrap();
-    let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
-    let loaded = load(&sources).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!((loaded.config.regions.len(), loaded.warnings.len()), (2, 0));
+fn the_configurations_that_deploy_brings_load_without_a_warning() {
+    for file in ["deploy/kubernetes/sidecar/config.yaml", "deploy/compose/config.yaml"] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let sources = Sources { files: vec![path], ..Sources::default() };
+        let loaded = load(&sources).unwrap_or_else(|problems| panic!("{file}: {problems}"));
+        assert!(!loaded.config.regions.is_empty() && loaded.warnings.is_empty(), "{file}: {:?}", loaded.warnings);
+    }
 }
 
 #[test]
