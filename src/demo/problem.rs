@@ -9,8 +9,8 @@ use super::envelope::Invalid;
 use super::job::JobState;
 use super::store::Refused;
 
-/// Where the codes are explained.
-const DOCUMENTS: &str = "https://github.com/openjobspec/spec/blob/main/ojs-error-catalog.md";
+/// Where the codes are explained: the name of the chapter, since a region on a laptop has no site of its own.
+const DOCUMENTS: &str = "urn:ojs:spec:errors";
 
 /// Why a request is not served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
