@@ -49,7 +49,13 @@ enum Command {
     Run(ConfigArgs),
     /// Say what is wrong with a configuration, or print the effective one with secrets left out
     #[command(after_help = LAYERS)]
-    Check(ConfigArgs),
+    Check {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Ask each region's health once, too, and compare the clocks
+        #[arg(long)]
+        ask: bool,
+    },
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Show the regions of a running sidecar
@@ -152,7 +158,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     ExitCode::from(match line.command {
         Command::Run(config) => run::run(&config),
-        Command::Check(config) => check::check(&config),
+        Command::Check { config, ask } => check::check(&config, ask),
         Command::Schema => {
             out::say(format_args!("{:#}", crate::config::schema()));
             DONE

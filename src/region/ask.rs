@@ -1,9 +1,9 @@
 //! One small question of our own to a region: a health probe or a load poll.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, USER_AGENT};
+use http::header::{ACCEPT, DATE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
@@ -11,15 +11,17 @@ use http_body_util::BodyExt;
 use super::Region;
 use crate::net::body::Outgoing;
 use crate::net::pool::{NotSent, Pool, RegionBody, SendError};
-use crate::ojs::header;
+use crate::ojs::{answer, header};
 
+/// The path of every OJS server's health. Spec: federation-spec §4.2.
+pub(super) const HEALTH_PATH: &str = "/ojs/v1/health";
 /// The answer to such a question is at most this long; a longer one is no answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const AGENT: &str = concat!("ojs-sidecar/", env!("CARGO_PKG_VERSION"));
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub enum AskError {
     /// No connection came about.
     #[error(transparent)]
     NotSent(NotSent),
@@ -43,6 +45,35 @@ pub(super) async fn ask(
     path: &str,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), AskError> {
+    question(region, pool, path, timeout).await.map(|(head, body)| (head.status, body))
+}
+
+/// What a region's health endpoint says, and what time it is there.
+#[derive(Debug, Clone)]
+pub struct HealthAnswer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The `status` in the body.
+    pub word: Option<String>,
+    /// The answer's `Date`; whole seconds.
+    pub date: Option<SystemTime>,
+}
+
+/// Asks a region's health once, outside of any prober: for an operator who wants to know.
+///
+/// Errors: [`AskError`].
+pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Result<HealthAnswer, AskError> {
+    let (head, body) = question(region, pool, HEALTH_PATH, timeout).await?;
+    let date = head.headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    Ok(HealthAnswer { status: head.status, word: answer::health_status(&body), date })
+}
+
+async fn question(
+    region: &Region,
+    pool: &Pool,
+    path: &str,
+    timeout: Duration,
+) -> Result<(http::response::Parts, Bytes), AskError> {
     let mut headers = HeaderMap::with_capacity(5);
     headers.insert(ACCEPT, HeaderValue::from_static(header::MEDIA_TYPE));
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
@@ -56,8 +87,8 @@ pub(super) async fn ask(
             SendError::NotSent(why) => AskError::NotSent(why),
             SendError::Unknown(error) => AskError::Broken(error),
         })?;
-        let status = response.status();
-        Ok((status, read(response.into_body()).await?))
+        let (head, body) = response.into_parts();
+        Ok((head, read(body).await?))
     };
     tokio::time::timeout(timeout, asked).await.map_err(|_| AskError::Timeout)?
 }

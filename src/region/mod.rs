@@ -12,6 +12,7 @@ mod region;
 mod registry;
 mod traffic;
 
+pub use ask::{AskError, HealthAnswer, ask_health};
 pub use identity::{Identity, IdentityError};
 pub use load::LoadPoller;
 pub use prober::{ProbeReport, Prober};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-use super::ask::{AskError, ask};
+use super::ask::{AskError, HEALTH_PATH, ask};
 use super::{Region, Registry};
 use crate::base::{Clock, Draw};
 use crate::config::HealthCheck;
@@ -20,8 +20,6 @@ use crate::ojs::answer;
 use crate::policy::{BreakerState, RegionIndex};
 use crate::telemetry::{Metrics, ProbeResult};
 
-/// The path of every OJS server's health. Spec: federation-spec §4.2.
-const HEALTH_PATH: &str = "/ojs/v1/health";
 /// The failure ratio of a closed breaker is read this often: a tenth of the default window.
 const TICK: Duration = Duration::from_secs(1);
 

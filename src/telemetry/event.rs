@@ -100,9 +100,7 @@ pub fn unknown_outcome(region: &RegionMetrics, job_id: Option<&str>, request_id:
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^53")]
 pub fn certificate_seen(region: &RegionMetrics, kind: CertificateKind, not_after: i64, now_ms: u64) {
     region.certificate_expiry[kind].set(not_after as f64);
-    let now = i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX);
-    let left_seconds = not_after.saturating_sub(now);
-    if left_seconds < CERTIFICATE_WARNING_SECONDS {
+    if let Some(left_seconds) = ends_soon(not_after, now_ms) {
         warn!(
             target: TARGET,
             event = "ojs.federation.certificate_expiring",
@@ -112,6 +110,14 @@ pub fn certificate_seen(region: &RegionMetrics, kind: CertificateKind, not_after
             "a certificate has expired or will soon; renew it"
         );
     }
+}
+
+/// The seconds that are left to a certificate, negative when it has ended, if they are few enough to be told.
+#[must_use]
+pub fn ends_soon(not_after: i64, now_ms: u64) -> Option<i64> {
+    let now = i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX);
+    let left_seconds = not_after.saturating_sub(now);
+    (left_seconds < CERTIFICATE_WARNING_SECONDS).then_some(left_seconds)
 }
 
 /// A region's name did not resolve; `kept` says whether an earlier answer is still in use.
@@ -185,5 +191,18 @@ pub fn drain_finished(clean: bool) {
         info!(target: TARGET, event = "ojs.federation.drain_finished", clean, "drained");
     } else {
         warn!(target: TARGET, event = "ojs.federation.drain_finished", clean, "the drain timed out with requests still open");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_told_of_in_its_last_week_and_after_its_end() {
+        let now_ms = 1_800_000_000_000;
+        assert_eq!(ends_soon(1_800_000_000 + 8 * 86_400, now_ms), None);
+        assert_eq!(ends_soon(1_800_000_000 + 6 * 86_400, now_ms), Some(6 * 86_400));
+        assert_eq!(ends_soon(1_800_000_000 - 60, now_ms), Some(-60));
     }
 }

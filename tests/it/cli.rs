@@ -57,6 +57,21 @@ async fn check_prints_the_effective_configuration_which_checks_as_itself() {
 }
 
 #[tokio::test]
+async fn check_asks_the_regions_when_it_is_told_to_and_warns_of_those_that_do_not_answer() {
+    let stage = staged().await;
+    let config = stage.config.to_str().unwrap();
+    let asked = command(&["check", "--ask", "--config", config], &[], "");
+    assert_eq!((asked.code, asked.stderr.as_str()), (Some(0), ""));
+    stage.regions[1].stop().await;
+    let asked = command(&["check", "--ask", "--config", config], &[], "");
+    assert_eq!(asked.code, Some(0), "a region that is down is no mistake in the configuration");
+    assert!(asked.stderr.contains("warning: region eu-west-1: does not answer"), "{}", asked.stderr);
+    assert_eq!(asked.stderr.lines().count(), 1, "{}", asked.stderr);
+    let unasked = command(&["check", "--config", config], &[], "");
+    assert_eq!((unasked.code, unasked.stderr.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
 async fn flags_win_over_variables_and_variables_over_files() {
     let stage = staged().await;
     let file = stage.config.to_str().unwrap();
