@@ -12,6 +12,9 @@ use super::{FitCheck, Problem};
 /// The longest of these files that is read; a large bundle of trust roots is a quarter of it.
 const BYTES_MAX: u64 = 1 << 20;
 
+/// The keys of a region that name files.
+pub(super) const FILE_KEYS: [&str; 4] = ["tls.ca", "tls.cert", "tls.key", "bearer_token_file"];
+
 /// What one file should hold.
 struct Expected {
     noun: &'static str,
@@ -25,6 +28,10 @@ const TOKEN: Expected = Expected { noun: "a bearer token on one line", holds: is
 /// The files that a region names, as far as their keys could be read.
 pub(super) struct RegionFiles {
     pub(super) place: usize,
+    /// Where each of [`FILE_KEYS`] stands: problems that lack their rule.
+    pub(super) named: [Problem; 4],
+    /// The same for the region.
+    pub(super) whole: Problem,
     pub(super) tls: RegionTls,
     pub(super) bearer_token_file: Option<PathBuf>,
     /// The region itself; `None` where one of its keys is wrong.
@@ -39,7 +46,8 @@ pub(super) fn problems(regions: &[RegionFiles], misfit: FitCheck) -> Vec<Problem
     let of_region = |files: &RegionFiles| {
         let mut problems = region_problems(files);
         if let (true, Some(region)) = (problems.is_empty(), &files.region) {
-            problems.extend(misfit(files.place, region));
+            let found = misfit(files.place, region);
+            problems.extend(found.map(|problem| Problem { rule: problem.rule, ..files.whole.clone() }));
         }
         problems
     };
@@ -47,19 +55,17 @@ pub(super) fn problems(regions: &[RegionFiles], misfit: FitCheck) -> Vec<Problem
 }
 
 fn region_problems(region: &RegionFiles) -> Vec<Problem> {
-    let at = region.place;
     let files = [
-        ("tls.ca", region.tls.ca.as_deref(), CERTIFICATES),
-        ("tls.cert", region.tls.cert.as_deref(), CERTIFICATES),
-        ("tls.key", region.tls.key.as_deref(), PRIVATE_KEY),
-        ("bearer_token_file", region.bearer_token_file.as_deref(), TOKEN),
+        (region.tls.ca.as_deref(), CERTIFICATES),
+        (region.tls.cert.as_deref(), CERTIFICATES),
+        (region.tls.key.as_deref(), PRIVATE_KEY),
+        (region.bearer_token_file.as_deref(), TOKEN),
     ];
-    let problem = |(key, path, expected): (&str, Option<&Path>, Expected)| {
+    let problem = |((path, expected), named): ((Option<&Path>, Expected), &Problem)| {
         let wrong = wrong_with(path?, &expected)?;
-        let rule = format!("{wrong}, expected {}", expected.noun);
-        Some(Problem { key: format!("regions[{at}].{key}"), origin: "the file it names".to_owned(), rule })
+        Some(Problem { rule: format!("{wrong}, expected {}", expected.noun), ..named.clone() })
     };
-    files.into_iter().filter_map(problem).collect()
+    files.into_iter().zip(&region.named).filter_map(problem).collect()
 }
 
 fn wrong_with(path: &Path, expected: &Expected) -> Option<&'static str> {

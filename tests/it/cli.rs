@@ -30,8 +30,8 @@ fn check_tells_five_mistakes_a_missing_file_and_a_warning_at_once_each_with_its_
     assert!(ended.stderr.contains("\n6 problems in the configuration\n"), "{}", ended.stderr);
     let warning = format!("warning: limits.call_timeout ({}:8): longer than the 30s", path.display());
     assert!(ended.stderr.starts_with(&warning) && ended.stderr.matches("warning: ").count() == 1, "{}", ended.stderr);
-    let missing = "  regions[0].tls.cert (the file it names): file not found, expected PEM certificates\n";
-    assert!(ended.stderr.contains(missing) && !ended.stderr.contains("nowhere"), "{}", ended.stderr);
+    let missing = format!("  regions[0].tls.cert ({}:6): file not found, expected PEM certificates\n", path.display());
+    assert!(ended.stderr.contains(&missing) && !ended.stderr.contains("nowhere"), "{}", ended.stderr);
     for (key, line, remedy) in [
         ("local_region", 1, "expected the id of a region listed under regions"),
         ("regions[0].url", 4, "expected https"),
@@ -157,28 +157,21 @@ async fn a_file_that_does_not_fit_is_found_before_anything_is_bound() {
     let stage = staged().await;
     let other = stage.authorities[1].client("other").write_to(stage.files.path(), "other").unwrap();
     let good = std::fs::read_to_string(&stage.config).unwrap();
-    let check = |from: &str, to: &str, told: &str| {
+    let check = |from: &str, to: &str, key: &str, told: &str| {
         let text = good.replace(from, to);
         assert_ne!(text, good);
         let path = written(stage.files.path(), "broken.yaml", &text);
         for name in ["check", "run"] {
             let ended = command(&[name, "--config", path.to_str().unwrap()], &[], "");
             assert_eq!((ended.code, ended.stdout.as_str()), (Some(78), ""), "{name}: {ended:?}");
-            assert!(ended.stderr.contains(told), "{name}: {}", ended.stderr);
+            let at_a_line = format!("  {key} ({}:", path.display());
+            assert!(ended.stderr.contains(&at_a_line) && ended.stderr.contains(told), "{name}: {}", ended.stderr);
         }
     };
-    check("us-east-1-client.key.pem", "none.key", "regions[0].tls.key (the file it names): file not found");
-    check(
-        "us-east-1-client.key.pem",
-        "config.yaml",
-        "regions[0].tls.key (the file it names): the file holds something else",
-    );
+    check("us-east-1-client.key.pem", "none.key", "regions[0].tls.key", "): file not found");
+    check("us-east-1-client.key.pem", "config.yaml", "regions[0].tls.key", "): the file holds something else");
     let key = stage.files.path().join("us-east-1-client.key.pem");
-    check(
-        key.to_str().unwrap(),
-        other.key.to_str().unwrap(),
-        "regions[0] (the files it names): the client certificate and key",
-    );
+    check(key.to_str().unwrap(), other.key.to_str().unwrap(), "regions[0]", "): the client certificate and key");
 }
 
 #[tokio::test]

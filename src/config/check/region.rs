@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rustls_pki_types::ServerName;
 
-use super::super::files::RegionFiles;
+use super::super::files::{FILE_KEYS, RegionFiles};
 use super::super::raw::{RawRegion, RawTls};
 use super::super::types::{RegionConfig, RegionTls, RegionUrl, ServerIdentity};
 use super::super::url;
@@ -176,8 +176,11 @@ impl Check {
     /// What a region's files are looked at with.
     pub(super) fn region_files(&self, draft: &Draft, local_region: Option<&RegionId>) -> RegionFiles {
         let is_right = !self.is_wrong_within(&format!("regions[{}]", draft.place));
+        let at = |key: &str| self.origins.problem(&format!("regions[{}]{key}", draft.place), "");
         RegionFiles {
             place: draft.place,
+            named: FILE_KEYS.map(|key| at(&format!(".{key}"))),
+            whole: at(""),
             tls: draft.tls.clone(),
             bearer_token_file: draft.bearer_token_file.clone(),
             region: is_right.then(|| draft.clone().resolve(local_region)).flatten(),

@@ -31,8 +31,8 @@ fn material() -> (String, String) {
 
 #[test]
 fn a_file_that_is_missing_or_holds_something_else_is_named_by_its_key() {
-    check("tls.ca", None, &["regions[0].tls.ca (the file it names): file not found, expected PEM certificates"]);
-    let token = "regions[0].bearer_token_file (the file it names): ";
+    check("tls.ca", None, &["regions[0].tls.ca (config.yaml:1): file not found, expected PEM certificates"]);
+    let token = "regions[0].bearer_token_file (config.yaml:1): ";
     check("bearer_token_file", None, &[&format!("{token}file not found, expected a bearer token on one line")]);
     for wrong in [&b""[..], b"\n", b"a b", b"a\nb\n", b"\xff"] {
         let expected = format!("{token}the file holds something else, expected a bearer token on one line");
@@ -42,8 +42,8 @@ fn a_file_that_is_missing_or_holds_something_else_is_named_by_its_key() {
         "tls.key",
         Some(b"no PEM"),
         &[
-            "regions[0].tls.cert (the file it names): the file holds something else, expected PEM certificates",
-            "regions[0].tls.key (the file it names): the file holds something else, expected a PEM private key",
+            "regions[0].tls.cert (config.yaml:1): the file holds something else, expected PEM certificates",
+            "regions[0].tls.key (config.yaml:1): the file holds something else, expected a PEM private key",
         ],
     );
     let long = vec![b'a'; (1 << 20) + 1];
