@@ -153,6 +153,7 @@ impl Registry {
     pub fn on_probe(&self, index: RegionIndex, permit: Permit, report: ProbeReport) {
         let (now, unix_ms) = (self.clock.now(), self.clock.unix_ms());
         let metrics = self.metrics.region(index.get());
+        let mut verdict = None;
         self.change(index, |state, view| {
             if let Some(round_trip) = report.round_trip {
                 let mean = observe(&mut state.latency, round_trip, now);
@@ -160,14 +161,18 @@ impl Registry {
                 metrics.latency.set(mean.as_secs_f64());
             }
             view.last_probe_unix_ms = Some(unix_ms);
-            if let Some(health) = state.health.on_probe(report.healthy) {
+            verdict = state.health.on_probe(report.healthy);
+            if verdict.is_some() {
                 view.status_since_unix_ms = Some(unix_ms);
-                event::region_health(metrics, health == Health::Healthy, report.why);
             }
             let transition = state.breaker.on_probe(now, permit, report.healthy);
             let _ = settle(state, view, now, transition);
             (transition, true)
         });
+        // Told once it is true: who reads the line finds jobs routed by it.
+        if let Some(health) = verdict {
+            event::region_health(metrics, health == Health::Healthy, report.why);
+        }
     }
 
     /// Lets time act on a region's breaker: the end of a cooldown, and the failure ratio.
