@@ -128,10 +128,15 @@ impl<'b> Envelope<'b> {
         matches!(self.id, Id::Absent | Id::Null(_))
     }
 
-    /// A string member of the effective meta: of `options.metadata` where that key is present, else of `meta`.
+    /// A string member of `options.metadata`, else of `meta`: an empty `options.metadata`, which makes some servers forget
+    /// `meta`, must not hide from a residency rule what the job says there.
     #[must_use]
     pub fn meta_text(&self, key: &str) -> Option<Cow<'b, str>> {
-        let place = if matches!(self.metadata.slot, Slot::Absent) { &self.meta } else { &self.metadata };
+        self.text_in(&self.metadata, key).or_else(|| self.text_in(&self.meta, key))
+    }
+
+    /// A string member of one of the two.
+    pub(super) fn text_in(&self, place: &Place, key: &str) -> Option<Cow<'b, str>> {
         let Slot::Object { open, .. } = place.slot else { return None };
         let mut found = None;
         let mut scanner = Scanner::again(self.text, open, &[]);

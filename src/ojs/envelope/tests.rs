@@ -193,14 +193,14 @@ fn what_is_not_json_or_no_object_or_too_deep_is_an_invalid_payload() {
 }
 
 #[test]
-fn meta_text_reads_the_meta_that_servers_keep() {
+fn meta_text_is_found_wherever_it_stands_and_options_metadata_wins() {
     for (body, expected) in [
         (r#"{"meta":{"k":"v"}}"#, Some("v")),
         (r#"{"meta":{"\u006b":"\u0076"}}"#, Some("v")),
         (r#"{"meta":{"k":7}}"#, None),
         (r#"{"meta":{"k":"v","k":"w"}}"#, Some("w")),
-        (r#"{"meta":{"k":"v"},"options":{"metadata":{}}}"#, None),
-        (r#"{"meta":{"k":"v"},"options":{"metadata":null}}"#, None),
+        (r#"{"meta":{"k":"v"},"options":{"metadata":{}}}"#, Some("v")),
+        (r#"{"meta":{"k":"v"},"options":{"metadata":null}}"#, Some("v")),
         (r#"{"meta":{"k":"v"},"options":{"metadata":{"a":{"k":1},"k":"w"}}}"#, Some("w")),
         ("{}", None),
     ] {

@@ -168,8 +168,9 @@ proptest! {
         prop_assert_eq!(read.id(), id);
 
         // A server that lets options.metadata replace meta still sees the pin, and a second stamp has nothing to do.
-        let kept = read.meta_text(Name::Region.as_str());
-        if segments.len() > 1 && read.meta_text(Name::FederationId.as_str()).as_deref() == Some("F") {
+        let seen = if matches!(read.metadata.slot, Slot::Absent) { &read.meta } else { &read.metadata };
+        let kept = read.text_in(seen, Name::Region.as_str());
+        if segments.len() > 1 && read.text_in(seen, Name::FederationId.as_str()).as_deref() == Some("F") {
             prop_assert_eq!(kept.as_deref(), expected.region.as_deref());
         }
         let again = stamp(&read, &after, &additions);

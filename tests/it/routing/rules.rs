@@ -66,6 +66,8 @@ routing:
         (r#"{"type":"t","args":[],"meta":{"tenant":"acme","plan":"gold"}}"#, "eu-west-1"),
         (r#"{"type":"t","args":[],"meta":{"tenant":"acme"}}"#, "us-east-1"),
         (r#"{"type":"t","args":[],"options":{"metadata":{"plan":"gold","tenant":"acme"}}}"#, "eu-west-1"),
+        // An empty options.metadata does not hide what a residency rule looks for.
+        (r#"{"type":"t","args":[],"meta":{"tenant":"acme","plan":"gold"},"options":{"metadata":{}}}"#, "eu-west-1"),
     ] {
         let answer = land(&federation, body).await;
         assert_eq!(answer.region(), region, "{body}");
