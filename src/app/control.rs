@@ -120,6 +120,7 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let now = shared.registry.clock().now();
         let available = u32::try_from(shared.budget.available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
+        shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
         for (region, metrics) in shared.registry.view().regions.iter().zip(shared.metrics.regions()) {
             refresh_load(region, metrics, now);
         }

@@ -21,8 +21,8 @@ use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, Loaded, Problems};
 use crate::policy::RetryBudget;
-use crate::proxy::{Buffered, Shared};
-use crate::region::{Region, SetupError, Traffic};
+use crate::proxy::{Buffered, Lookups, Shared};
+use crate::region::{Owners, Region, SetupError, Traffic};
 use crate::telemetry::{LogHandle, ReloadKind, event};
 use watch::Watch;
 
@@ -185,6 +185,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
         buffered: Buffered::default(),
+        owners: Arc::new(Owners::new(config.limits.owner_entries)),
+        lookups: Arc::new(Lookups::new(config.limits.lookups)),
         budget: Arc::new(RetryBudget::new(&config.failover, world.clock.now())),
         registry: Arc::new(registry),
         metrics,
@@ -209,6 +211,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
         buffered: old.buffered.clone(),
+        owners: owners(old, &config),
+        lookups: lookups(old, &config),
         budget: budget(old, &config),
         registry: Arc::new(registry),
         metrics,
@@ -226,6 +230,17 @@ fn budget(old: &Shared, config: &Config) -> Arc<RetryBudget> {
         return Arc::clone(&old.budget);
     }
     Arc::new(RetryBudget::new(&config.failover, old.registry.clock().now()))
+}
+
+/// What is remembered stays, unless its bound has changed.
+fn owners(old: &Shared, config: &Config) -> Arc<Owners> {
+    let entries = config.limits.owner_entries;
+    if entries == old.config.limits.owner_entries { Arc::clone(&old.owners) } else { Arc::new(Owners::new(entries)) }
+}
+
+fn lookups(old: &Shared, config: &Config) -> Arc<Lookups> {
+    let searches = config.limits.lookups;
+    if searches == old.config.limits.lookups { Arc::clone(&old.lookups) } else { Arc::new(Lookups::new(searches)) }
 }
 
 fn ids(config: &Config) -> Vec<RegionId> {

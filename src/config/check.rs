@@ -6,6 +6,7 @@
 mod listen;
 mod region;
 mod routing;
+mod surface;
 mod timing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Problem;
 use super::files::RegionFiles;
 use super::raw::Raw;
-use super::types::{Compat, Config, Log, Readiness, Shutdown};
+use super::types::{Batch, Config, Lists, Log, Queues, Readiness, Residency, Shutdown, Workers};
 use super::walk::{Origins, Walked};
 use crate::base::RegionId;
 
@@ -119,15 +120,17 @@ impl Check {
             insecure_dev: raw.insecure_dev,
             listen,
             routing,
+            batch: Batch { mixed: raw.batch.mixed },
+            workers: Workers { remote_fetch: raw.workers.remote_fetch },
+            queues: Queues { control: raw.queues.control },
+            lists: Lists { annotate: raw.lists.annotate },
+            residency: Residency { read: raw.residency.read, read_lists: raw.residency.read_lists },
             health_check,
             circuit_breaker,
             load: timing::load(&raw.load),
             failover,
             limits,
-            compat: Compat {
-                json_content_type: raw.compat.json_content_type,
-                client_replicated_from: raw.compat.client_replicated_from,
-            },
+            compat: surface::compat(&raw.compat),
             log: Log { format: raw.log.format, level: raw.log.level, access: raw.log.access },
             readiness: Readiness { require_region: raw.readiness.require_region },
             shutdown: Shutdown { drain_idle: raw.shutdown.drain_idle.0, drain_timeout: raw.shutdown.drain_timeout.0 },

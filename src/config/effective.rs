@@ -24,6 +24,7 @@ pub fn effective(config: &Config) -> String {
     });
     yaml.list("regions", &config.regions, region);
     yaml.section("routing", |yaml| routing(yaml, &config.routing));
+    surface(&mut yaml, config);
     probing(&mut yaml, config);
     yaml.section("failover", |yaml| {
         let failover = &config.failover;
@@ -74,6 +75,7 @@ fn routing(yaml: &mut Yaml, routing: &Routing) {
     yaml.text("stamp", routing.stamp.as_str());
     yaml.plain("stamp_origin", routing.stamp_origin);
     yaml.plain("mint_id", routing.mint_id);
+    yaml.plain("id_hint", routing.id_hint);
     yaml.list("rules", &routing.rules, rule);
     if let Some(geographic) = &routing.geographic {
         yaml.section("geographic", |yaml| {
@@ -126,6 +128,17 @@ fn probing(yaml: &mut Yaml, config: &Config) {
     });
 }
 
+fn surface(yaml: &mut Yaml, config: &Config) {
+    yaml.section("batch", |yaml| yaml.text("mixed", config.batch.mixed.as_str()));
+    yaml.section("workers", |yaml| yaml.texts("remote_fetch", &config.workers.remote_fetch));
+    yaml.section("queues", |yaml| yaml.text("control", config.queues.control.as_str()));
+    yaml.section("lists", |yaml| yaml.plain("annotate", config.lists.annotate));
+    yaml.section("residency", |yaml| {
+        yaml.text("read", config.residency.read.as_str());
+        yaml.text("read_lists", config.residency.read_lists.as_str());
+    });
+}
+
 fn limits(yaml: &mut Yaml, config: &Config) {
     let limits = &config.limits;
     yaml.plain("body_bytes", limits.body_bytes);
@@ -143,12 +156,18 @@ fn limits(yaml: &mut Yaml, config: &Config) {
     yaml.duration("pool_idle_timeout", limits.pool_idle_timeout);
     yaml.duration("connection_lifetime", limits.connection_lifetime);
     yaml.plain("worker_threads", limits.worker_threads);
+    yaml.plain("owner_entries", limits.owner_entries);
+    yaml.plain("lookups", limits.lookups);
 }
 
 fn process(yaml: &mut Yaml, config: &Config) {
     yaml.section("compat", |yaml| {
         yaml.text("json_content_type", config.compat.json_content_type.as_str());
         yaml.text("client_replicated_from", config.compat.client_replicated_from.as_str());
+        yaml.plain("heartbeat_ids", config.compat.heartbeat_ids);
+        yaml.plain("directive", config.compat.directive);
+        yaml.plain("retry_after", config.compat.retry_after);
+        yaml.plain("event_stream", config.compat.event_stream);
     });
     yaml.section("log", |yaml| {
         yaml.text("format", config.log.format.as_str());

@@ -2,7 +2,10 @@
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-use super::types::{AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, Stamp};
+use super::types::{
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, QueueControl, ReadResidency,
+    Stamp,
+};
 
 macro_rules! names {
     ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
@@ -36,3 +39,6 @@ names!(JsonContentType { Auto = "auto", Always = "always", Never = "never" });
 names!(ClientReplicatedFrom { Pass = "pass", Reject = "reject" });
 names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
+names!(MixedBatch { Split = "split", Reject = "reject" });
+names!(QueueControl { All = "all", Local = "local" });
+names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

@@ -9,7 +9,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::types::{AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, Stamp};
+use super::types::{
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, QueueControl, ReadResidency,
+    Stamp,
+};
 use crate::base::Strategy;
 use crate::base::text::parse_duration;
 
@@ -24,6 +27,11 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) regions: Vec<Option<RawRegion>>,
     pub(super) routing: RawRouting,
+    pub(super) batch: RawBatch,
+    pub(super) workers: RawWorkers,
+    pub(super) queues: RawQueues,
+    pub(super) lists: RawLists,
+    pub(super) residency: RawResidency,
     pub(super) health_check: RawHealthCheck,
     pub(super) circuit_breaker: RawCircuitBreaker,
     pub(super) load: RawLoad,
@@ -76,6 +84,7 @@ pub(super) struct RawRouting {
     pub(super) stamp: Stamp,
     pub(super) stamp_origin: bool,
     pub(super) mint_id: bool,
+    pub(super) id_hint: bool,
     #[serde(default)]
     pub(super) rules: Vec<Option<RawRule>>,
     pub(super) geographic: Option<RawGeographic>,
@@ -176,12 +185,44 @@ pub(super) struct RawLimits {
     pub(super) pool_idle_timeout: RawDuration,
     pub(super) connection_lifetime: RawDuration,
     pub(super) worker_threads: usize,
+    pub(super) owner_entries: usize,
+    pub(super) lookups: usize,
 }
 
 #[derive(Deserialize)]
 pub(super) struct RawCompat {
     pub(super) json_content_type: JsonContentType,
     pub(super) client_replicated_from: ClientReplicatedFrom,
+    pub(super) heartbeat_ids: bool,
+    pub(super) directive: bool,
+    pub(super) retry_after: bool,
+    pub(super) event_stream: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawBatch {
+    pub(super) mixed: MixedBatch,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawWorkers {
+    pub(super) remote_fetch: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawQueues {
+    pub(super) control: QueueControl,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawLists {
+    pub(super) annotate: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawResidency {
+    pub(super) read: ReadResidency,
+    pub(super) read_lists: ReadResidency,
 }
 
 #[derive(Deserialize)]

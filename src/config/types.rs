@@ -10,6 +10,12 @@ use std::time::Duration;
 
 use crate::base::{RegionId, Strategy};
 
+mod compat;
+mod surface;
+
+pub use compat::{ClientReplicatedFrom, Compat, JsonContentType};
+pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
+
 /// Everything that an operator can set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -25,6 +31,16 @@ pub struct Config {
     pub regions: Vec<RegionConfig>,
     /// How a region is chosen and what is stamped.
     pub routing: Routing,
+    /// Batches.
+    pub batch: Batch,
+    /// Workers.
+    pub workers: Workers,
+    /// Queues.
+    pub queues: Queues,
+    /// Merged lists.
+    pub lists: Lists,
+    /// Reads of jobs that are pinned to other regions.
+    pub residency: Residency,
     /// Health probes.
     pub health_check: HealthCheck,
     /// Circuit breakers.
@@ -148,6 +164,8 @@ pub struct Routing {
     pub stamp_origin: bool,
     /// Whether a job without `id` gets one.
     pub mint_id: bool,
+    /// Whether minted ids carry a hint of the job's region.
+    pub id_hint: bool,
     /// First match wins; at most 1024, so that matching stays cheap.
     pub rules: Vec<Rule>,
     /// The table of the `geographic` strategy.
@@ -306,35 +324,10 @@ pub struct Limits {
     pub connection_lifetime: Duration,
     /// Worker threads; 0 means the cores this process may use, at most 2.
     pub worker_threads: usize,
-}
-
-/// Switches for real clients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compat {
-    /// Who gets `application/json` in place of the OJS media type.
-    pub json_content_type: JsonContentType,
-    /// What happens to a client's own `ojs.federation.replicated_from`.
-    pub client_replicated_from: ClientReplicatedFrom,
-}
-
-/// Who gets `application/json`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JsonContentType {
-    /// Clients known to need it, by user agent: the Python SDK.
-    Auto,
-    /// Everyone.
-    Always,
-    /// Nobody.
-    Never,
-}
-
-/// What happens to a client-set `replicated_from`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientReplicatedFrom {
-    /// Passed untouched and counted.
-    Pass,
-    /// Refused with 400.
-    Reject,
+    /// Jobs whose region is remembered.
+    pub owner_entries: usize,
+    /// Searches of all regions for an unknown job, at once.
+    pub lookups: usize,
 }
 
 /// Logging.

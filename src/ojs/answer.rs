@@ -30,6 +30,13 @@ pub fn job_id_of(body: &[u8]) -> Option<String> {
     id.map(Cow::into_owned)
 }
 
+/// The id of the job that stands in the way of an enqueue that was refused as a duplicate. Spec: ojs-protocol 3.2.
+#[must_use]
+pub fn existing_job_id(body: &[u8]) -> Option<String> {
+    let error = member(body, "error").unwrap_or(body);
+    text(member(error, "details")?, "existing_job_id").map(Cow::into_owned)
+}
+
 /// The `status` of a health answer.
 #[must_use]
 pub fn health_status(body: &[u8]) -> Option<String> {
@@ -112,6 +119,18 @@ mod tests {
             ("[]", None),
         ] {
             assert_eq!(job_id_of(body.as_bytes()).as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_the_job_that_is_there_already_is_found_in_both_dialects() {
+        for (body, expected) in [
+            (r#"{"error":{"code":"duplicate","details":{"existing_job_id":"a"}}}"#, Some("a")),
+            (r#"{"code":"DUPLICATE_JOB","details":{"existing_job_id":"b"}}"#, Some("b")),
+            (r#"{"error":{"details":{}}}"#, None),
+            ("", None),
+        ] {
+            assert_eq!(existing_job_id(body.as_bytes()).as_deref(), expected, "{body}");
         }
     }
 

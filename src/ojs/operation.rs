@@ -1,10 +1,12 @@
 //! What a request does: the one place that knows paths.
 
+mod scope;
 mod table;
 
 use http::Method;
 
 use super::path::{forms_between, normal_path};
+pub use scope::{IdAt, Paging, Scope};
 use table::{ROWS, Row};
 
 /// What a request asks for.
@@ -50,6 +52,10 @@ pub enum Operation {
     QueuePause,
     /// A queue is resumed.
     QueueResume,
+    /// A queue's jobs are removed.
+    QueuePurge,
+    /// A queue is removed.
+    QueueDelete,
     /// Anything else about one queue.
     QueueScoped,
     /// `GET queues`.
@@ -115,6 +121,8 @@ impl Operation {
             Self::QueueStats => "queue_stats",
             Self::QueuePause => "queue_pause",
             Self::QueueResume => "queue_resume",
+            Self::QueuePurge => "queue_purge",
+            Self::QueueDelete => "queue_delete",
             Self::QueueScoped => "queue_scoped",
             Self::Queues => "queues",
             Self::AdminStats => "admin_stats",
@@ -224,13 +232,25 @@ pub struct Matched {
     pub operation: Operation,
     /// Its routing class.
     pub class: Class,
+    /// Where it goes.
+    pub scope: Scope,
     /// Whether it can create jobs, so that its body must be read before it goes anywhere.
     pub creates_jobs: bool,
     /// What its body may hold; for creating calls, [`Payload::MayDefineJobs`].
     pub payload: Payload,
+    /// Which segment of the normal path holds the id or name, where there is one; see [`Matched::named_in`].
+    placeholder: usize,
     /// Whether the raw path differs from its normal form. With `creates_jobs` the request is refused: servers may read another
     /// path than we did.
     pub raw_differs: bool,
+}
+
+impl Matched {
+    /// The id or name that the path carries, decoded; empty where it carries none.
+    #[must_use]
+    pub fn named_in(&self, raw_path: &str) -> String {
+        normal_path(raw_path).split('/').nth(self.placeholder).unwrap_or_default().to_owned()
+    }
 }
 
 /// Recognises a request by its method and its raw path, without query.
@@ -257,7 +277,15 @@ pub fn identify(method: &Method, raw_path: &str) -> Matched {
     let near =
         [table::POST, table::PUT, table::PATCH].iter().any(|&method| creating(method, raw_path, &normal).is_some());
     let payload = if near { Payload::MayDefineJobs } else { Payload::Unknown };
-    Matched { operation: Operation::Unknown, class: Class::Other, creates_jobs: false, payload, raw_differs }
+    Matched {
+        operation: Operation::Unknown,
+        class: Class::Other,
+        scope: Scope::Local,
+        creates_jobs: false,
+        payload,
+        placeholder: 0,
+        raw_differs,
+    }
 }
 
 /// The creating call that some server may take the path for: in another letter case, or with fewer layers of decoding, it is

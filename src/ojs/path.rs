@@ -59,6 +59,20 @@ fn decode_until_stable(raw: &str) -> Vec<u8> {
     decoded
 }
 
+/// Any text as one segment of a path.
+#[must_use]
+pub fn path_segment(text: &str) -> String {
+    let mut segment = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            segment.push(char::from(byte));
+        } else {
+            segment.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    segment
+}
+
 fn decode_once(bytes: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -100,6 +114,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn any_text_stays_one_path_segment() {
+        assert_eq!(path_segment("email.high-1"), "email.high-1");
+        assert_eq!(path_segment("a/b?c%ü"), "a%2Fb%3Fc%25%C3%BC");
+    }
 
     #[test]
     fn a_path_has_one_normal_form_however_it_is_spelled() {

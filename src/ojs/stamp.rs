@@ -31,6 +31,21 @@ pub fn segments_len(segments: &Segments) -> usize {
     segments.iter().map(Bytes::len).sum()
 }
 
+/// Puts another id in place of one that was minted for this body and stands in one of the pieces of ours.
+pub fn replace_minted(segments: &mut [Bytes], minted: &str, other: &str) {
+    // A client cannot have written an id that was drawn at random after its body was read.
+    for segment in segments.iter_mut() {
+        if let Some(at) = memchr::memmem::find(segment, minted.as_bytes()) {
+            let mut text = segment.to_vec();
+            if let Some(place) = text.get_mut(at..at + minted.len()).filter(|_| minted.len() == other.len()) {
+                place.copy_from_slice(other.as_bytes());
+            }
+            *segment = Bytes::from(text);
+            return;
+        }
+    }
+}
+
 /// Adds what the job lacks. `body` is what the envelope was read from.
 ///
 /// What the job has already is left alone, `null` counts as absent. A job whose `unique` policy fingerprints meta gets no

@@ -6,6 +6,14 @@ use std::ops::Deref;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uuid7Text([u8; 36]);
 
+impl Uuid7Text {
+    pub(super) fn of(uuid: uuid::Uuid) -> Self {
+        let mut text = [0; 36];
+        uuid.hyphenated().encode_lower(&mut text);
+        Self(text)
+    }
+}
+
 impl Deref for Uuid7Text {
     type Target = str;
 
@@ -31,9 +39,7 @@ impl std::fmt::Display for Uuid7Text {
 /// Units: `unix_ms` is milliseconds since the Unix epoch. Spec: federation-spec §6.3, the time is that of the enqueue.
 #[must_use]
 pub fn federation_id(unix_ms: u64, random: [u8; 10]) -> Uuid7Text {
-    let mut text = [0; 36];
-    uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid().hyphenated().encode_lower(&mut text);
-    Uuid7Text(text)
+    Uuid7Text::of(uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid())
 }
 
 #[cfg(test)]

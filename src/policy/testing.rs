@@ -38,9 +38,15 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             stamp: Stamp::Always,
             stamp_origin: false,
             mint_id: true,
+            id_hint: true,
             rules: Vec::new(),
             geographic: None,
         },
+        batch: Batch { mixed: MixedBatch::Split },
+        workers: Workers { remote_fetch: Vec::new() },
+        queues: Queues { control: QueueControl::All },
+        lists: Lists { annotate: false },
+        residency: Residency { read: ReadResidency::Allow, read_lists: ReadResidency::Redact },
         health_check: HealthCheck {
             interval: Duration::from_secs(10),
             timeout: Duration::from_secs(5),
@@ -68,10 +74,21 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             retry_budget_floor: 3.0,
         },
         limits: limits(),
-        compat: Compat { json_content_type: JsonContentType::Auto, client_replicated_from: ClientReplicatedFrom::Pass },
+        compat: compat(),
         log: Log { format: LogFormat::Text, level: "info".to_owned(), access: AccessLog::Errors },
         readiness: Readiness { require_region: false },
         shutdown: Shutdown { drain_idle: Duration::from_secs(5), drain_timeout: Duration::from_secs(60) },
+    }
+}
+
+fn compat() -> Compat {
+    Compat {
+        json_content_type: JsonContentType::Auto,
+        client_replicated_from: ClientReplicatedFrom::Pass,
+        heartbeat_ids: true,
+        directive: true,
+        retry_after: true,
+        event_stream: true,
     }
 }
 
@@ -112,6 +129,8 @@ fn limits() -> Limits {
         pool_idle_timeout: second,
         connection_lifetime: second,
         worker_threads: 0,
+        owner_entries: 100,
+        lookups: 4,
     }
 }
 

@@ -95,7 +95,7 @@ fn check_replicated_from(shared: &Shared, found: &Found<'_>) -> Result<(), Error
 
 /// Whether every job within may go to the local region, by its own keys and by the operator's rules.
 fn check_routing(view: &View, found: &Found<'_>) -> Result<(), ErrorDocument> {
-    check_keys(view, &found.routing)?;
+    check_keys(view, view.local, &found.routing)?;
     for envelope in &found.envelopes {
         let permitted = with_job(envelope, |job| permits(view, job, view.local));
         if !permitted.map_err(|error| refusal(envelope, view, &error))? {
@@ -105,17 +105,17 @@ fn check_routing(view: &View, found: &Found<'_>) -> Result<(), ErrorDocument> {
     Ok(())
 }
 
-/// Whether the local region is all that these keys ask for.
+/// Whether a region is all that these keys ask for.
 ///
 /// Errors: 422 where it is not, 400 for a strategy that does not exist.
-pub(super) fn check_keys(view: &View, keys: &[RoutingKey<'_>]) -> Result<(), ErrorDocument> {
-    let local = view.region(view.local).id.as_str();
+pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>]) -> Result<(), ErrorDocument> {
+    let region = view.region(index).id.as_str();
     for key in keys {
         let value = key.value.as_deref();
         let satisfied = match key.kind {
-            RoutingKind::Region => value == Some(local),
+            RoutingKind::Region => value == Some(region),
             RoutingKind::Affinity => match value.map(Strategy::parse) {
-                // With a pin to the local region beside it, geo-pin asks for nothing more.
+                // With a pin to the region beside it, geo-pin asks for nothing more.
                 Some(Ok(Strategy::Affinity | Strategy::GeoPin)) => true,
                 Some(Ok(_)) => false,
                 Some(Err(_)) | None => return Err(ErrorDocument::unknown_strategy()),

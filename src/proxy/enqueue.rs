@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
@@ -17,8 +17,9 @@ use super::plan::{Planned, breaker_word, plan, seconds};
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::net::headers::strip_hop_by_hop;
-use crate::ojs::ErrorDocument;
+use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
+use crate::ojs::{ErrorDocument, hint, replace_minted};
 use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
 use crate::telemetry::{AttemptOutcome, event};
 
@@ -41,7 +42,8 @@ pub(super) async fn enqueue(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;
-    let Planned { decision, body, job_id, federation_id, shared_queue } = plan(proxy, &body, &mut exchange.strategy)?;
+    let Planned { decision, body, job_id, hinted, federation_id, shared_queue } =
+        plan(proxy, &body, &mut exchange.strategy)?;
     exchange.federation_id = federation_id.and_then(shown);
     let call = Call {
         method: http::Method::POST,
@@ -52,7 +54,7 @@ pub(super) async fn enqueue(
         class: exchange.matched.class,
         pinned: decision.pinned,
     };
-    let job = Job { call, decision, job_id, shared_queue, request_id: exchange.request_id().clone() };
+    let job = Job { call, decision, job_id, hinted, shared_queue, request_id: exchange.request_id().clone() };
     let ran = run(proxy, job).await;
     exchange.region = ran.region;
     exchange.moved_from = ran.moved_from;
@@ -125,8 +127,40 @@ struct Job {
     call: Call,
     decision: Decision,
     job_id: Option<String>,
+    /// Whether the id carries a hint of ours.
+    hinted: bool,
     shared_queue: Option<String>,
     request_id: HeaderValue,
+}
+
+impl Job {
+    /// Gives a minted id the hint of the region where the job goes now; no region has stored the id that it had.
+    fn hint_at(&mut self, proxy: &Proxy, index: RegionIndex) {
+        let Some(id) = self.job_id.as_mut().filter(|_| self.hinted) else { return };
+        let hinted = hint::give_text(id, proxy.region(index).id.as_str());
+        replace_minted(&mut self.call.body, id, &hinted);
+        *id = hinted;
+    }
+
+    /// Remembers where the job is, as the answer shows it.
+    fn learn(&self, proxy: &Proxy, index: RegionIndex, answer: &RegionAnswer) {
+        let (owners, region) = (&proxy.shared.owners, &proxy.region(index).id);
+        match (answer.status, &self.job_id) {
+            (StatusCode::CREATED, Some(id)) => owners.learn(id, region),
+            // A unique policy may have answered with another job than the one that was sent.
+            (status, _) if status.is_success() => {
+                if let Some(id) = job_id_of(&answer.body) {
+                    owners.learn(&id, region);
+                }
+            }
+            (StatusCode::CONFLICT, _) => {
+                if let Some(id) = existing_job_id(&answer.body) {
+                    owners.learn(&id, region);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What became of an enqueue.
@@ -141,28 +175,29 @@ struct Ran {
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
-async fn run(proxy: &Proxy, job: Job) -> Ran {
+async fn run(proxy: &Proxy, mut job: Job) -> Ran {
     let started = Instant::now();
-    let candidates = &job.decision.candidates;
     let moved_from = failover::before_first_try(proxy, &job.decision);
     proxy.shared.budget.deposit();
     let mut attempts = 0;
     let mut place = 0;
     let (result, outcome, region) = loop {
-        let Some(&index) = candidates.get(place) else {
+        let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
         let tried = attempt(proxy, index, &job.call).await;
         attempts += 1;
+        let candidates = &job.decision.candidates;
         let left = usable_after(proxy, candidates, place);
         let progress =
             Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
         match next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now()) {
             Step::Next { .. } => {
-                let Some(to) = left.first.and_then(|first| candidates.get(first)) else { continue };
-                failover::tell(proxy, index, *to, tried.reason);
-                proxy.metrics(*to).redirects.inc();
+                let Some(&to) = left.first.and_then(|first| candidates.get(first)) else { continue };
+                failover::tell(proxy, index, to, tried.reason);
+                proxy.metrics(to).redirects.inc();
                 place = left.first.unwrap_or(candidates.len());
+                job.hint_at(proxy, to);
             }
             Step::Stop(stop) => {
                 let outcome = AttemptOutcome::from(tried.ending.outcome());
@@ -207,6 +242,7 @@ fn settle(
                 proxy.metrics(index).enqueues[job.decision.strategy].inc();
                 proxy.shared.traffic.sent(index, job.shared_queue.as_deref());
             }
+            job.learn(proxy, index, &answer);
             Ok(answer)
         }
         (Stop::OutcomeUnknown | Stop::Answered | Stop::RetryBudget { answered: true }, _) => {

@@ -13,6 +13,7 @@ use crate::config::JsonContentType;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
+use crate::policy::RegionIndex;
 use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
 
 /// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.
@@ -28,6 +29,8 @@ const NO_REGION: HeaderValue = HeaderValue::from_static("none");
 pub struct Exchange {
     /// What the request is.
     pub matched: Matched,
+    /// The region that the client named, for reads and administration.
+    pub addressed: Option<RegionIndex>,
     /// The region that answered, or the last one that was tried.
     pub region: Option<RegionId>,
     /// The region that an enqueue was meant for, where the decision itself moved it elsewhere.
@@ -56,6 +59,7 @@ impl Exchange {
         let headers = request.headers();
         Self {
             matched: ojs::identify(request.method(), request.uri().path()),
+            addressed: None,
             region: None,
             moved_from: None,
             strategy: None,

@@ -28,7 +28,7 @@ use crate::telemetry::{AttemptOutcome, Held, event};
 /// A client that only closed its sending side still reads; one that is gone for good is not worth more than this.
 const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Streams a call to the local region.
+/// Streams a call to the local region, or to the one that the client named.
 ///
 /// Errors: those of [`vet`]; 503 `owner_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
 /// 500 `outcome_unknown`, which no SDK replays.
@@ -37,15 +37,36 @@ pub(super) async fn local(
     exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
+    let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
+    forward(proxy, exchange, index, request).await
+}
+
+/// Streams a call to one region. Errors: as for [`local`].
+pub(super) async fn forward(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
     let (parts, body) = request.into_parts();
     let upload = Upload::begin();
-    let outgoing = vet(proxy, exchange, &parts.headers, body, &upload).await?;
-    let index = proxy.shared.registry.view().local;
-    check_breaker(proxy, exchange, index)?;
-    let headers = headers_for(proxy, exchange, index, parts.headers);
+    let outgoing = vet(proxy, exchange, index, &parts.headers, body, &upload).await?;
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    pass(proxy, exchange, index, Parts { method: parts.method, path, headers: parts.headers, outgoing, upload }).await
+}
+
+/// Sends a call whose body may go to this region, and passes the answer on as it comes. Takes the client's own headers.
+///
+/// Errors: as for [`local`].
+pub(super) async fn pass(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    mut parts: Parts,
+) -> Result<Response<Reply>, ErrorDocument> {
+    check_breaker(proxy, exchange, index)?;
+    parts.headers = headers_for(proxy, exchange, index, parts.headers);
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
-    let parts = Parts { method: parts.method, path, headers, outgoing, upload };
     let response = send(proxy, exchange, index, parts, repeatable).await?;
     let idle = proxy.shared.config.limits.stream_idle_timeout;
     Ok(response.map(|body| Reply::stream(body, idle)))
@@ -81,6 +102,7 @@ pub(super) fn headers_for(proxy: &Proxy, exchange: &Exchange, index: RegionIndex
 }
 
 /// A call that is streamed.
+#[derive(Debug)]
 pub(super) struct Parts {
     pub(super) method: Method,
     pub(super) path: PathAndQuery,
@@ -88,6 +110,13 @@ pub(super) struct Parts {
     pub(super) outgoing: Outgoing,
     /// The client's body, as far as there is one.
     pub(super) upload: Rc<Upload>,
+}
+
+impl Parts {
+    /// A call without a body.
+    pub(super) fn bare(method: Method, path: PathAndQuery, headers: HeaderMap) -> Self {
+        Self { method, path, headers, outgoing: Outgoing::Empty, upload: Upload::begin() }
+    }
 }
 
 /// Sends a call to one region, tells its breaker and counts.

@@ -5,7 +5,7 @@
 //! 3. [`Proxy::dispatch`]: by routing class.
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
-//!    - `find`: a job is looked up in the local region, then in the others.
+//!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -15,6 +15,8 @@
 //!
 //! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
 
+mod address;
+mod ask;
 mod attempt;
 mod buffered;
 mod collect;
@@ -22,9 +24,10 @@ mod create;
 mod enqueue;
 mod exchange;
 mod failover;
-mod find;
 mod health;
 mod local;
+mod locate;
+mod owned;
 mod plan;
 mod random;
 mod reply;
@@ -47,15 +50,16 @@ use crate::config::Config;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_websocket_upgrade, restates_request};
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
-use crate::ojs::{ErrorDocument, Operation};
+use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{BreakerState, RegionIndex, RetryBudget};
-use crate::region::{Region, Registry, Traffic};
+use crate::region::{Owners, Region, Registry, Traffic};
 use crate::telemetry::{Metrics, RegionMetrics};
 
 pub use buffered::Buffered;
 pub use enqueue::read_body;
 pub use exchange::Exchange;
 pub use health::is_usable;
+pub use locate::Lookups;
 pub use plan::{DryRun, dry_run};
 pub use random::Random;
 pub use reply::Reply;
@@ -76,6 +80,10 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// How much of the memory is bodies.
     pub buffered: Buffered,
+    /// Which region holds which job.
+    pub owners: Arc<Owners>,
+    /// The searches for jobs that are under way.
+    pub lookups: Arc<Lookups>,
     /// How many redirects we may add.
     pub budget: Arc<RetryBudget>,
     /// Whose turn it is in `round-robin`.
@@ -175,19 +183,46 @@ impl Proxy {
     }
 
     /// Answers an admitted request.
-    pub async fn dispatch(&self, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
-        let answered = match exchange.matched.operation {
-            Operation::Enqueue => enqueue::enqueue(self, exchange, request).await,
-            Operation::Health => Ok(health::health(self)),
-            _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
-            operation if !is_of_regions(operation, request.uri().path()) => {
-                Err(ErrorDocument::not_found(request.uri().path()))
-            }
-            _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
-            Operation::JobGet if *request.method() == Method::GET => find::find(self, exchange, request).await,
-            _ => local::local(self, exchange, request).await,
+    pub async fn dispatch(&self, exchange: &mut Exchange, mut request: Request<Incoming>) -> Response<Reply> {
+        let answered = match address::address(self, exchange, &mut request) {
+            Ok(()) => self.serve(exchange, request).await,
+            Err(document) => Err(document),
         };
         answered.unwrap_or_else(|document| exchange.refuse(&document))
+    }
+
+    async fn serve(
+        &self,
+        exchange: &mut Exchange,
+        request: Request<Incoming>,
+    ) -> Result<Response<Reply>, ErrorDocument> {
+        let scope = exchange.matched.scope;
+        if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
+            return Err(ErrorDocument::not_found(request.uri().path()));
+        }
+        match scope {
+            Scope::Enqueue => enqueue::enqueue(self, exchange, request).await,
+            Scope::Health => Ok(health::health(self)),
+            Scope::Batch | Scope::Bulk | Scope::Define => create::create(self, exchange, request).await,
+            _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
+            _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
+            Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
+            Scope::Owner(IdAt::Body)
+            | Scope::ByIds
+            | Scope::Fetch
+            | Scope::Heartbeat
+            | Scope::List(_)
+            | Scope::Sum
+            | Scope::QueueStats
+            | Scope::QueueControl
+            | Scope::Named
+            | Scope::AllRegions
+            | Scope::EventStream
+            | Scope::Manifest
+            | Scope::Tunnel
+            | Scope::Local
+            | Scope::Ours => local::local(self, exchange, request).await,
+        }
     }
 
     /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
-use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7Text};
+use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7Text, hint};
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RouteError, View};
 
 /// An enqueue that is ready to be sent.
@@ -22,6 +22,8 @@ pub(super) struct Planned {
     pub(super) body: Segments,
     /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
     pub(super) job_id: Option<String>,
+    /// Whether the id was minted with a hint of the region, which must change when the job goes to another.
+    pub(super) hinted: bool,
     /// The tracking id, the client's or ours.
     pub(super) federation_id: Option<String>,
     /// The queue, where other regions may be asked about it.
@@ -130,6 +132,9 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decis
     } && !envelope.fingerprints_meta();
     let mint = || ojs::federation_id(unix_ms, proxy.random.uuid_bits());
     let minted_id: Option<Uuid7Text> = (routing.mint_id && envelope.lacks_id()).then(mint);
+    let target = decision.target().filter(|_| routing.id_hint);
+    let hinted = minted_id.zip(target).map(|(id, index)| hint::give(&id, proxy.region(index).id.as_str()));
+    let minted_id = hinted.or(minted_id);
     let own = envelope.attributes().federation_id.as_deref();
     let minted_federation_id: Option<Uuid7Text> = (stamps && own.is_none()).then(mint);
     let routed_at = (stamps && routing.stamp_origin).then(|| text::rfc3339(unix_ms));
@@ -141,6 +146,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decis
     };
     Planned {
         body: ojs::stamp(envelope, body, &additions),
+        hinted: hinted.is_some(),
         job_id: additions.id.or(envelope.id()).map(str::to_owned),
         federation_id: minted_federation_id.as_deref().or(own).map(str::to_owned),
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.

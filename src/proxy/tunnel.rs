@@ -23,7 +23,7 @@ pub(super) async fn tunnel(
     exchange: &mut Exchange,
     mut request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let index = proxy.shared.registry.view().local;
+    let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
     let client = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();

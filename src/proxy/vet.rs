@@ -1,8 +1,8 @@
-//! The bodies of calls that we do not interpret, before they stream to the local region.
+//! The bodies of calls that we do not interpret, before they stream to a region.
 //!
 //! What is no job to us may be one to a server: `PUT /ojs/v1/jobs`, a path of the next version of the protocol, a method that
 //! some framework takes for POST. Wherever that can be, the body is read first, and one that carries a routing key which the
-//! local region does not satisfy goes nowhere. What is known to be data (results, checkpoints, schemas) is never read.
+//! region does not satisfy goes nowhere. What is known to be data (results, checkpoints, schemas) is never read.
 
 use std::rc::Rc;
 
@@ -17,13 +17,15 @@ use super::create::check_keys;
 use super::exchange::Exchange;
 use crate::net::body::{Outgoing, Upload};
 use crate::ojs::{ErrorDocument, Payload, routing_within};
+use crate::policy::RegionIndex;
 
-/// The body as it may be sent to the local region: a stream, or read and found harmless.
+/// The body as it may be sent to the region: a stream, or read and found harmless.
 ///
 /// Errors: 422 for a job that may not go there, 400 for a body that cannot be read with certainty, 413 and 408 as for enqueues.
 pub(super) async fn vet(
     proxy: &Proxy,
     exchange: &Exchange,
+    index: RegionIndex,
     headers: &HeaderMap,
     body: Incoming,
     upload: &Rc<Upload>,
@@ -41,7 +43,7 @@ pub(super) async fn vet(
     let deadline = tokio::time::Instant::now() + limits.call_timeout;
     let body = collect_body(proxy, body, deadline).await?;
     let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
-    check_keys(&proxy.shared.registry.view(), &keys)?;
+    check_keys(&proxy.shared.registry.view(), index, &keys)?;
     Ok(Outgoing::pieces([body]))
 }
 

@@ -11,7 +11,7 @@ use super::ask::ask;
 use super::{Registry, Traffic};
 use crate::config::{HealthCheck, Load, LoadSource};
 use crate::net::pool::Pool;
-use crate::ojs::answer;
+use crate::ojs::{answer, path_segment};
 use crate::policy::{BreakerState, Health, RegionIndex};
 
 /// Polls one region's load for ever.
@@ -77,7 +77,7 @@ impl LoadPoller {
     /// False when the region did not answer.
     async fn poll_queue(&self, queue: &str) -> bool {
         let mark = self.traffic.mark(self.index, Some(queue));
-        let path = format!("/ojs/v1/queues/{}/stats", percent_encoded(queue));
+        let path = format!("/ojs/v1/queues/{}/stats", path_segment(queue));
         let depth = match self.ask(&path).await {
             Some((StatusCode::OK, body)) => answer::queue_depth(&body),
             // A region that does not know the queue has nothing in it; one that does not know the path says so in plain text.
@@ -94,29 +94,5 @@ impl LoadPoller {
 
     async fn ask(&self, path: &str) -> Option<(StatusCode, bytes::Bytes)> {
         ask(self.registry.region(self.index), &self.pool, path, self.health.timeout).await.ok()
-    }
-}
-
-/// A queue's name as one path segment.
-fn percent_encoded(queue: &str) -> String {
-    let mut text = String::with_capacity(queue.len());
-    for byte in queue.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percent_encoded;
-
-    #[test]
-    fn a_queue_name_stays_one_path_segment() {
-        assert_eq!(percent_encoded("email.high-1"), "email.high-1");
-        assert_eq!(percent_encoded("a/b?c%ü"), "a%2Fb%3Fc%25%C3%BC");
     }
 }

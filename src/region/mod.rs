@@ -6,6 +6,7 @@ mod ask;
 mod identity;
 mod load;
 pub mod names;
+mod owners;
 mod prober;
 #[expect(clippy::module_inception, reason = "the file holds the type that the folder is named after")]
 mod region;
@@ -15,6 +16,7 @@ mod traffic;
 pub use ask::{AskError, HealthAnswer, ask_health};
 pub use identity::{Identity, IdentityError};
 pub use load::LoadPoller;
+pub use owners::Owners;
 pub use prober::{ProbeReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;

@@ -57,3 +57,61 @@ async fn a_region_that_hangs_does_not_hide_a_job_that_is_elsewhere() {
     let found = federation.client.get(&format!("/ojs/v1/jobs/{id}")).await;
     assert_eq!((found.status.as_u16(), found.header("ojs-federation-region")), (200, Some("ap-south-1")), "{found:?}");
 }
+
+#[tokio::test]
+async fn every_call_about_one_job_reaches_the_region_that_holds_it_and_no_other() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let id = federation.client.enqueue(PINNED).await.job_id();
+    for (method, path, status) in [
+        ("GET", format!("/ojs/v1/jobs/{id}"), 200),
+        ("GET", format!("/ojs/v1/jobs/{id}/result"), 200),
+        ("GET", format!("/ojs/v1/jobs/{id}?x=1"), 200),
+        ("DELETE", format!("/ojs/v1/jobs/{id}"), 200),
+        ("DELETE", format!("/ojs/v1/jobs/{id}"), 409),
+    ] {
+        let answer = federation.client.call(method.parse().unwrap(), &path, "").await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (status, "ap-south-1"), "{method} {path}: {answer:?}");
+        assert_eq!(federation.regions[2].record().requests_to(&path).len(), 1, "{method} {path}");
+        federation.regions[2].record().clear();
+    }
+    assert_eq!(federation.seen(&id), [2; 0], "the record of the owner was cleared, and nobody else has any");
+}
+
+#[tokio::test]
+async fn a_sidecar_that_knows_nothing_asks_first_where_the_id_hints_at() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let id = federation.client.enqueue(PINNED).await.job_id();
+    federation.shared.owners.forget(&id);
+    let found = federation.client.get(&format!("/ojs/v1/jobs/{id}")).await;
+    assert_eq!((found.status.as_u16(), found.region()), (200, "ap-south-1"));
+    assert_eq!(federation.seen(&id), [2]);
+    // Without a hint all are asked at once, and the first one that has it is taken.
+    let id = federation.client.enqueue(PINNED.replace("{\"type\"", "{\"id\":\"kept-1\",\"type\"")).await.job_id();
+    federation.shared.owners.forget(&id);
+    let found = federation.client.get(&format!("/ojs/v1/jobs/{id}")).await;
+    assert_eq!((found.status.as_u16(), found.region()), (200, "ap-south-1"));
+}
+
+#[tokio::test]
+async fn a_call_that_names_its_region_goes_there_alone_and_never_changes_where_a_job_goes() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let id = federation.client.enqueue(PINNED).await.job_id();
+    let path = format!("/ojs/v1/jobs/{id}");
+    let named = |region: &str| http::Request::get(&path).header("ojs-federation-region", region);
+    let there = federation.client.send(named("ap-south-1"), "").await;
+    assert_eq!((there.status.as_u16(), there.region()), (200, "ap-south-1"));
+    let elsewhere = federation.client.send(named("eu-west-1"), "").await;
+    assert_eq!((elsewhere.status.as_u16(), elsewhere.region()), (404, "eu-west-1"));
+    let by_query = federation.client.get("/ojs/v1/queues?region=eu-west-1&limit=3").await;
+    assert_eq!((by_query.status.as_u16(), by_query.region()), (200, "eu-west-1"));
+    assert_eq!(federation.regions[1].record().requests_to("/ojs/v1/queues")[0].path, "/ojs/v1/queues?limit=3");
+    federation.client.send(named("mars-1"), "").await.check_error(400, "invalid_request", "region_unknown");
+    let two = http::Request::get("/ojs/v1/queues?region=eu-west-1").header("ojs-federation-region", "us-east-1");
+    federation.client.send(two, "").await.check_error(400, "invalid_request", "address_unclear");
+    for path in ["/ojs/v1/jobs", "/ojs/v1/jobs/batch", "/ojs/v1/workers/ack", "/ojs/v1/workers/fetch", "/ojs/v1/cron"] {
+        let request = http::Request::post(path).header("ojs-federation-region", "eu-west-1");
+        let refused = federation.client.send(request, r#"{"type":"canary-1","args":[]}"#).await;
+        refused.check_error(400, "invalid_request", "not_addressable");
+    }
+    assert!(federation.seen("canary-1").is_empty());
+}

@@ -22,8 +22,8 @@ impl Check {
         let rules = raw.rules.into_iter().enumerate();
         let rules = rules.filter_map(|(at, rule)| Some((format!("routing.rules[{at}]"), rule?)));
         let rules = rules.map(|(path, rule)| self.rule(&path, rule, registered, has_table)).collect();
-        let (stamp, stamp_origin, mint_id) = (raw.stamp, raw.stamp_origin, raw.mint_id);
-        Routing { strategy, stamp, stamp_origin, mint_id, rules, geographic }
+        let (stamp, stamp_origin, mint_id, id_hint) = (raw.stamp, raw.stamp_origin, raw.mint_id, raw.id_hint);
+        Routing { strategy, stamp, stamp_origin, mint_id, id_hint, rules, geographic }
     }
 
     fn needs_table(&mut self, strategy: Strategy, has_table: bool, path: &str) {

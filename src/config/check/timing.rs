@@ -86,6 +86,8 @@ impl Check {
             pool_idle_timeout: raw.pool_idle_timeout.0,
             connection_lifetime: raw.connection_lifetime.0,
             worker_threads: raw.worker_threads,
+            owner_entries: raw.owner_entries,
+            lookups: raw.lookups,
         }
     }
 }

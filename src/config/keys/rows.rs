@@ -1,6 +1,9 @@
 //! The rows of the key table. Reasons for the less obvious bounds stand beside them.
 
-use super::super::types::{AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, Stamp};
+use super::super::types::{
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, QueueControl, ReadResidency,
+    Stamp,
+};
 use super::Key;
 use super::kind::Kind::{
     self, Address, Choice, Duration, Flag, Integer, Mode, Number, Path, Scalar, Seconds, Size, Strategy, Text, TextMap,
@@ -72,6 +75,8 @@ pub(super) const KEYS: &[Key] = &[
     key("routing.stamp", Choice(Stamp::NAMES), "always", "", "Which jobs get federation keys added"),
     key("routing.stamp_origin", Flag, "false", "", "Whether `source_region` and `routed_at` are stamped too"),
     key("routing.mint_id", Flag, "true", "", "Whether a job without `id` gets one"),
+    key("routing.id_hint", Flag, "true", "",
+        "Whether minted ids carry a hint of the job's region, by which other sidecars find it sooner"),
     open("routing.rules[].match.job_type", NAME, "",
         "Glob over the job type: `*` for any run of characters, `?` for one"),
     open("routing.rules[].match.queue", NAME, "", "Glob over the queue"),
@@ -82,6 +87,17 @@ pub(super) const KEYS: &[Key] = &[
     open("routing.rules[].target.strategy", Strategy, "", "The strategy of these jobs where they name none"),
     open("routing.geographic.meta_key", NAME, "", "The meta key that holds the hint of the `geographic` strategy"),
     open("routing.geographic.regions", TextMap, "", "Hint to region"),
+    key("batch.mixed", Choice(MixedBatch::NAMES), "split", "",
+        "What happens to a batch whose jobs must go to several regions"),
+    key("workers.remote_fetch", NAMES, "", "",
+        "Queues, free of residency rules, whose jobs workers also take from other regions"),
+    key("queues.control", Choice(QueueControl::NAMES), "all", "",
+        "Which regions pause, resume and purge reach: all of them, or the local one"),
+    key("lists.annotate", Flag, "false", "", "Whether the items of merged lists name their region"),
+    key("residency.read", Choice(ReadResidency::NAMES), "allow", "",
+        "What a lookup by id returns of a job pinned to another region than the local one"),
+    key("residency.read_lists", Choice(ReadResidency::NAMES), "redact", "",
+        "What lists return of a job pinned to another region than the local one"),
     key("health_check.interval", SOME_TIME, "10s", "duration", "Between two probes of a region; jittered by a tenth"),
     key("health_check.timeout", SOME_TIME, "5s", "duration", "For one probe, connecting included"),
     key("health_check.unhealthy_threshold", COUNT, "1", "probes", "Consecutive failures until a region is unhealthy"),
@@ -137,10 +153,20 @@ pub(super) const KEYS: &[Key] = &[
     key("limits.connection_lifetime", SOME_TIME, "5min", "duration", "The longest a region connection lives"),
     key("limits.worker_threads", Integer(0, 64), "0", "threads",
         "Worker threads; 0 means the cores this process may use, at most 2"),
+    key("limits.owner_entries", Integer(0, 100_000_000), "1000000", "jobs",
+        "Jobs whose region is remembered; about 60 bytes each once they are there"),
+    key("limits.lookups", Integer(1, 10_000), "64", "lookups",
+        "Searches of all regions for an unknown job at once; more wait their turn"),
     key("compat.json_content_type", Choice(JsonContentType::NAMES), "auto", "",
         "Who gets `application/json`: clients known to need it, everyone, nobody"),
     key("compat.client_replicated_from", Choice(ClientReplicatedFrom::NAMES), "pass", "",
         "Whether a client's own `replicated_from` passes or is refused"),
+    key("compat.heartbeat_ids", Flag, "true", "",
+        "Whether heartbeats that count their jobs and list them apart are rewritten as servers accept them"),
+    key("compat.directive", Flag, "true", "", "Whether a heartbeat's `directive` is copied to `state`, where SDKs look"),
+    key("compat.retry_after", Flag, "true", "", "Whether a region's `Retry-After` is made a positive whole number"),
+    key("compat.event_stream", Flag, "true", "",
+        "Whether `GET /ojs/v1/events/stream?channel=` is translated to the stream of the job or queue"),
     key("log.format", Choice(LogFormat::NAMES), "text", "", "For people or for machines"),
     key("log.level", Text(4096), "info", "", "The least severe level that is written, or a `tracing` filter"),
     key("log.access", Choice(AccessLog::NAMES), "errors", "",

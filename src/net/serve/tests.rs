@@ -44,6 +44,8 @@ fn limits() -> Limits {
         pool_idle_timeout: short,
         connection_lifetime: short,
         worker_threads: 1,
+        owner_entries: 100,
+        lookups: 4,
     }
 }
 

@@ -38,6 +38,40 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-1004")
     }
 
+    /// 400: the call names a region that is not registered. Spec: federation-spec §3.3.
+    #[must_use]
+    pub fn unknown_address<'a>(region: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        Self::invalid(
+            "region_unknown",
+            "the call names a region that is not registered here; use one of `details.known_regions`",
+        )
+        .with_region(region)
+        .with("known_regions", json!(known))
+        .with("field", "OJS-Federation-Region")
+    }
+
+    /// 400: the call names two regions.
+    #[must_use]
+    pub fn address_unclear() -> Self {
+        Self::invalid(
+            "address_unclear",
+            "the call names two different regions in `OJS-Federation-Region` and `?region=`; name one",
+        )
+        .with("field", "OJS-Federation-Region")
+    }
+
+    /// 400: a call that does not take a region names one.
+    #[must_use]
+    pub fn not_addressable() -> Self {
+        Self::invalid(
+            "not_addressable",
+            "`OJS-Federation-Region` and `?region=` address reads and administration; where a job goes is said by the job itself \
+             (`ojs.federation.region` in its `meta`), and what workers say goes to the region that holds the job: leave them out",
+        )
+        .with("field", "OJS-Federation-Region")
+    }
+
     /// 400: no strategy has the name that the job asks for.
     #[must_use]
     pub fn unknown_strategy() -> Self {

@@ -2,7 +2,7 @@
 //!
 //! Spec: ojs-protocol 2 (the catalogue of endpoints), 10 row 32 (the federation prefixes).
 
-use super::{Class, Matched, Operation, Payload};
+use super::{Class, IdAt, Matched, Operation, Paging, Payload, Scope};
 
 pub(super) const GET: u8 = 1;
 pub(super) const POST: u8 = 2;
@@ -21,8 +21,11 @@ pub(super) struct Row {
     literal: usize,
     pub(super) operation: Operation,
     pub(super) class: Class,
+    pub(super) scope: Scope,
     pub(super) creates: bool,
-    payload: Payload,
+    pub(super) payload: Payload,
+    /// Which segment the first placeholder is; the root's empty one is 0.
+    placeholder: usize,
 }
 
 impl Row {
@@ -30,8 +33,10 @@ impl Row {
         Matched {
             operation: self.operation,
             class: self.class,
+            scope: self.scope,
             creates_jobs: self.creates,
             payload: self.payload,
+            placeholder: self.placeholder,
             raw_differs,
         }
     }
@@ -66,18 +71,20 @@ fn fits_open(pattern: &str, path: &str, exact: bool) -> bool {
     segments.next().is_none()
 }
 
-const fn row(methods: u8, pattern: &'static str, operation: Operation, class: Class) -> Row {
+const fn row(methods: u8, pattern: &'static str, operation: Operation, class: Class, scope: Scope) -> Row {
     let payload = Payload::MayDefineJobs;
-    Row { methods, pattern, literal: literal_len(pattern), operation, class, creates: false, payload }
+    let literal = literal_len(pattern);
+    let placeholder = slashes(pattern, literal);
+    Row { methods, pattern, literal, operation, class, scope, creates: false, payload, placeholder }
 }
 
 /// A call whose body is data, however much it may look like a job.
-const fn data(methods: u8, pattern: &'static str, operation: Operation, class: Class) -> Row {
-    Row { payload: Payload::Data, ..row(methods, pattern, operation, class) }
+const fn data(methods: u8, pattern: &'static str, operation: Operation, class: Class, scope: Scope) -> Row {
+    Row { payload: Payload::Data, ..row(methods, pattern, operation, class, scope) }
 }
 
-const fn creating(methods: u8, pattern: &'static str, operation: Operation, class: Class) -> Row {
-    Row { creates: true, ..row(methods, pattern, operation, class) }
+const fn creating(methods: u8, pattern: &'static str, operation: Operation, class: Class, scope: Scope) -> Row {
+    Row { creates: true, ..row(methods, pattern, operation, class, scope) }
 }
 
 const fn literal_len(pattern: &str) -> usize {
@@ -91,141 +98,167 @@ const fn literal_len(pattern: &str) -> usize {
     pattern.len() - bytes.len()
 }
 
+/// How many of the first bytes are slashes.
+const fn slashes(pattern: &str, bytes: usize) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < bytes {
+        if pattern.as_bytes()[at] == b'/' {
+            count += 1;
+        }
+        at += 1;
+    }
+    count
+}
+
 use Operation as Op;
 
+// One row reads as one line; rustfmt would give each argument a line.
+#[rustfmt::skip]
 pub(super) static ROWS: &[Row] = &[
-    creating(POST, "/ojs/v1/jobs", Op::Enqueue, Class::Enqueue),
-    data(POST, "/ojs/v1/workers/ack", Op::Ack, Class::Worker),
-    data(POST, "/ojs/v1/workers/fetch", Op::Fetch, Class::Worker),
-    data(POST, "/ojs/v1/workers/heartbeat", Op::Heartbeat, Class::Worker),
-    data(POST, "/ojs/v1/workers/nack", Op::Nack, Class::Worker),
-    row(GET, "/ojs/v1/health", Op::Health, Class::System),
-    creating(POST, "/ojs/v1/jobs/batch", Op::Batch, Class::Create),
-    creating(POST, "/ojs/v1/jobs/bulk", Op::Bulk, Class::Create),
+    creating(POST, "/ojs/v1/jobs", Op::Enqueue, Class::Enqueue, Scope::Enqueue),
+    data(POST, "/ojs/v1/workers/ack", Op::Ack, Class::Worker, Scope::Owner(IdAt::Body)),
+    data(POST, "/ojs/v1/workers/fetch", Op::Fetch, Class::Worker, Scope::Fetch),
+    data(POST, "/ojs/v1/workers/heartbeat", Op::Heartbeat, Class::Worker, Scope::Heartbeat),
+    data(POST, "/ojs/v1/workers/nack", Op::Nack, Class::Worker, Scope::Owner(IdAt::Body)),
+    row(GET, "/ojs/v1/health", Op::Health, Class::System, Scope::Health),
+    creating(POST, "/ojs/v1/jobs/batch", Op::Batch, Class::Create, Scope::Batch),
+    creating(POST, "/ojs/v1/jobs/bulk", Op::Bulk, Class::Create, Scope::Bulk),
     // Cron and workflows: whatever is written below them and not named here may define jobs.
-    row(POST, "/ojs/v1/cron/{}/pause", Op::Cron, Class::Definition),
-    row(POST, "/ojs/v1/cron/{}/resume", Op::Cron, Class::Definition),
-    row(POST, "/ojs/v1/cron/{}/trigger", Op::Cron, Class::Definition),
-    row(POST, "/ojs/v1/workflows/{}/cancel", Op::Workflow, Class::Definition),
-    creating(WRITE, "/ojs/v1/cron", Op::CronWrite, Class::Create),
-    creating(WRITE, "/ojs/v1/cron/{*}", Op::CronWrite, Class::Create),
-    creating(WRITE, "/ojs/v1/crons", Op::CronWrite, Class::Create),
-    creating(WRITE, "/ojs/v1/crons/{*}", Op::CronWrite, Class::Create),
-    creating(WRITE, "/ojs/v1/workflows", Op::WorkflowWrite, Class::Create),
-    creating(WRITE, "/ojs/v1/workflows/{*}", Op::WorkflowWrite, Class::Create),
-    creating(POST, "/ojs/v1/dead-letter/{}/retry", Op::Recreate, Class::Job),
-    creating(POST, "/ojs/v1/admin/dead-letter/{}/retry", Op::Recreate, Class::Job),
-    creating(POST, "/v1/agent/jobs/{}/fork", Op::Recreate, Class::Job),
-    creating(POST, "/v1/agent/jobs/{}/replay", Op::Recreate, Class::Job),
-    creating(POST, "/v1/agents/{}/fork", Op::Recreate, Class::Job),
-    creating(POST, "/v1/agents/{}/replay", Op::Recreate, Class::Job),
-    creating(POST, "/ojs/v1/agents/{}/fork", Op::Recreate, Class::Job),
-    creating(POST, "/ojs/v1/agents/{}/replay", Op::Recreate, Class::Job),
+    row(POST, "/ojs/v1/cron/{}/pause", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/cron/{}/resume", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/cron/{}/trigger", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/workflows/{}/cancel", Op::Workflow, Class::Definition, Scope::Named),
+    creating(WRITE, "/ojs/v1/cron", Op::CronWrite, Class::Create, Scope::Define),
+    creating(WRITE, "/ojs/v1/cron/{*}", Op::CronWrite, Class::Create, Scope::Define),
+    creating(WRITE, "/ojs/v1/crons", Op::CronWrite, Class::Create, Scope::Define),
+    creating(WRITE, "/ojs/v1/crons/{*}", Op::CronWrite, Class::Create, Scope::Define),
+    creating(WRITE, "/ojs/v1/workflows", Op::WorkflowWrite, Class::Create, Scope::Define),
+    creating(WRITE, "/ojs/v1/workflows/{*}", Op::WorkflowWrite, Class::Create, Scope::Define),
+    creating(POST, "/ojs/v1/dead-letter/{}/retry", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/ojs/v1/admin/dead-letter/{}/retry", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/v1/agent/jobs/{}/fork", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/v1/agent/jobs/{}/replay", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/v1/agents/{}/fork", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/v1/agents/{}/replay", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/ojs/v1/agents/{}/fork", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
+    creating(POST, "/ojs/v1/agents/{}/replay", Op::Recreate, Class::Job, Scope::Owner(IdAt::Path)),
     // Workers.
-    data(POST, "/ojs/v1/jobs/fetch", Op::Fetch, Class::Worker),
-    data(POST, "/ojs/v1/workers/beat", Op::Heartbeat, Class::Worker),
-    data(POST, "/ojs/v1/workers/progress", Op::Progress, Class::Worker),
-    row(GET, "/ojs/v1/workers/{}/health", Op::WorkerState, Class::Worker),
-    data(POST, "/ojs/v1/jobs/{}/ack", Op::JobSettle, Class::Worker),
-    data(POST, "/ojs/v1/jobs/{}/nack", Op::JobSettle, Class::Worker),
+    data(POST, "/ojs/v1/jobs/fetch", Op::Fetch, Class::Worker, Scope::Fetch),
+    data(POST, "/ojs/v1/workers/beat", Op::Heartbeat, Class::Worker, Scope::Heartbeat),
+    data(POST, "/ojs/v1/workers/progress", Op::Progress, Class::Worker, Scope::Owner(IdAt::Body)),
+    row(GET, "/ojs/v1/workers/{}/health", Op::WorkerState, Class::Worker, Scope::Local),
+    data(POST, "/ojs/v1/jobs/{}/ack", Op::JobSettle, Class::Worker, Scope::Owner(IdAt::Path)),
+    data(POST, "/ojs/v1/jobs/{}/nack", Op::JobSettle, Class::Worker, Scope::Owner(IdAt::Path)),
     // Streams.
-    row(GET, "/ojs/v1/jobs/{}/events", Op::JobEvents, Class::Stream),
-    row(GET, "/ojs/v1/jobs/{}/progress/stream", Op::JobEvents, Class::Stream),
-    row(GET, "/ojs/v1/jobs/{}/result/stream", Op::JobEvents, Class::Stream),
-    row(GET, "/ojs/v1/queues/{}/events", Op::QueueEvents, Class::Stream),
-    row(GET, "/ojs/v1/events/stream", Op::Events, Class::Stream),
-    row(GET, "/ojs/v1/admin/stats/stream", Op::Events, Class::Stream),
-    row(GET, "/v1/events/stream", Op::Events, Class::Stream),
-    row(GET, "/ojs/v1/ws", Op::WebSocket, Class::Stream),
-    row(GET, "/ojs/v1/ws/connect", Op::WebSocket, Class::Stream),
-    row(GET, "/v1/events/ws", Op::WebSocket, Class::Stream),
-    data(POST, "/ojs/v1/ws/subscribe", Op::Events, Class::Stream),
-    data(POST, "/ojs/v1/ws/unsubscribe", Op::Events, Class::Stream),
+    row(GET, "/ojs/v1/jobs/{}/events", Op::JobEvents, Class::Stream, Scope::Owner(IdAt::Path)),
+    row(GET, "/ojs/v1/jobs/{}/progress/stream", Op::JobEvents, Class::Stream, Scope::Owner(IdAt::Path)),
+    row(GET, "/ojs/v1/jobs/{}/result/stream", Op::JobEvents, Class::Stream, Scope::Owner(IdAt::Path)),
+    row(GET, "/ojs/v1/queues/{}/events", Op::QueueEvents, Class::Stream, Scope::Local),
+    row(GET, "/ojs/v1/events/stream", Op::Events, Class::Stream, Scope::EventStream),
+    row(GET, "/ojs/v1/admin/stats/stream", Op::Events, Class::Stream, Scope::Local),
+    row(GET, "/v1/events/stream", Op::Events, Class::Stream, Scope::Local),
+    row(GET, "/ojs/v1/ws", Op::WebSocket, Class::Stream, Scope::Tunnel),
+    row(GET, "/ojs/v1/ws/connect", Op::WebSocket, Class::Stream, Scope::Tunnel),
+    row(GET, "/v1/events/ws", Op::WebSocket, Class::Stream, Scope::Tunnel),
+    data(POST, "/ojs/v1/ws/subscribe", Op::Events, Class::Stream, Scope::Local),
+    data(POST, "/ojs/v1/ws/unsubscribe", Op::Events, Class::Stream, Scope::Local),
     // Several jobs.
-    row(POST, "/ojs/v1/jobs/results", Op::JobsById, Class::Job),
-    row(POST, "/ojs/v1/jobs/bulk/{}", Op::JobsById, Class::Job),
-    row(POST, "/ojs/v1/admin/jobs/bulk/{}", Op::JobsById, Class::Job),
+    row(POST, "/ojs/v1/jobs/results", Op::JobsById, Class::Job, Scope::ByIds),
+    row(POST, "/ojs/v1/jobs/bulk/{}", Op::JobsById, Class::Job, Scope::ByIds),
+    row(POST, "/ojs/v1/admin/jobs/bulk/{}", Op::JobsById, Class::Job, Scope::ByIds),
     // One job.
-    row(GET, "/ojs/v1/jobs/{}", Op::JobGet, Class::Job),
-    row(DELETE, "/ojs/v1/jobs/{}", Op::JobCancel, Class::Job),
-    row(PATCH, "/ojs/v1/jobs/{}", Op::JobScoped, Class::Job),
-    data(ANY, "/ojs/v1/jobs/{}/checkpoint", Op::JobScoped, Class::Job),
-    data(ANY, "/ojs/v1/jobs/{}/progress", Op::JobScoped, Class::Job),
-    row(ANY, "/ojs/v1/jobs/{}/{*}", Op::JobScoped, Class::Job),
-    data(ANY, "/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job),
-    data(ANY, "/ojs/v1/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job),
-    row(GET, "/ojs/v1/events/{}/history", Op::JobScoped, Class::Job),
-    row(GET, "/ojs/v1/debug/jobs/{*}", Op::JobScoped, Class::Job),
-    row(ANY, "/ojs/v1/agents/{}/{}", Op::JobScoped, Class::Job),
-    row(ANY, "/v1/agents/{}/{}", Op::JobScoped, Class::Job),
-    row(ANY, "/v1/agent/jobs/{}/{}", Op::JobScoped, Class::Job),
+    row(GET, "/ojs/v1/jobs/{}", Op::JobGet, Class::Job, Scope::Owner(IdAt::Path)),
+    row(DELETE, "/ojs/v1/jobs/{}", Op::JobCancel, Class::Job, Scope::Owner(IdAt::Path)),
+    row(PATCH, "/ojs/v1/jobs/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    data(ANY, "/ojs/v1/jobs/{}/checkpoint", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    data(ANY, "/ojs/v1/jobs/{}/progress", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(ANY, "/ojs/v1/jobs/{}/{*}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    data(ANY, "/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    data(ANY, "/ojs/v1/ojs/v1/checkpoints/{*}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(GET, "/ojs/v1/events/{}/history", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(GET, "/ojs/v1/debug/jobs/{*}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(ANY, "/ojs/v1/agents/{}/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(ANY, "/v1/agents/{}/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(ANY, "/v1/agent/jobs/{}/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
     // Lists, before the placeholders that would swallow their names.
-    row(GET, "/ojs/v1/jobs", Op::List, Class::List),
-    row(GET, "/ojs/v1/queues", Op::Queues, Class::List),
-    row(GET, "/ojs/v1/admin/stats", Op::AdminStats, Class::List),
-    row(GET, "/ojs/v1/admin/stats/history", Op::List, Class::List),
-    row(GET, "/ojs/v1/admin/queues", Op::List, Class::List),
-    row(GET, "/ojs/v1/admin/jobs", Op::List, Class::List),
-    row(GET, "/ojs/v1/admin/workers", Op::List, Class::List),
-    row(GET, "/ojs/v1/admin/dead-letter", Op::List, Class::List),
-    row(GET, "/ojs/v1/admin/dead-letter/stats", Op::List, Class::List),
-    row(GET | DELETE, "/ojs/v1/dead-letter", Op::List, Class::List),
-    row(GET, "/ojs/v1/dead-letter/stats", Op::List, Class::List),
-    row(POST, "/ojs/v1/dead-letter/retry", Op::List, Class::List),
-    row(GET, "/ojs/v1/events", Op::List, Class::List),
-    row(GET, "/ojs/v1/history", Op::List, Class::List),
-    row(GET, "/ojs/v1/history/stats", Op::List, Class::List),
-    row(GET, "/ojs/v1/unique-jobs", Op::List, Class::List),
-    row(GET, "/ojs/v1/cron", Op::List, Class::List),
-    row(GET, "/ojs/v1/crons", Op::List, Class::List),
-    row(GET, "/ojs/v1/workflows", Op::List, Class::List),
-    row(GET, "/ojs/v1/webhooks/subscriptions", Op::List, Class::List),
-    row(GET, "/ojs/v1/rate-limits", Op::List, Class::List),
+    row(GET, "/ojs/v1/jobs", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/queues", Op::Queues, Class::List, Scope::List(Paging::Names)),
+    row(GET, "/ojs/v1/admin/stats", Op::AdminStats, Class::List, Scope::Sum),
+    row(GET, "/ojs/v1/admin/stats/history", Op::List, Class::List, Scope::Local),
+    row(GET, "/ojs/v1/admin/queues", Op::List, Class::List, Scope::List(Paging::Names)),
+    row(GET, "/ojs/v1/admin/jobs", Op::List, Class::List, Scope::List(Paging::Page)),
+    row(GET, "/ojs/v1/admin/workers", Op::List, Class::List, Scope::List(Paging::Page)),
+    row(GET, "/ojs/v1/admin/dead-letter", Op::List, Class::List, Scope::List(Paging::Page)),
+    row(GET, "/ojs/v1/admin/dead-letter/stats", Op::List, Class::List, Scope::Sum),
+    row(GET, "/ojs/v1/dead-letter", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(DELETE, "/ojs/v1/dead-letter", Op::List, Class::List, Scope::Sum),
+    row(GET, "/ojs/v1/dead-letter/stats", Op::List, Class::List, Scope::Sum),
+    row(POST, "/ojs/v1/dead-letter/retry", Op::List, Class::List, Scope::Sum),
+    row(GET, "/ojs/v1/events", Op::List, Class::List, Scope::List(Paging::After)),
+    row(GET, "/ojs/v1/history", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/history/stats", Op::List, Class::List, Scope::Sum),
+    row(GET, "/ojs/v1/unique-jobs", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/cron", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/crons", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/workflows", Op::List, Class::List, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/webhooks/subscriptions", Op::List, Class::List, Scope::Local),
+    row(GET, "/ojs/v1/rate-limits", Op::List, Class::List, Scope::Local),
     // One dead letter, one job of the administration.
-    row(GET | DELETE, "/ojs/v1/dead-letter/{}", Op::JobScoped, Class::Job),
-    row(GET | DELETE, "/ojs/v1/admin/dead-letter/{}", Op::JobScoped, Class::Job),
-    row(ANY, "/ojs/v1/admin/jobs/{}", Op::JobScoped, Class::Job),
-    row(ANY, "/ojs/v1/admin/jobs/{}/{*}", Op::JobScoped, Class::Job),
+    row(GET | DELETE, "/ojs/v1/dead-letter/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(GET | DELETE, "/ojs/v1/admin/dead-letter/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(ANY, "/ojs/v1/admin/jobs/{}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
+    row(ANY, "/ojs/v1/admin/jobs/{}/{*}", Op::JobScoped, Class::Job, Scope::Owner(IdAt::Path)),
     // Queues.
-    row(GET, "/ojs/v1/queues/{}/stats", Op::QueueStats, Class::Queue),
-    row(POST, "/ojs/v1/queues/{}/pause", Op::QueuePause, Class::Queue),
-    row(POST, "/ojs/v1/queues/{}/resume", Op::QueueResume, Class::Queue),
-    row(POST, "/ojs/v1/admin/queues/{}/pause", Op::QueuePause, Class::Queue),
-    row(POST, "/ojs/v1/admin/queues/{}/resume", Op::QueueResume, Class::Queue),
-    row(POST, "/ojs/v1/queues", Op::QueueScoped, Class::Queue),
-    row(ANY, "/ojs/v1/queues/{*}", Op::QueueScoped, Class::Queue),
-    row(ANY, "/ojs/v1/admin/queues/{*}", Op::QueueScoped, Class::Queue),
+    row(GET, "/ojs/v1/queues/{}/stats", Op::QueueStats, Class::Queue, Scope::QueueStats),
+    row(POST, "/ojs/v1/queues/{}/pause", Op::QueuePause, Class::Queue, Scope::QueueControl),
+    row(POST, "/ojs/v1/queues/{}/resume", Op::QueueResume, Class::Queue, Scope::QueueControl),
+    row(POST, "/ojs/v1/admin/queues/{}/pause", Op::QueuePause, Class::Queue, Scope::QueueControl),
+    row(POST, "/ojs/v1/admin/queues/{}/resume", Op::QueueResume, Class::Queue, Scope::QueueControl),
+    row(POST, "/ojs/v1/queues", Op::QueueScoped, Class::Queue, Scope::Local),
+    row(POST, "/ojs/v1/queues/{}/purge", Op::QueuePurge, Class::Queue, Scope::QueueControl),
+    row(POST, "/ojs/v1/admin/queues/{}/purge", Op::QueuePurge, Class::Queue, Scope::QueueControl),
+    row(DELETE, "/ojs/v1/queues/{}/jobs", Op::QueuePurge, Class::Queue, Scope::QueueControl),
+    row(DELETE, "/ojs/v1/admin/queues/{}/jobs", Op::QueuePurge, Class::Queue, Scope::QueueControl),
+    row(GET, "/ojs/v1/queues/{}/jobs", Op::QueueScoped, Class::Queue, Scope::List(Paging::Offset)),
+    row(GET, "/ojs/v1/admin/queues/{}/jobs", Op::QueueScoped, Class::Queue, Scope::List(Paging::Page)),
+    row(GET, "/ojs/v1/queues/{}/priority-stats", Op::QueueScoped, Class::Queue, Scope::QueueStats),
+    row(GET, "/ojs/v1/queues/{}", Op::QueueScoped, Class::Queue, Scope::QueueStats),
+    row(GET, "/ojs/v1/admin/queues/{}", Op::QueueScoped, Class::Queue, Scope::QueueStats),
+    row(DELETE, "/ojs/v1/queues/{}", Op::QueueDelete, Class::Queue, Scope::QueueControl),
+    row(DELETE, "/ojs/v1/admin/queues/{}", Op::QueueDelete, Class::Queue, Scope::QueueControl),
+    row(ANY, "/ojs/v1/queues/{*}", Op::QueueScoped, Class::Queue, Scope::Local),
+    row(ANY, "/ojs/v1/admin/queues/{*}", Op::QueueScoped, Class::Queue, Scope::Local),
     // Definitions.
-    row(GET | DELETE, "/ojs/v1/cron/{*}", Op::Cron, Class::Definition),
-    row(GET | DELETE, "/ojs/v1/crons/{*}", Op::Cron, Class::Definition),
-    row(GET | DELETE, "/ojs/v1/workflows/{*}", Op::Workflow, Class::Definition),
-    data(ANY, "/ojs/v1/schemas", Op::Definition, Class::Definition),
-    data(ANY, "/ojs/v1/schemas/{*}", Op::Definition, Class::Definition),
-    data(ANY, "/ojs/v1/webhooks/{*}", Op::Definition, Class::Definition),
-    data(ANY, "/ojs/v1/rate-limits/{*}", Op::Definition, Class::Definition),
-    data(ANY, "/ojs/v1/middleware", Op::Definition, Class::Definition),
-    data(ANY, "/ojs/v1/admin/schemas/{*}", Op::Definition, Class::Definition),
-    row(ANY, "/ojs/v1/admin/{*}", Op::Definition, Class::Definition),
+    row(GET | DELETE, "/ojs/v1/cron/{*}", Op::Cron, Class::Definition, Scope::Named),
+    row(GET | DELETE, "/ojs/v1/crons/{*}", Op::Cron, Class::Definition, Scope::Named),
+    row(GET | DELETE, "/ojs/v1/workflows/{*}", Op::Workflow, Class::Definition, Scope::Named),
+    data(ANY, "/ojs/v1/schemas", Op::Definition, Class::Definition, Scope::AllRegions),
+    data(ANY, "/ojs/v1/schemas/{*}", Op::Definition, Class::Definition, Scope::AllRegions),
+    data(ANY, "/ojs/v1/webhooks/{*}", Op::Definition, Class::Definition, Scope::Local),
+    data(ANY, "/ojs/v1/rate-limits/{*}", Op::Definition, Class::Definition, Scope::Local),
+    data(ANY, "/ojs/v1/middleware", Op::Definition, Class::Definition, Scope::Local),
+    data(ANY, "/ojs/v1/admin/schemas/{*}", Op::Definition, Class::Definition, Scope::AllRegions),
+    row(ANY, "/ojs/v1/admin/{*}", Op::Definition, Class::Definition, Scope::Local),
     // The server itself.
-    row(GET, "/ojs/v1/health/detail", Op::System, Class::System),
-    row(GET, "/ojs/manifest", Op::Manifest, Class::System),
-    row(GET, "/health", Op::System, Class::System),
-    row(GET, "/healthz", Op::System, Class::System),
-    row(GET, "/ready", Op::System, Class::System),
-    row(GET, "/readyz", Op::System, Class::System),
-    row(GET, "/metrics", Op::System, Class::System),
+    row(GET, "/ojs/v1/health/detail", Op::System, Class::System, Scope::Local),
+    row(GET, "/ojs/manifest", Op::Manifest, Class::System, Scope::Manifest),
+    row(GET, "/health", Op::System, Class::System, Scope::Local),
+    row(GET, "/healthz", Op::System, Class::System, Scope::Local),
+    row(GET, "/ready", Op::System, Class::System, Scope::Local),
+    row(GET, "/readyz", Op::System, Class::System, Scope::Local),
+    row(GET, "/metrics", Op::System, Class::System, Scope::Local),
     // The federation API, under the three prefixes that its documents and habits give it.
-    row(GET, "/v1/federation/regions", Op::FederationRegions, Class::Federation),
-    row(POST, "/v1/federation/route", Op::FederationRoute, Class::Federation),
-    row(GET, "/v1/federation/health", Op::FederationHealth, Class::Federation),
-    row(GET, "/ojs/v1/federation/regions", Op::FederationRegions, Class::Federation),
-    row(POST, "/ojs/v1/federation/route", Op::FederationRoute, Class::Federation),
-    row(GET, "/ojs/v1/federation/health", Op::FederationHealth, Class::Federation),
-    row(GET, "/ojs/federation/regions", Op::FederationRegions, Class::Federation),
-    row(GET, "/ojs/federation/backends", Op::FederationRegions, Class::Federation),
-    row(POST, "/ojs/federation/route", Op::FederationRoute, Class::Federation),
-    row(GET, "/ojs/federation/health", Op::FederationHealth, Class::Federation),
-    row(ANY, "/v1/federation/{*}", Op::FederationOther, Class::Federation),
-    row(ANY, "/ojs/v1/federation/{*}", Op::FederationOther, Class::Federation),
-    row(ANY, "/ojs/federation/{*}", Op::FederationOther, Class::Federation),
+    row(GET, "/v1/federation/regions", Op::FederationRegions, Class::Federation, Scope::Ours),
+    row(POST, "/v1/federation/route", Op::FederationRoute, Class::Federation, Scope::Ours),
+    row(GET, "/v1/federation/health", Op::FederationHealth, Class::Federation, Scope::Ours),
+    row(GET, "/ojs/v1/federation/regions", Op::FederationRegions, Class::Federation, Scope::Ours),
+    row(POST, "/ojs/v1/federation/route", Op::FederationRoute, Class::Federation, Scope::Ours),
+    row(GET, "/ojs/v1/federation/health", Op::FederationHealth, Class::Federation, Scope::Ours),
+    row(GET, "/ojs/federation/regions", Op::FederationRegions, Class::Federation, Scope::Ours),
+    row(GET, "/ojs/federation/backends", Op::FederationRegions, Class::Federation, Scope::Ours),
+    row(POST, "/ojs/federation/route", Op::FederationRoute, Class::Federation, Scope::Ours),
+    row(GET, "/ojs/federation/health", Op::FederationHealth, Class::Federation, Scope::Ours),
+    row(ANY, "/v1/federation/{*}", Op::FederationOther, Class::Federation, Scope::Ours),
+    row(ANY, "/ojs/v1/federation/{*}", Op::FederationOther, Class::Federation, Scope::Ours),
+    row(ANY, "/ojs/federation/{*}", Op::FederationOther, Class::Federation, Scope::Ours),
 ];

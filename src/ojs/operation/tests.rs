@@ -108,7 +108,7 @@ fn only_known_data_may_pass_unread() {
 #[test]
 fn no_row_is_hidden_behind_an_earlier_one() {
     for (place, row) in ROWS.iter().enumerate() {
-        let path = row.pattern.replace("{*}", "zz").replace("{}", "zz");
+        let path = row.pattern.replace("{*}", "zz/zz").replace("{}", "zz");
         for bit in [table::GET, table::POST, table::PUT, table::PATCH, table::DELETE, table::OTHER] {
             let first = ROWS.iter().position(|other| other.methods & bit != 0 && other.fits(&path, true));
             assert!(row.methods & bit == 0 || first == Some(place), "{} with method bit {bit}", row.pattern);

@@ -80,6 +80,8 @@ families! {
     DROPPED_AUTHORIZATIONS = Kind::Counter, "dropped_authorizations_total", ["region"],
         "Requests whose Authorization was not passed on to the region";
     CLIENT_REPLICATED_FROM = Kind::Counter, "client_replicated_from_total", [], "Jobs whose client set ojs.federation.replicated_from itself";
+    LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
+    OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";
     CLIENT_CONNECTIONS = Kind::Gauge, "client_connections", [], "Client connections that are open now";
     CLIENT_CONNECTIONS_REFUSED = Kind::Counter, "client_connections_refused_total", [], "Client connections turned away because too many were open";
     REJECTED_HEADS = Kind::Counter, "rejected_heads_total", ["reason"], "Request heads that were not accepted";

@@ -146,6 +146,18 @@ labels! {
         Internal = "internal",
     }
 
+    /// How the region of a job was found.
+    LookupResult {
+        /// It was remembered.
+        Known = "known",
+        /// The regions were asked, and one has the job.
+        Found = "found",
+        /// The regions were asked, and each said that it does not have the job.
+        Nowhere = "nowhere",
+        /// No region has the job, and not every region answered.
+        Unsure = "unsure",
+    }
+
     /// Why a job left a region for another.
     FailoverReason {
         /// The name did not resolve.

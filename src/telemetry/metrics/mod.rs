@@ -20,8 +20,8 @@ use crate::base::RegionId;
 
 pub use family::{FAMILIES, Family, Kind, table_markdown};
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, Label, PoolState,
-    ProbeResult, RefusalReason, ReloadKind, ReloadResult, StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, Label, LookupResult,
+    PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -57,6 +57,10 @@ pub struct Metrics {
     pub retry_budget_available: Gauge,
     /// Jobs whose client set `replicated_from` itself.
     pub client_replicated_from: Counter,
+    /// Jobs whose region was needed, by how it was found.
+    pub lookups: Cells<LookupResult, Counter>,
+    /// Jobs whose region is remembered; set before each rendering.
+    pub owners: IntGauge,
     /// Client connections that are open now; change it through [`Held`].
     pub client_connections: IntGauge,
     /// Client connections turned away because too many were open.
@@ -85,6 +89,7 @@ impl Metrics {
         let refusals = families.counters(&family::REFUSALS);
         let rejected = families.counters(&family::REJECTED_HEADS);
         let reloads = families.counters(&family::RELOADS);
+        let lookups = families.counters(&family::LOOKUPS);
         let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
         families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
         let vectors = region::Vectors::new(&families, classes);
@@ -102,6 +107,8 @@ impl Metrics {
             refusals: Cells::each(RefusalReason::ALL, |reason| refusals.with_label_values(&[reason.as_str()])),
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
+            lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
+            owners: families.int_gauge(&family::OWNERS),
             client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
             client_connections_refused: families.counter(&family::CLIENT_CONNECTIONS_REFUSED),
             rejected_heads: Cells::each(HeadRejection::ALL, |reason| rejected.with_label_values(&[reason.as_str()])),
@@ -135,6 +142,8 @@ impl Metrics {
             refusals: self.refusals.clone(),
             retry_budget_available: self.retry_budget_available.clone(),
             client_replicated_from: self.client_replicated_from.clone(),
+            lookups: self.lookups.clone(),
+            owners: self.owners.clone(),
             client_connections: self.client_connections.clone(),
             client_connections_refused: self.client_connections_refused.clone(),
             rejected_heads: self.rejected_heads.clone(),

@@ -1,0 +1,95 @@
+//! Where a request goes.
+
+/// Which regions a request concerns, and so which file of the proxy serves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One job, to the region that routing chooses.
+    Enqueue,
+    /// Several jobs, all or none.
+    Batch,
+    /// Several jobs, each with its own result.
+    Bulk,
+    /// A cron definition or a workflow, whole to one region.
+    Define,
+    /// One job, to the region that holds it.
+    Owner(IdAt),
+    /// Several jobs, named by ids or by a filter, to the regions that hold them.
+    ByIds,
+    /// A worker asks for jobs: the local region first.
+    Fetch,
+    /// A worker is alive: every region that it holds jobs of.
+    Heartbeat,
+    /// A list, merged over the regions.
+    List(Paging),
+    /// Figures or counts, summed over the regions.
+    Sum,
+    /// Figures of one queue, summed over the regions.
+    QueueStats,
+    /// A change of one queue, made in every region.
+    QueueControl,
+    /// A cron definition by its name or a workflow by its id, in the region where it lives.
+    Named,
+    /// Read in one region, written to all.
+    AllRegions,
+    /// The local region.
+    Local,
+    /// The event stream that SDKs ask for.
+    EventStream,
+    /// A WebSocket to the local region.
+    Tunnel,
+    /// The manifest of the local region, with what federation adds to it.
+    Manifest,
+    /// The health of the federation, answered by us.
+    Health,
+    /// The federation API, answered by us.
+    Ours,
+}
+
+/// Where a request names its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IdAt {
+    /// In the path.
+    Path,
+    /// In the member `job_id` of the body.
+    Body,
+}
+
+/// How a list is paged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Paging {
+    /// `limit` with `offset` or an opaque `cursor`.
+    Offset,
+    /// `page` and `per_page`.
+    Page,
+    /// `limit` and `after`, an opaque cursor.
+    After,
+    /// Few items with names, which are united: the same name in two regions is one item.
+    Names,
+}
+
+impl Scope {
+    /// Where it goes, in words for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enqueue => "the region that routing chooses",
+            Self::Batch | Self::Bulk => "the regions that routing chooses; one where that is possible",
+            Self::Define => "one region: its pin, else by routing",
+            Self::Owner(_) => "the region that holds the job",
+            Self::ByIds => "the regions that hold the jobs; with a filter, all, summed",
+            Self::Fetch => "the local region; for queues of `workers.remote_fetch` then others",
+            Self::Heartbeat => "every region that the worker holds jobs of or fetched from",
+            Self::List(Paging::Names) => "all regions, united by name",
+            Self::List(_) => "all regions, merged page by page",
+            Self::Sum | Self::QueueStats => "all regions, summed",
+            Self::QueueControl => "all regions, or the local one (`queues.control`)",
+            Self::Named => "the region where it lives",
+            Self::AllRegions => "read in one region, written to all",
+            Self::Local => "the local region",
+            Self::EventStream => "the job's region, or the local region for a queue",
+            Self::Tunnel => "the local region, as a tunnel",
+            Self::Manifest => "the local region, else any, with the federation extension added",
+            Self::Health | Self::Ours => "answered by the sidecar",
+        }
+    }
+}

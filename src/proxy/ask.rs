@@ -1,0 +1,107 @@
+//! A question to one region, asked once and answered whole: what calls over several regions are made of.
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use tokio::time::Instant;
+
+use super::Proxy;
+use super::attempt::{Call, RegionAnswer, attempt};
+use super::exchange::Exchange;
+use super::plan::seconds;
+use crate::net::headers::strip_hop_by_hop;
+use crate::ojs::header::REQUEST_ID;
+use crate::ojs::{Class, ErrorDocument};
+use crate::policy::{BreakerState, Outcome, RegionIndex};
+
+/// What is asked, whichever region it goes to.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub(super) method: Method,
+    pub(super) path: PathAndQuery,
+    /// From [`question_headers`].
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<Bytes>,
+    pub(super) deadline: Instant,
+    /// About a job that the region leased: passes a breaker that is open, because the region would run the job again.
+    pub(super) leased: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// The breaker is open: nothing was sent. Holds the document for the client.
+    Closed(ErrorDocument),
+    /// Nothing was sent.
+    NotSent,
+    /// Something was sent, and no whole answer came.
+    Unknown,
+}
+
+impl Question {
+    /// A read.
+    pub(super) fn get(path: PathAndQuery, headers: HeaderMap, deadline: Instant) -> Self {
+        Self { method: Method::GET, path, headers, body: Vec::new(), deadline, leased: false }
+    }
+}
+
+/// A client's headers for questions to regions: nothing that belongs to its connection or to the body it sent, and nothing that
+/// would make an answer unreadable to us.
+#[allow(dead_code, reason = "for the calls about several jobs and lists")]
+pub(super) fn question_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    strip_hop_by_hop(&mut headers);
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(ACCEPT_ENCODING);
+    headers.insert(REQUEST_ID, exchange.request_id().clone());
+    headers
+}
+
+/// Asks one region once. The answer is bounded like that of an enqueue; the breaker is told, nothing is tried again.
+///
+/// Errors: [`Silence`].
+pub(super) async fn ask(
+    proxy: &Proxy,
+    class: Class,
+    index: RegionIndex,
+    question: &Question,
+) -> Result<RegionAnswer, Silence> {
+    if !question.leased {
+        closed(proxy, index)?;
+    }
+    let call = Call {
+        method: question.method.clone(),
+        path: question.path.clone(),
+        headers: question.headers.clone(),
+        body: question.body.clone(),
+        deadline: question.deadline,
+        class,
+        pinned: true,
+    };
+    let tried = attempt(proxy, index, &call).await;
+    let not_sent = tried.ending.outcome() == Outcome::NotSent;
+    tried.answer.ok_or(if not_sent { Silence::NotSent } else { Silence::Unknown })
+}
+
+/// Whether the region's breaker lets calls through.
+fn closed(proxy: &Proxy, index: RegionIndex) -> Result<(), Silence> {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    if region.breaker == BreakerState::Closed {
+        return Ok(());
+    }
+    let now = proxy.shared.registry.clock().now();
+    let wait = region.open_until.map_or(1, |until| seconds(until.saturating_duration_since(now)));
+    Err(Silence::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait)))
+}
+
+impl Silence {
+    /// The document for a client that needs this region's word.
+    pub(super) fn document(self, proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
+        match self {
+            Self::Closed(document) => document,
+            Self::NotSent | Self::Unknown => ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1),
+        }
+    }
+}

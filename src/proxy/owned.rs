@@ -1,0 +1,92 @@
+//! Calls about one job whose id is in the path: to the region that holds it, streamed both ways.
+//!
+//! A job is in any region, because routing put it there. Where nothing is known of it the regions are asked first, with reads,
+//! so that only its own region gets the call. A 404 for a job is passed on only when every region has said so.
+
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+
+use super::attempt::RegionAnswer;
+use super::exchange::Exchange;
+use super::local::{Parts, forward, local, pass};
+use super::locate::{Located, known, search};
+use super::{Proxy, Reply};
+use crate::ojs::{ErrorDocument, Operation};
+use crate::policy::RegionIndex;
+
+/// Passes a call to the owner of its job.
+///
+/// Errors: those of [`local`], and 503 `owner_unavailable` when no region has the job and not all of them could be asked.
+pub(super) async fn owned(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    if exchange.addressed.is_some() {
+        return local(proxy, exchange, request).await;
+    }
+    let id = exchange.matched.named_in(request.uri().path());
+    match known(proxy, &id) {
+        Some(index) => at_known(proxy, exchange, index, &id, request).await,
+        None => match search(proxy, exchange, request.headers(), &id).await {
+            Located::At(index) => forward(proxy, exchange, index, request).await,
+            Located::Nowhere(answer) => nowhere(proxy, exchange, &answer, request).await,
+            Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
+        },
+    }
+}
+
+/// Asks the region that is remembered; where it does not know the job any more, the others before the client is told so.
+async fn at_known(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    id: &str,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let about_job = matches!(exchange.matched.operation, Operation::JobGet | Operation::JobCancel);
+    let path = request.uri().path_and_query().cloned();
+    let again = path.filter(|_| about_job && request.body().is_end_stream());
+    let again = again.map(|path| (request.method().clone(), path, request.headers().clone()));
+    let response = forward(proxy, exchange, index, request).await?;
+    let Some((method, path, headers)) = again.filter(|_| response.status() == StatusCode::NOT_FOUND) else {
+        return Ok(response);
+    };
+    match search(proxy, exchange, &headers, id).await {
+        Located::At(other) if other != index => pass(proxy, exchange, other, Parts::bare(method, path, headers)).await,
+        Located::At(_) | Located::Nowhere(_) => {
+            proxy.shared.owners.forget(id);
+            Ok(response)
+        }
+        Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
+    }
+}
+
+/// No region has the job. Its own region's word is the answer to a lookup; any other call is the local region's to answer,
+/// whose ids may be others than those of jobs.
+async fn nowhere(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    answer: &RegionAnswer,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let is_lookup = exchange.matched.operation == Operation::JobGet && *request.method() == Method::GET;
+    if !is_lookup || request.uri().query().is_some() {
+        return local(proxy, exchange, request).await;
+    }
+    let view = proxy.shared.registry.view();
+    exchange.region = Some(view.region(view.local).id.clone());
+    let mut response = Response::new(Reply::full(answer.body.clone()));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers.clone();
+    Ok(response)
+}
+
+/// The region of the answer is the one whose word is missing.
+fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDocument) -> ErrorDocument {
+    let view = proxy.shared.registry.view();
+    let named = document.details.get("region").and_then(|region| view.index_of(region.as_str()?));
+    exchange.region = named.map(|index| view.region(index).id.clone());
+    document.clone()
+}

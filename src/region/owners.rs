@@ -1,0 +1,189 @@
+//! Which region holds which job, as answers have shown it.
+//!
+//! Bounded, and forgetful in the order of use: a map of two generations, of which the older one goes when the younger is half
+//! of the bound. What is forgotten is asked for again; what is wrong here costs a question, because the region itself says
+//! that it does not know the job.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+use crate::base::RegionId;
+
+/// Threads rarely meet in the same one.
+const SHARDS: usize = 16;
+/// Regions are numbered in the order in which they were first heard of; a number is never used again.
+const REGIONS_MAX: usize = u16::MAX as usize;
+
+type Key = [u8; 16];
+type Generation = HashMap<Key, u16, RandomState>;
+
+/// Job id to region; shared by all threads, and kept over reloads.
+#[derive(Debug)]
+pub struct Owners {
+    shards: Box<[Mutex<Shard>]>,
+    /// Entries of a generation in one shard.
+    half: usize,
+    seeds: [RandomState; 2],
+    regions: ArcSwap<Vec<RegionId>>,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    young: Generation,
+    old: Generation,
+}
+
+impl Owners {
+    /// A map of at most so many jobs; 0 remembers none.
+    #[must_use]
+    pub fn new(entries_max: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            half: entries_max / (2 * SHARDS),
+            seeds: [RandomState::default(), RandomState::default()],
+            regions: ArcSwap::default(),
+        }
+    }
+
+    /// A region has shown that it holds this job.
+    pub fn learn(&self, id: &str, region: &RegionId) {
+        if self.half == 0 {
+            return;
+        }
+        if let Some(number) = self.number(region) {
+            let key = self.key(id);
+            self.shard(&key).lock().enter(key, number, self.half);
+        }
+    }
+
+    /// The region that was last seen to hold this job.
+    #[must_use]
+    pub fn region_of(&self, id: &str) -> Option<RegionId> {
+        let key = self.key(id);
+        let number = {
+            let mut shard = self.shard(&key).lock();
+            match (shard.young.get(&key), shard.old.get(&key)) {
+                (Some(number), _) => *number,
+                (None, Some(&number)) => {
+                    shard.enter(key, number, self.half);
+                    number
+                }
+                (None, None) => return None,
+            }
+        };
+        self.regions.load().get(usize::from(number)).cloned()
+    }
+
+    /// What was known of this job has proved wrong.
+    pub fn forget(&self, id: &str) {
+        let key = self.key(id);
+        let mut shard = self.shard(&key).lock();
+        shard.young.remove(&key);
+        shard.old.remove(&key);
+    }
+
+    /// How many jobs are remembered; one that is in both generations counts twice.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let entries = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            shard.young.len() + shard.old.len()
+        };
+        self.shards.iter().map(entries).sum()
+    }
+
+    /// Whether nothing is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn shard(&self, key: &Key) -> &Mutex<Shard> {
+        &self.shards[usize::from(key[15] ^ key[7]) % SHARDS]
+    }
+
+    /// A UUID as it is, any other text as a hash with seeds of this process.
+    fn key(&self, id: &str) -> Key {
+        if id.len() == 36
+            && let Ok(uuid) = uuid::Uuid::try_parse(id)
+        {
+            return uuid.into_bytes();
+        }
+        let mut key = [0; 16];
+        let (low, high) = key.split_at_mut(8);
+        low.copy_from_slice(&self.seeds[0].hash_one(id).to_ne_bytes());
+        high.copy_from_slice(&self.seeds[1].hash_one(id).to_ne_bytes());
+        key
+    }
+
+    fn number(&self, region: &RegionId) -> Option<u16> {
+        let place = |known: &Vec<RegionId>| known.iter().position(|known| known == region);
+        let number = place(&self.regions.load()).or_else(|| {
+            self.regions.rcu(|known| {
+                let mut known = Vec::clone(known);
+                if place(&known).is_none() && known.len() < REGIONS_MAX {
+                    known.push(region.clone());
+                }
+                Arc::new(known)
+            });
+            place(&self.regions.load())
+        });
+        number.and_then(|number| u16::try_from(number).ok())
+    }
+}
+
+impl Shard {
+    fn enter(&mut self, key: Key, number: u16, half: usize) {
+        if self.young.len() >= half && !self.young.contains_key(&key) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(id: &str) -> RegionId {
+        RegionId::parse(id).unwrap()
+    }
+
+    #[test]
+    fn a_job_is_where_it_was_last_seen_whatever_its_id_looks_like() {
+        let owners = Owners::new(1_000);
+        for id in ["01912e4a-7b3c-7fff-bfff-ffffffffffff", "wf_1", "", "01912E4A-7B3C-7FFF-BFFF-FFFFFFFFFFFE"] {
+            assert_eq!(owners.region_of(id), None);
+            owners.learn(id, &region("us-east-1"));
+            owners.learn(id, &region("eu-west-1"));
+            assert_eq!(owners.region_of(id), Some(region("eu-west-1")), "{id}");
+            owners.forget(id);
+            assert_eq!(owners.region_of(id), None);
+        }
+    }
+
+    #[test]
+    fn the_bound_holds_and_what_is_used_stays() {
+        let owners = Owners::new(3_200);
+        owners.learn("kept", &region("eu-west-1"));
+        for number in 0..100_000 {
+            owners.learn(&format!("job-{number}"), &region("us-east-1"));
+            assert_eq!(owners.region_of("kept"), Some(region("eu-west-1")), "{number}");
+        }
+        assert!(owners.len() <= 3_200, "{}", owners.len());
+        assert_eq!(owners.region_of("job-99999"), Some(region("us-east-1")));
+        assert_eq!(owners.region_of("job-0"), None);
+    }
+
+    #[test]
+    fn a_map_of_none_remembers_none() {
+        let owners = Owners::new(0);
+        owners.learn("a", &region("eu-west-1"));
+        assert_eq!((owners.region_of("a"), owners.is_empty()), (None, true));
+    }
+}
