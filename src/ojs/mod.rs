@@ -8,6 +8,7 @@
 
 pub mod answer;
 mod attributes;
+mod by_ids;
 mod create;
 mod envelope;
 pub mod error;
@@ -22,6 +23,7 @@ mod stamp;
 mod uuid7;
 
 pub use attributes::Attributes;
+pub use by_ids::JobIds;
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use envelope::Envelope;
 pub use error::{Code, ErrorDocument};

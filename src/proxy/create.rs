@@ -53,12 +53,7 @@ pub(super) async fn create(
     exchange.outcome = Some(ran.outcome);
     let region = proxy.region(index);
     match ran.result {
-        Ok(RegionAnswer { status, headers, body }) => {
-            let mut response = Response::new(Reply::full(body));
-            *response.status_mut() = status;
-            *response.headers_mut() = headers;
-            Ok(response)
-        }
+        Ok(answer) => Ok(answer.into()),
         Err(AttemptOutcome::NotSent) => Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1)),
         Err(_) => {
             let request_id = exchange.request_id().to_str().unwrap_or_default();

@@ -61,12 +61,7 @@ pub(super) async fn enqueue(
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
     exchange.upstream = ran.upstream;
-    ran.result.map(|RegionAnswer { status, headers, body }| {
-        let mut response = Response::new(Reply::full(body));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        response
-    })
+    ran.result.map(Into::into)
 }
 
 /// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.

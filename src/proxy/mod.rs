@@ -19,6 +19,7 @@ mod address;
 mod ask;
 mod attempt;
 mod buffered;
+mod by_ids;
 mod collect;
 mod create;
 mod enqueue;
@@ -207,8 +208,8 @@ impl Proxy {
             _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
+            Scope::ByIds => by_ids::by_ids(self, exchange, request).await,
             Scope::Owner(IdAt::Body)
-            | Scope::ByIds
             | Scope::Fetch
             | Scope::Heartbeat
             | Scope::List(_)
