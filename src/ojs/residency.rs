@@ -96,15 +96,63 @@ pub fn pinned(piece: &[u8], local: &str) -> Pinned {
     if is_data_alone(piece) { Pinned::Unsaid } else { Pinned::No }
 }
 
+/// The job in an answer that shows it with its meta, or would if it had any: `{"job":{…}}` or bare.
+#[must_use]
+pub fn job_in(answer: &[u8]) -> Option<&[u8]> {
+    let text = object::whole(answer)?;
+    let root = members(text);
+    let is_job = |members: &[Member<'_>]| find(members, "args").is_some() || find(members, "meta").is_some();
+    if is_job(&root) {
+        return Some(text.as_bytes());
+    }
+    let job = find(&root, "job")?.value;
+    is_job(&members(job)).then_some(job.as_bytes())
+}
+
+/// The ids in `{"results":{id:{…}}}`.
+#[must_use]
+pub fn ids_of_results(answer: &[u8]) -> Vec<String> {
+    let results = object::whole(answer).map(members).unwrap_or_default();
+    let results = find(&results, "results").map(|results| members(results.value)).unwrap_or_default();
+    results.into_iter().map(|result| result.name.into_owned()).collect()
+}
+
+/// `{"results":{id:{…}}}` in which those at the places of `hidden` are redacted, or left out and counted.
+#[must_use]
+pub fn results_without(answer: &[u8], hidden: &[bool], left_out: bool) -> Vec<u8> {
+    let mut json = "{".to_owned();
+    for member in object::whole(answer).map(members).unwrap_or_default() {
+        if member.name != "results" {
+            push(&mut json, member.written);
+            continue;
+        }
+        let mut results = "{".to_owned();
+        for (place, result) in members(member.value).iter().enumerate() {
+            if !hidden.get(place).copied().unwrap_or(true) {
+                push(&mut results, result.written);
+            } else if !left_out {
+                let name = result.written.strip_suffix(result.value).unwrap_or_default();
+                push(&mut results, &format!("{name}{}", written(result.value, None, false)));
+            }
+        }
+        push(&mut json, &format!(r#""results":{results}}}"#));
+    }
+    if left_out {
+        let count = hidden.iter().filter(|hidden| **hidden).count();
+        push(&mut json, &format!(r#""{MARK}":{{"withheld":{count}}}"#));
+    }
+    json.push('}');
+    json.into_bytes()
+}
+
 /// A result without its job: `{"state":…,"result":…}`, or an event with either in its `data`.
 fn is_data_alone(piece: &[u8]) -> bool {
     let Some(text) = object::whole(piece) else { return false };
     let root = members(text);
-    let job = find(&root, "job").map(|job| members(job.value));
-    let is_job = |members: &[Member<'_>]| find(members, "args").is_some() || find(members, "meta").is_some();
-    if is_job(&root) || job.as_deref().is_some_and(is_job) {
+    if job_in(piece).is_some() {
         return false;
     }
+    let job = find(&root, "job").map(|job| members(job.value));
     let holds = |members: &[Member<'_>]| {
         DATA.iter().any(|name| find(members, name).is_some_and(|member| Kind::of(member.value) != Kind::Null))
     };

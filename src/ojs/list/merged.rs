@@ -26,6 +26,8 @@ pub struct Figures {
     pub cursor: Option<String>,
     /// Whether the list is a log, whose cursor stands at its end, too.
     pub log: bool,
+    /// What regions say of the whole beside the items, added up.
+    pub summary: Option<Vec<u8>>,
     /// Items that are not shown.
     pub withheld: usize,
 }
@@ -104,6 +106,9 @@ pub fn merged(page: &Page, items: &[Bytes], figures: &Figures) -> Vec<u8> {
             splices.push((*start, *end, value.into_bytes()));
         }
     }
+    if let (Some((start, end)), Some(summary)) = (page.summary, &figures.summary) {
+        splices.push((start, end, summary.clone()));
+    }
     let lacking = figures.lacking(page);
     if let Some(room) = page.pagination {
         splices.extend(room.with(&lacking));
@@ -114,13 +119,33 @@ pub fn merged(page: &Page, items: &[Bytes], figures: &Figures) -> Vec<u8> {
         // This region's list is not paged, and those of others are.
         () => format!(r#""pagination":{{{lacking}}}"#),
     };
-    if figures.withheld > 0 {
-        at_root.push_str(if at_root.is_empty() { "" } else { "," });
-        at_root.push_str(&format!(r#""x-ojs-federation":{{"withheld":{}}}"#, figures.withheld));
-    }
+    withhold(&mut at_root, figures.withheld);
     if let Some(room) = page.root {
         splices.extend(room.with(&at_root));
     }
+    spliced(page, splices)
+}
+
+/// Writes one region's own page with other items, its paging untouched.
+#[must_use]
+pub fn replaced(page: &Page, items: &[Bytes], withheld: usize) -> Vec<u8> {
+    let mut splices = vec![(page.array.0, page.array.1, joined(items))];
+    let mut at_root = String::new();
+    withhold(&mut at_root, withheld);
+    if let Some(room) = page.root {
+        splices.extend(room.with(&at_root));
+    }
+    spliced(page, splices)
+}
+
+fn withhold(members: &mut String, withheld: usize) {
+    if withheld > 0 {
+        members.push_str(if members.is_empty() { "" } else { "," });
+        members.push_str(&format!(r#""x-ojs-federation":{{"withheld":{withheld}}}"#));
+    }
+}
+
+fn spliced(page: &Page, mut splices: Vec<(usize, usize, Vec<u8>)>) -> Vec<u8> {
     splices.sort_unstable_by_key(|splice| splice.0);
     let body = page.body();
     let mut written = Vec::with_capacity(body.len() + splices.iter().map(|splice| splice.2.len()).sum::<usize>());
@@ -204,6 +229,8 @@ mod tests {
             &Figures { withheld: 2, ..figures() },
             r#"{"crons":[1],"pagination":{"has_more":true,"next_cursor":"C"},"x-ojs-federation":{"withheld":2}}"#,
         );
+        let summed = Figures { summary: Some(b"{\"total\":9}".to_vec()), ..Figures::default() };
+        check(r#"{"items":[],"summary":{"total":4}}"#, &[], &summed, r#"{"items":[],"summary":{"total":9}}"#);
         check("[ 1 , 2 ]", &["1", "2", "3"], &figures(), "[1,2,3]");
         let last = Figures { has_more: false, ..figures() };
         check(

@@ -13,8 +13,8 @@ mod walk;
 mod wanted;
 
 pub use cursor::{BadCursor, Cursor, Leg, Place};
-pub use merged::{Figures, merged};
+pub use merged::{Figures, merged, replaced};
 pub use page::{NoPage, PAGE_ITEMS_MAX, Page, Told};
-pub use sum::{Part, summed, united};
+pub use sum::{Part, added_up, summed, united};
 pub use walk::{Ask, Outcome, Pick, Walk};
 pub use wanted::{LIMIT_MAX, LIMIT_USUAL, Start, Wanted};

@@ -66,7 +66,7 @@ pub(super) enum Figure {
 impl Figure {
     fn of(name: &str) -> Option<Self> {
         Some(match name {
-            "total" | "total_count" => Self::Total,
+            "total" | "total_count" | "total_estimate" => Self::Total,
             "total_pages" => Self::TotalPages,
             "count" => Self::Count,
             "limit" | "per_page" => Self::Limit,
@@ -100,6 +100,8 @@ pub struct Page {
     /// `None` for an answer that is a bare array.
     pub(super) root: Option<Room>,
     pub(super) pagination: Option<Room>,
+    /// Figures of the whole beside the items, such as those of workers.
+    pub(super) summary: Option<(usize, usize)>,
     told: Told,
 }
 
@@ -136,12 +138,16 @@ impl Page {
             let items = elements(text, start, PAGE_ITEMS_MAX).ok_or(NoPage::TooMany)?;
             let told = Told { items: items.len(), ..Told::default() };
             let (array, figures) = ((start, end), Vec::new());
-            return Ok(Self { body: body.clone(), items, array, figures, root: None, pagination: None, told });
+            let (root, pagination, summary) = (None, None, None);
+            return Ok(Self { body: body.clone(), items, array, figures, root, pagination, summary, told });
         }
         let root = members(whole);
         let holder = items_of(&root).ok_or(NoPage::NoItems)?;
         let array = (start + holder.at, start + holder.at + holder.value.len());
-        let items = elements(text, array.0, PAGE_ITEMS_MAX).ok_or(NoPage::TooMany)?;
+        let items = match Kind::of(holder.value) {
+            Kind::Array => elements(text, array.0, PAGE_ITEMS_MAX).ok_or(NoPage::TooMany)?,
+            _ => Vec::new(),
+        };
         let mut figures = figures_of(&root, start);
         let mut pagination = None;
         if let Some(member) = find(&root, "pagination").filter(|member| Kind::of(member.value) == Kind::Object) {
@@ -150,9 +156,11 @@ impl Page {
             let close = start + member.at + member.value.len() - 1;
             pagination = Some(Room { close, empty: inner.is_empty() });
         }
+        let summary = find(&root, "summary").filter(|member| Kind::of(member.value) == Kind::Object);
+        let summary = summary.map(|member| (start + member.at, start + member.at + member.value.len()));
         let told = told(text, items.len(), &figures, pagination.is_some())?;
         let root = Some(Room { close: end - 1, empty: root.is_empty() });
-        Ok(Self { body: body.clone(), items, array, figures, root, pagination, told })
+        Ok(Self { body: body.clone(), items, array, figures, root, pagination, summary, told })
     }
 
     /// The answer whose shape the merged one takes: the first that is paged, so that it can say what follows, else the first.
@@ -171,6 +179,12 @@ impl Page {
     #[must_use]
     pub const fn told(&self) -> &Told {
         &self.told
+    }
+
+    /// What it says of the whole beside the items; empty where it says nothing.
+    #[must_use]
+    pub fn summary(&self) -> &[u8] {
+        self.summary.and_then(|(start, end)| self.body.get(start..end)).unwrap_or_default()
     }
 
     /// One item as the region wrote it.
@@ -202,7 +216,10 @@ impl Page {
 
 fn items_of<'m, 'b>(root: &'m [Member<'b>]) -> Option<&'m Member<'b>> {
     let is_array = |member: &&Member<'_>| Kind::of(member.value) == Kind::Array;
-    ITEMS.iter().find_map(|name| find(root, name).filter(is_array)).or_else(|| root.iter().find(is_array))
+    // Servers in Go write a list of nothing as `null`.
+    let is_nothing = |member: &&Member<'_>| Kind::of(member.value) == Kind::Null;
+    let named = || ITEMS.iter().filter_map(|name| find(root, name));
+    named().find(is_array).or_else(|| root.iter().find(is_array)).or_else(|| named().find(is_nothing))
 }
 
 fn figures_of(members: &[Member<'_>], start: usize) -> Vec<(Figure, usize, usize)> {
@@ -277,6 +294,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_said_so() {
+        assert_eq!(read(r#"{"jobs":null}"#).unwrap().0, Vec::<String>::new());
         assert_eq!(read(r#"{"jobs":{}}"#), Err(NoPage::NoItems));
         assert_eq!(read("7"), Err(NoPage::NoItems));
         assert!(matches!(read("<html>"), Err(NoPage::Json(_))));

@@ -32,28 +32,51 @@ pub struct Part<'b> {
 pub fn summed(parts: &[Part<'_>]) -> Option<Vec<u8>> {
     let readable: Vec<(&str, &str)> = parts.iter().filter_map(|part| Some((part.region, whole(part.body)?))).collect();
     let objects: Vec<&str> = readable.iter().map(|(_, object)| *object).collect();
-    let sum = object(&objects, 0)?;
-    let mut json = sum.strip_suffix('}')?.to_owned();
+    let json = object(&objects, 0)?;
+    Some(with_parts(json, &readable).into_bytes())
+}
+
+/// Adds up objects without saying whose is what; `None` where there is none.
+#[must_use]
+pub fn added_up(bodies: &[&[u8]]) -> Option<Vec<u8>> {
+    let objects: Vec<&str> = bodies.iter().filter_map(|body| whole(body)).collect();
+    object(&objects, 0).map(String::into_bytes)
+}
+
+/// An object with those that it is made of.
+fn with_parts(json: String, parts: &[(&str, &str)]) -> String {
+    let mut json = json.strip_suffix('}').unwrap_or_default().to_owned();
     json.push_str(if json.len() > 1 { "," } else { "" });
     json.push_str(r#""x-ojs-federation":{"regions":{"#);
-    for (place, (region, object)) in readable.iter().enumerate() {
+    for (place, (region, object)) in parts.iter().enumerate() {
         json.push_str(if place > 0 { "," } else { "" });
         push_quoted(&mut json, region);
         json.push(':');
         json.push_str(object);
     }
     json.push_str("}}}");
-    Some(json.into_bytes())
+    json
 }
 
-/// The union of the regions' named items, such as queues: those of the same name are added up.
+/// The union of the regions' named items, such as queues: those of the same name are added up. With `parts`, each holds every
+/// region's own under `x-ojs-federation`.
 ///
 /// Items that have no name in common are put one behind the other.
 #[must_use]
-pub fn united(items: &[Bytes]) -> Vec<Bytes> {
-    let rows: Vec<&str> = items.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
-    let Some(name) = row_name(&rows) else { return items.to_vec() };
-    grouped(&rows, name).iter().filter_map(|group| object(group, 0)).map(Bytes::from).collect()
+pub fn united(items: &[Part<'_>], parts: bool) -> Vec<Bytes> {
+    let rows: Vec<(&str, &str)> =
+        items.iter().filter_map(|item| Some((item.region, std::str::from_utf8(item.body).ok()?))).collect();
+    let objects: Vec<&str> = rows.iter().map(|row| row.1).collect();
+    let Some(name) = row_name(&objects) else {
+        return items.iter().map(|item| Bytes::copy_from_slice(item.body)).collect();
+    };
+    let unite = |group: Vec<usize>| {
+        let rows: Vec<(&str, &str)> = group.iter().filter_map(|place| rows.get(*place).copied()).collect();
+        let objects: Vec<&str> = rows.iter().map(|row| row.1).collect();
+        let json = object(&objects, 0)?;
+        Some(Bytes::from(if parts { with_parts(json, &rows) } else { json }))
+    };
+    grouped(&objects, name).into_iter().filter_map(unite).collect()
 }
 
 /// Adds up objects member by member; `None` for no objects.
@@ -171,7 +194,10 @@ fn array(arrays: &[&str], depth: usize) -> String {
     let groups = row_name(&rows).map(|name| grouped(&rows, name));
     match groups {
         Some(groups) => {
-            let rows: Vec<String> = groups.iter().filter_map(|group| object(group, depth)).collect();
+            let of_group = |group: &Vec<usize>| -> Vec<&str> {
+                group.iter().filter_map(|place| rows.get(*place).copied()).collect()
+            };
+            let rows: Vec<String> = groups.iter().filter_map(|group| object(&of_group(group), depth)).collect();
             format!("[{}]", rows.join(","))
         }
         None => format!("[{}]", rows.join(",")),
@@ -191,11 +217,11 @@ fn row_name(rows: &[&str]) -> Option<&'static str> {
     ROW_NAMES.iter().copied().find(|name| rows.iter().all(|row| has(row, name)))
 }
 
-/// Rows with the same value under `name`, in the order in which each first came.
-fn grouped<'b>(rows: &[&'b str], name: &str) -> Vec<Vec<&'b str>> {
+/// The places of rows with the same value under `name`, in the order in which each first came.
+fn grouped(rows: &[&str], name: &str) -> Vec<Vec<usize>> {
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut groups: Vec<Vec<&str>> = Vec::new();
-    for row in rows {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
         let all = members(row);
         let key = find(&all, name).map_or("", |member| member.value);
         let key = text_of(key).map_or_else(|| key.to_owned(), std::borrow::Cow::into_owned);
@@ -204,7 +230,7 @@ fn grouped<'b>(rows: &[&'b str], name: &str) -> Vec<Vec<&'b str>> {
             groups.push(Vec::new());
         }
         if let Some(group) = groups.get_mut(place) {
-            group.push(row);
+            group.push(number);
         }
     }
     groups

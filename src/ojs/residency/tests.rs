@@ -63,6 +63,34 @@ fn an_annotated_item_names_its_region_and_keeps_its_bytes() {
     }
 }
 
+#[test]
+fn results_are_judged_one_by_one() {
+    let answer = br#"{ "results" : {"a":{"state":"completed","result":1},"b" : {"state":"active","result":2}},"x":3}"#;
+    assert_eq!(ids_of_results(answer), ["a", "b"]);
+    let redacted = results_without(answer, &[false, true], false);
+    let kept = r#""a":{"state":"completed","result":1}"#;
+    let mark = r#""x-ojs-federation":{"redacted":true}"#;
+    assert_eq!(
+        String::from_utf8(redacted).unwrap(),
+        format!(r#"{{"results":{{{kept},"b" : {{"state":"active",{mark}}}}},"x":3}}"#)
+    );
+    let denied = String::from_utf8(results_without(answer, &[false, true], true)).unwrap();
+    assert_eq!(denied, format!(r#"{{"results":{{{kept}}},"x":3,"x-ojs-federation":{{"withheld":1}}}}"#));
+    assert_eq!(ids_of_results(b"[]"), Vec::<String>::new());
+}
+
+#[test]
+fn an_answer_shows_its_job_bare_or_wrapped() {
+    for (answer, job) in [
+        (r#" {"id":"1","args":[]} "#, Some(r#"{"id":"1","args":[]}"#)),
+        (r#"{"job":{"meta":{}},"x":1}"#, Some(r#"{"meta":{}}"#)),
+        (r#"{"job_id":"1","result":1}"#, None),
+        ("", None),
+    ] {
+        assert_eq!(job_in(answer.as_bytes()), job.map(str::as_bytes), "{answer}");
+    }
+}
+
 const CANARY: &str = "canary-7f3a";
 
 fn value() -> impl Strategy<Value = Value> {

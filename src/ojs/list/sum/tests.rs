@@ -98,10 +98,18 @@ fn queues_are_united_by_name() {
         r#"{"name":"r","available":1}"#,
         r#"{"name":"q","available":4}"#,
     ];
-    let items: Vec<Bytes> = items.into_iter().map(Bytes::from).collect();
-    assert_eq!(united(&items), [r#"{"name":"q","available":5,"paused":true}"#, r#"{"name":"r","available":1}"#]);
-    let nameless = [Bytes::from("1"), Bytes::from("{}")];
-    assert_eq!(united(&nameless), nameless);
+    let part = |(region, item): (&'static str, &'static str)| Part { region, body: item.as_bytes() };
+    let items: Vec<Part<'_>> = ["a", "a", "b"].into_iter().zip(items).map(part).collect();
+    assert_eq!(united(&items, false), [r#"{"name":"q","available":5,"paused":true}"#, r#"{"name":"r","available":1}"#]);
+    assert_eq!(
+        united(&items[1..], true),
+        [
+            r#"{"name":"r","available":1,"x-ojs-federation":{"regions":{"a":{"name":"r","available":1}}}}"#,
+            r#"{"name":"q","available":4,"x-ojs-federation":{"regions":{"b":{"name":"q","available":4}}}}"#
+        ]
+    );
+    let nameless = [part(("a", "1")), part(("b", "{}"))];
+    assert_eq!(united(&nameless, true), ["1", "{}"]);
 }
 
 proptest! {
