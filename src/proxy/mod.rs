@@ -8,6 +8,8 @@
 //!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
 //!    - `streams`: the event stream that SDKs ask for, as the one that servers have.
 //!    - `manifest`: that of a region, with what the federation adds.
+//!    - `list` and `sum`: all regions are asked, and their lists or figures become one; `reads` says what of a job that is
+//!      pinned elsewhere the client may see.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -25,17 +27,21 @@ mod by_ids;
 mod collect;
 mod create;
 mod enqueue;
+mod everywhere;
 mod exchange;
 mod failover;
 mod health;
+mod list;
 mod local;
 mod locate;
 mod manifest;
 mod owned;
 mod plan;
 mod random;
+mod reads;
 mod reply;
 mod streams;
+mod sum;
 mod tunnel;
 mod vet;
 
@@ -211,6 +217,9 @@ impl Proxy {
             Scope::Batch | Scope::Bulk | Scope::Define => create::create(self, exchange, request).await,
             _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
+            Scope::List(paging) => list::list(self, exchange, request, paging).await,
+            Scope::Sum | Scope::QueueStats => sum::sum(self, exchange, request).await,
+            Scope::QueueControl => sum::control(self, exchange, request).await,
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
             Scope::ByIds => by_ids::by_ids(self, exchange, request).await,
             Scope::EventStream => streams::event_stream(self, exchange, request).await,
@@ -218,10 +227,6 @@ impl Proxy {
             Scope::Owner(IdAt::Body)
             | Scope::Fetch
             | Scope::Heartbeat
-            | Scope::List(_)
-            | Scope::Sum
-            | Scope::QueueStats
-            | Scope::QueueControl
             | Scope::Named
             | Scope::AllRegions
             | Scope::Tunnel

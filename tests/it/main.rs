@@ -20,6 +20,7 @@ mod forward;
 mod http;
 mod identity;
 mod listen;
+mod lists;
 mod logs;
 mod lookup;
 mod manifest;
