@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Method, Response};
 
 use super::ask::{Question, Silence, ask};
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
+use super::local::vanished;
 use super::{Proxy, Reply};
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::FEDERATION_PARTIAL;
@@ -21,26 +22,51 @@ pub(super) const RETRY_AFTER_MIN: u64 = 1;
 pub(super) type Said = (RegionIndex, Result<RegionAnswer, Silence>);
 
 /// Asks regions at once; the answers are in the order of the questions.
+///
+/// Errors: as [`while_wanted`], for reads.
 pub(super) async fn ask_each(
     proxy: &Proxy,
     exchange: &mut Exchange,
     questions: Vec<(RegionIndex, Question)>,
-) -> Vec<Said> {
+) -> Result<Vec<Said>, ErrorDocument> {
     let class = exchange.matched.class;
-    let started = std::time::Instant::now();
+    let are_reads = questions.iter().all(|(_, question)| question.method == Method::GET);
     let asked = questions
         .into_iter()
         .map(|(index, question)| async move { (index, ask(proxy, class, index, &question).await) });
-    let said = join_all(asked).await;
+    let started = std::time::Instant::now();
+    let said = if are_reads { while_wanted(exchange, join_all(asked)).await? } else { join_all(asked).await };
     exchange.upstream += started.elapsed();
-    for (_, answer) in &said {
+    note_outcome(exchange, said.iter().map(|(_, answer)| answer));
+    Ok(said)
+}
+
+/// Carries a read on for as long as its client waits for it.
+///
+/// Errors: a document that nobody reads, once the client is gone.
+pub(super) async fn while_wanted<T>(
+    exchange: &mut Exchange,
+    read: impl Future<Output = T>,
+) -> Result<T, ErrorDocument> {
+    let read = tokio::select! {
+        read = read => Some(read),
+        () = vanished(exchange.client()) => None,
+    };
+    read.ok_or_else(|| {
+        exchange.vanished();
+        ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)
+    })
+}
+
+/// Notes how the questions ended: an answer of any region is one.
+pub(super) fn note_outcome<'s>(exchange: &mut Exchange, said: impl Iterator<Item = &'s Result<RegionAnswer, Silence>>) {
+    for answer in said {
         exchange.outcome = Some(match answer {
             Ok(_) => AttemptOutcome::Answered,
             Err(Silence::Unknown) => exchange.outcome.unwrap_or(AttemptOutcome::Unknown),
             Err(_) => exchange.outcome.unwrap_or(AttemptOutcome::NotSent),
         });
     }
-    said
 }
 
 /// Notes the region of an answer that only one region had a part in.

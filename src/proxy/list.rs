@@ -99,7 +99,7 @@ async fn pages(
             // A target that is too long to be one: the client's own query is.
             return Err(ErrorDocument::uri_too_long());
         }
-        for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await) {
+        for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await?) {
             let told = gathered.take(said, wanted.paging);
             walk.heard(ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
         }

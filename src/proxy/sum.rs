@@ -71,7 +71,7 @@ async fn everywhere(
     let question =
         Question { method, path: head.path, headers: head.headers, body, deadline: head.deadline, leased: false };
     let questions = regions.into_iter().map(|index| (index, question.clone())).collect();
-    Ok(ask_each(proxy, exchange, questions).await)
+    ask_each(proxy, exchange, questions).await
 }
 
 /// The regions' answers by what they mean.

@@ -286,8 +286,9 @@ async fn an_upload_that_moves_may_take_longer_than_it_may_pause() {
 #[tokio::test]
 async fn a_region_that_does_not_begin_to_answer_is_given_up() {
     let federation = idle_timeout("200ms").start().await;
+    federation.regions[0].faults().add(When::path("/ojs/v1/webhooks"), Fault::HangAfterBody { store: false });
     federation.regions[0].faults().add(When::path("/ojs/v1/queues"), Fault::HangAfterBody { store: false });
-    let answer = federation.client.get("/ojs/v1/queues").await;
+    let answer = federation.client.get("/ojs/v1/webhooks/subscriptions").await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (504, "upstream_timeout".to_owned()));
     // What may have happened must not be repeated by an SDK, which 504 would make it do.
     let answer = federation.client.send(Request::post("/ojs/v1/queues/q/unknown"), "{}").await;

@@ -14,10 +14,11 @@ use crate::base::RegionId;
 use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Wanted, merged, united};
 use crate::ojs::{Class, ErrorDocument, Paging, normal_path};
 use crate::policy::RegionIndex;
-use crate::proxy::ask::ask;
-use crate::proxy::everywhere::{Said, name_missing, name_region, nobody};
+use crate::proxy::ask::{Silence, ask};
+use crate::proxy::everywhere::{Said, name_missing, name_region, nobody, note_outcome, while_wanted};
 use crate::proxy::exchange::Exchange;
 use crate::proxy::{Proxy, Reply};
+use crate::telemetry::AttemptOutcome;
 
 /// The most names of one region; one with more is missing from the answer, and named. Ten thousand queues are a few megabytes.
 const NAMES_MAX: usize = 10_000;
@@ -40,7 +41,7 @@ pub(super) async fn names(
     let class = exchange.matched.class;
     let started = std::time::Instant::now();
     let reads = regions.into_iter().map(|index| all_of(proxy, class, listing, &wanted, index));
-    let read = join_all(reads).await;
+    let read = while_wanted(exchange, join_all(reads)).await?;
     exchange.upstream = started.elapsed();
     let mut gathered = Gathered::default();
     for (index, pages) in read {
@@ -55,7 +56,9 @@ pub(super) async fn names(
             }
         }
     }
+    note_outcome(exchange, gathered.unusable.iter().map(|(_, answer)| answer));
     let Some(model) = Page::model(&gathered.pages) else { return nobody(proxy, exchange, gathered.unusable) };
+    exchange.outcome = Some(AttemptOutcome::Answered);
     let all = union(proxy, &gathered);
     let total = all.len() as u64;
     let limit = wanted.limit.unwrap_or(u64::MAX);
@@ -139,5 +142,5 @@ async fn all_of(
         limit = told.limit.filter(|own| (1..limit).contains(own)).unwrap_or(limit);
         place = told.next.map_or(Place::Offset(read as u64), Place::Cursor);
     }
-    unusable(Err(super::super::ask::Silence::Unknown))
+    unusable(Err(Silence::Unknown))
 }

@@ -56,7 +56,7 @@ pub(super) async fn of_one(
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let deadline = Instant::now() + config.limits.call_timeout;
     let question = Question::get(path, question_headers(exchange, request.headers()), deadline);
-    let said = ask_each(proxy, exchange, vec![(index, question)]).await;
+    let said = ask_each(proxy, exchange, vec![(index, question)]).await?;
     let unavailable = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), RETRY_AFTER_MIN);
     let Some((_, answer)) = said.into_iter().next() else { return Err(unavailable()) };
     let mut answer = answer.map_err(|silence| silence.document(proxy, index))?;
