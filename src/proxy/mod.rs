@@ -217,12 +217,13 @@ impl Proxy {
             Scope::Batch | Scope::Bulk | Scope::Define => create::create(self, exchange, request).await,
             _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
-            Scope::List(paging) => list::list(self, exchange, request, paging).await,
-            Scope::Sum | Scope::QueueStats => sum::sum(self, exchange, request).await,
-            Scope::QueueControl => sum::control(self, exchange, request).await,
+            // Calls over several regions are boxed: they are larger than what is called often.
+            Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)).await,
+            Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, request)).await,
+            Scope::QueueControl => Box::pin(sum::control(self, exchange, request)).await,
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
-            Scope::ByIds => by_ids::by_ids(self, exchange, request).await,
-            Scope::EventStream => streams::event_stream(self, exchange, request).await,
+            Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)).await,
+            Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)).await,
             Scope::Manifest => manifest::manifest(self, exchange, request).await,
             Scope::Owner(IdAt::Body)
             | Scope::Fetch

@@ -25,6 +25,16 @@ pub(super) async fn owned(
     mut request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let Some(guard) = Guard::of(proxy, exchange, &mut request) else { return to_owner(proxy, exchange, request).await };
+    // Apart, so that calls that stream through, which are nearly all, do not carry its weight.
+    Box::pin(guarded(proxy, exchange, request, &guard)).await
+}
+
+async fn guarded(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+    guard: &Guard,
+) -> Result<Response<Reply>, ErrorDocument> {
     guard.admit(proxy, exchange).await?;
     let response = to_owner(proxy, exchange, request).await?;
     guard.judge(proxy, exchange, response).await

@@ -103,7 +103,8 @@ async fn what_a_region_held_while_it_was_away_is_read_when_it_is_back() {
         target = format!("{JOBS}?limit=4&cursor={cursor}");
     }
     let mut union = lists.concat();
-    (seen.sort(), union.sort());
+    seen.sort();
+    union.sort();
     assert_eq!(seen, union, "each once");
 }
 

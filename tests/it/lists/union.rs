@@ -86,7 +86,8 @@ async fn held(federation: &Federation, path: &str) -> Vec<String> {
         stored.extend(region.jobs().iter().map(|job| job.id.clone()));
     }
     let mut listed = union.clone();
-    (stored.sort(), listed.sort());
+    stored.sort();
+    listed.sort();
     assert_eq!(listed, stored);
     for region in &federation.regions {
         region.record().clear();
@@ -170,7 +171,8 @@ async fn the_log_of_all_regions_is_followed_without_gap_or_repetition() {
     for region in &federation.regions {
         stored.extend(region.jobs().iter().map(|job| job.id.clone()));
     }
-    (stored.sort(), seen.sort());
+    stored.sort();
+    seen.sort();
     assert_eq!(seen, stored);
 }
 
