@@ -15,7 +15,7 @@ pub const TRIES_MAX: u32 = 3;
 /// The mean wait after the first try; it doubles.
 const BACKOFF: Duration = Duration::from_millis(100);
 /// A region that asks for more patience gets this much: the client is waiting.
-const PATIENCE_MAX: Duration = Duration::from_secs(3);
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
 /// How a call behaves when it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,9 +97,12 @@ impl Tries {
 
     /// How many tries are left, the next one included; at least one.
     #[must_use]
-    pub const fn left(self) -> u32 {
-        let left = TRIES_MAX.saturating_sub(self.done);
-        if left == 0 { 1 } else { left }
+    pub const fn left(self, repeat: Repeat) -> u32 {
+        match TRIES_MAX.saturating_sub(self.done) {
+            _ if matches!(repeat, Repeat::Never) => 1,
+            0 => 1,
+            left => left,
+        }
     }
 
     /// Whether an earlier try may have been acted on.
@@ -135,7 +138,8 @@ mod tests {
     #[test]
     fn what_may_be_repeated_is_repeated_after_what_settles_nothing() {
         for repeat in [Repeat::Ack, Repeat::Nack, Repeat::Freely] {
-            for end in [End::NotSent, End::NoAnswer, End::Status(500), End::Status(502), End::Status(503), End::Status(504)]
+            for end in
+                [End::NotSent, End::NoAnswer, End::Status(500), End::Status(502), End::Status(503), End::Status(504)]
             {
                 check(repeat, &[end], Then::Again);
                 check(repeat, &[end, end], Then::Again);
@@ -171,7 +175,7 @@ mod tests {
                 assert!((low..=high).contains(&pause), "{pause}");
             }
         }
-        assert_eq!(tries.pause(Some(Duration::from_secs(1)), &mut draw), Duration::from_secs(1));
+        assert_eq!(tries.pause(Some(Duration::from_millis(500)), &mut draw), Duration::from_millis(500));
         assert_eq!(tries.pause(Some(Duration::from_secs(60)), &mut draw), PATIENCE_MAX);
     }
 

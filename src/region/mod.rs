@@ -13,6 +13,7 @@ mod prober;
 mod region;
 mod registry;
 mod traffic;
+mod unfit;
 mod workers;
 
 pub use ask::{AskError, HealthAnswer, ask_health};
@@ -24,4 +25,5 @@ pub use prober::{ProbeReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use traffic::{Mark, Traffic};
+pub use unfit::Unfit;
 pub use workers::{Fetching, Workers};

@@ -11,6 +11,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use super::Kept;
 use crate::base::RegionId;
 
 /// A pod has a few workers; a crowd of made-up names stays below some hundred kilobytes.
@@ -22,7 +23,13 @@ const SEEN_FOR: Duration = Duration::from_secs(600);
 
 /// What is remembered of workers; shared by all threads, and kept over reloads.
 #[derive(Debug, Default)]
-pub struct Workers(Mutex<HashMap<String, Worker, RandomState>>);
+pub struct Workers {
+    /// The jobs that wait for workers which were gone when they were claimed.
+    pub kept: Kept,
+    known: Mutex<Known>,
+}
+
+type Known = HashMap<String, Worker, RandomState>;
 
 #[derive(Debug)]
 struct Worker {
@@ -64,7 +71,7 @@ impl Workers {
     pub fn told(&self, worker: &str, region: &RegionId, quiet: bool, now: Instant) {
         if quiet {
             self.with_tie(worker, region, now, |tie| (tie.quiet, tie.used) = (true, now));
-        } else if let Some(worker) = self.0.lock().get_mut(worker) {
+        } else if let Some(worker) = self.known.lock().get_mut(worker) {
             worker.seen = now;
             worker.ties.iter_mut().filter(|tie| tie.region == *region).for_each(|tie| tie.quiet = false);
         }
@@ -73,7 +80,7 @@ impl Workers {
     /// The regions that are to hear a worker's heartbeat even where it has no job of theirs.
     #[must_use]
     pub fn regions_of(&self, worker: &str, now: Instant) -> SmallVec<[RegionId; 2]> {
-        let mut workers = self.0.lock();
+        let mut workers = self.known.lock();
         let Some(worker) = workers.get_mut(worker) else { return SmallVec::new() };
         worker.seen = now;
         worker.ties.retain(|tie| tie.fetching || now.saturating_duration_since(tie.used) < SEEN_FOR);
@@ -96,7 +103,7 @@ impl Workers {
     /// How many workers are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.known.lock().len()
     }
 
     /// Whether none is.
@@ -106,7 +113,7 @@ impl Workers {
     }
 
     fn with_tie<T>(&self, name: &str, region: &RegionId, now: Instant, change: impl FnOnce(&mut Tie) -> T) -> T {
-        let mut workers = self.0.lock();
+        let mut workers = self.known.lock();
         if !workers.contains_key(name) {
             make_room(&mut workers, now);
         }
@@ -122,7 +129,7 @@ impl Workers {
     }
 }
 
-fn make_room(workers: &mut HashMap<String, Worker, RandomState>, now: Instant) {
+fn make_room(workers: &mut Known, now: Instant) {
     if workers.len() < WORKERS_MAX {
         return;
     }
@@ -136,7 +143,7 @@ fn make_room(workers: &mut HashMap<String, Worker, RandomState>, now: Instant) {
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        if let Some(worker) = self.workers.0.lock().get_mut(&self.worker) {
+        if let Some(worker) = self.workers.known.lock().get_mut(&self.worker) {
             worker.ties.iter_mut().filter(|tie| tie.region == self.region).for_each(|tie| tie.fetching = false);
         }
     }

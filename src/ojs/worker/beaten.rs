@@ -57,6 +57,17 @@ impl<'b> Beaten<'b> {
         Some(Self { members, extended })
     }
 
+    /// The jobs whose leases were extended.
+    pub fn extended(&self) -> impl Iterator<Item = &str> {
+        self.extended.iter().map(|(id, _)| &**id)
+    }
+
+    /// Whether the region tells which leases it has extended.
+    #[must_use]
+    pub fn tells_extended(&self) -> bool {
+        self.members.raw(JOBS_EXTENDED).is_some_and(|raw| raw != "null")
+    }
+
     /// What the region wants, in either of the two members that say so; the stricter counts.
     #[must_use]
     pub fn directive(&self) -> Directive {
