@@ -21,7 +21,7 @@ use super::exchange::Exchange;
 use super::insist::{Insisted, insist, note, passed, rewritten};
 use super::{Proxy, Reply};
 use crate::ojs::worker::{Beat, Beaten, Directive};
-use crate::ojs::{Class, ErrorDocument};
+use crate::ojs::{Class, ErrorDocument, Segments, heartbeat_state};
 use crate::policy::{RegionIndex, Repeat};
 use crate::region::Workers;
 
@@ -186,10 +186,20 @@ fn answer(
             let body = answer.body.clone();
             let others: Vec<Beaten<'_>> = bodies.iter().filter_map(|body| Beaten::read(body)).collect();
             Ok(match Beaten::read(&body).filter(|_| answer.status.is_success()) {
-                Some(own) => rewritten(answer, own.with(&body, &others, is_down)),
+                Some(own) => for_worker(proxy, answer, own.with(&body, &others, is_down)),
                 None => passed(answer),
             })
         }
         None => Err(document.unwrap_or_else(|| ErrorDocument::owner_unavailable(None, 1))),
     }
+}
+
+/// The answer as SDKs read it: an order of a server in Go is copied to where they look.
+fn for_worker(proxy: &Proxy, answer: RegionAnswer, mut said: Segments) -> Response<Reply> {
+    if proxy.shared.config.compat.directive
+        && let Some(copied) = heartbeat_state(&said.concat())
+    {
+        said = Segments::from_iter([Bytes::from(copied)]);
+    }
+    rewritten(answer, said)
 }

@@ -117,7 +117,8 @@ async fn an_order_of_the_local_region_is_passed_on_and_one_of_another_only_ends_
     assert_eq!(fetch(federation.client, Sdk::Rust.fetch(&["shared"], 9, "w")).await.len(), 1);
     federation.regions[0].direct("w", Directive::Quiet);
     let answer = federation.client.post(BEAT, Sdk::Rust.heartbeat("w", &[])).await;
-    assert_eq!(answer.json()["directive"], "quiet", "{answer:?}");
+    let said = answer.json();
+    assert_eq!((&said["directive"], &said["state"]), (&"quiet".into(), &"quiet".into()), "SDKs read the state only");
 }
 
 #[tokio::test]
@@ -165,11 +166,14 @@ async fn heartbeats_are_told_again_to_a_region_that_gave_no_answer() {
 }
 
 #[tokio::test]
-async fn without_the_switch_a_heartbeat_stays_as_its_client_wrote_it() {
-    let federation = Setup::default().yaml("compat: { heartbeat_ids: false }").start().await;
+async fn without_the_switches_a_heartbeat_and_its_answer_stay_as_they_were_written() {
+    let federation = Setup::default().yaml("compat: { heartbeat_ids: false, directive: false }").start().await;
     let body = Sdk::JavaScript.heartbeat("w", &[]);
     let answer = federation.client.post(BEAT, body.clone()).await;
     assert_eq!((answer.status.as_u16(), &*federation.heard(0, BEAT)[0].body), (400, body.as_bytes()), "{answer:?}");
+    federation.regions[0].direct("w", Directive::Quiet);
+    let answer = federation.client.post(BEAT, Sdk::Rust.heartbeat("w", &[])).await;
+    assert_eq!((&answer.json()["directive"], &answer.json()["state"]), (&"quiet".into(), &"active".into()));
 }
 
 #[tokio::test]
