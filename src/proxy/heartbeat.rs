@@ -69,8 +69,9 @@ impl Split {
         let view = proxy.shared.registry.view();
         let mut split = Self { local: view.local, others: Vec::new(), owners: HashMap::new(), unknown: HashSet::new() };
         for id in beat.ids() {
-            let remembered = proxy.shared.owners.region_of(id).and_then(|region| view.index_of(region.as_str()));
-            match remembered {
+            let shared = &proxy.shared;
+            let region = shared.owners.region_of(id).or_else(|| shared.workers.strangers.region_of(id));
+            match region.and_then(|region| view.index_of(region.as_str())) {
                 Some(index) => drop(split.owners.insert(id.to_owned(), index)),
                 None => drop(split.unknown.insert(id.to_owned())),
             }
@@ -156,7 +157,7 @@ fn learn(proxy: &Proxy, split: &Split, worker: Option<&str>, local: &Heard, othe
     // Each region has said which jobs it has extended, and these are none of theirs: they are asked for no more.
     let all = others.len() + 1 == shared.registry.view().regions.len();
     for id in split.unknown.iter().filter(|id| nowhere && all && !found.contains(*id)) {
-        shared.owners.learn(id, &proxy.region(split.local).id);
+        shared.workers.strangers.learn(id, &proxy.region(split.local).id);
     }
 }
 

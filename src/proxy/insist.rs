@@ -11,7 +11,7 @@ use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::{Proxy, Reply};
 use crate::ojs::{Class, ErrorDocument, Segments};
-use crate::policy::{End, RegionIndex, Repeat, Then, Tries};
+use crate::policy::{BreakerState, End, RegionIndex, Repeat, Then, Tries};
 use crate::telemetry::AttemptOutcome;
 
 /// How a repeated call ended.
@@ -41,7 +41,10 @@ pub(super) async fn insist(
         let result = ask(proxy, class, index, &once).await;
         let then = tries.after(repeat, end(&result));
         let pause = tries.pause(result.as_ref().ok().and_then(asked_for), &mut draw);
-        if then != Then::Again || Instant::now() + pause >= question.deadline {
+        let breaker = proxy.shared.registry.view().region(index).breaker;
+        // A region that is known to be down is told once and not troubled further.
+        let is_down = breaker != BreakerState::Closed;
+        if then != Then::Again || is_down || Instant::now() + pause >= question.deadline {
             return Insisted { result, to_confirm: then == Then::Confirm, maybe: tries.maybe() };
         }
         tokio::time::sleep(pause).await;

@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::Kept;
+use super::{Kept, Owners};
 use crate::base::RegionId;
 
 /// A pod has a few workers; a crowd of made-up names stays below some hundred kilobytes.
@@ -21,11 +21,17 @@ const WORKER_ID_BYTES_MAX: usize = 256;
 /// Workers beat every few seconds; one that was not seen for so long is gone.
 const SEEN_FOR: Duration = Duration::from_secs(600);
 
+/// Jobs that heartbeats go on naming although no region knows them: as few as they are wrong.
+const STRANGERS_MAX: usize = 8_192;
+
 /// What is remembered of workers; shared by all threads, and kept over reloads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Workers {
     /// The jobs that wait for workers which were gone when they were claimed.
     pub kept: Kept,
+    /// Jobs that heartbeats name and no region has leased, and the region that goes on hearing of them. Nothing but a heartbeat
+    /// may act on this: such a job may be in any region, waiting for its next worker.
+    pub strangers: Owners,
     known: Mutex<Known>,
 }
 
@@ -53,6 +59,12 @@ pub struct Fetching {
     workers: Arc<Workers>,
     worker: String,
     region: RegionId,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { kept: Kept::default(), strangers: Owners::new(STRANGERS_MAX), known: Mutex::default() }
+    }
 }
 
 impl Workers {

@@ -70,6 +70,9 @@ async fn a_job_that_nothing_is_known_of_is_named_everywhere_once_and_then_to_its
     }
     // Nobody was asked about jobs one by one.
     assert_eq!(federation.calls("/ojs/v1/jobs/"), [0, 0, 0]);
+    // That the local region hears of it makes it no owner.
+    assert_eq!(client.post(super::ACK, Sdk::Rust.ack(&nobodys)).await.status, 404);
+    assert_eq!(federation.calls(super::ACK), [0, 0, 0]);
 }
 
 #[tokio::test]

@@ -143,6 +143,7 @@ async fn a_job_that_is_pinned_to_this_region_comes_home() {
 #[tokio::test]
 async fn while_the_local_region_is_down_shared_queues_are_served_and_others_are_told_to_wait() {
     let federation = Setup::default().yaml(SHARED).yaml("circuit_breaker: { failure_threshold: 1 }").start().await;
+    only_with(&federation, 1).await;
     federation.fill(1, "shared", 3);
     federation.regions[0].stop().await;
     for _ in 0..2 {
