@@ -29,6 +29,7 @@ mod scan;
 mod splice;
 mod stamp;
 mod uuid7;
+pub mod worker;
 
 pub use attributes::Attributes;
 pub use by_ids::JobIds;

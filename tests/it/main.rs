@@ -42,3 +42,4 @@ mod tunnel;
 mod unknown;
 mod upstream;
 mod wire;
+mod workers;

@@ -155,7 +155,7 @@ impl ErrorDocument {
     pub fn content_encoding() -> Self {
         Self::invalid(
             "content_encoding",
-            "a body that creates jobs must be sent without `Content-Encoding`, because routing reads it; send it uncompressed",
+            "a body that routing reads must be sent without `Content-Encoding`; send it uncompressed",
         )
         .with("field", "Content-Encoding")
     }
