@@ -7,7 +7,7 @@ use super::key::Text;
 use super::scan::{ScanError, Scanner};
 
 /// Regions may nest deeper than clients are allowed to, but not without bound.
-const DEPTH_MAX: usize = 1024;
+pub(super) const DEPTH_MAX: usize = 1024;
 
 /// Whether a body is an OJS error document: an answer of the server itself, not of a balancer before it.
 ///
@@ -64,7 +64,7 @@ fn number(object: &[u8], name: &str) -> Option<u64> {
     std::str::from_utf8(member(object, name)?).ok()?.parse().ok()
 }
 
-fn text<'b>(object: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
+pub(super) fn text<'b>(object: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
     let value = std::str::from_utf8(member(object, name)?).ok()?;
     value.starts_with('"').then(|| Text::quoted(value, 0).decode())
 }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::base::RegionId;
 
@@ -92,6 +92,14 @@ impl ErrorDocument {
             request_id,
         };
         serde_json::to_vec(&Document { error }).expect("a document without maps of odd keys always serialises")
+    }
+
+    /// The error of one job in an answer about several: as in [`Self::to_json`], without a request id.
+    #[must_use]
+    pub(super) fn to_member(&self) -> Vec<u8> {
+        let (code, message, details) = (self.code.as_str(), &*self.message, &self.details);
+        let error = json!({ "code": code, "message": message, "retryable": self.retryable, "details": details });
+        error.to_string().into_bytes()
     }
 
     /// `details.reason`: a fixed word for logs and metrics.

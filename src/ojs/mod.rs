@@ -8,6 +8,7 @@
 
 pub mod answer;
 mod attributes;
+pub mod batch;
 mod create;
 mod envelope;
 pub mod error;
@@ -17,17 +18,20 @@ pub mod hint;
 mod key;
 pub mod operation;
 mod path;
+mod pointer;
 mod scan;
 mod stamp;
 mod uuid7;
 
 pub use attributes::Attributes;
+pub use batch::{Batch, Element, Several};
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use envelope::Envelope;
 pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
 pub use operation::{Class, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify};
 pub use path::{normal_path, path_segment};
+pub use pointer::place_of;
 pub use scan::{ScanError, scan};
-pub use stamp::{Additions, Segments, replace_minted, segments_len, stamp};
+pub use stamp::{Additions, Segments, Splices, replace_minted, segments_len, splices, stamp};
 pub use uuid7::{Uuid7Text, federation_id};
