@@ -6,6 +6,7 @@
 
 mod client;
 mod region;
+mod several;
 
 use std::borrow::Cow;
 
@@ -14,6 +15,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::base::RegionId;
+
+pub use several::Fates;
 
 /// The `code` of an error document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,10 @@ pub enum Code {
     NotFound,
     /// A policy of the operator forbids it.
     Forbidden,
+    /// Something of this name or id is there already.
+    Duplicate,
+    /// Too much at once.
+    RateLimited,
     /// We do not do this, or not yet.
     Unsupported,
     /// A region, or we ourselves, could not do it now.
@@ -44,6 +51,8 @@ impl Code {
             Self::PayloadTooLarge => "payload_too_large",
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
+            Self::Duplicate => "duplicate",
+            Self::RateLimited => "rate_limited",
             Self::Unsupported => "unsupported",
             Self::BackendError => "backend_error",
         }

@@ -245,8 +245,9 @@ fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
         (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,
         (_, Code::NotFound) => RefusalReason::NotFound,
         (_, Code::Forbidden) => RefusalReason::NotPermitted,
+        (_, Code::Duplicate) => RefusalReason::InvalidRequest,
         (_, Code::Unsupported) => RefusalReason::Unsupported,
-        (_, Code::BackendError) => RefusalReason::Internal,
+        (_, Code::RateLimited | Code::BackendError) => RefusalReason::Internal,
     }
 }
 
