@@ -217,6 +217,12 @@ impl Splices {
         to.extend_from_slice(body.get(from..span.end).unwrap_or_default());
     }
 
+    /// Whether nothing is spliced in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// By how many bytes they lengthen the body at most.
     pub(super) fn growth(&self) -> usize {
         self.0.iter().map(|(_, _, text)| text.len()).sum()

@@ -45,6 +45,12 @@ impl Demand {
         Self { regions: std::iter::once(region).collect(), pinned: true, named: false }
     }
 
+    /// Demands the local region, and is not bound to it.
+    #[must_use]
+    pub fn local(view: &View) -> Self {
+        Self { pinned: false, ..Self::only(view.local) }
+    }
+
     /// Demands what both demand.
     pub fn narrow(&mut self, other: &Self) {
         self.regions = self.regions.iter().filter(|&region| other.regions.contains(region)).collect();
@@ -58,7 +64,8 @@ impl Demand {
     }
 
     /// The region, where only one will do.
-    fn single(&self) -> Option<RegionIndex> {
+    #[must_use]
+    pub fn single(&self) -> Option<RegionIndex> {
         let mut regions = self.regions.iter();
         regions.next().filter(|_| regions.next().is_none())
     }

@@ -48,7 +48,6 @@ impl Question {
 
 /// A client's headers for questions to regions: nothing that belongs to its connection or to the body it sent, and nothing that
 /// would make an answer unreadable to us.
-#[allow(dead_code, reason = "for the calls about several jobs and lists")]
 pub(super) fn question_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     strip_hop_by_hop(&mut headers);

@@ -18,19 +18,25 @@
 mod address;
 mod ask;
 mod attempt;
+mod batch;
 mod buffered;
 mod collect;
 mod create;
+mod define;
 mod enqueue;
 mod exchange;
 mod failover;
 mod health;
 mod local;
 mod locate;
+mod named;
 mod owned;
+mod place;
 mod plan;
 mod random;
 mod reply;
+mod schemas;
+mod several;
 mod tunnel;
 mod vet;
 
@@ -203,10 +209,13 @@ impl Proxy {
         match scope {
             Scope::Enqueue => enqueue::enqueue(self, exchange, request).await,
             Scope::Health => Ok(health::health(self)),
-            Scope::Batch | Scope::Bulk | Scope::Define => create::create(self, exchange, request).await,
-            _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
+            Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)).await,
+            Scope::Define => Box::pin(define::define(self, exchange, request)).await,
+            _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)).await,
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
+            Scope::Named => Box::pin(named::named(self, exchange, request)).await,
+            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
             Scope::Owner(IdAt::Body)
             | Scope::ByIds
             | Scope::Fetch
@@ -215,8 +224,6 @@ impl Proxy {
             | Scope::Sum
             | Scope::QueueStats
             | Scope::QueueControl
-            | Scope::Named
-            | Scope::AllRegions
             | Scope::EventStream
             | Scope::Manifest
             | Scope::Tunnel

@@ -112,11 +112,16 @@ pub(super) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
 
 /// Hands routing what it needs of an envelope.
 pub(super) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
+    with_word(envelope, None, decide)
+}
+
+/// As [`with_job`], with a strategy for a job that names none itself.
+pub(super) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
     let attributes = envelope.attributes();
     let meta = |key: &str| envelope.meta_text(key);
     decide(&Job {
         pin: attributes.region.as_deref(),
-        affinity: attributes.region_affinity.as_deref(),
+        affinity: attributes.region_affinity.as_deref().or(word),
         job_type: envelope.job_type(),
         queue: envelope.queue(),
         tags: envelope.tags(),
@@ -198,9 +203,13 @@ impl Stamped {
 
 /// The error document for a job that routing refused.
 pub(super) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) -> ErrorDocument {
+    refused(view, error, envelope.attributes().region.as_deref().unwrap_or_default())
+}
+
+/// The error document for what routing refused; `pin` is what the job says, in case there is no such region.
+pub(super) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocument {
     match error {
         RouteError::UnknownRegion { .. } => {
-            let pin = envelope.attributes().region.as_deref().unwrap_or_default();
             ErrorDocument::unknown_region(pin, view.regions.iter().map(|region| region.id.as_str()))
         }
         RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),

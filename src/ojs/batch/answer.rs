@@ -162,7 +162,7 @@ impl Line<'_> {
 }
 
 /// Where the elements of an array stand that is a member of the body; of the last one where there are several.
-fn elements(body: &[u8], name: &str) -> Option<Vec<(usize, usize)>> {
+pub(in crate::ojs) fn elements(body: &[u8], name: &str) -> Option<Vec<(usize, usize)>> {
     let mut found = None;
     let mut read = || -> Result<(), ScanError> {
         let mut scanner = Scanner::new(body, DEPTH_MAX)?;

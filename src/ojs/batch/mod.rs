@@ -35,6 +35,8 @@ pub struct Batch<'b> {
     pub keys: Vec<RoutingKey<'b>>,
     /// What a bulk enqueue says about all or nothing; `None` where it says nothing.
     pub atomicity: Option<Cow<'b, str>>,
+    /// Whether it carries an `idempotency_key`, by which regions remember it.
+    pub keyed: bool,
     text: &'b str,
     /// The array of jobs, brackets included.
     array: (usize, usize),

@@ -30,11 +30,13 @@ struct Frame<'b> {
     array: (usize, usize),
     elements: Vec<(usize, usize)>,
     atomicity: Option<Cow<'b, str>>,
+    keyed: bool,
 }
 
 /// The members of the batch itself that are read.
 const JOBS: &str = "jobs";
 const ATOMICITY: &str = "atomicity";
+const KEY: &str = "idempotency_key";
 
 impl<'b> Frame<'b> {
     /// Reads a text that was scanned before; none where it is no batch.
@@ -43,7 +45,7 @@ impl<'b> Frame<'b> {
         if scanner.next() != Some(b'{') {
             return Ok(None);
         }
-        let (mut array, mut elements, mut atomicity) = (None, Some(Vec::new()), None);
+        let (mut array, mut elements, mut atomicity, mut keyed) = (None, Some(Vec::new()), None, false);
         scanner.object(|scanner, key| {
             let name = key.decode();
             for (known, seen) in [(JOBS, array.is_some()), (ATOMICITY, atomicity.is_some())] {
@@ -53,6 +55,7 @@ impl<'b> Frame<'b> {
                     Likeness::Exact | Likeness::Different => {}
                 }
             }
+            keyed |= likeness(&name, KEY) != Likeness::Different;
             match &*name {
                 JOBS => array = Some(read_array(scanner, &mut elements)?),
                 ATOMICITY if scanner.next() == Some(b'"') => atomicity = Some(scanner.string()?.decode()),
@@ -66,7 +69,7 @@ impl<'b> Frame<'b> {
             Ok(())
         })?;
         let elements = elements.filter(|elements| !elements.is_empty());
-        Ok(array.zip(elements).map(|(array, elements)| Self { array, elements, atomicity }))
+        Ok(array.zip(elements).map(|(array, elements)| Self { array, elements, atomicity, keyed }))
     }
 
     fn batch(self, text: &'b str, found: Found<'b>) -> Result<Batch<'b>, Fault> {
@@ -95,7 +98,7 @@ impl<'b> Frame<'b> {
             next.checked_sub(1).and_then(|last| self.elements.get(last)).is_some_and(|(_, end)| offset < *end)
         };
         let keys = found.routing.into_iter().filter(|key| !is_in_a_job(key.offset)).collect();
-        Ok(Batch { jobs, beside, keys, atomicity: self.atomicity, text, array: self.array })
+        Ok(Batch { jobs, beside, keys, atomicity: self.atomicity, keyed: self.keyed, text, array: self.array })
     }
 }
 

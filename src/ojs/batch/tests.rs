@@ -106,10 +106,10 @@ fn a_part_holds_its_jobs_and_everything_beside_them_as_it_was_written() {
     let body = "{ \"x\" : [1E400] ,\"jobs\": [ {\"type\":\"a\"} ,\n{ \"type\":\"b\", \"meta\":{} },{\"id\":\"c\"}\t] , \"idempotency_key\":\"k\" } ";
     let batch = batch(body);
     assert_eq!(
-        batch.part(&[2, 0], &mut vec![Splices::default(); 3]),
+        batch.part(&[2, 0], &mut vec![Splices::default(); 2]),
         b"{ \"x\" : [1E400] ,\"jobs\": [{\"id\":\"c\"},{\"type\":\"a\"}] , \"idempotency_key\":\"k\" } "
     );
-    let part = String::from_utf8(batch.part(&[1, 2], &mut stamps(&batch))).unwrap();
+    let part = String::from_utf8(batch.part(&[1, 2], &mut stamps(&batch)[1..])).unwrap();
     assert_eq!(
         part,
         "{ \"x\" : [1E400] ,\"jobs\": [{\"id\":\"I\", \"type\":\"b\", \"meta\":{\"ojs.federation.federation_id\":\"F\"} },{\"meta\":{\"ojs.federation.federation_id\":\"F\"},\"id\":\"c\"}] , \"idempotency_key\":\"k\" } "
@@ -181,7 +181,9 @@ proptest! {
             String::from_utf8(crate::ojs::stamp(&envelope, &text, &STAMP).concat()).unwrap()
         };
         for members in [here, there] {
-            let part = String::from_utf8(batch.part(&members, &mut stamps(&batch))).unwrap();
+            let all = stamps(&batch);
+            let mut own: Vec<Splices> = members.iter().map(|&member| all[member].clone()).collect();
+            let part = String::from_utf8(batch.part(&members, &mut own)).unwrap();
             let jobs: Vec<String> = members.iter().map(alone).collect();
             let expected = format!("{{{space}\"jobs\"{space}:{space}[{}]{space},\"y\":[]}}", jobs.join(","));
             prop_assert_eq!(part, expected);

@@ -44,6 +44,17 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-1004")
     }
 
+    /// 422: what is sent can only go to one region, and something in it asks for another, or for routing.
+    #[must_use]
+    pub fn bound_elsewhere(region: &str) -> Self {
+        Self::unsupported(
+            "routing_unsupported",
+            "this call can only go to the region in `details.region`, and something in it asks for, or is bound to, another one; \
+             nothing was sent: leave the routing keys out, or send a new job with POST /ojs/v1/jobs",
+        )
+        .with_region(region)
+    }
+
     /// 400: a pin is no text.
     #[must_use]
     pub fn pin_is_no_text() -> Self {

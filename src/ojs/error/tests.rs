@@ -1,3 +1,4 @@
+use super::several::Fates;
 use super::*;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::fault::Fault;
@@ -36,6 +37,7 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::overloaded(0),
         ErrorDocument::mixed_batch(Map::new()),
         ErrorDocument::contradicting_pins(Vec::new()),
+        ErrorDocument::bound_elsewhere("eu-west-1"),
         ErrorDocument::pin_is_no_text(),
         ErrorDocument::unknown_atomicity(),
         ErrorDocument::batch_failed(StatusCode::SERVICE_UNAVAILABLE, false, &Fates::default()),

@@ -125,8 +125,11 @@ pub(super) static ROWS: &[Row] = &[
     creating(POST, "/ojs/v1/jobs/bulk", Op::Bulk, Class::Create, Scope::Bulk),
     // Cron and workflows: whatever is written below them and not named here may define jobs.
     row(POST, "/ojs/v1/cron/{}/pause", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/crons/{}/pause", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/cron/{}/resume", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/crons/{}/resume", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/cron/{}/trigger", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/crons/{}/trigger", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/workflows/{}/cancel", Op::Workflow, Class::Definition, Scope::Named),
     creating(WRITE, "/ojs/v1/cron", Op::CronWrite, Class::Create, Scope::Define),
     creating(WRITE, "/ojs/v1/cron/{*}", Op::CronWrite, Class::Create, Scope::Define),
