@@ -19,8 +19,9 @@ pub(super) struct Event {
     pub(super) queue: String,
     /// Empty for events of queues.
     pub(super) job_type: String,
-    subject: String,
-    at_ms: u64,
+    /// The id of the job, or the name of the queue.
+    pub(super) subject: String,
+    pub(super) at_ms: u64,
     data: String,
 }
 
@@ -76,6 +77,11 @@ impl EventLog {
     /// The events from a place on, as far as they are kept.
     pub(super) fn since(&self, place: u64) -> impl Iterator<Item = &Event> {
         self.kept.iter().skip(usize::try_from(place.saturating_sub(self.dropped)).unwrap_or(usize::MAX))
+    }
+
+    /// Every event that is kept, each with its place.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, &Event)> {
+        (self.dropped..).zip(&self.kept)
     }
 
     /// The events that are asked for, and whether there are more of them.

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::answer::Object;
-use super::envelope::{Envelope, Raw};
+use super::envelope::{Envelope, Members, Raw};
 use super::failure::Failure;
+use super::notes::Notes;
 use crate::base::text::rfc3339;
 
 /// Where a job stands.
@@ -167,6 +168,7 @@ pub(super) struct Job {
     pub(super) errors: VecDeque<String>,
     /// Whether it lies among the dead letters.
     pub(super) is_dead: bool,
+    pub(super) notes: Notes,
 }
 
 impl Job {
@@ -196,6 +198,11 @@ impl Job {
         if self.errors.len() > ERRORS_MAX {
             self.errors.pop_front();
         }
+    }
+
+    /// The type of its last error.
+    pub(super) fn error_type(&self) -> Option<String> {
+        Members::parse(self.errors.back()?.as_bytes()).ok()?.read("type", "").ok()?
     }
 
     /// The job document.

@@ -1,8 +1,13 @@
 //! What each operation does to the store, and its answer: jobs here, the others in files of their own.
 
+mod admin;
+mod bulk;
 mod dead_letter;
+mod definition;
+mod list;
 mod queue;
 mod system;
+mod upkeep;
 mod worker;
 
 use bytes::Bytes;
@@ -16,8 +21,9 @@ use super::job::Job;
 use super::problem::Problem;
 use super::routes::{Route, parameter};
 use super::service::Context;
-use super::store::Store;
+use super::store::{Act, Store};
 
+use dead_letter::number_of_dead;
 pub(super) use system::health;
 
 /// Serves an operation whose body has been read.
@@ -30,6 +36,10 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
     let in_spec = context.reading.dialect == Dialect::Spec;
     match (head.method.as_str(), route) {
         ("POST", Route::Jobs) => enqueue(context, body),
+        ("GET", Route::Jobs) if in_spec => list::jobs(context, head, None),
+        ("PATCH", Route::Job(id)) if in_spec => upkeep::set_priority(context, &id, body),
+        (_, Route::Admin(route)) => admin::serve(context, route, head, body),
+        (_, Route::Upkeep(route)) => upkeep::serve(context, route, head, body),
         ("POST", Route::Batch) => enqueue_batch(context, body),
         ("POST", Route::Results) => results(context, body),
         ("GET", Route::Job(id)) => {
@@ -48,14 +58,15 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         }
         ("GET", Route::JobResult(id)) => result(context, head, id),
         ("POST", Route::Fetch) => worker::fetch(context, body),
-        ("POST", Route::Ack) => worker::ack(context, body),
-        ("POST", Route::Nack) => worker::nack(context, body),
+        ("POST", Route::Ack) => worker::ack(context, None, body),
+        ("POST", Route::Nack) => worker::nack(context, None, body),
         ("POST", Route::Heartbeat) => worker::heartbeat(context, body),
-        ("GET", Route::DeadLetters) => dead_letter::list(context, head),
+        ("GET", Route::DeadLetters) => list::dead(context, head),
+        ("DELETE", Route::DeadLetters) if in_spec => bulk::dead(context, Act::Delete, body),
         ("GET", Route::DeadLetter(id)) if in_spec => dead_letter::get(context, id),
         ("DELETE", Route::DeadLetter(id)) => dead_letter::delete(context, id),
         ("POST", Route::DeadLetterRetry(id)) => dead_letter::retry(context, id, body),
-        ("GET", Route::Queues) => Ok(queue::list(context)),
+        ("GET", Route::Queues) => list::queues(context, head),
         ("GET", Route::QueueStats(name)) => Ok(queue::stats(context, &name)),
         ("POST", Route::QueuePause(name, paused)) => Ok(queue::pause(context, &name, paused)),
         ("GET", Route::AdminStats) => Ok(queue::admin_stats(context)),

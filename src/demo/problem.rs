@@ -23,6 +23,8 @@ pub(super) enum Problem {
     NoSuchJob(String),
     #[error("there is no dead letter {0}")]
     NoSuchDeadLetter(String),
+    #[error("there is no {0} {1}")]
+    NoSuch(&'static str, String),
     #[error("the job is {}", .0.as_str())]
     Conflict(JobState),
     #[error("there is a job {0} already")]
@@ -83,7 +85,9 @@ impl Problem {
 
     fn status(&self, dialect: Dialect) -> (StatusCode, &'static str) {
         match self {
-            Self::NoSuchPath | Self::NoSuchJob(_) | Self::NoSuchDeadLetter(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::NoSuchPath | Self::NoSuchJob(_) | Self::NoSuchDeadLetter(_) | Self::NoSuch(..) => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request"),
             Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
             Self::Duplicate(_) => (StatusCode::CONFLICT, "duplicate"),
@@ -117,6 +121,7 @@ impl Problem {
             Self::NoSuchDeadLetter(id) => {
                 object.text("resource_type", "dead_letter_job").text("resource_id", id).finish()
             }
+            Self::NoSuch(kind, id) => object.text("resource_type", kind).text("resource_id", id).finish(),
             Self::Conflict(state) => object.text("current_state", state.as_str()).finish(),
             Self::Duplicate(id) => object.text("existing_job_id", id).finish(),
             Self::Paused(queue) => object.text("queue", queue).finish(),
@@ -131,6 +136,7 @@ impl Problem {
             Self::NoSuchPath | Self::Method => "see the HTTP binding for the paths and their methods",
             Self::NoSuchJob(_) => "check the id: the job may never have been enqueued here, or may have been deleted",
             Self::NoSuchDeadLetter(_) => "list the dead letters to see which there are",
+            Self::NoSuch(..) => "list what there is of this kind",
             Self::Conflict(_) => "read the job's state first: this step is not possible from there",
             Self::Duplicate(_) => "read the job that is there, or enqueue with another id",
             Self::Paused(_) => "resume the queue, or try again later",

@@ -1,8 +1,11 @@
 //! Which path names which operation.
 
+mod admin;
+
 use http::Uri;
 
 use super::dialect::Dialect;
+pub(super) use admin::{AdminRoute, UpkeepRoute};
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub(super) enum Route {
     QueueStats(String),
     QueuePause(String, bool),
     AdminStats,
+    Admin(AdminRoute),
+    Upkeep(UpkeepRoute),
     Health,
     Manifest,
     Define(&'static str),
@@ -49,6 +54,9 @@ impl Route {
             ["ojs", "v1", rest @ ..] => rest,
             _ => return None,
         };
+        if let Some(route) = admin::of(segments, in_spec) {
+            return Some(route);
+        }
         Some(match segments {
             ["jobs"] => Self::Jobs,
             ["jobs", "batch"] => Self::Batch,

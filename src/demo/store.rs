@@ -3,8 +3,10 @@
 //! What is due (leases, delays, back-offs) is settled before every operation, each at the moment when it was due and not at the
 //! moment when somebody asked, so that the outcome does not depend on who looks how often.
 
+mod admin;
 mod dead;
 mod failing;
+mod lists;
 mod queues;
 mod work;
 
@@ -18,9 +20,11 @@ use super::dialect::Dialect;
 use super::envelope::Envelope;
 use super::events::EventLog;
 use super::job::{Job, JobState, Jobs, Times};
+use super::kept::Kept;
 use super::queue::Queue;
 use crate::base::{Clock, Draw};
 
+pub(super) use admin::Act;
 pub(super) use work::Claim;
 pub use work::Directive;
 
@@ -60,6 +64,7 @@ pub(super) struct Store {
     events: EventLog,
     directives: HashMap<String, Directive>,
     definitions: Vec<Definition>,
+    kept: Kept,
     next_sequence: u64,
     changed: watch::Sender<u64>,
 }
@@ -79,6 +84,7 @@ impl Store {
             events: EventLog::default(),
             directives: HashMap::new(),
             definitions: Vec::new(),
+            kept: Kept::default(),
             next_sequence: 0,
             changed: watch::Sender::new(0),
         }
@@ -134,6 +140,7 @@ impl Store {
             result: None,
             errors: VecDeque::new(),
             is_dead: false,
+            notes: super::notes::Notes::default(),
         };
         self.enter(&job);
         self.events.moved(None, &job, now);

@@ -1,8 +1,12 @@
 //! The region over real sockets, as its clients see it.
 
+mod administration;
+mod bulk;
 mod client;
 mod connection;
 mod fault;
 mod level1;
+mod lists;
 mod operation;
 mod reference;
+mod upkeep;

@@ -9,6 +9,7 @@
 pub mod answer;
 mod attributes;
 pub mod batch;
+mod by_ids;
 mod create;
 mod envelope;
 pub mod error;
@@ -25,6 +26,7 @@ mod uuid7;
 
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
+pub use by_ids::JobIds;
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use envelope::Envelope;
 pub use error::{Code, ErrorDocument};

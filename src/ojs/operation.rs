@@ -44,6 +44,8 @@ pub enum Operation {
     JobCancel,
     /// Anything else about one job whose id is in the path.
     JobScoped,
+    /// `POST jobs/results`: the results of several jobs whose ids are in the body.
+    JobResults,
     /// About several jobs whose ids, or a filter for them, are in the body.
     JobsById,
     /// `GET queues/{name}/stats`.
@@ -117,6 +119,7 @@ impl Operation {
             Self::JobGet => "job_get",
             Self::JobCancel => "job_cancel",
             Self::JobScoped => "job_scoped",
+            Self::JobResults => "job_results",
             Self::JobsById => "jobs_by_id",
             Self::QueueStats => "queue_stats",
             Self::QueuePause => "queue_pause",

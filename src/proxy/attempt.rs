@@ -4,11 +4,11 @@
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::Proxy;
 use super::collect::collect;
+use super::{Proxy, Reply};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::headers::strip_answer;
@@ -34,11 +34,20 @@ pub(super) struct Call {
 }
 
 /// A region's whole answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RegionAnswer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+}
+
+impl From<RegionAnswer> for Response<Reply> {
+    fn from(RegionAnswer { status, headers, body }: RegionAnswer) -> Self {
+        let mut response = Self::new(Reply::full(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
 }
 
 /// How a try ended.

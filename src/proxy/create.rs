@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::Call;
-use super::enqueue::{Head, Job, note, passed_on, read, run};
+use super::enqueue::{Head, Job, note, read, run};
 use super::exchange::Exchange;
 use super::local::check_breaker;
 use super::locate::{Located, locate};
@@ -68,7 +68,7 @@ pub(super) async fn to_region(
     // It went there because something is there, and not because of a pin.
     let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);
     ran.result
-        .map(passed_on)
+        .map(Into::into)
         .map_err(|document| if document.reason() == "region_unavailable" { owner() } else { document })
 }
 

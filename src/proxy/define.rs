@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 
 use super::attempt::Call;
 use super::create::to_region;
-use super::enqueue::{Head, Job, note, passed_on, read, run};
+use super::enqueue::{Head, Job, note, read, run};
 use super::exchange::Exchange;
 use super::place::{Placed, Subject, place};
 use super::plan::{in_turn, refused};
@@ -176,5 +176,5 @@ async fn send(
     {
         proxy.shared.owners.learn(&id, &proxy.region(index).id);
     }
-    ran.result.map(passed_on)
+    ran.result.map(Into::into)
 }

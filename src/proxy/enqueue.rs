@@ -62,7 +62,7 @@ pub(super) async fn enqueue(
         proxy.shared.traffic.sent(index, shared_queue.as_deref());
     }
     note(exchange, &ran);
-    ran.result.map(passed_on)
+    ran.result.map(Into::into)
 }
 
 /// Notes what became of a creating call.
@@ -72,15 +72,6 @@ pub(super) fn note(exchange: &mut Exchange, ran: &Ran) {
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
     exchange.upstream = ran.upstream;
-}
-
-/// A region's whole answer, for the client.
-pub(super) fn passed_on(answer: RegionAnswer) -> Response<Reply> {
-    let RegionAnswer { status, headers, body } = answer;
-    let mut response = Response::new(Reply::full(body));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
 }
 
 /// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.

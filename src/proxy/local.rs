@@ -238,6 +238,7 @@ fn is_repeatable(method: &Method, operation: Operation) -> bool {
             | Operation::Heartbeat
             | Operation::Progress
             | Operation::JobSettle
+            | Operation::JobResults
             | Operation::QueuePause
             | Operation::QueueResume
     );

@@ -146,6 +146,14 @@ pub(super) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
     }
 }
 
+/// The region of the answer is the one whose word is missing.
+pub(super) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDocument) -> ErrorDocument {
+    let view = proxy.shared.registry.view();
+    let named = document.details.get("region").and_then(|region| view.index_of(region.as_str()?));
+    exchange.region = named.map(|index| view.region(index).id.clone());
+    document.clone()
+}
+
 fn key(headers: &HeaderMap, id: &str) -> Key {
     let mut asker = Vec::new();
     for name in &IDENTIFYING {
@@ -255,5 +263,46 @@ impl Search {
                 (LookupResult::Unsure, Found::Unsure(Arc::new(document)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(id: &str, authorization: &'static str) -> Key {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, http::HeaderValue::from_static(authorization));
+        key(&headers, id)
+    }
+
+    #[test]
+    fn searches_for_one_job_on_one_behalf_are_one_search_and_leave_nothing_behind() {
+        let lookups = Lookups::new(1);
+        let first = lookups.join(asked("a", "x"));
+        let second = lookups.join(asked("a", "x"));
+        let others = [lookups.join(asked("b", "x")), lookups.join(asked("a", "y"))];
+        let same = |one: &Joined<'_>, other: &Joined<'_>| {
+            one.cell.as_ref().zip(other.cell.as_ref()).is_some_and(|(one, other)| Arc::ptr_eq(one, other))
+        };
+        assert!(same(&first, &second));
+        assert!(others.iter().all(|other| !same(&first, other)));
+        drop(first);
+        assert!(same(&second, &lookups.join(asked("a", "x"))), "whoever waits may be joined");
+        drop((second, others));
+        assert!(lookups.running.lock().is_empty());
+    }
+
+    #[test]
+    fn a_search_that_is_over_is_not_joined() {
+        let lookups = Lookups::new(1);
+        let [first, second] = [lookups.join(asked("a", "x")), lookups.join(asked("a", "x"))];
+        let found = Found::Unsure(Arc::new(ErrorDocument::owner_unavailable(None, 1)));
+        first.cell.as_ref().unwrap().set(found).unwrap();
+        drop(first);
+        let later = lookups.join(asked("a", "x"));
+        assert!(!later.cell.as_ref().unwrap().initialized());
+        drop(second);
+        assert_eq!(lookups.running.lock().len(), 1, "the later search stays");
     }
 }

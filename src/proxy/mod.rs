@@ -20,6 +20,7 @@ mod ask;
 mod attempt;
 mod batch;
 mod buffered;
+mod by_ids;
 mod collect;
 mod create;
 mod define;
@@ -216,8 +217,8 @@ impl Proxy {
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
             Scope::Named => Box::pin(named::named(self, exchange, request)).await,
             Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
+            Scope::ByIds => by_ids::by_ids(self, exchange, request).await,
             Scope::Owner(IdAt::Body)
-            | Scope::ByIds
             | Scope::Fetch
             | Scope::Heartbeat
             | Scope::List(_)

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
-use super::locate::{Located, known, search};
+use super::locate::{Located, known, search, unsure};
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::RegionIndex;
@@ -77,16 +77,5 @@ async fn nowhere(
     }
     let view = proxy.shared.registry.view();
     exchange.region = Some(view.region(view.local).id.clone());
-    let mut response = Response::new(Reply::full(answer.body.clone()));
-    *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.headers.clone();
-    Ok(response)
-}
-
-/// The region of the answer is the one whose word is missing.
-fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDocument) -> ErrorDocument {
-    let view = proxy.shared.registry.view();
-    let named = document.details.get("region").and_then(|region| view.index_of(region.as_str()?));
-    exchange.region = named.map(|index| view.region(index).id.clone());
-    document.clone()
+    Ok(answer.clone().into())
 }

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use super::ask::{Question, Silence, ask, question_headers};
 use super::attempt::RegionAnswer;
 use super::collect::collect_body;
-use super::enqueue::passed_on;
 use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
@@ -98,5 +97,5 @@ fn answer(
         .min_by_key(|(index, answer)| rank(*index, answer))
         .ok_or_else(|| ErrorDocument::owner_unavailable(None, 1))?;
     exchange.region = Some(proxy.region(index).id.clone());
-    Ok(passed_on(word))
+    Ok(word.into())
 }

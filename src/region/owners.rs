@@ -104,7 +104,8 @@ impl Owners {
     }
 
     fn shard(&self, key: &Key) -> &Mutex<Shard> {
-        &self.shards[usize::from(key[15] ^ key[7]) % SHARDS]
+        // Of the upper bits, because the lower ones choose the place within the shard.
+        &self.shards[(self.seeds[0].hash_one(key) >> 60) as usize % SHARDS]
     }
 
     /// A UUID as it is, any other text as a hash with seeds of this process.

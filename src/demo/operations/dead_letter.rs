@@ -1,35 +1,43 @@
 //! Dead letters over HTTP.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::{job_answer, number};
+use super::job_answer;
+use crate::base::text::rfc3339;
 use crate::demo::answer::{Body, Object, document};
+use crate::demo::dialect::Dialect;
 use crate::demo::envelope::Members;
+use crate::demo::filter::Filter;
 use crate::demo::job::Job;
 use crate::demo::problem::Problem;
-use crate::demo::routes::parameter;
 use crate::demo::service::Context;
 
-/// How many dead letters one answer holds: unless asked otherwise, and at most.
-const LIMIT_USUAL: usize = 50;
-const LIMIT_MAX: usize = 100;
-
-pub(super) fn list(context: &Context, head: &Parts) -> Result<Response<Body>, Problem> {
-    let queue = parameter(&head.uri, "queue");
-    let limit = number(head, "limit", LIMIT_USUAL)?.min(LIMIT_MAX);
-    let offset = number(head, "offset", 0)?;
+/// How many there are, of which queues and with which errors. Servers in Go only count them.
+pub(super) fn number_of_dead(context: &Context) -> Response<Body> {
     let mut store = context.store.lock();
-    let (jobs, total) = store.dead_letters(queue.as_deref(), offset, limit);
-    let pagination = Object::new()
-        .number("total", total)
-        .number("limit", limit)
-        .number("offset", offset)
-        .flag("has_more", offset.saturating_add(jobs.len()) < total);
-    let documents = jobs.into_iter().map(Job::document);
-    let answer = Object::new().array("jobs", documents).raw("pagination", &pagination.finish());
-    Ok(document(StatusCode::OK, answer.finish()))
+    let list = store.select_dead(&Filter::default());
+    let object = Object::new().number("total", list.len());
+    if context.reading.dialect == Dialect::Reference {
+        return document(StatusCode::OK, object.finish());
+    }
+    let (mut queues, mut errors) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
+    for (_, job) in &list {
+        *queues.entry(job.envelope.queue.clone()).or_default() += 1;
+        *errors.entry(job.error_type().unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
+    }
+    let counted = |counts: BTreeMap<String, u64>| {
+        counts.iter().fold(Object::new(), |object, (name, count)| object.number(name, count)).finish()
+    };
+    let at = |entry: Option<&(String, &Job)>| entry.and_then(|(_, job)| job.died_ms()).map(rfc3339);
+    let object = object
+        .raw("by_queue", &counted(queues))
+        .raw("by_error_type", &counted(errors))
+        .maybe_text("oldest_at", at(list.first()).as_deref())
+        .maybe_text("newest_at", at(list.last()).as_deref());
+    document(StatusCode::OK, object.finish())
 }
 
 pub(super) fn get(context: &Context, id: String) -> Result<Response<Body>, Problem> {

@@ -9,23 +9,12 @@ use crate::demo::job::JobState;
 use crate::demo::queue::{Counts, QueueView};
 use crate::demo::service::Context;
 
-const fn status_of(queue: &QueueView) -> &'static str {
+pub(super) const fn status_of(queue: &QueueView) -> &'static str {
     if queue.paused { "paused" } else { "active" }
 }
 
-fn counts_members(object: Object, counts: &Counts) -> Object {
+pub(super) fn counts_members(object: Object, counts: &Counts) -> Object {
     JobState::ALL.into_iter().fold(object, |object, state| object.number(state.as_str(), counts.of(state)))
-}
-
-pub(super) fn list(context: &Context) -> Response<Body> {
-    let queues = context.store.lock().queues();
-    let total = queues.len();
-    let documents = queues.iter().map(|queue| {
-        let object = Object::new().text("name", &queue.name).text("status", status_of(queue));
-        counts_members(object, &queue.counts).finish()
-    });
-    let pagination = Object::new().number("total", total).flag("has_more", false).finish();
-    document(StatusCode::OK, Object::new().array("queues", documents).raw("pagination", &pagination).finish())
 }
 
 pub(super) fn stats(context: &Context, name: &str) -> Response<Body> {
@@ -62,11 +51,25 @@ pub(super) fn pause(context: &Context, name: &str, paused: bool) -> Response<Bod
     document(StatusCode::OK, answer.finish())
 }
 
+/// The documents have the figures of all jobs below `jobs`; here they stand at the top as well, in the dialect of the documents.
 pub(super) fn admin_stats(context: &Context) -> Response<Body> {
-    let queues = context.store.lock().queues();
+    let (queues, workers) = {
+        let mut store = context.store.lock();
+        (store.queues(), store.select_workers().len())
+    };
     let sum = |state: JobState| queues.iter().map(|queue| queue.counts.of(state)).sum::<u64>();
-    let depth = sum(JobState::Available) + sum(JobState::Active);
-    let object = Object::new().number("queues", queues.len()).number("depth", depth);
-    let object = JobState::ALL.into_iter().fold(object, |object, state| object.number(state.as_str(), sum(state)));
+    let sums = |object| {
+        JobState::ALL.into_iter().fold(object, |object: Object, state| object.number(state.as_str(), sum(state)))
+    };
+    let uptime = context.clock.now().saturating_duration_since(context.started).as_secs();
+    let object = Object::new()
+        .number("queues", queues.len())
+        .number("workers", workers)
+        .raw("jobs", &sums(Object::new()).finish())
+        .number("uptime_seconds", uptime);
+    let object = match context.reading.dialect {
+        Dialect::Spec => sums(object.number("depth", sum(JobState::Available) + sum(JobState::Active))),
+        Dialect::Reference => object,
+    };
     document(StatusCode::OK, object.finish())
 }

@@ -40,7 +40,7 @@ pub(super) fn fetch(context: &Context, body: &Bytes) -> Result<Response<Body>, P
     Ok(document(StatusCode::OK, Object::new().array("jobs", documents).maybe_raw("job", first.as_deref()).finish()))
 }
 
-fn job_id(members: &Members) -> Result<String, Problem> {
+pub(super) fn job_id(members: &Members) -> Result<String, Problem> {
     let rule = "is the id of a job";
     Ok(members.read("job_id", rule)?.ok_or(Invalid::Member("job_id", rule))?)
 }
@@ -53,9 +53,10 @@ fn about(context: &Context, object: Object, job: &Job) -> Object {
     named.text("id", &job.id).text("state", state).maybe_text("completed_at", ended.as_deref())
 }
 
-pub(super) fn ack(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
-    let members = Members::parse(body)?;
-    let id = job_id(&members)?;
+/// The id stands in the path, where some clients write it, or in the body.
+pub(super) fn ack(context: &Context, id: Option<String>, body: &Bytes) -> Result<Response<Body>, Problem> {
+    let members = if id.is_some() && body.is_empty() { Members::default() } else { Members::parse(body)? };
+    let id = id.map_or_else(|| job_id(&members), Ok)?;
     let result = members.raw("result").map(ToOwned::to_owned);
     let mut store = context.store.lock();
     let job = store.ack(&id, result).map_err(|refused| Problem::of_job(&id, refused))?;
@@ -63,9 +64,10 @@ pub(super) fn ack(context: &Context, body: &Bytes) -> Result<Response<Body>, Pro
     Ok(document(StatusCode::OK, answer.finish()))
 }
 
-pub(super) fn nack(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
-    let members = Members::parse(body)?;
-    let id = job_id(&members)?;
+/// The id stands in the path, where some clients write it, or in the body.
+pub(super) fn nack(context: &Context, id: Option<String>, body: &Bytes) -> Result<Response<Body>, Problem> {
+    let members = if id.is_some() && body.is_empty() { Members::default() } else { Members::parse(body)? };
+    let id = id.map_or_else(|| job_id(&members), Ok)?;
     let error: Members = members.read("error", "is an object")?.unwrap_or_default();
     let failure = Failure {
         retryable: error.read("retryable", "is true or false")?.unwrap_or(true),
@@ -110,6 +112,7 @@ pub(super) fn heartbeat(context: &Context, body: &Bytes) -> Result<Response<Body
     let visibility_ms = members.read("visibility_timeout_ms", "is a whole number")?;
     let (directive, extended) = {
         let mut store = context.store.lock();
+        worker_id.iter().for_each(|worker_id| store.saw(worker_id));
         let directive = store.directive(worker_id.as_deref().unwrap_or_default(), &ids);
         (directive, store.heartbeat(ids, visibility_ms))
     };

@@ -53,6 +53,7 @@ impl Store {
     /// Hands out jobs: the queues in the order given, each by priority and then by arrival.
     pub(in crate::demo) fn fetch(&mut self, claim: &Claim) -> Vec<&Job> {
         let now = self.settle();
+        claim.worker_id.iter().for_each(|worker_id| self.saw(worker_id));
         let mut seen = HashSet::new();
         // A queue that is named twice hands its jobs out once.
         let names = claim.queues.iter().filter(|name| seen.insert(name.as_str()));

@@ -166,7 +166,7 @@ pub(super) static ROWS: &[Row] = &[
     data(POST, "/ojs/v1/ws/subscribe", Op::Events, Class::Stream, Scope::Local),
     data(POST, "/ojs/v1/ws/unsubscribe", Op::Events, Class::Stream, Scope::Local),
     // Several jobs.
-    row(POST, "/ojs/v1/jobs/results", Op::JobsById, Class::Job, Scope::ByIds),
+    row(POST, "/ojs/v1/jobs/results", Op::JobResults, Class::Job, Scope::ByIds),
     row(POST, "/ojs/v1/jobs/bulk/{}", Op::JobsById, Class::Job, Scope::ByIds),
     row(POST, "/ojs/v1/admin/jobs/bulk/{}", Op::JobsById, Class::Job, Scope::ByIds),
     // One job.

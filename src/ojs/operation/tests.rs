@@ -34,7 +34,7 @@ fn every_endpoint_of_the_catalogue_is_recognised() {
         ("HEAD", "/ojs/v1/jobs/0190", Op::JobGet, Class::Job),
         ("DELETE", "/ojs/v1/jobs/0190", Op::JobCancel, Class::Job),
         ("GET", "/ojs/v1/jobs/0190/result", Op::JobScoped, Class::Job),
-        ("POST", "/ojs/v1/jobs/results", Op::JobsById, Class::Job),
+        ("POST", "/ojs/v1/jobs/results", Op::JobResults, Class::Job),
         ("POST", "/ojs/v1/jobs/bulk/cancel", Op::JobsById, Class::Job),
         ("GET", "/ojs/v1/jobs/0190/events", Op::JobEvents, Class::Stream),
         ("GET", "/ojs/v1/queues/email/events", Op::QueueEvents, Class::Stream),

@@ -16,7 +16,7 @@ use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer};
-use super::enqueue::{Head, Job, Ran, note, passed_on, read, run};
+use super::enqueue::{Head, Job, Ran, note, read, run};
 use super::exchange::Exchange;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
@@ -81,7 +81,7 @@ async fn send_one(
     let ran = run(proxy, job(exchange, &head, &parcel)).await;
     note(exchange, &ran);
     account(proxy, &parcel, &ran);
-    ran.result.map(passed_on)
+    ran.result.map(Into::into)
 }
 
 /// Sends every part to its region, all at once, and waits for all of them.

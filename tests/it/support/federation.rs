@@ -63,6 +63,8 @@ pub struct Federation {
     pub current: Arc<ArcSwap<Shared>>,
     pub config: PathBuf,
     pub addresses: Vec<LocalAddress>,
+    clock: Clock,
+    resolver: Arc<dyn Resolve>,
     time: Option<Arc<SteeredTime>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<DrainEnd>>,
@@ -215,31 +217,20 @@ impl Stage {
     /// Starts the sidecar, and waits for nothing.
     pub fn launch(self) -> Federation {
         let sources = Sources { files: vec![self.config.clone()], ..Sources::default() };
-        let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
-        let load_again = move || load(&sources);
-        let source = Source { load: Arc::new(load_again), files: vec![self.config.clone()], log: None };
-        let world = World { clock: self.clock, resolver: self.resolver, source: Some(source) };
-        let bound = build(config, world).unwrap();
-        let current = Arc::clone(&bound.current);
-        let (shared, addresses, admin) = (current.load_full(), bound.clients.clone(), bound.admin);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            bound
-                .run(async {
-                    let _ = stopped.await;
-                })
-                .unwrap()
-        });
-        let LocalAddress::Tcp(client) = addresses[0] else { panic!("the first listener is a TCP one") };
+        let Running { client, admin, current, addresses, stop, thread } =
+            run(sources, self.clock.clone(), Arc::clone(&self.resolver));
+        let shared = current.load_full();
         Federation {
             regions: self.regions,
             authorities: self.authorities,
-            client: Client::new(client),
-            admin: Client::new(admin),
+            client,
+            admin,
             shared,
             current,
             config: self.config,
             addresses,
+            clock: self.clock,
+            resolver: self.resolver,
             time: self.time,
             stop: Some(stop),
             thread: Some(thread),
@@ -248,7 +239,53 @@ impl Stage {
     }
 }
 
+/// A further sidecar over the same regions, which knows nothing of the first one. Dropped, it ends.
+pub struct Sidecar {
+    pub client: Client,
+    pub current: Arc<ArcSwap<Shared>>,
+    _stop: oneshot::Sender<()>,
+}
+
+/// A sidecar that was started.
+struct Running {
+    client: Client,
+    admin: Client,
+    current: Arc<ArcSwap<Shared>>,
+    addresses: Vec<LocalAddress>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<DrainEnd>,
+}
+
+fn run(sources: Sources, clock: Clock, resolver: Arc<dyn Resolve>) -> Running {
+    let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
+    let files = sources.files.clone();
+    let load_again = move || load(&sources);
+    let source = Source { load: Arc::new(load_again), files, log: None };
+    let bound = build(config, World { clock, resolver, source: Some(source) }).unwrap();
+    let (current, addresses, admin) = (Arc::clone(&bound.current), bound.clients.clone(), bound.admin);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        bound
+            .run(async {
+                let _ = stopped.await;
+            })
+            .unwrap()
+    });
+    let LocalAddress::Tcp(client) = addresses[0] else { panic!("the first listener is a TCP one") };
+    Running { client: Client::new(client), admin: Client::new(admin), current, addresses, stop, thread }
+}
+
 impl Federation {
+    /// A further sidecar, ready, in the pod of another region; `flags` are keys with values, as on the command line.
+    pub async fn sidecar_in(&self, region: &str, flags: &[(&str, &str)]) -> Sidecar {
+        let own = [("local_region", region)];
+        let flags = own.iter().chain(flags).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let sources = Sources { files: vec![self.config.clone()], flags, ..Sources::default() };
+        let Running { client, admin, current, stop, .. } = run(sources, self.clock.clone(), Arc::clone(&self.resolver));
+        eventually("the first round of probes", async || admin.get("/readyz").await.status == 200).await;
+        Sidecar { client, current, _stop: stop }
+    }
+
     /// Three healthy regions and defaults.
     pub async fn start() -> Self {
         Setup::default().start().await

@@ -1,5 +1,8 @@
 //! `GET /ojs/v1/jobs/{id}`: a job is found wherever routing has put it.
 
+mod cold;
+mod several;
+
 use ojs_sidecar::demo::{Fault, When};
 
 use crate::support::{Federation, Setup, eventually};

@@ -1,0 +1,63 @@
+//! What a region keeps beside its jobs: how queues are to be, schemas, subscriptions, and who works here.
+
+use std::collections::BTreeMap;
+
+use super::envelope::{Members, Raw};
+
+/// How much of each is kept, so that nobody fills a region that runs for days.
+const KEPT_MAX: usize = 10_000;
+
+/// A schema or a subscription as it was submitted.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) members: Members,
+    pub(super) created_ms: u64,
+}
+
+/// When a worker showed itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) first_ms: u64,
+    pub(super) last_ms: u64,
+}
+
+/// Everything by its name.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) configs: Shelf<Raw>,
+    pub(super) schemas: Shelf<Entry>,
+    pub(super) webhooks: Shelf<Entry>,
+    pub(super) workers: Shelf<Seen>,
+}
+
+/// Things by name, the first of which makes room when there are too many.
+#[derive(Debug)]
+pub(super) struct Shelf<T>(BTreeMap<String, T>);
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(super) fn put(&mut self, name: &str, thing: T) {
+        if self.0.len() >= KEPT_MAX && !self.0.contains_key(name) {
+            self.0.pop_first();
+        }
+        self.0.insert(name.to_owned(), thing);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&T> {
+        self.0.get(name)
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Option<T> {
+        self.0.remove(name)
+    }
+
+    /// All of them, each under its name.
+    pub(super) fn list(&self) -> Vec<(String, &T)> {
+        self.0.iter().map(|(name, thing)| (name.clone(), thing)).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! The administration over HTTP. It shows jobs bare, where the other operations wrap them.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::{bulk, list, number_of_dead, upkeep};
+use crate::base::text::rfc3339;
+use crate::demo::answer::{Body, Object, document, full};
+use crate::demo::dialect::Dialect;
+use crate::demo::job::Job;
+use crate::demo::problem::Problem;
+use crate::demo::routes::AdminRoute as Route;
+use crate::demo::service::Context;
+use crate::demo::store::{Act, Directive};
+
+type Answer = Result<Response<Body>, Problem>;
+
+fn bare(job: &Job) -> Response<Body> {
+    document(StatusCode::OK, job.document())
+}
+
+/// Serves an operation of the administration.
+///
+/// Errors: [`Problem`], before anything was changed.
+pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes) -> Answer {
+    let in_spec = context.reading.dialect == Dialect::Spec;
+    match (head.method.as_str(), route) {
+        ("GET", Route::Jobs) => list::admin_jobs(context, head),
+        ("GET", Route::Job(id)) => context.store.lock().job(&id).map(bare).ok_or(Problem::NoSuchJob(id)),
+        ("POST", Route::JobRetry(id)) => {
+            context.store.lock().retry(&id).map(bare).map_err(|refused| Problem::of_job(&id, refused))
+        }
+        ("POST", Route::JobCancel(id)) => {
+            context.store.lock().cancel(&id).map(bare).map_err(|refused| Problem::of_job(&id, refused))
+        }
+        ("POST", Route::Bulk(act)) if in_spec => bulk::jobs(context, act, body),
+        ("POST", Route::Bulk(_)) => bulk::retry_all_dead(context, body, true),
+        ("GET", Route::Queues) => list::admin_queues(context, head),
+        ("GET", Route::Queue(name)) => queue(context, &name),
+        ("POST", Route::QueuePause(name, paused)) => Ok(pause(context, &name, paused)),
+        ("PUT" | "GET", Route::QueueConfig(name)) => upkeep::queue_config(context, head, &name, body),
+        ("GET", Route::QueueJobs(name)) => list::jobs(context, head, Some(name)),
+        ("DELETE", Route::QueueJobs(name)) => upkeep::purge(context, &name, body, true),
+        ("GET", Route::Workers) => list::admin_workers(context, head),
+        ("POST", Route::WorkerQuiet(id)) => {
+            context.store.lock().direct(&id, Directive::Quiet);
+            let answer = Object::new().text("worker_id", &id).text("state", Directive::Quiet.as_str());
+            Ok(document(StatusCode::OK, answer.finish()))
+        }
+        ("GET", Route::DeadLetters) => list::admin_dead(context, head),
+        ("DELETE", Route::DeadLetters) if in_spec => bulk::purge_dead(context, body),
+        ("GET", Route::DeadLetterStats) => Ok(number_of_dead(context)),
+        ("POST", Route::DeadLettersRetry) if in_spec => bulk::dead(context, Act::Retry, body),
+        ("POST", Route::DeadLettersRetry) => bulk::retry_all_dead(context, body, false),
+        ("GET", Route::DeadLetter(id)) if in_spec => {
+            context.store.lock().dead_letter(&id).map(bare).ok_or(Problem::NoSuchDeadLetter(id))
+        }
+        ("DELETE", Route::DeadLetter(id)) => {
+            let deleted = context.store.lock().delete_dead_letter(&id);
+            deleted.map(|()| no_content()).map_err(|_| Problem::NoSuchDeadLetter(id))
+        }
+        ("POST", Route::DeadLetterRetry(id)) => {
+            let mut store = context.store.lock();
+            store.retry_dead_letter(&id).map(bare).map_err(|_| Problem::NoSuchDeadLetter(id))
+        }
+        _ => Err(Problem::Method),
+    }
+}
+
+fn no_content() -> Response<Body> {
+    let mut response = Response::new(full(Bytes::new()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// Servers in Go know every queue by any name.
+fn queue(context: &Context, name: &str) -> Answer {
+    let dialect = context.reading.dialect;
+    let mut store = context.store.lock();
+    if dialect == Dialect::Spec && !store.has_queue(name) {
+        return Err(Problem::NoSuch("queue", name.to_owned()));
+    }
+    let queue = list::admin_queue(&store.queue(name), dialect);
+    let config = store.kept().configs.get(name).map(|config| config.get().to_owned());
+    Ok(document(StatusCode::OK, queue.maybe_raw("configuration", config.as_deref()).finish()))
+}
+
+fn pause(context: &Context, name: &str, paused: bool) -> Response<Body> {
+    context.store.lock().pause(name, paused);
+    let object = Object::new().text("name", name).flag("paused", paused);
+    let at = rfc3339(context.clock.unix_ms());
+    let is_spec = context.reading.dialect == Dialect::Spec;
+    let object = if is_spec { object.text(if paused { "paused_at" } else { "resumed_at" }, &at) } else { object };
+    document(StatusCode::OK, object.finish())
+}
