@@ -134,7 +134,7 @@ async fn cron_region(
     let Target { region, demand } = target;
     // Without a name the region says what is wrong.
     let Some(name) = name else { return at(proxy, region, &demand) };
-    match place(proxy, exchange, &head.headers, Subject::Cron { first: region }, name).await {
+    match place(proxy, exchange, &head.headers, Subject::Cron { first: region, quiet: true }, name).await {
         Placed::At(index) if index == region => {}
         Placed::At(index) if addressed && demand.regions.contains(index) => return at(proxy, index, &demand),
         Placed::At(index) => {

@@ -23,7 +23,7 @@ pub(super) async fn named(
     let name = exchange.matched.named_in(request.uri().path());
     let subject = match exchange.matched.operation {
         Operation::Workflow => Subject::Workflow,
-        _ => Subject::Cron { first: proxy.shared.registry.view().local },
+        _ => Subject::Cron { first: proxy.shared.registry.view().local, quiet: false },
     };
     match place(proxy, exchange, request.headers(), subject, &name).await {
         Placed::At(index) => forward(proxy, exchange, index, request).await,

@@ -23,8 +23,9 @@ const RETRY_AFTER_MIN: u64 = 1;
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Subject {
-    /// A cron job by its name. `first` is asked first, and if it has the name nobody else is.
-    Cron { first: RegionIndex },
+    /// A cron job by its name. `first` is asked first, and if it has the name nobody else is. `quiet`: nobody else hears the
+    /// name, because it is part of something that may be bound; their lists are read.
+    Cron { first: RegionIndex, quiet: bool },
     /// A workflow by its id.
     Workflow,
 }
@@ -67,7 +68,7 @@ pub(super) async fn place(
     };
     let search = Search { proxy, headers: question_headers(exchange, headers), subject, name, deadline };
     let (first, others): (Vec<_>, Vec<_>) = view.indexes().partition(|index| match subject {
-        Subject::Cron { first } => first == *index,
+        Subject::Cron { first, .. } => first == *index,
         Subject::Workflow => false,
     });
     let local = view.local;
@@ -124,6 +125,7 @@ impl Search<'_> {
                 Ok(_) => self.evasive(index),
                 Err(document) => Word::Silent(document),
             },
+            Subject::Cron { first, quiet: true } if first != index => self.listed(index).await,
             Subject::Cron { .. } => match self.get(index, format!("/ojs/v1/cron/{name}")).await {
                 Ok(answer) if answer.status.is_success() => Word::Here,
                 // The server's own word; a path that it does not serve is answered without a document.

@@ -74,7 +74,8 @@ fn fits_open(pattern: &str, path: &str, exact: bool) -> bool {
 const fn row(methods: u8, pattern: &'static str, operation: Operation, class: Class, scope: Scope) -> Row {
     let payload = Payload::MayDefineJobs;
     let literal = literal_len(pattern);
-    let placeholder = slashes(pattern, literal);
+    // A pattern without one names nothing, so no segment of a path is it.
+    let placeholder = if literal == pattern.len() { usize::MAX } else { slashes(pattern, literal) };
     Row { methods, pattern, literal, operation, class, scope, creates: false, payload, placeholder }
 }
 
