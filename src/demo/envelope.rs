@@ -10,8 +10,10 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor}
 use serde_json::value::RawValue;
 
 use super::dialect::Dialect;
+use super::moment::Moment;
 use super::retry::Retry;
 use super::rules;
+use super::unique::Unique;
 
 /// A JSON value that nobody has interpreted.
 pub(super) type Raw = Box<RawValue>;
@@ -111,12 +113,17 @@ pub(super) struct Envelope {
     pub(super) priority: i64,
     pub(super) args: Raw,
     pub(super) meta: Option<Raw>,
-    pub(super) scheduled_ms: Option<u64>,
+    pub(super) scheduled: Option<Moment>,
+    /// When it is not worth doing any more.
+    pub(super) expires: Option<Moment>,
     pub(super) is_pending: bool,
     pub(super) visibility_ms: Option<u64>,
     /// How long one attempt may take.
     pub(super) timeout_ms: Option<u64>,
     pub(super) retry: Retry,
+    pub(super) unique: Option<Unique>,
+    /// How many jobs of its queue are handed out in a second, from now on.
+    pub(super) per_second_max: Option<u32>,
     /// Members that the server hands back as they came.
     pub(super) extra: Vec<(String, Raw)>,
     /// Whether they win over members of the server's own.
@@ -126,7 +133,7 @@ pub(super) struct Envelope {
 }
 
 /// Top-level members that the server answers itself, so that a client's own are not echoed.
-const ANSWERED: [&str; 24] = [
+const ANSWERED: [&str; 27] = [
     "specversion",
     "id",
     "type",
@@ -141,6 +148,7 @@ const ANSWERED: [&str; 24] = [
     "created_at",
     "enqueued_at",
     "scheduled_at",
+    "expires_at",
     "started_at",
     "completed_at",
     "cancelled_at",
@@ -151,6 +159,8 @@ const ANSWERED: [&str; 24] = [
     "result",
     "error",
     "errors",
+    "workflow_id",
+    "parent_results",
 ];
 
 /// Top-level members that servers in Go know; all others come back over whatever the server says itself.
@@ -172,22 +182,29 @@ impl Envelope {
         let outer = if reading.dialect == Dialect::Spec { &members } else { &options };
         // As servers in the field do: the key alone is enough, be it `null`.
         let meta = options.raw("metadata").or_else(|| members.raw("meta")).map(ToOwned::to_owned);
-        Ok(Self {
+        let mut envelope = Self {
             id: members.read("id", "is a string")?,
             kind: kind.ok_or(Invalid::Member("type", "is there"))?,
             queue: either(&options, outer, "queue", "is a string")?.unwrap_or_else(|| "default".to_owned()),
             priority: either(&options, outer, "priority", "is a whole number")?.unwrap_or(0_i64),
             args: args.ok_or(Invalid::Member("args", "is an array"))?.to_owned(),
             meta,
-            scheduled_ms: scheduled_ms(&options, outer)?,
+            scheduled: scheduled(&options, outer)?,
+            expires: either(&options, outer, "expires_at", Moment::RULE)?,
             is_pending: options.read("pending", "is true or false")?.unwrap_or(false),
             visibility_ms: options.read("visibility_timeout_ms", "is a whole number")?,
             timeout_ms: timeout_ms(&options, outer)?,
             retry: read_retry(&options, outer, &reading.retry)?,
-            extra: extra(&members, options, reading.dialect),
+            unique: None,
+            per_second_max: per_second_max(&options, outer)?,
+            extra: Vec::new(),
             extra_wins: reading.dialect == Dialect::Reference,
             source,
-        })
+        };
+        let policy: Option<Members> = either(&options, outer, "unique", "is an object")?;
+        envelope.unique = policy.map(|policy| Unique::read(&policy, &envelope, reading.dialect)).transpose()?;
+        envelope.extra = extra(&members, options, reading.dialect);
+        Ok(envelope)
     }
 
     /// Reads a submitted job and holds it to every rule for new jobs.
@@ -212,13 +229,17 @@ fn either<T: DeserializeOwned>(
     })
 }
 
-fn scheduled_ms(options: &Members, members: &Members) -> Result<Option<u64>, Invalid> {
-    let rule = "is a time as in RFC 3339";
-    let at: Option<jiff::Timestamp> = match options.read("delay_until", rule)? {
+fn scheduled(options: &Members, members: &Members) -> Result<Option<Moment>, Invalid> {
+    Ok(match options.read("delay_until", Moment::RULE)? {
         Some(at) => Some(at),
-        None => either(options, members, "scheduled_at", rule)?,
-    };
-    Ok(at.and_then(|at| u64::try_from(at.as_millisecond()).ok()))
+        None => either(options, members, "scheduled_at", Moment::RULE)?,
+    })
+}
+
+fn per_second_max(options: &Members, outer: &Members) -> Result<Option<u32>, Invalid> {
+    let limit: Members = either(options, outer, "rate_limit", "is an object")?.unwrap_or_default();
+    let max: Option<u32> = limit.read("max_per_second", "is a whole number from 0")?;
+    Ok(max.filter(|max| *max > 0))
 }
 
 /// The documents give it in milliseconds among the options and in seconds beside them; 0 stands for none.

@@ -101,7 +101,7 @@ impl EventLog {
             state if was == Some(state) => {}
             JobState::Pending => {}
             JobState::Scheduled => {
-                let at = job.envelope.scheduled_ms.map(rfc3339);
+                let at = job.scheduled_ms().map(rfc3339);
                 self.job("job.scheduled", job, at_ms, data().maybe_text("scheduled_at", at.as_deref()));
             }
             JobState::Available => {
@@ -160,6 +160,19 @@ impl EventLog {
             subject: queue.to_owned(),
             at_ms,
             data,
+        });
+    }
+
+    /// Notes that a cron job has fired, or was passed over.
+    pub(super) fn cron(&mut self, kind: &'static str, name: &str, queue: &str, at_ms: u64, data: Object) {
+        self.push(Event {
+            id: new_id(),
+            kind,
+            queue: queue.to_owned(),
+            job_type: String::new(),
+            subject: name.to_owned(),
+            at_ms,
+            data: data.finish(),
         });
     }
 

@@ -9,6 +9,7 @@ use super::answer::Object;
 use super::envelope::{Envelope, Members, Raw};
 use super::failure::Failure;
 use super::notes::Notes;
+use super::workflow::Membership;
 use crate::base::text::rfc3339;
 
 /// Where a job stands.
@@ -169,6 +170,10 @@ pub(super) struct Job {
     /// Whether it lies among the dead letters.
     pub(super) is_dead: bool,
     pub(super) notes: Notes,
+    /// Whether it was discarded because its time was over.
+    pub(super) is_expired: bool,
+    /// The workflow that it belongs to.
+    pub(super) membership: Option<Membership>,
 }
 
 impl Job {
@@ -185,6 +190,22 @@ impl Job {
     /// Is, or stays, with a worker.
     pub(super) fn be_leased(&mut self, lease: Lease) {
         (self.state, self.due_ms, self.lease) = (JobState::Active, Some(lease.due_ms()), Some(lease));
+    }
+
+    pub(super) fn scheduled_ms(&self) -> Option<u64> {
+        self.envelope.scheduled.as_ref().map(|at| at.unix_ms(self.times.created))
+    }
+
+    pub(super) fn expires_ms(&self) -> Option<u64> {
+        self.envelope.expires.as_ref().map(|at| at.unix_ms(self.times.created))
+    }
+
+    /// When the store has to look at it again, also because it expires while it waits.
+    pub(super) fn wakes_ms(&self) -> Option<u64> {
+        if self.state == JobState::Active || self.state.is_terminal() {
+            return self.due_ms;
+        }
+        self.due_ms.into_iter().chain(self.expires_ms()).min()
     }
 
     /// When it became a dead letter, if it is one.
@@ -210,10 +231,13 @@ impl Job {
         let envelope = &self.envelope;
         let at = |state: JobState, ms: Option<u64>| ms.filter(|_| self.state == state).map(rfc3339);
         // Failing for good is a way of being completed.
-        let completed = at(JobState::Completed, self.times.ended).or_else(|| at(JobState::Discarded, self.times.ended));
+        let failed = at(JobState::Discarded, self.times.ended.filter(|_| !self.is_expired));
+        let completed = at(JobState::Completed, self.times.ended).or(failed);
         let errors: Vec<&str> = self.errors.iter().map(String::as_str).collect();
         let errors = (!errors.is_empty()).then(|| format!("[{}]", errors.join(",")));
         let error = self.errors.back().filter(|_| self.state != JobState::Completed);
+        let expires = envelope.expires.as_ref().map(|at| at.text(self.times.created));
+        let member = self.membership.as_ref();
         let hidden = if envelope.extra_wins { envelope.extra.as_slice() } else { &[] };
         let object = Object::hiding(hidden.iter().map(|(key, _)| key.as_str()))
             .text("specversion", "1.0")
@@ -228,7 +252,8 @@ impl Job {
             .number("max_attempts", envelope.retry.attempts_max)
             .text("created_at", &rfc3339(self.times.created))
             .text("enqueued_at", &rfc3339(self.times.enqueued))
-            .maybe_text("scheduled_at", envelope.scheduled_ms.map(rfc3339).as_deref())
+            .maybe_text("scheduled_at", self.scheduled_ms().map(rfc3339).as_deref())
+            .maybe_text("expires_at", expires.as_deref())
             .maybe_text("started_at", self.times.started.map(rfc3339).as_deref())
             .maybe_text("next_attempt_at", at(JobState::Retryable, self.due_ms).as_deref())
             .maybe_number("retry_delay_ms", self.retry_delay_ms)
@@ -236,6 +261,8 @@ impl Job {
             .maybe_text("discarded_at", at(JobState::Discarded, self.times.ended).as_deref())
             .maybe_text("cancelled_at", at(JobState::Cancelled, self.times.ended).as_deref())
             .maybe_text("worker_id", self.worker_id.as_deref())
+            .maybe_text("workflow_id", member.map(|member| member.workflow_id.as_str()))
+            .maybe_raw("parent_results", member.and_then(|member| member.parent_results.as_deref()))
             .maybe_raw("result", self.result.as_deref().map(RawValue::get))
             .maybe_raw("error", error.map(String::as_str))
             .maybe_raw("errors", errors.as_deref())

@@ -6,10 +6,11 @@
 //! `faults`, then served), `routes`, `operations`, `sse` and `stream` know the
 //! operations, `store` is the state machine behind them.
 //!
-//! It is a complete server of levels 0 and 1. Where the documents and the servers in the field differ, its [`Dialect`] decides.
+//! It is a server of levels 0 to 4. Where the documents and the servers in the field differ, its [`Dialect`] decides.
 
 mod answer;
 mod certs;
+mod cron;
 mod dialect;
 mod envelope;
 mod events;
@@ -18,6 +19,7 @@ mod faults;
 mod filter;
 mod job;
 mod kept;
+mod moment;
 mod notes;
 mod operations;
 mod page;
@@ -28,13 +30,16 @@ mod region;
 mod retry;
 mod routes;
 mod rules;
+mod schedule;
 mod server;
 mod service;
 mod sse;
 mod store;
 mod stream;
 mod tls;
+mod unique;
 mod wire;
+mod workflow;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! What each operation does to the store, and its answer: jobs here, the others in files of their own.
 
 mod admin;
+mod batch;
 mod bulk;
+mod cron;
 mod dead_letter;
 mod definition;
 mod list;
@@ -9,6 +11,7 @@ mod queue;
 mod system;
 mod upkeep;
 mod worker;
+mod workflow;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -16,7 +19,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 
 use super::answer::{Body, Object, document};
 use super::dialect::Dialect;
-use super::envelope::{Envelope, Invalid, Members, Raw};
+use super::envelope::{Envelope, Invalid, Members};
 use super::job::Job;
 use super::problem::Problem;
 use super::routes::{Route, parameter};
@@ -40,7 +43,8 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("PATCH", Route::Job(id)) if in_spec => upkeep::set_priority(context, &id, body),
         (_, Route::Admin(route)) => admin::serve(context, route, head, body),
         (_, Route::Upkeep(route)) => upkeep::serve(context, route, head, body),
-        ("POST", Route::Batch) => enqueue_batch(context, body),
+        ("POST", Route::Batch) => batch::enqueue_batch(context, body),
+        ("POST", Route::Bulk) => batch::enqueue_bulk(context, head, body),
         ("POST", Route::Results) => results(context, body),
         ("GET", Route::Job(id)) => {
             let mut store = context.store.lock();
@@ -73,7 +77,12 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("GET", Route::Events) => system::events(context, head),
         ("GET", Route::Health) => Ok(document(StatusCode::OK, health(context, "ok"))),
         ("GET", Route::Manifest) => Ok(system::manifest(context)),
-        ("POST", Route::Define(kind)) => system::define(context, kind, body),
+        (method, route @ (Route::Crons | Route::Cron(_) | Route::CronPause(..) | Route::CronTrigger(_))) => {
+            cron::serve(context, method, route, head, body)
+        }
+        (method, route @ (Route::Workflows | Route::Workflow(_) | Route::WorkflowCancel(_))) => {
+            workflow::serve(context, method, route, head, body)
+        }
         _ => Err(Problem::Method),
     }
 }
@@ -89,51 +98,30 @@ fn job_answer(status: StatusCode, job: &Job) -> Response<Body> {
     document(status, Object::new().raw("job", &job.document()).finish())
 }
 
-fn check_paused(store: &Store, envelope: &Envelope) -> Result<(), Problem> {
-    if store.is_paused(&envelope.queue) { Err(Problem::Paused(envelope.queue.clone())) } else { Ok(()) }
+/// By the documents a paused queue takes no jobs; servers in Go only hand none out.
+fn check_paused(context: &Context, store: &Store, envelope: &Envelope) -> Result<(), Problem> {
+    let refuses = context.reading.dialect == Dialect::Spec && store.is_paused(&envelope.queue);
+    if refuses { Err(Problem::Paused(envelope.queue.clone())) } else { Ok(()) }
 }
 
 fn enqueue(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
     let envelope = Envelope::submitted(body.clone(), &context.reading)?;
-    let id = envelope.id.clone().unwrap_or_default();
     let mut store = context.store.lock();
-    check_paused(&store, &envelope)?;
-    let job = store.enqueue(envelope).map_err(|refused| Problem::of_job(&id, refused))?;
+    check_paused(context, &store, &envelope)?;
+    let submitted = store.submit(envelope).map_err(Problem::Duplicate)?;
+    let job = submitted.job;
+    if submitted.is_duplicate {
+        let object = Object::new().raw("job", &job.document());
+        let in_spec = context.reading.dialect == Dialect::Spec;
+        let object = if in_spec { object.flag("deduplicated", true) } else { object };
+        return Ok(document(StatusCode::OK, object.finish()));
+    }
     let mut response = job_answer(StatusCode::CREATED, job);
     // An id that cannot stand in a header has no address either.
     if let Ok(location) = HeaderValue::from_str(&format!("/ojs/v1/jobs/{}", job.id)) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
-}
-
-fn enqueue_batch(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
-    let rule = "is an array of one or more jobs";
-    let sources: Vec<Raw> = Members::parse(body)?.read("jobs", rule)?.unwrap_or_default();
-    if sources.is_empty() {
-        return Err(Invalid::Member("jobs", rule).into());
-    }
-    let at = |index: usize| move |problem: Problem| Problem::InBatch(index, Box::new(problem));
-    let read = |(index, source): (usize, Raw)| {
-        let source = Bytes::from(source.get().to_owned());
-        Envelope::submitted(source, &context.reading).map_err(|invalid| at(index)(invalid.into()))
-    };
-    // All are validated before the first is stored.
-    let envelopes: Vec<Envelope> = sources.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    let mut store = context.store.lock();
-    for (index, envelope) in envelopes.iter().enumerate() {
-        check_paused(&store, envelope).map_err(at(index))?;
-    }
-    if let Some((index, id)) = store.first_duplicate(&envelopes) {
-        return Err(at(index)(Problem::Duplicate(id)));
-    }
-    let mut documents = Vec::with_capacity(envelopes.len());
-    for envelope in envelopes {
-        let id = envelope.id.clone().unwrap_or_default();
-        documents.push(store.enqueue(envelope).map_err(|refused| Problem::of_job(&id, refused))?.document());
-    }
-    let count = documents.len();
-    Ok(document(StatusCode::CREATED, Object::new().array("jobs", documents).number("count", count).finish()))
 }
 
 fn outcome(object: Object, job: &Job) -> Object {

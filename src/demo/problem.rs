@@ -7,7 +7,8 @@ use super::answer::{Body, Object, document, full, typed};
 use super::dialect::Dialect;
 use super::envelope::Invalid;
 use super::job::JobState;
-use super::store::Refused;
+use super::store::{NotCancelled, Refused};
+use super::workflow::WorkflowState;
 
 /// Where the codes are explained: the name of the chapter, since a region on a laptop has no site of its own.
 const DOCUMENTS: &str = "urn:ojs:spec:errors";
@@ -27,6 +28,8 @@ pub(super) enum Problem {
     NoSuch(&'static str, String),
     #[error("the job is {}", .0.as_str())]
     Conflict(JobState),
+    #[error("the workflow is {} already", .0.as_str())]
+    WorkflowOver(WorkflowState),
     #[error("there is a job {0} already")]
     Duplicate(String),
     #[error("the queue {0} is paused")]
@@ -39,6 +42,17 @@ pub(super) enum Problem {
     MediaType,
     #[error("the body is larger than this server takes")]
     TooLarge,
+    #[error("more than {0} jobs at once are more than this server takes")]
+    BatchTooLarge(usize),
+    #[error("there are as many cron jobs as this server keeps")]
+    TooManyCrons,
+    #[error("another request had this idempotency key")]
+    KeyReused,
+    #[error("not stored, because others of the request cannot be")]
+    NotAlone,
+    /// Servers in Go store a batch one by one, and wrap what goes wrong on the way.
+    #[error("batch enqueue: {0}")]
+    BatchBroken(Box<Self>),
     #[error(transparent)]
     Invalid(#[from] Invalid),
     #[error("the job at index {0}: {1}")]
@@ -52,6 +66,24 @@ impl Problem {
             Refused::Conflict(state) => Self::Conflict(state),
             Refused::Duplicate => Self::Duplicate(id.to_owned()),
         }
+    }
+
+    pub(super) fn of_workflow(id: &str, refused: &NotCancelled) -> Self {
+        match refused {
+            NotCancelled::NotFound => Self::NoSuch("workflow", id.to_owned()),
+            NotCancelled::Over(state) => Self::WorkflowOver(*state),
+        }
+    }
+
+    /// What an item of a bulk answer says.
+    pub(super) fn item(&self, dialect: Dialect) -> String {
+        let (_, code) = self.status(dialect);
+        let error = Object::new().text("code", code).text("message", &self.to_string());
+        error.flag("retryable", self.is_retryable()).maybe_raw("details", self.details().as_deref()).finish()
+    }
+
+    const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Paused(_) | Self::NoResultYet | Self::BatchBroken(_))
     }
 
     /// The answer. Routers in the field answer some things before any OJS code runs.
@@ -74,7 +106,7 @@ impl Problem {
         }
         error = error
             .text("message", &self.to_string())
-            .flag("retryable", matches!(self, Self::Paused(_) | Self::NoResultYet))
+            .flag("retryable", self.is_retryable())
             .maybe_raw("details", self.details().as_deref())
             .text("request_id", request_id);
         if dialect == Dialect::Spec {
@@ -89,13 +121,18 @@ impl Problem {
                 (StatusCode::NOT_FOUND, "not_found")
             }
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request"),
-            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+            Self::Conflict(_) | Self::WorkflowOver(_) | Self::KeyReused | Self::NotAlone => {
+                (StatusCode::CONFLICT, "conflict")
+            }
             Self::Duplicate(_) => (StatusCode::CONFLICT, "duplicate"),
             Self::Paused(_) if dialect == Dialect::Reference => (StatusCode::CONFLICT, "queue_paused"),
             Self::Paused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "queue_paused"),
             Self::NoResultYet => (StatusCode::REQUEST_TIMEOUT, "timeout"),
             Self::Override => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
+            Self::BatchTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "BATCH_SIZE_EXCEEDED"),
+            Self::TooManyCrons => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
+            Self::BatchBroken(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
             Self::Invalid(Invalid::Payload) => (StatusCode::BAD_REQUEST, "invalid_payload"),
             Self::Invalid(Invalid::Policy(..)) if dialect == Dialect::Reference => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "validation_error")
@@ -123,7 +160,9 @@ impl Problem {
             }
             Self::NoSuch(kind, id) => object.text("resource_type", kind).text("resource_id", id).finish(),
             Self::Conflict(state) => object.text("current_state", state.as_str()).finish(),
-            Self::Duplicate(id) => object.text("existing_job_id", id).finish(),
+            Self::WorkflowOver(state) => object.text("current_state", state.as_str()).finish(),
+            Self::BatchTooLarge(max) => object.number("max_batch_size", max).finish(),
+            Self::Duplicate(id) if !id.is_empty() => object.text("existing_job_id", id).finish(),
             Self::Paused(queue) => object.text("queue", queue).finish(),
             Self::Invalid(Invalid::Member(name, _) | Invalid::Policy(name, _)) => object.text("field", name).finish(),
             Self::InBatch(index, _) => object.number("index", index).finish(),
@@ -137,6 +176,12 @@ impl Problem {
             Self::NoSuchJob(_) => "check the id: the job may never have been enqueued here, or may have been deleted",
             Self::NoSuchDeadLetter(_) => "list the dead letters to see which there are",
             Self::NoSuch(..) => "list what there is of this kind",
+            Self::WorkflowOver(_) => "read the workflow's state first: nothing is left to call off",
+            Self::BatchTooLarge(_) => "send the jobs in several requests",
+            Self::TooManyCrons => "delete cron jobs that are not needed any more",
+            Self::KeyReused => "take a new key for a new request",
+            Self::NotAlone => "correct those that cannot be stored and send all of them again",
+            Self::BatchBroken(_) => "look which jobs were stored before sending the others again",
             Self::Conflict(_) => "read the job's state first: this step is not possible from there",
             Self::Duplicate(_) => "read the job that is there, or enqueue with another id",
             Self::Paused(_) => "resume the queue, or try again later",

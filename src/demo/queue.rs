@@ -26,6 +26,23 @@ pub(super) struct Queue {
     /// The ids of available jobs by [`Job::rank`](super::job::Job::rank).
     pub(super) ready: BTreeMap<(Reverse<i64>, u64), String>,
     pub(super) counts: Counts,
+    pub(super) pace: Option<Pace>,
+}
+
+/// How fast a queue hands out jobs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// The shortest time from one job to the next.
+    pub(super) step_ms: u64,
+    /// When the last job was handed out.
+    pub(super) last_ms: Option<u64>,
+}
+
+impl Pace {
+    /// Whether a job may be handed out.
+    pub(super) fn allows(self, now: u64) -> bool {
+        self.last_ms.is_none_or(|last_ms| now >= last_ms.saturating_add(self.step_ms))
+    }
 }
 
 /// What a queue looks like from outside.

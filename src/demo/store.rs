@@ -4,13 +4,17 @@
 //! moment when somebody asked, so that the outcome does not depend on who looks how often.
 
 mod admin;
+mod cron;
 mod dead;
 mod failing;
+mod idempotency;
 mod lists;
 mod queues;
+mod unique;
 mod work;
+mod workflow;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -22,14 +26,20 @@ use super::events::EventLog;
 use super::job::{Job, JobState, Jobs, Times};
 use super::kept::Kept;
 use super::queue::Queue;
+use super::workflow::Membership;
 use crate::base::{Clock, Draw};
 
 pub(super) use admin::Act;
+pub(super) use idempotency::Known;
 pub(super) use work::Claim;
 pub use work::Directive;
+pub(super) use workflow::NotCancelled;
 
 /// How many finished jobs are kept, so that a demo that runs for days does not grow.
 const FINISHED_MAX: usize = 100_000;
+
+/// How many definitions are kept as they were submitted, for the same reason.
+const DEFINITIONS_MAX: usize = 10_000;
 
 /// Why an operation on a job is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +73,12 @@ pub(super) struct Store {
     dead: BTreeSet<(u64, String)>,
     events: EventLog,
     directives: HashMap<String, Directive>,
-    definitions: Vec<Definition>,
     kept: Kept,
+    definitions: VecDeque<Definition>,
+    crons: cron::Crons,
+    workflows: workflow::Workflows,
+    keys: unique::Keys,
+    answers: idempotency::Answers,
     next_sequence: u64,
     changed: watch::Sender<u64>,
 }
@@ -83,8 +97,12 @@ impl Store {
             dead: BTreeSet::new(),
             events: EventLog::default(),
             directives: HashMap::new(),
-            definitions: Vec::new(),
             kept: Kept::default(),
+            definitions: VecDeque::new(),
+            crons: cron::Crons::default(),
+            workflows: workflow::Workflows::default(),
+            keys: unique::Keys::default(),
+            answers: idempotency::Answers::default(),
             next_sequence: 0,
             changed: watch::Sender::new(0),
         }
@@ -103,23 +121,33 @@ impl Store {
 
     /// In how many milliseconds something changes by itself.
     pub(super) fn due_in_ms(&self) -> Option<u64> {
-        self.due.first().map(|(due_ms, _)| due_ms.saturating_sub(self.clock.unix_ms()))
+        self.next_due_ms().map(|due_ms| due_ms.saturating_sub(self.clock.unix_ms()))
+    }
+
+    fn next_due_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, _)| *due_ms).into_iter().chain(self.crons.due_ms()).min()
     }
 
     /// Stores a job. One that has the same id is a conflict, or is overwritten, as servers in Go do.
     ///
     /// Errors: [`Refused::Duplicate`]; the job that is there counts the attempt all the same.
     pub(super) fn enqueue(&mut self, envelope: Envelope) -> Result<&Job, Refused> {
-        let now = self.settle();
-        let id = envelope.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        self.settle();
         if self.dialect == Dialect::Spec
-            && let Some(there) = self.jobs.get_mut(&id)
+            && let Some(there) = envelope.id.as_ref().and_then(|id| self.jobs.get_mut(id))
         {
             there.stored += 1;
             return Err(Refused::Duplicate);
         }
+        Ok(self.put(envelope, None))
+    }
+
+    /// Stores a job at the moment that is being settled or served.
+    fn put(&mut self, envelope: Envelope, membership: Option<Membership>) -> &Job {
+        let now = self.at_ms;
+        let id = envelope.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
         let stored = self.forget(&id) + 1;
-        let due_ms = envelope.scheduled_ms.filter(|at| *at > now);
+        let due_ms = envelope.scheduled.as_ref().map(|at| at.unix_ms(now)).filter(|at| *at > now);
         let (state, due_ms) = match due_ms {
             _ if envelope.is_pending => (JobState::Pending, None),
             Some(_) => (JobState::Scheduled, due_ms),
@@ -141,25 +169,29 @@ impl Store {
             errors: VecDeque::new(),
             is_dead: false,
             notes: super::notes::Notes::default(),
+            is_expired: false,
+            membership,
         };
+        self.keys.file(&job);
+        self.pace(&job.envelope);
         self.enter(&job);
         self.events.moved(None, &job, now);
-        Ok(self.jobs.entry(id).insert_entry(job).into_mut())
+        self.jobs.entry(id).insert_entry(job).into_mut()
     }
 
-    /// The first of these jobs whose id is there already, or earlier among them, where that is a conflict.
+    /// The first of these jobs that is there already, or is earlier among them, and the id of the one that is there; nothing
+    /// where jobs are stored one by one, whatever becomes of those after them.
     pub(super) fn first_duplicate(&mut self, envelopes: &[Envelope]) -> Option<(usize, String)> {
-        self.settle();
         if self.dialect == Dialect::Reference {
             return None;
         }
-        let mut seen = HashSet::new();
-        let ids = envelopes.iter().enumerate().filter_map(|(index, envelope)| Some((index, envelope.id.as_ref()?)));
-        let (index, id) = ids.into_iter().find(|(_, id)| self.jobs.contains_key(*id) || !seen.insert(*id))?;
-        if let Some(there) = self.jobs.get_mut(id) {
+        let (index, id) = self.clashes(envelopes).into_iter().next()?;
+        let id = id.unwrap_or_default();
+        let repeats_id = envelopes.get(index).is_some_and(|envelope| envelope.id.as_ref() == Some(&id));
+        if let Some(there) = self.jobs.get_mut(&id).filter(|_| repeats_id) {
             there.stored += 1;
         }
-        Some((index, id.clone()))
+        Some((index, id))
     }
 
     pub(super) fn job(&mut self, id: &str) -> Option<&Job> {
@@ -181,11 +213,14 @@ impl Store {
     }
 
     pub(super) fn define(&mut self, kind: &'static str, source: Bytes) {
-        self.definitions.push(Definition { kind, source });
+        self.definitions.push_back(Definition { kind, source });
+        if self.definitions.len() > DEFINITIONS_MAX {
+            self.definitions.pop_front();
+        }
     }
 
     pub(super) fn definitions(&self) -> Vec<Definition> {
-        self.definitions.clone()
+        self.definitions.iter().cloned().collect()
     }
 
     pub(super) fn snapshot(&mut self) -> Jobs {
@@ -198,16 +233,32 @@ impl Store {
     /// Does everything that is due, each at its moment, and says what time it is now.
     fn settle(&mut self) -> u64 {
         let now = self.clock.unix_ms();
-        while self.due.first().is_some_and(|(due_ms, _)| *due_ms <= now) {
-            let Some((due_ms, id)) = self.due.pop_first() else { break };
-            self.at_ms = due_ms;
-            match self.jobs.get(&id).map(|job| job.state) {
-                Some(JobState::Active) => self.lapse(&id),
-                _ => self.alter(&id, |job| job.be_in(JobState::Available, None)),
+        while let Some(due_ms) = self.next_due_ms().filter(|due_ms| *due_ms <= now) {
+            // What was due before it was known, such as a job that had expired when it came, is due when it came.
+            self.at_ms = self.at_ms.max(due_ms);
+            match self.due.pop_first() {
+                Some((first_ms, id)) if first_ms == due_ms => self.wake(&id),
+                later => {
+                    self.due.extend(later);
+                    self.fire(now);
+                }
             }
         }
         self.at_ms = now;
         now
+    }
+
+    /// Does what is due with a job.
+    fn wake(&mut self, id: &str) {
+        let at_ms = self.at_ms;
+        match self.jobs.get(id) {
+            Some(job) if job.state == JobState::Active => self.lapse(id),
+            Some(job) if job.expires_ms().is_some_and(|expires_ms| expires_ms <= at_ms) => {
+                let ended = self.end(id, JobState::Discarded, |job| job.is_expired = true);
+                debug_assert!(ended.is_ok(), "the id comes from the store itself");
+            }
+            _ => self.alter(id, |job| job.be_in(JobState::Available, None)),
+        }
     }
 
     const fn next_sequence(&mut self) -> u64 {
@@ -227,15 +278,19 @@ impl Store {
         if self.finished.len() > FINISHED_MAX
             && let Some((sequence, oldest)) = self.finished.pop_front()
             && self.jobs.get(&oldest).is_some_and(|job| job.sequence == sequence)
+            && let Some(job) = self.jobs.remove(&oldest)
         {
-            let died_ms = self.jobs.remove(&oldest).and_then(|job| job.died_ms());
-            self.dead.remove(&(died_ms.unwrap_or_default(), oldest));
+            self.keys.unfile(&job);
+            self.dead.remove(&(job.died_ms().unwrap_or_default(), oldest));
         }
-        self.change(id, |job| {
+        let ended = self.change(id, |job| {
             change(job);
             job.be_in(state, None);
             job.times.ended = Some(at_ms);
-        })
+        });
+        ended?;
+        self.follow(id);
+        self.jobs.get(id).ok_or(Refused::NotFound)
     }
 
     /// Changes a job that is known to be there.
@@ -258,6 +313,7 @@ impl Store {
     /// Takes a job out, if it is there, and says how many times it was stored.
     fn forget(&mut self, id: &str) -> u32 {
         self.jobs.remove(id).map_or(0, |job| {
+            self.keys.unfile(&job);
             self.leave(&job);
             job.stored
         })
@@ -268,7 +324,7 @@ impl Store {
         let count = queue.counts.of_mut(job.state);
         *count = count.saturating_sub(1);
         queue.ready.remove(&job.rank());
-        if let Some(due_ms) = job.due_ms {
+        if let Some(due_ms) = job.wakes_ms() {
             self.due.remove(&(due_ms, job.id.clone()));
         }
         if let Some(died_ms) = job.died_ms() {
@@ -282,7 +338,7 @@ impl Store {
         if job.state == JobState::Available {
             queue.ready.insert(job.rank(), job.id.clone());
         }
-        if let Some(due_ms) = job.due_ms {
+        if let Some(due_ms) = job.wakes_ms() {
             self.due.insert((due_ms, job.id.clone()));
         }
         if let Some(died_ms) = job.died_ms() {

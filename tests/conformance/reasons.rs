@@ -11,6 +11,10 @@ const UNSENT_TYPES: &str = "The case expects three different error types and sen
 const DIRECTIVE: &str = "Servers in Go answer a heartbeat by `state: active` and put the order into `directive`.";
 const TOP_LEVEL_QUEUE: &str = "Servers in Go place a job by `options.queue` alone: the job with a top-level `queue` is in `default`, \
                                and a fetch from `notifications` finds nothing.";
+const RESULTS_BY_INDEX: &str = "The workflow document makes `parent_results` an object whose keys are the steps' indexes; the case reads the list \
+     that servers in Go send.";
+const QUEUE_AS_NAME: &str = "The HTTP binding answers with the queue's name as `queue` and its figures in `stats`; the case reads the object that \
+     servers in Go have at `queue`.";
 
 /// Case, dialect, reason.
 pub const REASONS: &[(&str, Dialect, &str)] = &[
@@ -24,5 +28,11 @@ pub const REASONS: &[(&str, Dialect, &str)] = &[
     ("level-1-reliable/worker/worker-graceful-shutdown", Reference, DIRECTIVE),
     ("level-1-reliable/worker/worker-heartbeat", Reference, DIRECTIVE),
     ("level-1-reliable/worker/worker-quiet-signal", Reference, DIRECTIVE),
+    ("level-3-workflows/chain/chain-passes-results", Spec, RESULTS_BY_INDEX),
+    ("level-4-advanced/bulk/bulk-enqueue", Spec, QUEUE_AS_NAME),
+    ("level-4-advanced/bulk/bulk-enqueue-large-batch", Spec, QUEUE_AS_NAME),
+    ("level-4-advanced/queue-ops/pause-queue", Spec, QUEUE_AS_NAME),
+    ("level-4-advanced/queue-ops/queue-stats", Spec, QUEUE_AS_NAME),
+    ("level-4-advanced/queue-ops/resume-queue", Spec, QUEUE_AS_NAME),
     ("ext-federation/federation-cross-region-lifecycle", Reference, TOP_LEVEL_QUEUE),
 ];

@@ -15,9 +15,11 @@ const VARIABLE: &str = "CONFORMANCE_UPDATE";
 const HEAD: &str = "\
 # Conformance
 
-The public conformance cases of levels 0 and 1 and of the federation extension, each run four times on fresh demo regions:
+The public conformance cases of levels 0 to 4 and of the federation extension, each run four times on fresh demo regions:
 directly, and through a sidecar in front of three regions, in both dialects of the demo region. `spec` follows the documents of
 the specification; `reference` behaves as the servers in Go do, and fails where these do.
+
+A wait that a case names, such as the minute until a cron job fires, moves the clock of the regions and is over at once.
 
 The federation cases ask that metadata survives and that jobs are found again; they do not test where a job goes. `tests/it/`
 does that.

@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 use tokio::sync::oneshot;
 
 use super::client::Client;
+use super::hurried::Hurried;
 
 /// The regions behind the sidecar; the first one is local, and a case pins to the second.
 const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
@@ -39,6 +40,7 @@ pub struct Stage {
     // Dropped before the regions, so that the sidecar does not see them die.
     sidecar: Option<Sidecar>,
     _regions: Vec<DemoRegion>,
+    time: Hurried,
 }
 
 struct Sidecar {
@@ -51,18 +53,25 @@ struct Sidecar {
 impl Stage {
     pub async fn set(way: Way) -> Self {
         let ids = if way.through { &IDS[..] } else { &IDS[..1] };
+        let time = Hurried::new();
         let mut regions = Vec::new();
         for id in ids {
-            let options = RegionOptions { dialect: way.dialect, record_bytes_max: 0, ..RegionOptions::new(id) };
+            let (clock, dialect) = (time.clock(), way.dialect);
+            let options = RegionOptions { clock, dialect, record_bytes_max: 0, ..RegionOptions::new(id) };
             regions.push(DemoRegion::start(options).await.unwrap());
         }
         let sidecar = if way.through { Some(Sidecar::before(&regions).await) } else { None };
         let client = sidecar.as_ref().map_or(Client(regions[0].address()), |sidecar| sidecar.client);
-        Self { client, sidecar, _regions: regions }
+        Self { client, sidecar, _regions: regions, time }
     }
 
-    pub fn client(&self) -> Client {
+    pub const fn client(&self) -> Client {
         self.client
+    }
+
+    /// Lets a wait that a case names be over at the regions. The sidecar keeps to the machine's clock.
+    pub fn wait(&self, wait: Duration) {
+        self.time.skip(wait);
     }
 }
 

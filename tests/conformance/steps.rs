@@ -9,6 +9,7 @@ use super::Broken;
 use super::client::{Answer, Client};
 use super::json_path::{length, resolve};
 use super::matcher::{has_operators, matches, same};
+use super::stage::Stage;
 use super::template::{fill, fill_text};
 
 /// A measured time may differ from one that is to be approximate by this part of it, or by this much.
@@ -16,7 +17,8 @@ const TIME_PART: f64 = 0.5;
 const TIME_MS: f64 = 100.0;
 
 /// Plays a case.
-pub async fn run(case: &Value, client: Client) -> Result<(), Broken> {
+pub async fn run(case: &Value, stage: &Stage) -> Result<(), Broken> {
+    let client = stage.client();
     let steps = case["steps"].as_array().unwrap();
     let mut history = json!({ "steps": {} });
     let mut done = vec![false; steps.len()];
@@ -28,6 +30,7 @@ pub async fn run(case: &Value, client: Client) -> Result<(), Broken> {
         let mut running = JoinSet::new();
         for &place in &together {
             done[place] = true;
+            stage.wait(waits(&steps[place]));
             let (step, history) = (steps[place].clone(), history.clone());
             running.spawn(async move { (place, play(&step, client, &history).await) });
         }
@@ -65,15 +68,16 @@ fn together(steps: &[Value], place: usize) -> Vec<usize> {
     std::iter::once(place).chain(later).collect()
 }
 
-/// Does what a step says; a step that only waits or compares has no answer.
+/// How long a step waits, before it does anything or instead of doing anything.
+fn waits(step: &Value) -> Duration {
+    let named = ["delay_ms", "duration_ms"].map(|name| step[name].as_u64().unwrap_or(0));
+    Duration::from_millis(named.iter().sum())
+}
+
+/// Does what a step says once its wait is over; a step that only waits or compares has no answer.
 async fn play(step: &Value, client: Client, history: &Value) -> Result<Option<Answer>, Broken> {
-    let pause = |name: &str| Duration::from_millis(step[name].as_u64().unwrap_or(0));
-    tokio::time::sleep(pause("delay_ms")).await;
     match step["action"].as_str().unwrap() {
-        "WAIT" => {
-            tokio::time::sleep(pause("duration_ms")).await;
-            Ok(None)
-        }
+        "WAIT" => Ok(None),
         "ASSERT" => compare(&step["assertions"], history).map(|()| None),
         method @ ("GET" | "POST" | "PUT" | "PATCH" | "DELETE") => {
             let path = fill_text(step["path"].as_str().unwrap(), history)?;

@@ -9,8 +9,14 @@ use serde_json::Value;
 const VARIABLE: &str = "OJS_CONFORMANCE_SUITES";
 
 /// The parts that are run: folder, and how its cases are written.
-const PARTS: [(&str, Form); 3] =
-    [("level-0-core", Form::Steps), ("level-1-reliable", Form::Steps), ("ext-federation", Form::Federation)];
+const PARTS: [(&str, Form); 6] = [
+    ("level-0-core", Form::Steps),
+    ("level-1-reliable", Form::Steps),
+    ("level-2-scheduled", Form::Steps),
+    ("level-3-workflows", Form::Steps),
+    ("level-4-advanced", Form::Steps),
+    ("ext-federation", Form::Federation),
+];
 
 /// How a case is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,15 +32,6 @@ pub struct Case {
     pub name: String,
     pub form: Form,
     pub document: Value,
-}
-
-impl Case {
-    /// How long it waits by itself.
-    pub fn waits_ms(&self) -> u64 {
-        let steps = self.document["steps"].as_array().into_iter().flatten();
-        let waits = steps.flat_map(|step| [&step["delay_ms"], &step["duration_ms"]]);
-        waits.filter_map(Value::as_u64).sum()
-    }
 }
 
 fn folder() -> PathBuf {

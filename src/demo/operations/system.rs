@@ -1,13 +1,11 @@
-//! The region about itself: health, manifest, what has happened, and definitions that it only keeps.
+//! The region about itself: health, manifest, and what has happened.
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::number;
 use crate::demo::answer::{Body, Object, document};
 use crate::demo::dialect::Dialect;
-use crate::demo::envelope::Members;
 use crate::demo::events::Asked;
 use crate::demo::problem::Problem;
 use crate::demo::routes::parameter;
@@ -66,17 +64,4 @@ pub(super) fn events(context: &Context, head: &Parts) -> Result<Response<Body>, 
         .maybe_text("cursor", cursor.as_deref())
         .flag("has_more", has_more);
     Ok(document(StatusCode::OK, answer.finish()))
-}
-
-pub(super) fn define(context: &Context, kind: &'static str, body: &Bytes) -> Result<Response<Body>, Problem> {
-    let members = Members::parse(body)?;
-    context.store.lock().define(kind, body.clone());
-    let id = format!("wf_{}", uuid::Uuid::now_v7());
-    let (member, object) = match kind {
-        "cron" => ("cron_job", Object::new()),
-        _ => ("workflow", Object::new().text("id", &id).text("state", "running")),
-    };
-    let submitted = members.0.iter().filter(|(key, _)| key != "id" && key != "state");
-    let definition = submitted.fold(object, |object, (key, value)| object.raw(key, value.get()));
-    Ok(document(StatusCode::CREATED, Object::new().raw(member, &definition.finish()).finish()))
 }

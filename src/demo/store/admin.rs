@@ -86,7 +86,7 @@ impl Store {
         self.change(id, |job| {
             // A new place in line; the old one in the list of finished jobs means this job no more.
             job.sequence = sequence;
-            (job.attempt, job.retry_delay_ms, job.is_dead) = (0, None, false);
+            (job.attempt, job.retry_delay_ms, job.is_dead, job.is_expired) = (0, None, false, false);
             (job.times.enqueued, job.times.started, job.times.ended) = (now, None, None);
             job.be_in(JobState::Available, None);
         })

@@ -1,7 +1,7 @@
 //! Queues as a whole.
 
-use super::super::queue::QueueView;
-use super::Store;
+use super::super::queue::{Pace, QueueView};
+use super::{Envelope, Store};
 
 impl Store {
     /// A queue as it stands; one that nobody has used is empty.
@@ -28,5 +28,13 @@ impl Store {
             self.events.queue(if paused { "queue.paused" } else { "queue.resumed" }, name, now);
             self.changed.send_modify(|version| *version += 1);
         }
+    }
+
+    /// A job may limit its queue, from the moment when it is stored.
+    pub(super) fn pace(&mut self, envelope: &Envelope) {
+        let Some(max) = envelope.per_second_max else { return };
+        let queue = self.queues.entry(envelope.queue.clone()).or_default();
+        let last_ms = queue.pace.and_then(|pace| pace.last_ms);
+        queue.pace = Some(Pace { step_ms: (1_000 / u64::from(max)).max(1), last_ms });
     }
 }

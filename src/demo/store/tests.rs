@@ -1,7 +1,12 @@
+mod cron;
 mod failing;
+mod unique;
+mod workflow;
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use http::StatusCode;
 
 use super::*;
 use crate::base::SteeredTime;
@@ -118,6 +123,65 @@ fn a_delayed_job_waits_for_its_time() {
     assert_eq!(fetch(&mut store, &["default"], 9), ["past"]);
     time.advance(Duration::from_secs(5));
     assert_eq!(fetch(&mut store, &["default"], 9), ["late"]);
+}
+
+#[test]
+fn a_job_that_waits_longer_than_it_is_worth_is_discarded_at_its_time_and_one_with_a_worker_is_not() {
+    let (time, mut store) = steered();
+    for (id, options) in [
+        ("late", r#"{"expires_at":"+PT2S","delay_until":"+PT5S"}"#),
+        ("ready", r#"{"expires_at":"2026-03-15T10:30:02Z"}"#),
+        ("past", r#"{"expires_at":"2026-03-15T10:29:00Z"}"#),
+        ("kept", r#"{"expires_at":"+PT60S"}"#),
+    ] {
+        enqueue(&mut store, id, options);
+    }
+    enqueue(&mut store, "active", r#"{"queue":"other","expires_at":"+PT2S","retry":{"initial_interval":"PT1S"}}"#);
+    fetch(&mut store, &["other"], 1);
+    time.advance(Duration::from_secs(10));
+    for id in ["late", "ready", "past"] {
+        let job = store.job(id).unwrap();
+        assert_eq!((job.state, job.is_expired, job.is_dead), (JobState::Discarded, true, false), "{id}");
+        assert!(!job.document().contains("completed_at"), "{id}");
+    }
+    assert!(store.job("ready").unwrap().document().contains(r#""discarded_at":"2026-03-15T10:30:02.000Z""#));
+    assert_eq!(fetch(&mut store, &["default"], 9), ["kept"]);
+    assert_eq!(store.nack("active", &failure(true, false)).unwrap().state, JobState::Retryable);
+    assert_eq!(state(&mut store, "active"), JobState::Discarded);
+}
+
+#[test]
+fn a_queue_hands_out_no_more_jobs_than_its_last_limit_allows() {
+    let (time, mut store) = steered();
+    for id in ["one", "two", "three"] {
+        enqueue(&mut store, id, r#"{"rate_limit":{"max_per_second":2}}"#);
+    }
+    enqueue(&mut store, "free", r#"{"queue":"other","rate_limit":{"max_per_second":0}}"#);
+    assert_eq!(fetch(&mut store, &["default", "other"], 9), ["one", "free"]);
+    time.advance(Duration::from_millis(499));
+    assert!(fetch(&mut store, &["default"], 9).is_empty());
+    time.advance(Duration::from_millis(1));
+    assert_eq!(fetch(&mut store, &["default"], 9), ["two"]);
+    time.advance(Duration::from_secs(1));
+    assert_eq!(fetch(&mut store, &["default"], 9), ["three"]);
+}
+
+#[test]
+fn an_answer_is_kept_for_a_day_and_given_to_the_same_request_only() {
+    let (time, mut store) = steered();
+    let (one, other) = (Bytes::from_static(b"1"), Bytes::from_static(b"2"));
+    assert_eq!(store.answer_to("k", &one), Known::Nothing);
+    store.keep_answer("k".to_owned(), &one, StatusCode::CREATED, "a".to_owned());
+    time.advance(Duration::from_secs(86_399));
+    assert_eq!(store.answer_to("k", &one), Known::Answer(StatusCode::CREATED, "a".to_owned()));
+    assert_eq!(store.answer_to("k", &other), Known::OtherRequest);
+    time.advance(Duration::from_secs(1));
+    assert_eq!(store.answer_to("k", &other), Known::Nothing);
+    for number in 0..1_000 {
+        store.keep_answer(format!("n{number}"), &one, StatusCode::OK, String::new());
+    }
+    assert_eq!(store.answer_to("k", &one), Known::Nothing);
+    assert_ne!(store.answer_to("n0", &one), Known::Nothing);
 }
 
 #[test]

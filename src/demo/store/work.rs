@@ -57,8 +57,17 @@ impl Store {
         let mut seen = HashSet::new();
         // A queue that is named twice hands its jobs out once.
         let names = claim.queues.iter().filter(|name| seen.insert(name.as_str()));
-        let ready = names.filter_map(|name| self.queues.get(name)).filter(|queue| !queue.paused);
-        let ids: Vec<String> = ready.flat_map(|queue| queue.ready.values()).take(claim.count).cloned().collect();
+        let mut ids: Vec<String> = Vec::new();
+        for name in names {
+            let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.paused) else { continue };
+            let pace = queue.pace.as_mut();
+            let max = pace.as_ref().map_or(usize::MAX, |pace| usize::from(pace.allows(now)));
+            let before = ids.len();
+            ids.extend(queue.ready.values().take(max.min(claim.count - before)).cloned());
+            if let Some(pace) = pace.filter(|_| ids.len() > before) {
+                pace.last_ms = Some(now);
+            }
+        }
         let usual_timeout = (self.dialect == Dialect::Spec).then_some(TIMEOUT_MS);
         for id in &ids {
             self.alter(id, |job| {

@@ -133,11 +133,13 @@ async fn definitions_are_kept_as_they_were_submitted() {
     let answer = client.post("/ojs/v1/cron", cron).await;
     assert_eq!(answer.status, 201);
     assert!(answer.text().starts_with(r#"{"cron_job":{"name":"n","cron":"#) && answer.text().contains("[ 1E400 ]"));
-    let workflow = client.post("/ojs/v1/workflows", r#"{"type":"chain","steps":[]}"#).await.json();
-    assert!(workflow["workflow"]["id"].as_str().unwrap().starts_with("wf_"));
+    let workflow = r#"{"type":"chain" ,"steps":[{"type":"a","args":[ 1E400 ]}]}"#;
+    assert_eq!(client.post("/ojs/v1/workflows", workflow).await.status, 201);
+    assert_eq!(client.post("/ojs/v1/workflows", r#"{"type":"chain","steps":[]}"#).await.status, 400);
     let kinds: Vec<_> = region.definitions().iter().map(|definition| definition.kind).collect();
     assert_eq!(kinds, ["cron", "workflows"]);
-    assert_eq!(region.definitions()[0].source, cron);
+    let sources: Vec<_> = region.definitions().into_iter().map(|definition| definition.source).collect();
+    assert_eq!(sources, [cron, workflow]);
 }
 
 #[tokio::test]
