@@ -176,6 +176,11 @@ impl Stamped {
         }
     }
 
+    /// Nothing: for a job that must look the same whenever it is sent.
+    pub(super) const fn nothing() -> Self {
+        Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false }
+    }
+
     pub(super) fn additions<'a>(&'a self, proxy: &'a Proxy, envelope: &'a Envelope<'_>) -> Additions<'a> {
         let own = envelope.attributes().federation_id.as_deref();
         Additions {

@@ -6,6 +6,7 @@
 mod admin;
 mod answers;
 mod api;
+mod batch;
 mod breaker;
 mod buffered;
 mod cli;

@@ -58,14 +58,12 @@ pub(super) fn plan(
     };
     let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
     check_replicated_from(shared, inside.chain(&batch.beside))?;
-    let planner = Planner::new(proxy, &view, &batch, body)?;
+    let keyed = exchange.matched.scope == Scope::Bulk && (batch.keyed || headers.contains_key("idempotency-key"));
+    let planner = Planner { keyed, ..Planner::new(proxy, &view, &batch, body)? };
     match together(&view, &planner.demands, |place| planner.alone(place))? {
         Together::One { demand, leader } => planner.one(body, &demand, leader).map(Planned::One),
         Together::Mixed(parts) if shared.config.batch.mixed == MixedBatch::Reject => Err(mixed(&view, &parts)),
-        Together::Mixed(parts) => {
-            let keyed = batch.keyed || headers.contains_key("idempotency-key");
-            planner.several(&parts, is_atomic(exchange.matched.scope, &batch)?, keyed)
-        }
+        Together::Mixed(parts) => planner.several(&parts, is_atomic(exchange.matched.scope, &batch)?),
     }
 }
 
@@ -91,6 +89,9 @@ struct Planner<'p, 'b> {
     view: &'p View,
     batch: &'p Batch<'b>,
     word: Option<String>,
+    /// Whether regions remember the call by a key of the client's. They refuse the key with another body, so nothing that
+    /// differs between two tries may be added.
+    keyed: bool,
     /// What each job demands, together with what stands beside the jobs.
     demands: Vec<Demand>,
 }
@@ -119,7 +120,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         let demands = batch.jobs.iter().enumerate();
         let demands = demands.map(|(place, job)| one(job).map_err(|document| document.with("index", place)));
         let demands = demands.collect::<Result<_, _>>()?;
-        Ok(Self { proxy, view, batch, word, demands })
+        Ok(Self { proxy, view, batch, word, keyed: false, demands })
     }
 
     /// Where a job would go if it were alone with what binds it.
@@ -151,13 +152,13 @@ impl<'p, 'b> Planner<'p, 'b> {
     }
 
     /// Every part is checked before anything is sent; one whose region cannot take it now fails all that must succeed together.
-    fn several(&self, parts: &[Part], atomic: bool, keyed: bool) -> Result<Planned, ErrorDocument> {
+    fn several(&self, parts: &[Part], atomic: bool) -> Result<Planned, ErrorDocument> {
         let attempted = parts.iter().map(|part| Attempted { members: part.members.clone(), parcel: self.parcel(part) });
         if !atomic {
             return Ok(Planned::Partial(attempted.collect()));
         }
         let parcels = attempted.map(|part| part.parcel).collect::<Result<_, _>>()?;
-        Ok(Planned::Atomic { parcels, keyed })
+        Ok(Planned::Atomic { parcels, keyed: self.keyed })
     }
 
     fn parcel(&self, part: &Part) -> Result<Parcel, ErrorDocument> {
@@ -175,7 +176,7 @@ impl<'p, 'b> Planner<'p, 'b> {
     }
 
     fn stamp_one(&self, envelope: &Envelope<'_>, decision: &Decision) -> (Splices, Sent) {
-        let stamp = Stamped::new(self.proxy, envelope, decision.target());
+        let stamp = if self.keyed { Stamped::nothing() } else { Stamped::new(self.proxy, envelope, decision.target()) };
         let sent = Sent {
             id: stamp.job_id(envelope).map(str::to_owned),
             minted: stamp.is_minted(),
