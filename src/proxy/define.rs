@@ -11,11 +11,10 @@ use super::create::to_region;
 use super::enqueue::{Head, Job, note, read, run};
 use super::exchange::Exchange;
 use super::place::{Placed, Subject, place};
-use super::plan::{in_turn, refused};
 use super::several::{Whole, check_replicated_from};
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Found, Operation, answer, jobs_within};
-use crate::policy::{Decision, Demand, RegionIndex, View, route_within};
+use crate::policy::{Decision, Demand, RegionIndex, View};
 
 /// Answers a call that creates or changes a workflow or a cron job.
 ///
@@ -69,10 +68,7 @@ fn found<'b>(proxy: &Proxy, body: &'b Bytes, depth_max: usize) -> Result<Found<'
 fn decide(proxy: &Proxy, body: &Bytes, depth_max: usize) -> Result<Goes, ErrorDocument> {
     let found = found(proxy, body, depth_max)?;
     let view = proxy.shared.registry.view();
-    let whole = Whole::of(&view, body, &found)?;
-    in_turn(proxy, |inputs| whole.with_leader(&found, |job| route_within(&view, job, &whole.demand, inputs)))
-        .map(Goes::Routed)
-        .map_err(|error| refused(&view, &error, ""))
+    Whole::of(&view, body, &found)?.decide(proxy, &view, &found).map(Goes::Routed)
 }
 
 /// A workflow that exists is changed where it lives; one that does not is decided for like a new one.

@@ -84,7 +84,9 @@ fn answer(
     };
     let (followed, missing): (Vec<_>, Vec<_>) = words.iter().partition(|(_, word)| has_followed(word));
     let has_refused = |word: &Result<RegionAnswer, Silence>| word.as_ref().is_ok_and(|it| it.status.is_client_error());
-    if !missing.is_empty() && !(followed.is_empty() && words.iter().all(|(_, word)| has_refused(word))) {
+    // What every region refuses is the client's mistake, and nobody is behind.
+    let all_refused = followed.is_empty() && words.iter().all(|(_, word)| has_refused(word));
+    if !missing.is_empty() && !all_refused {
         let ids = |part: &[&(RegionIndex, _)]| -> Vec<&str> {
             part.iter().map(|(index, _)| proxy.region(*index).id.as_str()).collect()
         };

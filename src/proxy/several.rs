@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::Shared;
-use super::plan::{refusal, with_word};
+use super::plan::{in_turn, refusal, refused, with_word};
+use super::{Proxy, Shared};
 use crate::base::Strategy;
 use crate::config::ClientReplicatedFrom;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
-use crate::policy::{Demand, Job, View};
+use crate::policy::{Decision, Demand, Job, RegionIndex, View, route_within};
 
 /// An error document lists at most so many places; a person looks at the first few.
 const PLACES_MAX: usize = 16;
@@ -50,7 +50,7 @@ impl Bounds {
     }
 }
 
-fn region_of(view: &View, key: &RoutingKey<'_>) -> Result<crate::policy::RegionIndex, ErrorDocument> {
+fn region_of(view: &View, key: &RoutingKey<'_>) -> Result<RegionIndex, ErrorDocument> {
     let pin = key.value.as_deref().ok_or_else(ErrorDocument::pin_is_no_text)?;
     let known = || view.regions.iter().map(|region| region.id.as_str());
     view.index_of(pin).ok_or_else(|| ErrorDocument::unknown_region(pin, known()))
@@ -118,20 +118,21 @@ impl Whole {
         if all.is_impossible() {
             return Err(ErrorDocument::contradicting_pins(places(view, body, found, &demands)));
         }
-        // Where nothing could be a job, nothing can be routed.
-        if demands.is_empty() && !all.pinned {
-            all = Demand::local(view);
-        }
         let leader = demands.iter().position(|demand| demand.pinned);
         Ok(Self { demand: all, leader: leader.or((!demands.is_empty()).then_some(0)), word })
     }
 
-    /// Hands routing the job whose strategy decides.
-    pub(super) fn with_leader<T>(&self, found: &Found<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
-        match self.leader.and_then(|place| found.envelopes.get(place)) {
-            Some(envelope) => with_word(envelope, self.word.as_deref(), decide),
-            None => decide(&Job { affinity: self.word.as_deref(), ..Job::plain("default") }),
-        }
+    /// Decides among the regions that are demanded, by the strategy of the leader.
+    pub(super) fn decide(&self, proxy: &Proxy, view: &View, found: &Found<'_>) -> Result<Decision, ErrorDocument> {
+        let Some(leader) = self.leader.and_then(|place| found.envelopes.get(place)) else {
+            // Where nothing could be a job there is nothing to choose by: its pin, else the local region.
+            let demand = if self.demand.pinned { self.demand.clone() } else { Demand::local(view) };
+            let decided = in_turn(proxy, |inputs| route_within(view, &Job::plain("default"), &demand, inputs));
+            return decided.map_err(|error| refused(view, &error, ""));
+        };
+        let word = self.word.as_deref();
+        in_turn(proxy, |inputs| with_word(leader, word, |job| route_within(view, job, &self.demand, inputs)))
+            .map_err(|error| refused(view, &error, ""))
     }
 }
 

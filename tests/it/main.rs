@@ -11,6 +11,7 @@ mod breaker;
 mod buffered;
 mod cli;
 mod create;
+mod define;
 mod disguise;
 mod documents;
 mod drain;

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Exchange;
-use super::super::plan::{Stamped, in_turn, refusal, refused, with_word};
+use super::super::plan::{Stamped, in_turn, refusal, with_word};
 use super::super::several::{Bounds, Whole, check_replicated_from, demand, demand_of_holder, places_of_keys};
 use super::super::{Proxy, collect};
 use super::{Parcel, Sent};
@@ -48,11 +48,7 @@ pub(super) fn plan(
         Several::Batch(batch) => batch,
         Several::Other(found) => {
             check_replicated_from(shared, found.envelopes.iter())?;
-            let whole = Whole::of(&view, body, &found)?;
-            let decided = in_turn(proxy, |inputs| {
-                whole.with_leader(&found, |job| route_within(&view, job, &whole.demand, inputs))
-            });
-            let decision = decided.map_err(|error| refused(&view, &error, ""))?;
+            let decision = Whole::of(&view, body, &found)?.decide(proxy, &view, &found)?;
             return Ok(Planned::Whole(decision));
         }
     };
