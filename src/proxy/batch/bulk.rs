@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use super::super::enqueue::{Head, Ran};
 use super::super::exchange::Exchange;
 use super::super::{Proxy, Reply};
-use super::merge::respond;
+use super::merge::{illegible, respond};
 use super::plan::Attempted;
 use super::{Parcel, send_all};
 use crate::ojs::ErrorDocument;
@@ -32,6 +32,9 @@ pub(super) async fn send(
     // Documents of ours for whole parts; they outlive the lines.
     let own: Vec<Option<ErrorDocument>> =
         parcels.iter().zip(&all).map(|(parcel, ran)| document_of(proxy, parcel, ran)).collect();
+    for (ran, _) in all.iter().zip(&own).filter(|(_, own)| own.as_ref().is_some_and(is_unknown)) {
+        illegible(proxy, exchange, ran);
+    }
     let mut lines: Vec<(usize, Line<'_>)> = Vec::new();
     for (members, document) in &refused {
         lines.extend(members.iter().map(|&member| (member, Line::Failed(document))));
@@ -51,7 +54,7 @@ pub(super) async fn send(
     lines.sort_by_key(|(member, _)| *member);
     let lines: Vec<Line<'_>> = lines.into_iter().map(|(_, line)| line).collect();
     let stored = lines.iter().filter(|line| line.is_stored()).count();
-    let unknown = own.iter().flatten().any(|document| document.reason() == "outcome_unknown");
+    let unknown = own.iter().flatten().any(is_unknown);
     let nothing_sent = all.iter().all(|ran| matches!(ran.outcome, None | Some(AttemptOutcome::NotSent)));
     let first = refused.first().map(|(_, document)| document).or(own.iter().flatten().next());
     if let Some(document) = first.filter(|_| nothing_sent) {
@@ -63,6 +66,10 @@ pub(super) async fn send(
         _ => StatusCode::MULTI_STATUS,
     };
     Ok(respond(proxy, exchange, status, answer::bulk(&lines)))
+}
+
+fn is_unknown(document: &ErrorDocument) -> bool {
+    document.reason() == "outcome_unknown"
 }
 
 /// The document for every job of a part, where the region does not list them one by one.

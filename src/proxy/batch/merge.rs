@@ -8,7 +8,7 @@ use super::super::{Proxy, Reply, collect};
 use super::Parcel;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Item, Line, Listed};
-use crate::telemetry::AttemptOutcome;
+use crate::telemetry::{AttemptOutcome, event};
 
 /// What a part came to.
 pub(super) enum Came<'a> {
@@ -64,8 +64,16 @@ pub(super) fn came<'a>(parcel: &Parcel, ran: &'a Ran) -> Came<'a> {
     }
     match answer::jobs(body).filter(|jobs| jobs.len() == count) {
         Some(jobs) => Came::Stored(Listing::Jobs(jobs)),
-        // Stored, by the region's word, and yet nobody can say which job became which.
+        // Stored, by the region's word, and yet nobody can say which job became which. Counted by [`illegible`].
         None => Came::Unknown,
+    }
+}
+
+/// Counts answers that say "stored" and do not say what: to the client, their outcome is unknown.
+pub(super) fn illegible(proxy: &Proxy, exchange: &Exchange, ran: &Ran) {
+    if let (Some(index), Ok(_)) = (ran.stored, &ran.result) {
+        let request_id = exchange.request_id().to_str().unwrap_or_default();
+        event::unknown_outcome(proxy.metrics(index), None, request_id);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::super::enqueue::Head;
 use super::super::exchange::Exchange;
 use super::super::{Proxy, Reply};
-use super::merge::{Came, came, merged};
+use super::merge::{Came, came, illegible, merged};
 use super::undo::{Doomed, Undone, undo};
 use super::{Parcel, Sent, own_headers, send_all};
 use crate::ojs::ErrorDocument;
@@ -42,8 +42,11 @@ pub(super) async fn send(
         return Ok(merged(proxy, exchange, &parcels, stored.collect()));
     }
     let mut torn = Torn::default();
-    for (parcel, came) in parcels.iter().zip(&came) {
+    for ((parcel, came), ran) in parcels.iter().zip(&came).zip(&all) {
         torn.note(parcel, came);
+        if matches!(came, Came::Unknown) {
+            illegible(proxy, exchange, ran);
+        }
     }
     let failure = Failure::of(proxy, &parcels, &came);
     // Cancelling may take a while, and the answers have been read.
