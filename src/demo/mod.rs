@@ -6,7 +6,8 @@
 //! `faults`, then served), `routes`, `operations`, `sse` and `stream` know the
 //! operations, `store` is the state machine behind them.
 //!
-//! It is a server of levels 0 to 4. Where the documents and the servers in the field differ, its [`Dialect`] decides.
+//! It is a server of levels 0 to 4, with lists and administration. Where the documents and the servers in the field differ, its
+//! [`Dialect`] decides.
 
 mod answer;
 mod certs;

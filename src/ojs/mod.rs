@@ -1,7 +1,8 @@
 //! The wire of Open Job Spec: bytes in and bytes out, nothing else.
 //!
 //! What a request is ([`operation`]), what its body says about routing ([`Envelope`], [`jobs_within`]), what is added to it
-//! ([`stamp`]), what regions answered ([`answer`]), and every error document that this program writes ([`error`]). Pure: no
+//! ([`stamp`]), what regions answered ([`answer`]) and what is changed in that for clients ([`federated_manifest`],
+//! [`heartbeat_state`], [`retry_after_seconds`]), and every error document that this program writes ([`error`]). Pure: no
 //! sockets, no clock, no randomness, no logging. Bodies are read in place and never re-serialised.
 //!
 //! Plane: data.
@@ -10,30 +11,39 @@ pub mod answer;
 mod attributes;
 pub mod batch;
 mod by_ids;
+mod channel;
 mod create;
+mod directive;
 mod envelope;
 pub mod error;
 mod fault;
 pub mod header;
 pub mod hint;
 mod key;
+mod manifest;
 pub mod operation;
 mod path;
 mod pointer;
+mod retry_after;
 mod scan;
+mod splice;
 mod stamp;
 mod uuid7;
 
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
+pub use channel::Channel;
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
+pub use directive::heartbeat_state;
 pub use envelope::Envelope;
 pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
+pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest};
 pub use operation::{Class, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify};
 pub use path::{normal_path, path_segment};
 pub use pointer::place_of;
+pub use retry_after::retry_after_seconds;
 pub use scan::{ScanError, scan};
 pub use stamp::{Additions, Segments, Splices, replace_minted, segments_len, splices, stamp};
 pub use uuid7::{Uuid7Text, federation_id};

@@ -73,7 +73,8 @@ pub fn path_segment(text: &str) -> String {
     segment
 }
 
-fn decode_once(bytes: &[u8]) -> Vec<u8> {
+/// Decodes one layer of percent-encoding.
+pub(super) fn decode_once(bytes: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let [first, behind @ ..] = rest {

@@ -138,7 +138,7 @@ impl Exchange {
     /// Completes an answer: the headers that every answer carries, the counters, the access line.
     #[must_use]
     pub fn finish(self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
-        self.complete_headers(response.headers_mut());
+        self.complete_headers(proxy, response.headers_mut());
         let (metrics, class) = (&proxy.shared.metrics, self.matched.class.index());
         let duration = self.started.elapsed();
         let status = if self.vanished { 0 } else { response.status().as_u16() };
@@ -179,7 +179,7 @@ impl Exchange {
         HeaderValue::from_str(&all.join(", ")).ok()
     }
 
-    fn complete_headers(&self, headers: &mut HeaderMap) {
+    fn complete_headers(&self, proxy: &Proxy, headers: &mut HeaderMap) {
         headers.insert(header::REQUEST_ID, self.request_id.clone());
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
         headers.insert(header::FEDERATION_REGION, self.regions().unwrap_or(NO_REGION));
@@ -194,6 +194,9 @@ impl Exchange {
         }
         if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
             headers.insert(CONTENT_TYPE, JSON);
+        }
+        if proxy.shared.config.compat.retry_after {
+            mend_retry_after(headers, || proxy.shared.registry.clock().unix_ms());
         }
     }
 }
@@ -235,6 +238,14 @@ fn wants_json(setting: JsonContentType, headers: &HeaderMap) -> bool {
         JsonContentType::Auto => {
             headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"python-httpx/"))
         }
+    }
+}
+
+/// Makes a region's `Retry-After` one that every client can read; of several lines the first counts.
+fn mend_retry_after(headers: &mut HeaderMap, now_ms: impl FnOnce() -> u64) {
+    if let Some(value) = headers.get(RETRY_AFTER) {
+        let seconds = ojs::retry_after_seconds(value.as_bytes(), now_ms());
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
 }
 

@@ -6,6 +6,8 @@
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
 //!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
+//!    - `streams`: the event stream that SDKs ask for, as the one that servers have.
+//!    - `manifest`: that of a region, with what the federation adds.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -30,6 +32,7 @@ mod failover;
 mod health;
 mod local;
 mod locate;
+mod manifest;
 mod named;
 mod owned;
 mod place;
@@ -38,6 +41,7 @@ mod random;
 mod reply;
 mod schemas;
 mod several;
+mod streams;
 mod tunnel;
 mod vet;
 
@@ -218,6 +222,8 @@ impl Proxy {
             Scope::Named => Box::pin(named::named(self, exchange, request)).await,
             Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
             Scope::ByIds => by_ids::by_ids(self, exchange, request).await,
+            Scope::EventStream => streams::event_stream(self, exchange, request).await,
+            Scope::Manifest => manifest::manifest(self, exchange, request).await,
             Scope::Owner(IdAt::Body)
             | Scope::Fetch
             | Scope::Heartbeat
@@ -225,8 +231,6 @@ impl Proxy {
             | Scope::Sum
             | Scope::QueueStats
             | Scope::QueueControl
-            | Scope::EventStream
-            | Scope::Manifest
             | Scope::Tunnel
             | Scope::Local
             | Scope::Ours => local::local(self, exchange, request).await,

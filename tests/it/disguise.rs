@@ -119,7 +119,9 @@ async fn an_upgrade_offer_does_not_smuggle_a_job_past_the_reading() {
         ("upgrade", "websocket"),
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
-    for target in CALLS.into_iter().chain([("GET", "/ojs/v1/events/stream"), ("POST", "/ojs/v1/jobs/batch")]) {
+    for target in
+        CALLS.into_iter().chain([("GET", "/ojs/v1/events/stream?channel=queue:a"), ("POST", "/ojs/v1/jobs/batch")])
+    {
         let answer = call(&federation, target, &offer, PINNED).await;
         assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, "routing_unsupported"), "{target:?}");
     }

@@ -72,6 +72,16 @@ impl ErrorDocument {
         .with("field", "OJS-Federation-Region")
     }
 
+    /// 400: the event stream is asked for a channel that no server has.
+    #[must_use]
+    pub fn unknown_channel() -> Self {
+        Self::invalid(
+            "unknown_channel",
+            "the event stream needs one `channel`, which is `job:` and the id of a job, or `queue:` and the name of a queue",
+        )
+        .with("field", "channel")
+    }
+
     /// 400: no strategy has the name that the job asks for.
     #[must_use]
     pub fn unknown_strategy() -> Self {

@@ -12,6 +12,7 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::unknown_address("mars-1", ["us-east-1"]),
         ErrorDocument::address_unclear(),
         ErrorDocument::not_addressable(),
+        ErrorDocument::unknown_channel(),
         ErrorDocument::unknown_strategy(),
         ErrorDocument::pin_without_region(),
         ErrorDocument::pin_not_permitted("eu-west-1"),

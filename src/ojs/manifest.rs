@@ -1,0 +1,167 @@
+//! A region's manifest, made that of the federation: readable for clients of both dialects, with the extension that we are.
+//!
+//! Spec: ojs-protocol 2.9. The Rust SDK requires `ojs_version`, servers in Go write `specversion`.
+
+use super::splice::{Edits, Member, elements, end_of_object, last, members, string};
+
+/// The name of the federation extension.
+pub const FEDERATION_EXTENSION: &str = "urn:ojs:spec:federation";
+
+/// The version of the document that this program follows.
+const EXTENSION_VERSION: &str = "1.0.0-rc.1";
+
+/// What stands for a version that a manifest does not tell.
+const VERSION: &str = "\"1.0\"";
+
+/// The level of a manifest; `None` when it tells none.
+#[must_use]
+pub fn conformance_level(body: &[u8]) -> Option<u64> {
+    last(&members(body)?, "conformance_level")?.value.parse().ok()
+}
+
+/// Splices into a region's manifest what the federation adds: the version under both its names, the extension in the form in
+/// which extensions stand there, and the lowest level of the regions.
+///
+/// `None` when the body is no JSON object, and so no manifest.
+#[must_use]
+pub fn federated_manifest(body: &[u8], lowest_level: Option<u64>) -> Option<Vec<u8>> {
+    let members = members(body)?;
+    let mut edits = Edits::default();
+    let mut added: Vec<String> = Vec::new();
+    for (name, other) in [("ojs_version", "specversion"), ("specversion", "ojs_version")] {
+        if last(&members, name).is_none() {
+            let version = last(&members, other).map_or(VERSION, |member| member.value);
+            added.push(format!("\"{name}\":{version}"));
+        }
+    }
+    if let (Some(member), Some(level)) = (last(&members, "conformance_level"), lowest_level)
+        && member.value.parse() != Ok(level)
+    {
+        edits.exchange(member.place.clone(), level.to_string());
+    }
+    match last(&members, "extensions") {
+        None => added.push(format!("\"extensions\":[\"{FEDERATION_EXTENSION}\"]")),
+        Some(member) => extend(&mut edits, member),
+    }
+    if !added.is_empty() {
+        edits.append(end_of_object(body), members.is_empty(), &added.join(","));
+    }
+    Some(edits.apply(body))
+}
+
+fn extend(edits: &mut Edits, extensions: &Member<'_>) {
+    let (value, place) = (extensions.value, &extensions.place);
+    match value.bytes().next() {
+        Some(b'[') => extend_list(edits, value, place.end),
+        Some(b'{') => {
+            let inner = members(value.as_bytes()).unwrap_or_default();
+            match last(&inner, "official") {
+                Some(official) if official.value.starts_with('[') => {
+                    extend_official(edits, official.value, place.start + official.place.end);
+                }
+                Some(official) => {
+                    let at = place.start + official.place.start..place.start + official.place.end;
+                    edits.exchange(at, format!("[{}]", entry()));
+                }
+                None => edits.append(place.end, inner.is_empty(), &format!("\"official\":[{}]", entry())),
+            }
+        }
+        // `null`, or what no dialect has: the form that clients are strictest about.
+        _ => edits.exchange(place.clone(), format!("[\"{FEDERATION_EXTENSION}\"]")),
+    }
+}
+
+fn extend_list(edits: &mut Edits, list: &str, end: usize) {
+    let entries = elements(list);
+    if !entries.iter().any(|entry| string(entry).is_some_and(|name| name == FEDERATION_EXTENSION)) {
+        edits.append(end, entries.is_empty(), &format!("\"{FEDERATION_EXTENSION}\""));
+    }
+}
+
+fn extend_official(edits: &mut Edits, list: &str, end: usize) {
+    let entries = elements(list);
+    let is_ours = |entry: &&str| {
+        let members = members(entry.as_bytes()).unwrap_or_default();
+        last(&members, "uri").and_then(|uri| string(uri.value)).is_some_and(|uri| uri == FEDERATION_EXTENSION)
+    };
+    if !entries.iter().any(is_ours) {
+        edits.append(end, entries.is_empty(), &entry());
+    }
+}
+
+fn entry() -> String {
+    format!(r#"{{"name":"federation","uri":"{FEDERATION_EXTENSION}","version":"{EXTENSION_VERSION}"}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, level: Option<u64>, expected: &str) {
+        let manifest = federated_manifest(body.as_bytes(), level).unwrap();
+        assert_eq!(String::from_utf8(manifest.clone()).unwrap(), expected);
+        let again = federated_manifest(&manifest, level).unwrap();
+        assert_eq!(String::from_utf8(again).unwrap(), expected, "nothing is added twice");
+    }
+
+    #[test]
+    fn both_dialects_are_added_to_and_everything_else_stays_as_it_is() {
+        let urn = FEDERATION_EXTENSION;
+        let ours = entry();
+        check(
+            r#"{ "ojs_version" : "1.0", "x": 1E400, "conformance_level": 4 ,"extensions":[ ] }"#,
+            Some(2),
+            &format!(
+                r#"{{ "ojs_version" : "1.0", "x": 1E400, "conformance_level": 2 ,"extensions":[ "{urn}"] ,"specversion":"1.0"}}"#
+            ),
+        );
+        check(
+            "{\"specversion\":\"1.0.1\",\"ojs_version\":\"1.0\",\"extensions\":[\"urn:x\"]}\n",
+            None,
+            &format!("{{\"specversion\":\"1.0.1\",\"ojs_version\":\"1.0\",\"extensions\":[\"urn:x\",\"{urn}\"]}}\n"),
+        );
+        check(
+            r#"{"specversion":"1.0.1","extensions":{"official":[{"uri":"urn:x"}],"x":[]}}"#,
+            None,
+            &format!(
+                r#"{{"specversion":"1.0.1","extensions":{{"official":[{{"uri":"urn:x"}},{ours}],"x":[]}},"ojs_version":"1.0.1"}}"#
+            ),
+        );
+        for (extensions, expected) in [
+            ("{}", format!(r#"{{"official":[{ours}]}}"#)),
+            (r#"{"x":1}"#, format!(r#"{{"x":1,"official":[{ours}]}}"#)),
+            (r#"{"official":null}"#, format!(r#"{{"official":[{ours}]}}"#)),
+            (r#"{"official":[]}"#, format!(r#"{{"official":[{ours}]}}"#)),
+            ("null", format!(r#"["{urn}"]"#)),
+            (r#"["urn:ojs:\u0073pec:federation"]"#, r#"["urn:ojs:\u0073pec:federation"]"#.to_owned()),
+        ] {
+            check(
+                &format!(r#"{{"ojs_version":"1","specversion":"1","extensions":{extensions}}}"#),
+                None,
+                &format!(r#"{{"ojs_version":"1","specversion":"1","extensions":{expected}}}"#),
+            );
+        }
+        check("{}", Some(1), &format!(r#"{{"ojs_version":"1.0","specversion":"1.0","extensions":["{urn}"]}}"#));
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_manifest() {
+        for body in ["", "[]", "{", "null", "<html>", "{\"a\":1}x"] {
+            assert!(federated_manifest(body.as_bytes(), None).is_none(), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_level_is_a_whole_number_and_the_last_one_counts() {
+        for (body, level) in [
+            (r#"{"conformance_level":3}"#, Some(3)),
+            (r#"{"conformance_level":3,"conformance_level":1}"#, Some(1)),
+            (r#"{"conformance_level":"3"}"#, None),
+            (r#"{"conformance_level":-1}"#, None),
+            ("{}", None),
+            ("", None),
+        ] {
+            assert_eq!(conformance_level(body.as_bytes()), level, "{body}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `GET /ojs/v1/events/stream?channel=…`, translated to the stream of a job or of a queue.
+//!
+//! SDKs call it and no server has it. A job's stream is in the region that holds the job, a queue's in the local region.
+
+use http::uri::PathAndQuery;
+use http::{HeaderName, Request, Response, Uri};
+use hyper::body::Incoming;
+
+use super::exchange::Exchange;
+use super::local::local;
+use super::owned::owned;
+use super::{Proxy, Reply};
+use crate::ojs::{Channel, ErrorDocument, identify};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Streams what a channel stands for; passed on as it is where `compat.event_stream` is off.
+///
+/// Errors: 400 for a channel that no server has a stream for; those of [`owned`] and [`local`].
+pub(super) async fn event_stream(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    mut request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    if !proxy.shared.config.compat.event_stream {
+        return local(proxy, exchange, request).await;
+    }
+    let query = request.uri().query();
+    let channel = Channel::of(query).ok_or_else(ErrorDocument::unknown_channel)?;
+    let target = PathAndQuery::try_from(channel.target(query)).map_err(|_| ErrorDocument::unknown_channel())?;
+    lead(request.uri_mut(), target)?;
+    // From here on it is the call that servers know, in routing, counters and logs.
+    exchange.matched = identify(request.method(), request.uri().path());
+    match channel {
+        // A job's events are numbered by the one region that holds it, so the number stays good wherever that is.
+        Channel::Job(_) => owned(proxy, exchange, request).await,
+        Channel::Queue(_) => {
+            // The number counts the events of one region, and without an address that is the local one.
+            if exchange.addressed.is_some_and(|index| index != proxy.shared.registry.view().local) {
+                request.headers_mut().remove(LAST_EVENT_ID);
+            }
+            local(proxy, exchange, request).await
+        }
+    }
+}
+
+fn lead(uri: &mut Uri, target: PathAndQuery) -> Result<(), ErrorDocument> {
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(target);
+    *uri = Uri::from_parts(parts).map_err(|_| ErrorDocument::unknown_channel())?;
+    Ok(())
+}
