@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use super::batch;
 use super::fault::Fault;
 use super::key::Text;
 use super::scan::{ScanError, Scanner};
 
 /// Regions may nest deeper than clients are allowed to, but not without bound.
 pub(super) const DEPTH_MAX: usize = 1024;
+/// A longer code is no word.
+const CODE_BYTES_MAX: usize = 64;
 
 /// Whether a body is an OJS error document: an answer of the server itself, not of a balancer before it.
 ///
@@ -42,6 +45,57 @@ pub fn existing_job_id(body: &[u8]) -> Option<String> {
 pub fn listed_id(item: &[u8]) -> Option<String> {
     text(item, "type").and_then(|_| text(item, "state"))?;
     text(item, "id").map(Cow::into_owned)
+}
+
+/// The code of an error document, where it is a plain word and so nobody's data.
+#[must_use]
+pub fn error_code(body: &[u8]) -> Option<String> {
+    let code = text(member(body, "error").unwrap_or(body), "code")?;
+    let is_word = code.len() <= CODE_BYTES_MAX && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_word.then(|| code.into_owned())
+}
+
+/// The id of the workflow in an answer that shows one: of `workflow`, or of a bare one.
+#[must_use]
+pub fn workflow_id_of(body: &[u8]) -> Option<String> {
+    text(member(body, "workflow").unwrap_or(body), "id").map(Cow::into_owned)
+}
+
+/// A text member of an object, decoded.
+#[must_use]
+pub fn text_member(body: &[u8], name: &str) -> Option<String> {
+    text(body, name).map(Cow::into_owned)
+}
+
+/// Whether a list of cron jobs holds one of this name, and whether the list goes on after it.
+///
+/// Shape: `{"cron_jobs":[…],"pagination":{…}}`, or `{"crons":[…]}` on real servers; none where it is no such list.
+#[must_use]
+pub fn cron_list(body: &[u8], name: &str) -> Option<CronList> {
+    let list = ["cron_jobs", "crons", "items"].into_iter().find_map(|member| batch::answer::elements(body, member))?;
+    let is_named = |(start, end): &(usize, usize)| {
+        body.get(*start..*end).and_then(|cron| text(cron, "name")).is_some_and(|text| text == name)
+    };
+    let pagination = member(body, "pagination").unwrap_or_default();
+    Some(CronList {
+        found: list.iter().any(is_named),
+        count: list.len(),
+        has_more: member(pagination, "has_more") == Some(b"true"),
+        cursor: text(pagination, "next_cursor").map(Cow::into_owned),
+    })
+}
+
+/// A page of a list of cron jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CronList {
+    /// Whether the name is on it.
+    pub found: bool,
+    /// How many cron jobs are.
+    pub count: usize,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// Where the next page begins, in the server's own words.
+    pub cursor: Option<String>,
 }
 
 /// The `status` of a health answer.
@@ -138,6 +192,38 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(existing_job_id(body.as_bytes()).as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_a_plain_word_is_taken_for_a_code() {
+        for (body, expected) in [
+            (r#"{"error":{"code":"queue_paused"}}"#, Some("queue_paused")),
+            (r#"{"code":"RATE_LIMITED","message":"m"}"#, Some("RATE_LIMITED")),
+            (r#"{"error":{"code":"args: [1]"}}"#, None),
+            (r#"{"error":"x"}"#, None),
+            ("x", None),
+        ] {
+            assert_eq!(error_code(body.as_bytes()).as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn cron_jobs_are_found_in_lists_of_both_dialects_and_page_by_page() {
+        let list = |found, count, has_more, cursor: Option<&str>| {
+            Some(CronList { found, count, has_more, cursor: cursor.map(str::to_owned) })
+        };
+        for (body, expected) in [
+            (r#"{"crons":[{"name":"a"},{"name":"nightly"}]}"#, list(true, 2, false, None)),
+            (
+                r#"{"cron_jobs":[{"name":"a"}],"pagination":{"has_more":true,"next_cursor":"c"}}"#,
+                list(false, 1, true, Some("c")),
+            ),
+            (r#"{"items":[],"pagination":{"has_more":false}}"#, list(false, 0, false, None)),
+            (r#"{"crons":{}}"#, None),
+            ("404 page not found", None),
+        ] {
+            assert_eq!(cron_list(body.as_bytes(), "nightly"), expected, "{body}");
         }
     }
 

@@ -15,7 +15,7 @@ use super::key::{Likeness, Text, likeness};
 use super::scan::{Jump, ScanError, Scanner, Visit};
 
 /// The most jobs that one call may carry. Spec: ojs-protocol 2.1, the batch schema's own bound.
-const ENVELOPES_MAX: usize = 10_000;
+pub(super) const ENVELOPES_MAX: usize = 10_000;
 
 /// The most objects outside `args`, so that their table stays within a few megabytes.
 const OBJECTS_MAX: usize = 200_000;

@@ -15,7 +15,7 @@ use super::fault::Fault;
 use super::key::Text;
 use super::scan::Scanner;
 use draft::Draft;
-use stray::refuse_strays;
+pub(super) use stray::refuse_strays;
 
 /// The queue of a job that names none.
 const DEFAULT_QUEUE: &str = "default";
@@ -46,6 +46,7 @@ pub struct Envelope<'b> {
     tags: Vec<Cow<'b, str>>,
     attributes: Attributes<'b>,
     fingerprints_meta: bool,
+    unique: bool,
 }
 
 impl std::fmt::Debug for Envelope<'_> {
@@ -92,6 +93,7 @@ impl<'b> Envelope<'b> {
             tags: draft.options_tags.or(draft.tags).unwrap_or_default(),
             attributes,
             fingerprints_meta: draft.fingerprints_meta,
+            unique: draft.unique,
         })
     }
 
@@ -167,6 +169,12 @@ impl<'b> Envelope<'b> {
     #[must_use]
     pub const fn fingerprints_meta(&self) -> bool {
         self.fingerprints_meta
+    }
+
+    /// Whether the job has a `unique` policy, so that a region may answer with another job that was there before.
+    #[must_use]
+    pub const fn is_unique(&self) -> bool {
+        self.unique
     }
 
     /// Whether the job carries any `ojs.federation.*` key.

@@ -6,14 +6,17 @@
 
 mod client;
 mod region;
+mod several;
 
 use std::borrow::Cow;
 
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::base::RegionId;
+
+pub use several::Fates;
 
 /// The `code` of an error document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,10 @@ pub enum Code {
     NotFound,
     /// A policy of the operator forbids it.
     Forbidden,
+    /// Something of this name or id is there already.
+    Duplicate,
+    /// Too much at once.
+    RateLimited,
     /// We do not do this, or not yet.
     Unsupported,
     /// A region, or we ourselves, could not do it now.
@@ -44,6 +51,8 @@ impl Code {
             Self::PayloadTooLarge => "payload_too_large",
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
+            Self::Duplicate => "duplicate",
+            Self::RateLimited => "rate_limited",
             Self::Unsupported => "unsupported",
             Self::BackendError => "backend_error",
         }
@@ -92,6 +101,14 @@ impl ErrorDocument {
             request_id,
         };
         serde_json::to_vec(&Document { error }).expect("a document without maps of odd keys always serialises")
+    }
+
+    /// The error of one job in an answer about several: as in [`Self::to_json`], without a request id.
+    #[must_use]
+    pub(super) fn to_member(&self) -> Vec<u8> {
+        let (code, message, details) = (self.code.as_str(), &*self.message, &self.details);
+        let error = json!({ "code": code, "message": message, "retryable": self.retryable, "details": details });
+        error.to_string().into_bytes()
     }
 
     /// `details.reason`: a fixed word for logs and metrics.

@@ -9,6 +9,7 @@
 
 pub mod answer;
 mod attributes;
+pub mod batch;
 mod by_ids;
 mod channel;
 mod create;
@@ -23,6 +24,7 @@ pub mod list;
 mod manifest;
 pub mod operation;
 mod path;
+mod pointer;
 pub mod residency;
 mod retry_after;
 mod scan;
@@ -32,6 +34,7 @@ mod uuid7;
 pub mod worker;
 
 pub use attributes::Attributes;
+pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
 pub use channel::Channel;
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
@@ -40,9 +43,12 @@ pub use envelope::Envelope;
 pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
 pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest};
-pub use operation::{Class, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify};
+pub use operation::{
+    Class, Endpoint, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify, surface,
+};
 pub use path::{normal_path, path_segment};
+pub use pointer::place_of;
 pub use retry_after::retry_after_seconds;
 pub use scan::{ScanError, scan};
-pub use stamp::{Additions, Segments, replace_minted, segments_len, stamp};
+pub use stamp::{Additions, Segments, Splices, replace_minted, segments_len, splices, stamp};
 pub use uuid7::{Uuid7Text, federation_id};

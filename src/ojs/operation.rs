@@ -1,12 +1,14 @@
 //! What a request does: the one place that knows paths.
 
 mod scope;
+mod surface;
 mod table;
 
 use http::Method;
 
 use super::path::{forms_between, normal_path};
 pub use scope::{IdAt, Paging, Scope};
+pub use surface::{Endpoint, surface};
 use table::{ROWS, Row};
 
 /// What a request asks for.

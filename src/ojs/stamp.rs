@@ -3,6 +3,8 @@
 //! Keys go where the region will look for them: into `options.metadata` where that key exists, because real servers let it
 //! replace `meta` wholesale, else into `meta`. A pin that stands only in `meta` would be lost there, so it is copied along.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -53,7 +55,13 @@ pub fn replace_minted(segments: &mut [Bytes], minted: &str, other: &str) {
 #[must_use]
 pub fn stamp(envelope: &Envelope<'_>, body: &Bytes, additions: &Additions<'_>) -> Segments {
     debug_assert_eq!(envelope.text.len(), body.len(), "an envelope is stamped into its own body");
-    let mut plan = Plan::default();
+    splices(envelope, additions).apply(body)
+}
+
+/// What a stamp changes in the body that the envelope was read from: for a job that is one of several in it.
+#[must_use]
+pub fn splices(envelope: &Envelope<'_>, additions: &Additions<'_>) -> Splices {
+    let mut plan = Splices::default();
     let mut root = String::new();
     match (additions.id, &envelope.id) {
         (Some(id), Id::Absent) => push_member(&mut root, "id", Value::Text(id)),
@@ -62,7 +70,7 @@ pub fn stamp(envelope: &Envelope<'_>, body: &Bytes, additions: &Additions<'_>) -
     }
     add_keys(envelope, &meta_keys(envelope, additions), &mut plan, &mut root);
     plan.fill(envelope.root, root);
-    plan.apply(body)
+    plan
 }
 
 /// The value of an addition.
@@ -118,7 +126,7 @@ fn target<'e>(envelope: &'e Envelope<'_>) -> &'e Place {
     if matches!(envelope.metadata.slot, Slot::Absent) { &envelope.meta } else { &envelope.metadata }
 }
 
-fn add_keys(envelope: &Envelope<'_>, keys: &Keys<'_>, plan: &mut Plan, root: &mut String) {
+fn add_keys(envelope: &Envelope<'_>, keys: &Keys<'_>, plan: &mut Splices, root: &mut String) {
     let target = target(envelope);
     let mut members = String::new();
     for (name, value) in keys {
@@ -148,10 +156,17 @@ fn push_member(members: &mut String, name: &str, value: Value<'_>) {
 }
 
 /// What is put in place of which bytes; few entries, in any order until they are applied.
-#[derive(Default)]
-struct Plan(SmallVec<[(usize, usize, String); 3]>);
+#[derive(Clone, Default)]
+pub struct Splices(SmallVec<[(usize, usize, String); 3]>);
 
-impl Plan {
+impl std::fmt::Debug for Splices {
+    // A job's pin may be among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Splices").field(&self.0.len()).finish()
+    }
+}
+
+impl Splices {
     fn replace_null(&mut self, at: usize, value: String) {
         self.0.push((at, at + "null".len(), value));
     }
@@ -188,6 +203,29 @@ impl Plan {
             segments.push(body.slice(from..));
         }
         segments
+    }
+
+    /// Appends a stretch of the body to `to`, with what is spliced into it. `span` is where the job stands that these belong to.
+    pub(super) fn write(&mut self, body: &[u8], span: Range<usize>, to: &mut Vec<u8>) {
+        self.0.sort_unstable_by_key(|splice| splice.0);
+        let mut from = span.start;
+        for (start, end, text) in &self.0 {
+            to.extend_from_slice(body.get(from..*start).unwrap_or_default());
+            to.extend_from_slice(text.as_bytes());
+            from = *end;
+        }
+        to.extend_from_slice(body.get(from..span.end).unwrap_or_default());
+    }
+
+    /// Whether nothing is spliced in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// By how many bytes they lengthen the body at most.
+    pub(super) fn growth(&self) -> usize {
+        self.0.iter().map(|(_, _, text)| text.len()).sum()
     }
 }
 

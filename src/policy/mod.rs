@@ -35,6 +35,7 @@ mod shortlist;
 mod strategy;
 #[cfg(test)]
 mod testing;
+mod together;
 mod view;
 
 pub use breaker::{Breaker, BreakerState, Cause, Permit, RequestOutcome, Transition};
@@ -50,6 +51,7 @@ pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
 pub use outcome::{Answer, Ending, Outcome, classify_enqueue, effect};
 pub use region_set::RegionSet;
 pub use retry::{End, Repeat, TRIES_MAX, Then, Tries};
-pub use route::{Decision, Inputs, permits, route};
+pub use route::{Decision, Inputs, permits, route, route_within};
 pub use settings::Settings;
+pub use together::{Demand, Part, Together, together};
 pub use view::{RegionIndex, RegionView, View};

@@ -11,6 +11,7 @@ use super::load::Live;
 use super::plan::{Permitted, Plan};
 use super::shortlist;
 use super::strategy::{self, Reason};
+use super::together::Demand;
 use super::view::{RegionIndex, View};
 use crate::base::{Draw, Strategy};
 
@@ -66,7 +67,14 @@ impl Decision {
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
-    decide(view, job, inputs, &mut Ranking::default())
+    decide(view, job, None, inputs, &mut Ranking::default())
+}
+
+/// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together.
+///
+/// Errors: [`RouteError`], with all that the error document needs.
+pub fn route_within(view: &View, job: &Job<'_>, demand: &Demand, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
+    decide(view, job, Some(demand), inputs, &mut Ranking::default())
 }
 
 /// What the steps of one decision share.
@@ -108,6 +116,7 @@ pub(super) struct Ranking {
 pub(super) fn decide(
     view: &View,
     job: &Job<'_>,
+    within: Option<&Demand>,
     inputs: Inputs<'_>,
     ranking: &mut Ranking,
 ) -> Result<Decision, RouteError> {
@@ -118,6 +127,10 @@ pub(super) fn decide(
             ranking.refused.extend(view.indexes().map(|region| (region, Refusal::NotCompared)));
             return Err(error);
         }
+    };
+    let plan = match within {
+        Some(demand) => plan.within(view, demand),
+        None => plan,
     };
     ranking.strategy = Some(plan.strategy);
     let mut context = Context { view, job, now, draw, turn, live };

@@ -52,6 +52,14 @@ pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instan
     })
 }
 
+/// Counts a body of ours among those in memory. It is never refused: the client's, which it was made from, was let in.
+pub(super) fn hold(proxy: &Proxy, body: Vec<u8>) -> Bytes {
+    let mut share = proxy.shared.buffered.answer();
+    let counted = share.grow(body.len());
+    debug_assert!(counted, "what is unbounded has room");
+    share.hold(Bytes::from(body))
+}
+
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.
 ///
 /// A body that came in one piece, as most do, is not copied. It is counted while it comes and until it is dropped.

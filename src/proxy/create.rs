@@ -1,42 +1,57 @@
-//! Calls that create jobs by other ways than a single enqueue: batches, cron, workflows.
+//! Calls that make a job out of another one: a dead letter retried, perhaps with another body, an agent's job forked or replayed.
 //!
-//! They go to the local region as they are. Until they are federated, one whose routing the local region would not satisfy is
-//! refused and nothing is sent, so that no pin is lost on the way.
+//! The new job is made where the old one is. Nothing of it can go anywhere else, so a body that asks for another region is
+//! refused and nothing is sent.
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
-use super::attempt::{Call, RegionAnswer, attempt};
-use super::enqueue::read;
+use super::attempt::Call;
+use super::enqueue::{Head, Job, note, read, run};
 use super::exchange::Exchange;
 use super::local::check_breaker;
+use super::locate::{Located, locate};
 use super::plan::{refusal, with_job};
-use super::{Proxy, Reply, Shared};
+use super::several::check_replicated_from;
+use super::{Proxy, Reply};
 use crate::base::Strategy;
-use crate::config::ClientReplicatedFrom;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, jobs_within};
-use crate::policy::{Answer, Ending, RegionIndex, View, permits};
-use crate::telemetry::{AttemptOutcome, event};
+use crate::policy::{Decision, RegionIndex, View, permits};
 
-/// Scans a creating call and passes it to the local region.
+/// Passes such a call to the owner of its job.
 ///
-/// Errors: 400 for a body that could be read in two ways, 422 `unsupported` for a job that may not go to the local region,
-/// 503 when nothing was sent, 500 `outcome_unknown` when something was.
-pub(super) async fn create(
+/// Errors: 400 for a body that could be read in two ways, 422 `unsupported` for one that may not go to the owner, 503 when nothing
+/// was sent, 500 `outcome_unknown` when something was.
+pub(super) async fn recreate(
     proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
+    let id = exchange.matched.named_in(request.uri().path());
     let (head, body) = read(proxy, exchange, request).await?;
-    let index = {
-        let view = proxy.shared.registry.view();
+    let index = match locate(proxy, exchange, &head.headers, &id).await {
+        Located::At(index) => index,
+        // Its id may be another than that of a job.
+        Located::Nowhere(_) => proxy.shared.registry.view().local,
+        Located::Unsure(document) => return Err((*document).clone()),
+    };
+    {
         let found = jobs_within(&body, proxy.shared.config.limits.json_depth)
             .map_err(|fault| ErrorDocument::from_fault(&fault))?;
-        check_replicated_from(&proxy.shared, &found)?;
-        check_routing(&view, &found)?;
-        view.local
-    };
+        check_replicated_from(&proxy.shared, found.envelopes.iter())?;
+        check_routing(&proxy.shared.registry.view(), index, &found)?;
+    }
+    to_region(proxy, exchange, index, (head, method, body)).await
+}
+
+/// A call that creates jobs and goes to one region, whatever routing says.
+pub(super) async fn to_region(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    (head, method, body): (Head, Method, bytes::Bytes),
+) -> Result<Response<Reply>, ErrorDocument> {
     check_breaker(proxy, exchange, index)?;
     let call = Call {
         method,
@@ -47,54 +62,28 @@ pub(super) async fn create(
         class: exchange.matched.class,
         pinned: true,
     };
-    let started = std::time::Instant::now();
-    let ran = run(proxy, index, call).await;
-    exchange.upstream = started.elapsed();
-    exchange.outcome = Some(ran.outcome);
-    let region = proxy.region(index);
-    match ran.result {
-        Ok(answer) => Ok(answer.into()),
-        Err(AttemptOutcome::NotSent) => Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1)),
-        Err(_) => {
-            let request_id = exchange.request_id().to_str().unwrap_or_default();
-            event::unknown_outcome(proxy.metrics(index), None, request_id);
-            Err(ErrorDocument::outcome_unknown(region.id.as_str(), None))
-        }
-    }
+    let request_id = exchange.request_id().clone();
+    let ran = run(proxy, Job { call, decision: only(index), job_id: None, hinted: false, request_id }).await;
+    note(exchange, &ran);
+    // It went there because something is there, and not because of a pin.
+    let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);
+    ran.result
+        .map(Into::into)
+        .map_err(|document| if document.reason() == "region_unavailable" { owner() } else { document })
 }
 
-struct Ran {
-    result: Result<RegionAnswer, AttemptOutcome>,
-    outcome: AttemptOutcome,
+fn only(index: RegionIndex) -> Decision {
+    let candidates = std::iter::once(index).collect();
+    Decision { strategy: Strategy::Affinity, pinned: true, restricted: true, by_turn: false, home: None, candidates }
 }
 
-async fn run(proxy: &Proxy, index: RegionIndex, call: Call) -> Ran {
-    let tried = attempt(proxy, index, &call).await;
-    let outcome = AttemptOutcome::from(tried.ending.outcome());
-    let result = match (tried.ending, tried.answer) {
-        (Ending::Answered(Answer::Pass | Answer::TryNext), Some(answer)) => Ok(answer),
-        _ => Err(outcome),
-    };
-    Ran { result, outcome }
-}
-
-/// The operator's switch for a client's own `replicated_from`; where it passes, it is counted.
-fn check_replicated_from(shared: &Shared, found: &Found<'_>) -> Result<(), ErrorDocument> {
-    let set = found.envelopes.iter().filter(|envelope| envelope.attributes().replicated_from.is_some()).count();
-    if set > 0 && shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject {
-        return Err(ErrorDocument::client_replicated_from());
-    }
-    shared.metrics.client_replicated_from.inc_by(set as u64);
-    Ok(())
-}
-
-/// Whether every job within may go to the local region, by its own keys and by the operator's rules.
-fn check_routing(view: &View, found: &Found<'_>) -> Result<(), ErrorDocument> {
-    check_keys(view, view.local, &found.routing)?;
+/// Whether every job within may go to a region, by its own keys and by the operator's rules.
+fn check_routing(view: &View, index: RegionIndex, found: &Found<'_>) -> Result<(), ErrorDocument> {
+    check_keys(view, index, &found.routing)?;
     for envelope in &found.envelopes {
-        let permitted = with_job(envelope, |job| permits(view, job, view.local));
+        let permitted = with_job(envelope, |job| permits(view, job, index));
         if !permitted.map_err(|error| refusal(envelope, view, &error))? {
-            return Err(not_local());
+            return Err(ErrorDocument::bound_elsewhere(view.region(index).id.as_str()));
         }
     }
     Ok(())
@@ -117,16 +106,8 @@ pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>
             },
         };
         if !satisfied {
-            return Err(not_local());
+            return Err(ErrorDocument::bound_elsewhere(region));
         }
     }
     Ok(())
-}
-
-fn not_local() -> ErrorDocument {
-    ErrorDocument::unsupported(
-        "routing_unsupported",
-        "this call carries jobs that ask for, or are bound to, another region than the local one, and only single enqueues are \
-         routed to other regions; nothing was sent: enqueue these jobs one by one with POST /ojs/v1/jobs",
-    )
 }

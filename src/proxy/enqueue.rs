@@ -54,14 +54,24 @@ pub(super) async fn enqueue(
         class: exchange.matched.class,
         pinned: decision.pinned,
     };
-    let job = Job { call, decision, job_id, hinted, shared_queue, request_id: exchange.request_id().clone() };
+    let strategy = decision.strategy;
+    let job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone() };
     let ran = run(proxy, job).await;
-    exchange.region = ran.region;
-    exchange.moved_from = ran.moved_from;
+    if let Some(index) = ran.stored {
+        proxy.metrics(index).enqueues[strategy].inc();
+        proxy.shared.traffic.sent(index, shared_queue.as_deref());
+    }
+    note(exchange, &ran);
+    ran.result.map(Into::into)
+}
+
+/// Notes what became of a creating call.
+pub(super) fn note(exchange: &mut Exchange, ran: &Ran) {
+    exchange.region.clone_from(&ran.region);
+    exchange.moved_from.clone_from(&ran.moved_from);
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
     exchange.upstream = ran.upstream;
-    ran.result.map(Into::into)
 }
 
 /// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
@@ -118,14 +128,15 @@ pub async fn read_body(
     Ok(read(proxy, exchange, request).await?.1)
 }
 
-struct Job {
-    call: Call,
-    decision: Decision,
-    job_id: Option<String>,
-    /// Whether the id carries a hint of ours.
-    hinted: bool,
-    shared_queue: Option<String>,
-    request_id: HeaderValue,
+/// A call that creates jobs, ready to be tried.
+pub(super) struct Job {
+    pub(super) call: Call,
+    pub(super) decision: Decision,
+    /// The id, where the call creates one job and it has one.
+    pub(super) job_id: Option<String>,
+    /// Whether that id carries a hint of ours.
+    pub(super) hinted: bool,
+    pub(super) request_id: HeaderValue,
 }
 
 impl Job {
@@ -158,24 +169,27 @@ impl Job {
     }
 }
 
-/// What became of an enqueue.
-struct Ran {
-    result: Result<RegionAnswer, ErrorDocument>,
-    region: Option<RegionId>,
+/// What became of a call that creates jobs.
+pub(super) struct Ran {
+    pub(super) result: Result<RegionAnswer, ErrorDocument>,
+    /// The region that said so, where a region has stored what was sent.
+    pub(super) stored: Option<RegionIndex>,
+    pub(super) region: Option<RegionId>,
     /// The region that the job was meant for, where its state moved the job elsewhere before anything was tried.
-    moved_from: Option<RegionId>,
-    attempts: usize,
-    outcome: Option<AttemptOutcome>,
-    upstream: Duration,
+    pub(super) moved_from: Option<RegionId>,
+    pub(super) attempts: usize,
+    pub(super) outcome: Option<AttemptOutcome>,
+    pub(super) upstream: Duration,
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
-async fn run(proxy: &Proxy, mut job: Job) -> Ran {
+pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
     let started = Instant::now();
     let moved_from = failover::before_first_try(proxy, &job.decision);
     proxy.shared.budget.deposit();
     let mut attempts = 0;
     let mut place = 0;
+    let mut stored = None;
     let (result, outcome, region) = loop {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
@@ -196,12 +210,13 @@ async fn run(proxy: &Proxy, mut job: Job) -> Ran {
             }
             Step::Stop(stop) => {
                 let outcome = AttemptOutcome::from(tried.ending.outcome());
+                stored = tried.is_stored().then_some(index);
                 let result = settle(proxy, &job, index, stop, tried);
                 break (result, Some(outcome), Some(proxy.region(index).id.clone()));
             }
         }
     };
-    Ran { result, region, moved_from, attempts, outcome, upstream: started.elapsed() }
+    Ran { result, stored, region, moved_from, attempts, outcome, upstream: started.elapsed() }
 }
 
 /// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
@@ -230,13 +245,8 @@ fn settle(
     tried: Tried,
 ) -> Result<RegionAnswer, ErrorDocument> {
     let id = &proxy.region(index).id;
-    let stored = tried.is_stored();
     match (stop, tried.answer) {
         (Stop::Answered | Stop::RetryBudget { answered: true }, Some(answer)) => {
-            if stored {
-                proxy.metrics(index).enqueues[job.decision.strategy].inc();
-                proxy.shared.traffic.sent(index, job.shared_queue.as_deref());
-            }
             job.learn(proxy, index, &answer);
             Ok(answer)
         }

@@ -33,6 +33,8 @@ pub struct Exchange {
     pub addressed: Option<RegionIndex>,
     /// The region that answered, or the last one that was tried.
     pub region: Option<RegionId>,
+    /// Further regions that answered, where a call went to several.
+    pub other_regions: Vec<RegionId>,
     /// The region that an enqueue was meant for, where the decision itself moved it elsewhere.
     pub moved_from: Option<RegionId>,
     /// The strategy that chose it, for an enqueue.
@@ -61,6 +63,7 @@ impl Exchange {
             matched: ojs::identify(request.method(), request.uri().path()),
             addressed: None,
             region: None,
+            other_regions: Vec::new(),
             moved_from: None,
             strategy: None,
             federation_id: None,
@@ -166,11 +169,20 @@ impl Exchange {
         response
     }
 
+    /// The regions that had a part in the answer, as a header.
+    fn regions(&self) -> Option<HeaderValue> {
+        let region = self.region.as_ref()?;
+        if self.other_regions.is_empty() {
+            return HeaderValue::from_str(region.as_str()).ok();
+        }
+        let all: Vec<&str> = std::iter::once(region).chain(&self.other_regions).map(RegionId::as_str).collect();
+        HeaderValue::from_str(&all.join(", ")).ok()
+    }
+
     fn complete_headers(&self, proxy: &Proxy, headers: &mut HeaderMap) {
         headers.insert(header::REQUEST_ID, self.request_id.clone());
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
-        let region = self.region.as_ref().and_then(|region| HeaderValue::from_str(region.as_str()).ok());
-        headers.insert(header::FEDERATION_REGION, region.unwrap_or(NO_REGION));
+        headers.insert(header::FEDERATION_REGION, self.regions().unwrap_or(NO_REGION));
         if let Some(attempts) = self.attempts {
             headers.insert(header::FEDERATION_ATTEMPTS, HeaderValue::from(attempts));
         }
@@ -257,8 +269,9 @@ fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
         (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,
         (_, Code::NotFound) => RefusalReason::NotFound,
         (_, Code::Forbidden) => RefusalReason::NotPermitted,
+        (_, Code::Duplicate) => RefusalReason::InvalidRequest,
         (_, Code::Unsupported) => RefusalReason::Unsupported,
-        (_, Code::BackendError) => RefusalReason::Internal,
+        (_, Code::RateLimited | Code::BackendError) => RefusalReason::Internal,
     }
 }
 

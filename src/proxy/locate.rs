@@ -13,7 +13,7 @@ use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
@@ -75,6 +75,11 @@ impl Lookups {
     #[must_use]
     pub fn new(searches_max: usize) -> Self {
         Self { permits: Semaphore::new(searches_max), running: Mutex::default() }
+    }
+
+    /// Leave to search, for as long as it is held; none where it did not come in time.
+    pub(super) async fn permit(&self, deadline: Instant) -> Option<SemaphorePermit<'_>> {
+        timeout_at(deadline, self.permits.acquire()).await.ok()?.ok()
     }
 
     fn join(&self, key: Key) -> Joined<'_> {
@@ -165,7 +170,7 @@ fn key(headers: &HeaderMap, id: &str) -> Key {
 /// Asks the region that the id hints at, then all others at once. Bounded by one deadline, the wait for its turn included.
 async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Found {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
-    let Ok(Ok(_permit)) = timeout_at(deadline, proxy.shared.lookups.permits.acquire()).await else {
+    let Some(_permit) = proxy.shared.lookups.permit(deadline).await else {
         return Found::Unsure(Arc::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
     };
     let Some(question) = question(exchange, headers, id, deadline) else {

@@ -25,10 +25,12 @@
 mod address;
 mod ask;
 mod attempt;
+mod batch;
 mod buffered;
 mod by_ids;
 mod collect;
 mod create;
+mod define;
 mod enqueue;
 mod everywhere;
 mod exchange;
@@ -41,12 +43,16 @@ mod list;
 mod local;
 mod locate;
 mod manifest;
+mod named;
 mod owned;
+mod place;
 mod plan;
 mod random;
 mod reads;
 mod reply;
+mod schemas;
 mod settle;
+mod several;
 mod streams;
 mod sum;
 mod tunnel;
@@ -225,8 +231,9 @@ impl Proxy {
         match scope {
             Scope::Enqueue => enqueue::enqueue(self, exchange, request).await,
             Scope::Health => Ok(health::health(self)),
-            Scope::Batch | Scope::Bulk | Scope::Define => create::create(self, exchange, request).await,
-            _ if exchange.matched.creates_jobs => create::create(self, exchange, request).await,
+            Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)).await,
+            Scope::Define => Box::pin(define::define(self, exchange, request)).await,
+            _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)).await,
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
             // Calls over several regions are boxed: they are larger than what is called often.
             Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)).await,
@@ -241,10 +248,10 @@ impl Proxy {
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
             Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)).await,
             Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)).await,
-            Scope::Manifest => manifest::manifest(self, exchange, request).await,
-            Scope::Named | Scope::AllRegions | Scope::Tunnel | Scope::Local | Scope::Ours => {
-                local::local(self, exchange, request).await
-            }
+            Scope::Manifest => Box::pin(manifest::manifest(self, exchange, request)).await,
+            Scope::Named => Box::pin(named::named(self, exchange, request)).await,
+            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
+            Scope::Tunnel | Scope::Local | Scope::Ours => local::local(self, exchange, request).await,
         }
     }
 

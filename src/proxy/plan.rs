@@ -11,7 +11,7 @@ use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
 use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7Text, hint};
-use crate::policy::{self, Decision, Explanation, Inputs, Job, RouteError, View};
+use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 
 /// An enqueue that is ready to be sent.
 #[derive(Debug)]
@@ -67,18 +67,21 @@ pub(super) fn plan(
         shared.metrics.client_replicated_from.inc();
     }
     let view = shared.registry.view();
-    let routed = with_job(&envelope, |job| route(proxy, &view, job));
+    let routed = with_job(&envelope, |job| in_turn(proxy, |inputs| policy::route(&view, job, inputs)));
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(&envelope, &view, &error))?;
     Ok(stamped(proxy, &envelope, body, decision))
 }
 
 /// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
-fn route(proxy: &Proxy, view: &View, job: &Job<'_>) -> Result<Decision, RouteError> {
+pub(super) fn in_turn(
+    proxy: &Proxy,
+    decide: impl Fn(Inputs<'_>) -> Result<Decision, RouteError>,
+) -> Result<Decision, RouteError> {
     let turns = &proxy.shared.turns;
     let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));
     loop {
-        let decision = policy::route(view, job, inputs)?;
+        let decision = decide(inputs)?;
         if !decision.by_turn {
             return Ok(decision);
         }
@@ -101,7 +104,7 @@ fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, ErrorDocume
     Ok(envelope)
 }
 
-fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
+pub(super) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
     let shared = &proxy.shared;
     let draw: Draw = proxy.random.draw();
     Inputs { now: shared.registry.clock().now(), draw, turn, live: shared.traffic.as_ref() }
@@ -109,11 +112,16 @@ fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
 
 /// Hands routing what it needs of an envelope.
 pub(super) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
+    with_word(envelope, None, decide)
+}
+
+/// As [`with_job`], with a strategy for a job that names none itself.
+pub(super) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
     let attributes = envelope.attributes();
     let meta = |key: &str| envelope.meta_text(key);
     decide(&Job {
         pin: attributes.region.as_deref(),
-        affinity: attributes.region_affinity.as_deref(),
+        affinity: attributes.region_affinity.as_deref().or(word),
         job_type: envelope.job_type(),
         queue: envelope.queue(),
         tags: envelope.tags(),
@@ -123,43 +131,90 @@ pub(super) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>)
 }
 
 fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decision) -> Planned {
-    let (shared, routing) = (&proxy.shared, &proxy.shared.config.routing);
-    let unix_ms = shared.registry.clock().unix_ms();
-    let stamps = match routing.stamp {
-        Stamp::Always => true,
-        Stamp::FederatedOnly => envelope.is_federated(),
-        Stamp::Never => false,
-    } && !envelope.fingerprints_meta();
-    let mint = || ojs::federation_id(unix_ms, proxy.random.uuid_bits());
-    let minted_id: Option<Uuid7Text> = (routing.mint_id && envelope.lacks_id()).then(mint);
-    let target = decision.target().filter(|_| routing.id_hint);
-    let hinted = minted_id.zip(target).map(|(id, index)| hint::give(&id, proxy.region(index).id.as_str()));
-    let minted_id = hinted.or(minted_id);
-    let own = envelope.attributes().federation_id.as_deref();
-    let minted_federation_id: Option<Uuid7Text> = (stamps && own.is_none()).then(mint);
-    let routed_at = (stamps && routing.stamp_origin).then(|| text::rfc3339(unix_ms));
-    let additions = Additions {
-        id: minted_id.as_deref(),
-        federation_id: minted_federation_id.as_deref().or(own.filter(|_| stamps)),
-        source_region: routed_at.as_ref().map(|_| shared.config.local_region.as_str()),
-        routed_at: routed_at.as_deref(),
-    };
+    let stamp = Stamped::new(proxy, envelope, decision.target());
     Planned {
-        body: ojs::stamp(envelope, body, &additions),
-        hinted: hinted.is_some(),
-        job_id: additions.id.or(envelope.id()).map(str::to_owned),
-        federation_id: minted_federation_id.as_deref().or(own).map(str::to_owned),
+        body: ojs::stamp(envelope, body, &stamp.additions(proxy, envelope)),
+        hinted: stamp.hinted,
+        job_id: stamp.job_id(envelope).map(str::to_owned),
+        federation_id: stamp.federation_id(envelope).map(str::to_owned),
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| envelope.queue().to_owned()),
         decision,
     }
 }
 
+/// What is minted for a job, by the operator's switches.
+pub(super) struct Stamped {
+    id: Option<Uuid7Text>,
+    federation_id: Option<Uuid7Text>,
+    routed_at: Option<String>,
+    /// Whether the id carries a hint of its region.
+    hinted: bool,
+    /// Whether the job gets meta keys at all.
+    marks: bool,
+}
+
+impl Stamped {
+    pub(super) fn new(proxy: &Proxy, envelope: &Envelope<'_>, target: Option<RegionIndex>) -> Self {
+        let (shared, routing) = (&proxy.shared, &proxy.shared.config.routing);
+        let unix_ms = shared.registry.clock().unix_ms();
+        let marks = match routing.stamp {
+            Stamp::Always => true,
+            Stamp::FederatedOnly => envelope.is_federated(),
+            Stamp::Never => false,
+        } && !envelope.fingerprints_meta();
+        let mint = || ojs::federation_id(unix_ms, proxy.random.uuid_bits());
+        let minted: Option<Uuid7Text> = (routing.mint_id && envelope.lacks_id()).then(mint);
+        let target = target.filter(|_| routing.id_hint);
+        let hinted = minted.zip(target).map(|(id, index)| hint::give(&id, proxy.region(index).id.as_str()));
+        Self {
+            id: hinted.or(minted),
+            hinted: hinted.is_some(),
+            federation_id: (marks && envelope.attributes().federation_id.is_none()).then(mint),
+            routed_at: (marks && routing.stamp_origin).then(|| text::rfc3339(unix_ms)),
+            marks,
+        }
+    }
+
+    /// Nothing: for a job that must look the same whenever it is sent.
+    pub(super) const fn nothing() -> Self {
+        Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false }
+    }
+
+    pub(super) fn additions<'a>(&'a self, proxy: &'a Proxy, envelope: &'a Envelope<'_>) -> Additions<'a> {
+        let own = envelope.attributes().federation_id.as_deref();
+        Additions {
+            id: self.id.as_deref(),
+            federation_id: self.federation_id.as_deref().or(own.filter(|_| self.marks)),
+            source_region: self.routed_at.as_ref().map(|_| proxy.shared.config.local_region.as_str()),
+            routed_at: self.routed_at.as_deref(),
+        }
+    }
+
+    /// The id, the client's or the minted one.
+    pub(super) fn job_id<'a>(&'a self, envelope: &'a Envelope<'_>) -> Option<&'a str> {
+        self.id.as_deref().or(envelope.id())
+    }
+
+    /// Whether the id was minted, so that no other job can have it.
+    pub(super) const fn is_minted(&self) -> bool {
+        self.id.is_some()
+    }
+
+    fn federation_id<'a>(&'a self, envelope: &'a Envelope<'_>) -> Option<&'a str> {
+        self.federation_id.as_deref().or(envelope.attributes().federation_id.as_deref())
+    }
+}
+
 /// The error document for a job that routing refused.
 pub(super) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) -> ErrorDocument {
+    refused(view, error, envelope.attributes().region.as_deref().unwrap_or_default())
+}
+
+/// The error document for what routing refused; `pin` is what the job says, in case there is no such region.
+pub(super) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocument {
     match error {
         RouteError::UnknownRegion { .. } => {
-            let pin = envelope.attributes().region.as_deref().unwrap_or_default();
             ErrorDocument::unknown_region(pin, view.regions.iter().map(|region| region.id.as_str()))
         }
         RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),

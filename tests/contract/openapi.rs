@@ -310,14 +310,14 @@ fn every_schema_is_valid_and_the_reasons_are_those_of_the_code() {
 
 /// The reasons that the code gives: the first bare word in quotes behind a constructor of error documents.
 fn reasons() -> BTreeSet<String> {
-    let files = ["ojs/error/client.rs", "ojs/error/region.rs", "ojs/fault.rs", "proxy/create.rs"];
+    let files = ["ojs/error/client.rs", "ojs/error/region.rs", "ojs/error/several.rs", "ojs/fault.rs"];
     let code = files.map(|name| read(&format!("src/{name}"))).concat();
     let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let constructors =
         ["Self::invalid(", "Self::unavailable(", "Self::new(", "::unsupported(", "reason: ", "FEDERATION_META: "];
     let behind = constructors.iter().flat_map(|start| code.split(start).skip(1));
     let first = behind.filter_map(|rest| rest.split(".with(").next()?.split('"').nth(1));
-    // Chosen by a match between the two.
-    let scanned = ["malformed_json", "too_deep"];
-    first.filter(|text| is_word(text)).chain(scanned).map(str::to_owned).collect()
+    // Chosen by a match, and by a condition.
+    let chosen = ["malformed_json", "too_deep", "batch_failed", "partly_created"];
+    first.filter(|text| is_word(text)).chain(chosen).map(str::to_owned).collect()
 }

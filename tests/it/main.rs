@@ -6,10 +6,12 @@
 mod admin;
 mod answers;
 mod api;
+mod batch;
 mod breaker;
 mod buffered;
 mod cli;
 mod create;
+mod define;
 mod disguise;
 mod documents;
 mod drain;

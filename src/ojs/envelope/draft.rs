@@ -21,6 +21,7 @@ pub(super) struct Draft<'b> {
     pub(super) metadata: Place,
     pub(super) weights: Option<Vec<(String, f64)>>,
     pub(super) fingerprints_meta: bool,
+    pub(super) unique: bool,
     /// One bit for each member that was seen, at both levels.
     seen: u16,
 }
@@ -50,7 +51,7 @@ impl<'b> Draft<'b> {
             "id" => self.id = read_id(scanner)?,
             "meta" => self.meta = Place::read(scanner, "meta", &mut self.weights)?,
             "options" => self.options(scanner)?,
-            _ => self.fingerprints_meta |= fingerprints_meta(scanner)?,
+            _ => self.unique(scanner)?,
         }
         Ok(())
     }
@@ -78,8 +79,14 @@ impl<'b> Draft<'b> {
             "queue" => self.options_queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty()),
             "tags" => self.options_tags = strings_or_skip(scanner)?,
             "metadata" => self.metadata = Place::read(scanner, path, &mut self.weights)?,
-            _ => self.fingerprints_meta |= fingerprints_meta(scanner)?,
+            _ => self.unique(scanner)?,
         }
+        Ok(())
+    }
+
+    fn unique(&mut self, scanner: &mut Scanner<'b, '_>) -> Result<(), Fault> {
+        self.unique |= scanner.next() != Some(b'n');
+        self.fingerprints_meta |= fingerprints_meta(scanner)?;
         Ok(())
     }
 

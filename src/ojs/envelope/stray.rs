@@ -15,7 +15,7 @@ use crate::ojs::scan::{Scanner, Visit};
 /// Shape: one more pass, only over a body in which such a key may be spelled at all.
 ///
 /// Errors: a [`Fault`] for the first such key that is not `null`.
-pub(super) fn refuse_strays(text: &str) -> Result<(), Fault> {
+pub(in crate::ojs) fn refuse_strays(text: &str) -> Result<(), Fault> {
     if !may_spell_a_key(text.as_bytes()) {
         return Ok(());
     }

@@ -1,3 +1,4 @@
+use super::several::Fates;
 use super::*;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::fault::Fault;
@@ -38,6 +39,16 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::outcome_unknown("eu-west-1", Some("j")),
         ErrorDocument::upstream_timeout("eu-west-1"),
         ErrorDocument::overloaded(0),
+        ErrorDocument::mixed_batch(Map::new()),
+        ErrorDocument::contradicting_pins(Vec::new()),
+        ErrorDocument::bound_elsewhere("eu-west-1"),
+        ErrorDocument::pin_is_no_text(),
+        ErrorDocument::unknown_atomicity(),
+        ErrorDocument::batch_failed(StatusCode::SERVICE_UNAVAILABLE, false, &Fates::default()),
+        ErrorDocument::batch_failed(StatusCode::SERVICE_UNAVAILABLE, true, &Fates::default()),
+        ErrorDocument::key_is_spent(&Fates::default()),
+        ErrorDocument::part_refused("eu-west-1", StatusCode::CONFLICT),
+        ErrorDocument::cron_elsewhere("eu-west-1"),
     ] {
         let json = document.to_json("req_1");
         assert!(is_error_document(&json));

@@ -74,7 +74,8 @@ fn fits_open(pattern: &str, path: &str, exact: bool) -> bool {
 const fn row(methods: u8, pattern: &'static str, operation: Operation, class: Class, scope: Scope) -> Row {
     let payload = Payload::MayDefineJobs;
     let literal = literal_len(pattern);
-    let placeholder = slashes(pattern, literal);
+    // A pattern without one names nothing, so no segment of a path is it.
+    let placeholder = if literal == pattern.len() { usize::MAX } else { slashes(pattern, literal) };
     Row { methods, pattern, literal, operation, class, scope, creates: false, payload, placeholder }
 }
 
@@ -125,8 +126,11 @@ pub(super) static ROWS: &[Row] = &[
     creating(POST, "/ojs/v1/jobs/bulk", Op::Bulk, Class::Create, Scope::Bulk),
     // Cron and workflows: whatever is written below them and not named here may define jobs.
     row(POST, "/ojs/v1/cron/{}/pause", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/crons/{}/pause", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/cron/{}/resume", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/crons/{}/resume", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/cron/{}/trigger", Op::Cron, Class::Definition, Scope::Named),
+    row(POST, "/ojs/v1/crons/{}/trigger", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/workflows/{}/cancel", Op::Workflow, Class::Definition, Scope::Named),
     creating(WRITE, "/ojs/v1/cron", Op::CronWrite, Class::Create, Scope::Define),
     creating(WRITE, "/ojs/v1/cron/{*}", Op::CronWrite, Class::Create, Scope::Define),

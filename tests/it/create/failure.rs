@@ -1,9 +1,9 @@
-//! Creating calls while the local region fails: nothing is sent twice, nothing is sent elsewhere, nothing is called stored.
+//! Creating calls while a region fails: nothing is sent twice, nothing pinned is sent elsewhere, nothing is called stored.
 
 use http::StatusCode;
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
-use super::{CALLS, CANARY, SHAPES, body, call};
+use super::{CALLS, CANARY, RECREATING, SHAPES, body, call};
 use crate::support::{Federation, Setup, eventually};
 
 const BATCH: &str = "/ojs/v1/jobs/batch";
@@ -48,34 +48,72 @@ async fn a_creating_call_that_may_have_been_received_is_answered_unknown_and_nev
 }
 
 #[tokio::test]
-async fn the_local_regions_own_word_is_passed_on() {
+async fn a_regions_own_word_is_passed_on() {
     let federation = Federation::start().await;
-    for status in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::SERVICE_UNAVAILABLE] {
-        let answer = FaultAnswer::error_document(status, "scripted").header("retry-after", "7");
-        federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: false });
-        let answer = call(&federation, "POST", BATCH, &flexible()).await;
-        assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (status, Some("scripted")));
-        assert_eq!(answer.header("retry-after"), Some("7"));
-        assert_eq!(federation.seen(CANARY), [0]);
+    for status in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::TOO_MANY_REQUESTS] {
+        check_passed_on(&federation, &flexible(), status, 0).await;
     }
+    let pinned = body(SHAPES[0], r#""ojs.federation.region":"eu-west-1""#);
+    check_passed_on(&federation, &pinned, StatusCode::SERVICE_UNAVAILABLE, 1).await;
+}
+
+async fn check_passed_on(federation: &Federation, body: &str, status: StatusCode, place: usize) {
+    let answer = FaultAnswer::error_document(status, "scripted").header("retry-after", "7");
+    federation.regions[place].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: false });
+    let answer = call(federation, "POST", BATCH, body).await;
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (status, Some("scripted")));
+    assert_eq!(answer.header("retry-after"), Some("7"));
+    assert_eq!(federation.seen(CANARY), [place]);
+    federation.regions[place].record().clear();
 }
 
 #[tokio::test]
-async fn creating_calls_are_refused_while_the_local_region_is_down() {
-    let federation = Setup::default().yaml("circuit_breaker: { failure_threshold: 3 }").steered().start().await;
+async fn what_is_flexible_fails_over_whole_and_what_lives_somewhere_does_not() {
+    let federation = Setup::default().yaml("circuit_breaker: { failure_threshold: 1000 }").steered().start().await;
     federation.regions[0].stop().await;
+    for path in [BATCH, "/ojs/v1/jobs/bulk", "/ojs/v1/workflows"] {
+        let answer = call(&federation, "POST", path, &flexible()).await;
+        let seen = federation.seen(CANARY);
+        assert_eq!(seen.len(), 1, "{path}: {answer:?}");
+        assert_eq!(answer.region(), federation.regions[seen[0]].id());
+        assert_eq!(answer.header("ojs-federation-attempts"), Some("2"));
+        federation.regions[seen[0]].record().clear();
+    }
+    // A cron job is to live in the local region, and a retry belongs to whoever holds the job.
+    let (cron, retry) = (body(SHAPES[2], r#""tenant":"t""#), flexible());
+    for (method, path, body) in [
+        ("POST", "/ojs/v1/cron", &cron),
+        ("PUT", "/ojs/v1/cron/nightly", &cron),
+        ("PATCH", "/ojs/v1/workflows/wf_1", &retry),
+        ("POST", RECREATING[0].1, &retry),
+        ("POST", RECREATING[1].1, &retry),
+    ] {
+        let answer = call(&federation, method, path, body).await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "owner_unavailable"), "{path} {answer:?}");
+        assert!(answer.header("retry-after").is_some_and(|wait| wait.parse::<u64>().unwrap() >= 1), "{answer:?}");
+    }
+    assert_eq!(federation.seen(CANARY), [0; 0]);
+}
+
+#[tokio::test]
+async fn pinned_creating_calls_are_refused_while_their_region_is_down() {
+    let federation = Setup::default().yaml("circuit_breaker: { failure_threshold: 3 }").steered().start().await;
+    federation.regions[1].stop().await;
     let mut breakers = Vec::new();
     for (method, path) in CALLS {
-        breakers.push(federation.breaker(0));
-        let answer = call(&federation, method, path, &flexible()).await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "owner_unavailable"), "{answer:?}");
+        breakers.push(federation.breaker(1));
+        let pinned = body(SHAPES[0], r#""ojs.federation.region":"eu-west-1""#);
+        let answer = call(&federation, method, path, &pinned).await;
+        let unavailable = ["region_unavailable", "owner_unavailable"].contains(&answer.reason().as_str());
+        assert!(answer.status == 503 && unavailable, "{method} {path}: {answer:?}");
         assert!(answer.header("retry-after").is_some_and(|wait| wait.parse::<u64>().unwrap() >= 1), "{answer:?}");
     }
     assert!(breakers.starts_with(&["closed"]) && breakers.ends_with(&["open"]), "{breakers:?}");
     assert_eq!(federation.seen(CANARY), [0; 0]);
 
-    federation.regions[0].resume().await.unwrap();
+    federation.regions[1].resume().await.unwrap();
     federation.advance(std::time::Duration::from_secs(60));
-    eventually("the local region is back", async || federation.breaker(0) == "closed").await;
-    assert_eq!(call(&federation, "POST", BATCH, &flexible()).await.status, 201);
+    eventually("the region is back", async || federation.breaker(1) == "closed").await;
+    let pinned = body(SHAPES[0], r#""ojs.federation.region":"eu-west-1""#);
+    assert_eq!(call(&federation, "POST", BATCH, &pinned).await.status, 201);
 }

@@ -1,106 +1,97 @@
-//! What the local region would not satisfy is refused, and nothing of it is sent to anybody.
+//! What cannot be followed is refused, and nothing of it is sent to anybody.
 
 use http::Request;
 
-use super::{CALLS, CANARY, SHAPES, body, check_refused};
+use super::{CALLS, CANARY, RECREATING, SHAPES, body, check_refused};
 use crate::support::{Federation, Setup};
 
 #[tokio::test]
-async fn a_pin_elsewhere_is_refused_by_every_creating_call_wherever_it_stands() {
+async fn what_is_made_out_of_another_job_cannot_be_bound_elsewhere() {
     let federation = Federation::start().await;
-    for (method, path) in CALLS {
+    for (method, path) in RECREATING {
         for shape in SHAPES {
-            let body = body(shape, r#""ojs.federation.region":"eu-west-1""#);
-            check_refused(&federation, (method, path, &body), 422, "routing_unsupported").await;
+            let pinned = body(shape, r#""ojs.federation.region":"eu-west-1""#);
+            check_refused(&federation, (method, path, &pinned), 422, "routing_unsupported").await;
+            let routed = body(shape, r#""ojs.federation.region_affinity":"overflow""#);
+            check_refused(&federation, (method, path, &routed), 422, "routing_unsupported").await;
         }
+    }
+    let rules = "routing: { rules: [ { match: { job_type: \"a.*\" }, target: { region: eu-west-1 } } ] }";
+    let federation = Setup::default().yaml(rules).start().await;
+    for (method, path) in RECREATING {
+        let bound = r#"{"type":"a.b","args":["canary-4711"]}"#;
+        check_refused(&federation, (method, path, bound), 422, "routing_unsupported").await;
     }
 }
 
 #[tokio::test]
-async fn a_pin_is_recognised_in_every_spelling() {
+async fn a_pin_that_cannot_be_followed_is_refused_in_every_spelling() {
     let federation = Federation::start().await;
-    let batch = "/ojs/v1/jobs/batch";
-    for attributes in [
-        r#""ojs.federation.region":"nowhere""#,
-        r#""ojs.federation.region":7"#,
-        r#""ojs.federation.region":["us-east-1"]"#,
-        r#""ojs.federation.regio\u006e" : "eu-west-1""#,
-        r#""\u006fjs.federation.region":"eu\u002dwest-1""#,
+    for (attributes, reason) in [
+        (r#""ojs.federation.region":"nowhere""#, "region_unknown"),
+        (r#""ojs.federation.region":7"#, "invalid_federation_meta"),
+        (r#""ojs.federation.region":["us-east-1"]"#, "invalid_federation_meta"),
     ] {
-        // Where attributes are read, a value of another type is a fault of its own.
-        let typed = !attributes.ends_with(['7', ']']);
-        let (status, reason) = if typed { (422, "routing_unsupported") } else { (400, "invalid_federation_meta") };
-        check_refused(&federation, ("POST", batch, &body(SHAPES[0], attributes)), status, reason).await;
-        check_refused(&federation, ("POST", batch, &body(SHAPES[4], attributes)), 422, "routing_unsupported").await;
+        for (method, path) in CALLS {
+            for shape in SHAPES {
+                check_refused(&federation, (method, path, &body(shape, attributes)), 400, reason).await;
+            }
+        }
     }
+    let batch = "/ojs/v1/jobs/batch";
     for attributes in [
         r#""OJS.Federation.Region":"eu-west-1""#,
         r#""oj\u017F.federation.region":"eu-west-1""#,
         r#""ojs.federation.region":"us-east-1","ojs.federation.region":"eu-west-1""#,
     ] {
         check_refused(&federation, ("POST", batch, &body(SHAPES[0], attributes)), 400, "ambiguous_member").await;
-        check_refused(&federation, ("POST", batch, &body(SHAPES[4], attributes)), 422, "routing_unsupported").await;
     }
+    let twice = r#""ojs.federation.region":"us-east-1","ojs.federation.region":"eu-west-1""#;
+    check_refused(&federation, ("POST", batch, &body(SHAPES[4], twice)), 400, "contradicting_pins").await;
     for (job, reason) in [
         (r#"{"type":"a","Meta":{"ojs.federation.region":"eu-west-1"}}"#, "ambiguous_member"),
         (r#"{"type":"a","options":{"metadata":{}},"Options":{}}"#, "ambiguous_member"),
         (r#"{"type":"a","meta":{"ojs.federation.region":"us-east-1"},"meta":{}}"#, "ambiguous_member"),
         (r#"{"type":"a","meta":[]}"#, "not_an_object"),
+        (r#"{"type":"a","options":{"meta":{"ojs.federation.region":"us-east-1"}}}"#, "invalid_federation_meta"),
+        (r#"{"type":"a","then":{"type":"b","meta":{"ojs.federation.region":"eu-west-1"}}}"#, "invalid_federation_meta"),
     ] {
         let body = format!(r#"{{"jobs":[{{"type":"{CANARY}","args":[]}},{job}]}}"#);
         check_refused(&federation, ("POST", batch, &body), 400, reason).await;
     }
+    for body in [r#"{"jobs":[{"type":"canary-4711"}],"Jobs":[]}"#, r#"{"JOBS":[{"type":"canary-4711"}]}"#] {
+        check_refused(&federation, ("POST", batch, body), 400, "ambiguous_member").await;
+    }
 }
 
 #[tokio::test]
-async fn strategies_that_need_routing_are_refused_and_unknown_ones_are_errors() {
+async fn unknown_strategies_and_pins_without_a_region_are_errors() {
     let federation = Federation::start().await;
-    for strategy in ["overflow", "round-robin", "latency-based", "latency", "weighted", "active-passive", "geographic"]
-    {
-        let attributes = format!(r#""ojs.federation.region_affinity":"{strategy}""#);
-        for shape in SHAPES {
-            let body = body(shape, &attributes);
-            check_refused(&federation, ("POST", "/ojs/v1/jobs/batch", &body), 422, "routing_unsupported").await;
-        }
-    }
-    for strategy in [r#""Affinity""#, r#""nearest""#, r#""""#] {
+    for strategy in [r#""Affinity""#, r#""nearest""#, r#""""#, r#""geo-pin""#] {
         let attributes = format!(r#""ojs.federation.region_affinity":{strategy}"#);
-        for shape in SHAPES {
-            let body = body(shape, &attributes);
-            check_refused(&federation, ("POST", "/ojs/v1/jobs/bulk", &body), 400, "invalid_federation_meta").await;
+        for (method, path) in CALLS {
+            for shape in SHAPES {
+                let body = body(shape, &attributes);
+                check_refused(&federation, (method, path, &body), 400, "invalid_federation_meta").await;
+            }
         }
     }
-    let body = body(SHAPES[0], r#""ojs.federation.region_affinity":"geo-pin""#);
-    check_refused(&federation, ("POST", "/ojs/v1/jobs/batch", &body), 400, "invalid_federation_meta").await;
 }
 
 #[tokio::test]
-async fn a_rule_that_binds_jobs_elsewhere_binds_those_of_creating_calls_too() {
-    let rules = r#"
-routing:
-  rules:
-  - { match: { job_type: "a.*" }, target: { region: eu-west-1 } }
-  - { match: { queue: "train-*" }, target: { region: eu-west-1 } }
-  - { match: { tags: [gpu] }, target: { region: eu-west-1 } }
-  - { match: { meta: { country: DE } }, target: { region: eu-west-1 } }"#;
+async fn a_pin_that_a_rule_forbids_is_refused() {
+    let rules = "routing: { rules: [ { match: { job_type: \"a.*\" }, target: { region: eu-west-1 } } ] }";
     let federation = Setup::default().yaml(rules).start().await;
     for (method, path) in CALLS {
-        for body in [
-            r#"{"jobs":[{"type":"x","args":[]},{"type":"a.b","args":["canary-4711"]}]}"#,
-            r#"{"name":"canary-4711","expression":"x","job_template":{"type":"a.b"}}"#,
-            r#"{"type":"chain","name":"canary-4711","steps":[{"type":"x"},{"type":"a.b"}]}"#,
-            r#"{"jobs":[{"type":"x","args":["canary-4711"],"options":{"queue":"train-1"}}]}"#,
-            r#"{"jobs":[{"type":"x","args":["canary-4711"],"queue":"train-1"}]}"#,
-            r#"{"name":"canary-4711","queue":"train-1","job_template":{"type":"x"}}"#,
-            r#"{"default_options":{"queue":"train-1"},"jobs":[{"type":"x","args":["canary-4711"]}]}"#,
-            r#"{"jobs":[{"type":"x","args":["canary-4711"],"tags":["gpu"]}]}"#,
-            r#"{"jobs":[{"type":"x","args":["canary-4711"],"meta":{"country":"DE"}}]}"#,
+        for contrary in [
+            r#"{"jobs":[{"type":"a.b","args":["canary-4711"],"meta":{"ojs.federation.region":"us-east-1"}}]}"#,
+            r#"{"name":"canary-4711","job_template":{"type":"a.b","meta":{"ojs.federation.region":"us-east-1"}}}"#,
         ] {
-            check_refused(&federation, (method, path, body), 422, "routing_unsupported").await;
+            check_refused(&federation, (method, path, contrary), 403, "pin_not_permitted").await;
         }
+        let beside = r#"{"jobs":[{"type":"a.b","args":["canary-4711"]}],"default_options":{"metadata":{"ojs.federation.region":"us-east-1"}}}"#;
+        check_refused(&federation, (method, path, beside), 400, "contradicting_pins").await;
     }
-    let contrary = r#"{"jobs":[{"type":"a.b","args":["canary-4711"],"meta":{"ojs.federation.region":"us-east-1"}}]}"#;
-    check_refused(&federation, ("POST", "/ojs/v1/jobs/batch", contrary), 403, "pin_not_permitted").await;
 }
 
 #[tokio::test]

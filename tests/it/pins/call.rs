@@ -3,8 +3,8 @@
 use tokio::io::AsyncWriteExt as _;
 
 use super::body::{flexible_job, pinned_job};
-use super::disguise;
 use super::script::{Script, text_of};
+use super::{disguise, several};
 use crate::support::{Client, IDS};
 
 /// Who may see the mark of a call.
@@ -17,9 +17,9 @@ pub enum Sight {
 
 /// One call.
 pub struct Call {
-    pub mark: u64,
-    pub sight: Sight,
-    /// Whether a 201 means that the job with this mark is stored.
+    /// The marks of its jobs, and who may see each.
+    pub marks: Vec<(u64, Sight)>,
+    /// Whether a 201 means that the jobs with these marks are stored.
     pub is_enqueue: bool,
     /// Whether the client goes away without reading the answer.
     pub vanishes: bool,
@@ -38,9 +38,8 @@ impl Call {
             _ => vec![("Content-Type", "application/openjobspec+json; charset=utf-8")],
         };
         Self {
-            mark,
-            sight,
-            is_enqueue: call == ("POST", "/ojs/v1/jobs"),
+            marks: vec![(mark, sight)],
+            is_enqueue: ["/ojs/v1/jobs", "/ojs/v1/jobs/batch", "/ojs/v1/jobs/bulk"].contains(&call.1),
             vanishes: script.one_in(20),
             method: call.0,
             target: call.1.to_owned(),
@@ -53,6 +52,17 @@ impl Call {
     pub fn header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
+    }
+
+    /// Nobody may see any of it.
+    pub fn hidden(mut self) -> Self {
+        self.marks.iter_mut().for_each(|(_, sight)| *sight = Sight::Nobody);
+        self
+    }
+
+    /// Whether nobody may see any of it.
+    pub fn is_hidden(&self) -> bool {
+        self.marks.iter().all(|(_, sight)| *sight == Sight::Nobody)
     }
 
     /// The whole request as it goes over the wire.
@@ -81,7 +91,7 @@ impl Call {
 /// Draws one call.
 pub fn draw(script: &mut Script) -> Call {
     let mark = script.mark();
-    match script.below(20) {
+    match script.below(26) {
         0..8 => {
             let region = script.below(IDS.len());
             let body = pinned_job(script, mark, region);
@@ -97,11 +107,13 @@ pub fn draw(script: &mut Script) -> Call {
         15 => disguise::odd_job(script, mark),
         16 => disguise::odd_call(script, mark),
         17 => dry_run(script, mark),
+        18..22 => several::batch(script, mark),
+        22..24 => several::workflow(script, mark),
         _ => worker(script, mark),
     }
 }
 
-/// A batch, a bulk enqueue, a cron entry or a workflow with one pin at a random place.
+/// A batch, a bulk enqueue, a cron entry or a workflow with one pin at a random place: whole to its region.
 fn creating(script: &mut Script, mark: u64) -> Call {
     let region = script.below(IDS.len());
     let call = script.pick(&[
@@ -114,9 +126,6 @@ fn creating(script: &mut Script, mark: u64) -> Call {
         ("POST", "/ojs/v1/dead-letter/0190/retry"),
     ]);
     let (pinned, plain) = (pinned_job(script, mark, region), r#"{"type":"plain","args":[]}"#);
-    // Beside a pin to the local region these would still ask for routing.
-    let pinned =
-        pinned.replace("overflow", "affinity").replace("round-robin", "affinity").replace("nonsense", "affinity");
     let body = match script.below(6) {
         0 => format!(r#"{{"jobs":[{pinned}]}}"#),
         1 => format!(r#"{{"jobs":[{plain},{plain},{pinned}]}}"#),
@@ -125,8 +134,12 @@ fn creating(script: &mut Script, mark: u64) -> Call {
         4 => format!(r#"{{"type":"batch","jobs":[{plain}],"callbacks":{{"on_complete":{pinned}}}}}"#),
         _ => format!(r#"{{"x":[[{{"y":{pinned}}}]],"jobs":[{plain}]}}"#),
     };
-    let sight = if region == 0 { Sight::Only(0) } else { Sight::Nobody };
-    Call::new(script, mark, sight, call, body.into())
+    // What is made out of another job is made where that is, and nobody has this one.
+    let stays = call.1.ends_with("/retry");
+    let sight = if stays && region != 0 { Sight::Nobody } else { Sight::Only(region) };
+    let call = Call::new(script, mark, sight, call, body.clone().into());
+    // The mark is not always that of a job.
+    Call { is_enqueue: call.is_enqueue && body.starts_with(r#"{"jobs""#), ..call }
 }
 
 fn dry_run(script: &mut Script, mark: u64) -> Call {

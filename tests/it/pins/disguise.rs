@@ -104,9 +104,9 @@ pub fn odd_call(script: &mut Script, mark: u64) -> Call {
     let call = Call::new(script, mark, sight, call, body.into());
     match script.below(6) {
         0 => call.header("Connection", "Upgrade").header("Upgrade", "websocket"),
-        1 => Call { method: "POST", target: "/ojs/v1/workers/ack".into(), sight: Sight::Nobody, ..call }
+        1 => Call { method: "POST", target: "/ojs/v1/workers/ack".into(), ..call.hidden() }
             .header("X-Original-URL", "/ojs/v1/jobs"),
-        2 => Call { sight: Sight::Nobody, ..call }.header("X-HTTP-Method-Override", "POST"),
+        2 => call.hidden().header("X-HTTP-Method-Override", "POST"),
         _ => call,
     }
 }

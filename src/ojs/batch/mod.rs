@@ -1,0 +1,62 @@
+//! The bodies of batches and bulk enqueues: `{"jobs":[…]}` and what stands beside it, read in place.
+//!
+//! A batch is understood only where nothing about it can be doubted: one object with one member `jobs`, spelled exactly, an array of
+//! objects. Then every routing key is either a job's own, or stands beside the jobs and binds all of them. Whatever else a
+//! creating body may be is [`Several::Other`]: it has parts, but it cannot be taken apart.
+
+pub mod answer;
+mod body;
+mod read;
+
+use std::borrow::Cow;
+
+use super::create::{Found, RoutingKey};
+use super::envelope::Envelope;
+
+/// The body of a call that creates several jobs.
+#[derive(Debug, Clone)]
+pub enum Several<'b> {
+    /// A batch, which can be taken apart.
+    Batch(Batch<'b>),
+    /// Anything else.
+    Other(Found<'b>),
+}
+
+/// A batch, read in place.
+#[derive(Clone)]
+pub struct Batch<'b> {
+    /// Its jobs, in order.
+    ///
+    /// Shape: at most 10 000.
+    pub jobs: Vec<Element<'b>>,
+    /// What could be a job beside the jobs, such as defaults or callbacks: the regions may make jobs of it, so it binds all.
+    pub beside: Vec<Envelope<'b>>,
+    /// The routing keys beside the jobs, wherever they hide: they bind all jobs.
+    pub keys: Vec<RoutingKey<'b>>,
+    /// What a bulk enqueue says about all or nothing; `None` where it says nothing.
+    pub atomicity: Option<Cow<'b, str>>,
+    /// Whether it carries an `idempotency_key`, by which regions remember it.
+    pub keyed: bool,
+    text: &'b str,
+    /// The array of jobs, brackets included.
+    array: (usize, usize),
+}
+
+/// One job of a batch.
+#[derive(Debug, Clone)]
+pub struct Element<'b> {
+    /// The job itself.
+    pub envelope: Envelope<'b>,
+    /// What could be jobs inside it, such as callbacks; they carry no routing key, but the operator's rules may bind them.
+    pub within: Vec<Envelope<'b>>,
+}
+
+impl std::fmt::Debug for Batch<'_> {
+    // Jobs belong in no log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("jobs", &self.jobs.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The errors of calls that create several jobs, or that concern several regions.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::{Code, ErrorDocument};
+use crate::ojs::fault::FEDERATION_META;
+
+/// What became of each job of a batch that failed, by its place in the request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// Stored now.
+    pub created: Vec<usize>,
+    /// Not stored.
+    pub failed: Vec<usize>,
+    /// Stored for a moment, and cancelled because the others failed.
+    pub cancelled: Vec<usize>,
+    /// Stored or not.
+    pub unknown: Vec<usize>,
+}
+
+/// Refusals and failures of several jobs at once.
+impl ErrorDocument {
+    /// 400: the jobs demand different regions, and the operator keeps batches whole. `regions` names the jobs of each.
+    #[must_use]
+    pub fn mixed_batch(regions: Map<String, Value>) -> Self {
+        Self::invalid(
+            "mixed_batch",
+            "the jobs of this call may not all go to one region, and `batch.mixed` is `reject`; nothing was sent: send the jobs \
+             of each region, as `details.regions` lists them, in a call of their own",
+        )
+        .with("regions", Value::Object(regions))
+    }
+
+    /// 400: what must go to one region is bound to several. `places` tells which parts of the body are bound to which region.
+    #[must_use]
+    pub fn contradicting_pins(places: Vec<Value>) -> Self {
+        Self::invalid(
+            "contradicting_pins",
+            "this call goes to one region as a whole, and parts of it are bound to different ones; nothing was sent: bind all of \
+             them to the same region, or send them apart",
+        )
+        .with("places", places)
+        .with("ojs_code", "OJS-1004")
+    }
+
+    /// 422: what is sent can only go to one region, and something in it asks for another, or for routing.
+    #[must_use]
+    pub fn bound_elsewhere(region: &str) -> Self {
+        Self::unsupported(
+            "routing_unsupported",
+            "this call can only go to the region in `details.region`, and something in it asks for, or is bound to, another one; \
+             nothing was sent: leave the routing keys out, or send a new job with POST /ojs/v1/jobs",
+        )
+        .with_region(region)
+    }
+
+    /// 400: a pin is no text.
+    #[must_use]
+    pub fn pin_is_no_text() -> Self {
+        Self::invalid(FEDERATION_META, "`ojs.federation.region` must be a string; name one region, or leave it out")
+            .with("field", "ojs.federation.region")
+            .with("ojs_code", "OJS-1004")
+    }
+
+    /// 400: a bulk enqueue that must be split does not say how much of it may fail.
+    #[must_use]
+    pub fn unknown_atomicity() -> Self {
+        Self::invalid(
+            "unknown_atomicity",
+            "`atomicity` must be `partial` or `atomic`, because this call is split over regions; nothing was sent",
+        )
+        .with("field", "atomicity")
+    }
+
+    /// A batch was split and failed, in part at least. `status` is the failure's class.
+    ///
+    /// `torn`: some of its jobs are stored, or may be, so that sending it again would store them twice.
+    #[must_use]
+    pub fn batch_failed(status: StatusCode, torn: bool, fates: &Fates) -> Self {
+        let message = if !torn {
+            "a region did not take its part of the batch; the jobs that others had stored were cancelled, so the batch may be \
+             sent again"
+        } else if fates.unknown.is_empty() {
+            "a region did not take its part of the batch, and what others had stored could not be undone; do not send the \
+             batch again as it is: look up `details.created`"
+        } else {
+            "a region that was sent a part of the batch did not answer, so those jobs may or may not be stored; look up \
+             `details.jobs` before sending any of them again"
+        };
+        let reason = if !fates.unknown.is_empty() {
+            "outcome_unknown"
+        } else if torn {
+            "partly_created"
+        } else {
+            "batch_failed"
+        };
+        let status = if torn { StatusCode::INTERNAL_SERVER_ERROR } else { status };
+        let mut document = Self::new(status, code_of(status), reason, message)
+            .with("created", json!(fates.created))
+            .with("failed", json!(fates.failed))
+            .with("cancelled", json!(fates.cancelled))
+            .with("unknown", json!(fates.unknown));
+        document.retryable = status == StatusCode::SERVICE_UNAVAILABLE;
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            document.retry_after = Some(1);
+        }
+        document
+    }
+
+    /// 500: every part was cancelled, but the client's idempotency key would make regions repeat their first answer.
+    #[must_use]
+    pub fn key_is_spent(fates: &Fates) -> Self {
+        let mut document = Self::batch_failed(StatusCode::INTERNAL_SERVER_ERROR, false, fates);
+        document.message =
+            "a region did not take its part of the batch, and the jobs that others had stored were cancelled; \
+                            those regions remember the idempotency key, so send the batch again with a new one"
+                .into();
+        document
+    }
+
+    /// A region refused a part of a bulk enqueue as a whole.
+    #[must_use]
+    pub fn part_refused(region: &str, status: StatusCode) -> Self {
+        Self::new(
+            status,
+            code_of(status),
+            "part_refused",
+            "the region refused this part of the call; nothing of it was stored",
+        )
+        .with_region(region)
+        .with("status", status.as_u16())
+    }
+
+    /// 409: a cron job of this name lives in another region.
+    #[must_use]
+    pub fn cron_elsewhere(region: &str) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            Code::Duplicate,
+            "cron_in_other_region",
+            "a cron job of this name lives in another region, and in both it would fire twice; change it by its name, delete it \
+             first, or choose another name",
+        )
+        .with_region(region)
+    }
+}
+
+/// The code for a status that a region chose.
+const fn code_of(status: StatusCode) -> Code {
+    match status {
+        StatusCode::CONFLICT => Code::Duplicate,
+        StatusCode::TOO_MANY_REQUESTS => Code::RateLimited,
+        StatusCode::NOT_FOUND => Code::NotFound,
+        StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Code::Forbidden,
+        StatusCode::PAYLOAD_TOO_LARGE => Code::PayloadTooLarge,
+        StatusCode::UNPROCESSABLE_ENTITY => Code::Unsupported,
+        _ if status.as_u16() < 500 => Code::InvalidRequest,
+        _ => Code::BackendError,
+    }
+}

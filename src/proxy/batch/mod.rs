@@ -1,0 +1,169 @@
+//! Batches and bulk enqueues: to one region where one will do for all jobs, else split by region.
+//!
+//! Everything is decided before anything is sent. A batch is all or nothing: when a part fails, what the other regions have
+//! created is cancelled, and the answer tells the fate of every job. A bulk enqueue is that too when it says `atomic`, else
+//! each of its jobs has its own result.
+
+mod bulk;
+mod merge;
+mod plan;
+mod split;
+mod undo;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+
+use super::attempt::{Call, RegionAnswer};
+use super::enqueue::{Head, Job, Ran, note, read, run};
+use super::exchange::Exchange;
+use super::{Proxy, Reply};
+use crate::base::RegionId;
+use crate::ojs::ErrorDocument;
+use crate::ojs::batch::answer;
+use crate::policy::{Decision, RegionIndex};
+use crate::telemetry::AttemptOutcome;
+use plan::{Planned, plan};
+
+/// Jobs that go to one region together.
+#[derive(Debug)]
+struct Parcel {
+    decision: Decision,
+    body: Bytes,
+    /// Their places in the request.
+    members: Vec<usize>,
+    jobs: Vec<Sent>,
+}
+
+/// What is remembered of a job that is sent.
+#[derive(Debug)]
+struct Sent {
+    /// The id, the client's or the minted one; none where minting is off and the client sent none.
+    id: Option<String>,
+    /// Whether the id was minted, so that no other job can have it.
+    minted: bool,
+    /// Whether the region may answer with another job that was there before.
+    unique: bool,
+    /// The queue, where other regions may be asked about it.
+    shared_queue: Option<String>,
+}
+
+/// Answers a batch or a bulk enqueue.
+///
+/// Errors: the error document for the client; where something was sent, it tells what became of each job.
+pub(super) async fn batch(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.attempts = Some(0);
+    let (head, body) = read(proxy, exchange, request).await?;
+    match plan(proxy, exchange, &head.headers, &body)? {
+        Planned::Whole(decision) => {
+            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new() };
+            send_one(proxy, exchange, head, parcel).await
+        }
+        Planned::One(parcel) => send_one(proxy, exchange, head, parcel).await,
+        Planned::Partial(parts) => bulk::send(proxy, exchange, &head, parts).await,
+        Planned::Atomic { parcels, keyed } => split::send(proxy, exchange, &head, parcels, keyed).await,
+    }
+}
+
+/// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.
+async fn send_one(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: Head,
+    parcel: Parcel,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.strategy = Some(parcel.decision.strategy);
+    let ran = run(proxy, job(exchange, &head, &parcel)).await;
+    note(exchange, &ran);
+    account(proxy, &parcel, &ran);
+    ran.result.map(Into::into)
+}
+
+/// Sends every part to its region, all at once, and waits for all of them.
+async fn send_all(proxy: &Proxy, exchange: &mut Exchange, head: &Head, parcels: &[Parcel]) -> Vec<Ran> {
+    let jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel)).collect();
+    let all = join_all(jobs.into_iter().map(|job| run(proxy, job))).await;
+    for (parcel, ran) in parcels.iter().zip(&all) {
+        account(proxy, parcel, ran);
+        exchange.strategy = exchange.strategy.or(Some(parcel.decision.strategy));
+        exchange.attempts = Some(exchange.attempts.unwrap_or(0) + ran.attempts);
+        exchange.upstream = exchange.upstream.max(ran.upstream);
+        exchange.outcome = worse(exchange.outcome, ran.outcome);
+    }
+    let mut regions = all.iter().filter_map(|ran| ran.region.clone());
+    exchange.region = regions.next();
+    exchange.other_regions = regions.collect();
+    all
+}
+
+/// The outcome that a person should hear of.
+fn worse(one: Option<AttemptOutcome>, other: Option<AttemptOutcome>) -> Option<AttemptOutcome> {
+    let rank = |outcome: &Option<AttemptOutcome>| match outcome {
+        None => 0,
+        Some(AttemptOutcome::Answered) => 1,
+        Some(AttemptOutcome::NotSent) => 2,
+        Some(AttemptOutcome::Unknown) => 3,
+    };
+    if rank(&one) >= rank(&other) { one } else { other }
+}
+
+fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
+    let call = Call {
+        method: http::Method::POST,
+        path: head.path.clone(),
+        headers: head.headers.clone(),
+        body: vec![parcel.body.clone()],
+        deadline: head.deadline,
+        class: exchange.matched.class,
+        pinned: parcel.decision.pinned,
+    };
+    let request_id = exchange.request_id().clone();
+    Job { call, decision: parcel.decision.clone(), job_id: None, hinted: false, request_id }
+}
+
+/// Counts what a region has stored, and remembers where it is.
+fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
+    let (Some(index), Ok(answer)) = (ran.stored, &ran.result) else { return };
+    let region = &proxy.region(index).id;
+    let ids = learn(proxy, region, parcel, answer);
+    // What was not taken apart is not counted by job.
+    let stored = if parcel.jobs.is_empty() { 1 } else { ids };
+    proxy.metrics(index).enqueues[parcel.decision.strategy].inc_by(stored as u64);
+    for job in &parcel.jobs {
+        proxy.shared.traffic.sent(index, job.shared_queue.as_deref());
+    }
+}
+
+/// Remembers the jobs that an answer shows, and says how many are stored.
+fn learn(proxy: &Proxy, region: &RegionId, parcel: &Parcel, answer: &RegionAnswer) -> usize {
+    let owners = &proxy.shared.owners;
+    if let Some(items) = answer::items(&answer.body, parcel.jobs.len()).filter(|_| !parcel.jobs.is_empty()) {
+        let stored = items.iter().filter(|item| item.stored);
+        return stored.inspect(|item| item.id.iter().for_each(|id| owners.learn(id, region))).count();
+    }
+    match answer::jobs(&answer.body) {
+        Some(jobs) => jobs.iter().filter_map(|job| job.id.as_deref()).for_each(|id| owners.learn(id, region)),
+        None => parcel.jobs.iter().filter_map(|job| job.id.as_deref()).for_each(|id| owners.learn(id, region)),
+    }
+    parcel.jobs.len()
+}
+
+impl Parcel {
+    /// The region that a part of a split call goes to.
+    fn region(&self) -> Option<RegionIndex> {
+        self.decision.target()
+    }
+}
+
+/// A client's headers for what is asked beside its own call.
+fn own_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
+    let mut headers = super::ask::question_headers(exchange, headers);
+    headers.remove(http::header::CONTENT_TYPE);
+    headers.remove("idempotency-key");
+    headers
+}

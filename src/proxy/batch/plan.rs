@@ -1,0 +1,185 @@
+//! From a body to what is sent where, before anything is.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+
+use super::super::exchange::Exchange;
+use super::super::plan::{Stamped, in_turn, refusal, with_word};
+use super::super::several::{Bounds, Whole, check_replicated_from, demand, demand_of_holder, places_of_keys};
+use super::super::{Proxy, collect};
+use super::{Parcel, Sent};
+use crate::config::MixedBatch;
+use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
+use crate::policy::{Decision, Demand, Part, RegionIndex, RouteError, Together, View, route_within, together};
+
+/// What is sent where.
+pub(super) enum Planned {
+    /// The body as it is, because it cannot be taken apart.
+    Whole(Decision),
+    /// All jobs to one region.
+    One(Parcel),
+    /// All parts or none. `keyed`: regions remember the call by a key of the client's.
+    Atomic { parcels: Vec<Parcel>, keyed: bool },
+    /// Each part for itself; one whose region is down may be left out.
+    Partial(Vec<Attempted>),
+}
+
+/// A part, or why it is not sent.
+pub(super) struct Attempted {
+    pub(super) members: Vec<usize>,
+    pub(super) parcel: Result<Parcel, ErrorDocument>,
+}
+
+/// Plans a batch or a bulk enqueue.
+///
+/// Errors: the error document for the client; nothing was sent.
+pub(super) fn plan(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Planned, ErrorDocument> {
+    let shared = &proxy.shared;
+    let several =
+        Several::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    let view = shared.registry.view();
+    let batch = match several {
+        Several::Batch(batch) => batch,
+        Several::Other(found) => {
+            check_replicated_from(shared, found.envelopes.iter())?;
+            let decision = Whole::of(&view, body, &found)?.decide(proxy, &view, &found)?;
+            return Ok(Planned::Whole(decision));
+        }
+    };
+    let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
+    check_replicated_from(shared, inside.chain(&batch.beside))?;
+    let keyed = exchange.matched.scope == Scope::Bulk && (batch.keyed || headers.contains_key("idempotency-key"));
+    let planner = Planner { keyed, ..Planner::new(proxy, &view, &batch, body)? };
+    match together(&view, &planner.demands, |place| planner.alone(place))? {
+        Together::One { demand, leader } => planner.one(body, &demand, leader).map(Planned::One),
+        Together::Mixed(parts) if shared.config.batch.mixed == MixedBatch::Reject => Err(mixed(&view, &parts)),
+        Together::Mixed(parts) => planner.several(&parts, is_atomic(exchange.matched.scope, &batch)?),
+    }
+}
+
+/// Whether all parts of a call must succeed. A bulk enqueue that says nothing is partial. Spec: ojs-protocol 2.1.
+fn is_atomic(scope: Scope, batch: &Batch<'_>) -> Result<bool, ErrorDocument> {
+    match batch.atomicity.as_deref() {
+        _ if scope != Scope::Bulk => Ok(true),
+        None | Some("partial") => Ok(false),
+        Some("atomic") => Ok(true),
+        Some(_) => Err(ErrorDocument::unknown_atomicity()),
+    }
+}
+
+/// The document for jobs that must go apart and may not.
+fn mixed(view: &View, parts: &[Part]) -> ErrorDocument {
+    let members = |part: &Part| (view.region(part.region).id.as_str().to_owned(), json!(part.members));
+    ErrorDocument::mixed_batch(parts.iter().map(members).collect::<Map<String, Value>>())
+}
+
+/// What the steps of one plan share.
+struct Planner<'p, 'b> {
+    proxy: &'p Proxy,
+    view: &'p View,
+    batch: &'p Batch<'b>,
+    word: Option<String>,
+    /// Whether regions remember the call by a key of the client's. They refuse the key with another body, so nothing that
+    /// differs between two tries may be added.
+    keyed: bool,
+    /// What each job demands, together with what stands beside the jobs.
+    demands: Vec<Demand>,
+}
+
+impl<'p, 'b> Planner<'p, 'b> {
+    fn new(proxy: &'p Proxy, view: &'p View, batch: &'p Batch<'b>, body: &[u8]) -> Result<Self, ErrorDocument> {
+        let Bounds { demand: mut bounds, word } = Bounds::of(view, &batch.keys)?;
+        for envelope in &batch.beside {
+            let holds_all = batch.holds_all(envelope);
+            let demanded =
+                if holds_all { demand_of_holder(view, envelope) } else { demand(view, envelope, word.as_deref()) };
+            bounds.narrow(&demanded?);
+        }
+        let contradiction = || ErrorDocument::contradicting_pins(places_of_keys(body, &batch.keys));
+        if bounds.is_impossible() {
+            return Err(contradiction());
+        }
+        let one = |job: &Element<'b>| {
+            let mut all = demand(view, &job.envelope, word.as_deref())?;
+            for envelope in &job.within {
+                all.narrow(&demand(view, envelope, None)?);
+            }
+            all.narrow(&bounds);
+            if all.is_impossible() { Err(contradiction()) } else { Ok(all) }
+        };
+        let demands = batch.jobs.iter().enumerate();
+        let demands = demands.map(|(place, job)| one(job).map_err(|document| document.with("index", place)));
+        let demands = demands.collect::<Result<_, _>>()?;
+        Ok(Self { proxy, view, batch, word, keyed: false, demands })
+    }
+
+    /// Where a job would go if it were alone with what binds it.
+    fn alone(&self, place: usize) -> Result<RegionIndex, ErrorDocument> {
+        let Some(demand) = self.demands.get(place) else { return Ok(self.view.local) };
+        let decision = self.decide(place, demand)?;
+        Ok(decision.target().unwrap_or(self.view.local))
+    }
+
+    /// Decides for a job, among the regions that are demanded.
+    fn decide(&self, leader: usize, demand: &Demand) -> Result<Decision, ErrorDocument> {
+        let Some(job) = self.batch.jobs.get(leader) else { return Err(ErrorDocument::no_healthy_region(1)) };
+        let routed: Result<Decision, RouteError> = in_turn(self.proxy, |inputs| {
+            with_word(&job.envelope, self.word.as_deref(), |job| route_within(self.view, job, demand, inputs))
+        });
+        routed.map_err(|error| refusal(&job.envelope, self.view, &error))
+    }
+
+    fn one(&self, body: &Bytes, demand: &Demand, leader: usize) -> Result<Parcel, ErrorDocument> {
+        let decision = self.decide(leader, demand)?;
+        let members: Vec<usize> = (0..self.batch.jobs.len()).collect();
+        let (mut stamps, jobs) = self.stamp(&members, &decision);
+        let body = if stamps.iter().all(Splices::is_empty) {
+            body.clone()
+        } else {
+            collect::hold(self.proxy, self.batch.whole(&mut stamps))
+        };
+        Ok(Parcel { decision, body, members, jobs })
+    }
+
+    /// Every part is checked before anything is sent; one whose region cannot take it now fails all that must succeed together.
+    fn several(&self, parts: &[Part], atomic: bool) -> Result<Planned, ErrorDocument> {
+        let attempted = parts.iter().map(|part| Attempted { members: part.members.clone(), parcel: self.parcel(part) });
+        if !atomic {
+            return Ok(Planned::Partial(attempted.collect()));
+        }
+        let parcels = attempted.map(|part| part.parcel).collect::<Result<_, _>>()?;
+        Ok(Planned::Atomic { parcels, keyed: self.keyed })
+    }
+
+    fn parcel(&self, part: &Part) -> Result<Parcel, ErrorDocument> {
+        let leader = part.members.first().copied().unwrap_or_default();
+        let decision =
+            self.decide(leader, &Demand::only(part.region)).map_err(|document| document.with("index", leader))?;
+        let (mut stamps, jobs) = self.stamp(&part.members, &decision);
+        let body = collect::hold(self.proxy, self.batch.part(&part.members, &mut stamps));
+        Ok(Parcel { decision, body, members: part.members.clone(), jobs })
+    }
+
+    fn stamp(&self, members: &[usize], decision: &Decision) -> (Vec<Splices>, Vec<Sent>) {
+        let jobs = members.iter().filter_map(|&place| self.batch.jobs.get(place));
+        jobs.map(|job| self.stamp_one(&job.envelope, decision)).unzip()
+    }
+
+    fn stamp_one(&self, envelope: &Envelope<'_>, decision: &Decision) -> (Splices, Sent) {
+        let stamp = if self.keyed { Stamped::nothing() } else { Stamped::new(self.proxy, envelope, decision.target()) };
+        let sent = Sent {
+            id: stamp.job_id(envelope).map(str::to_owned),
+            minted: stamp.is_minted(),
+            unique: envelope.is_unique(),
+            // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
+            shared_queue: (!decision.restricted).then(|| envelope.queue().to_owned()),
+        };
+        (splices(envelope, &stamp.additions(self.proxy, envelope)), sent)
+    }
+}

@@ -1,0 +1,176 @@
+//! Workflows and cron jobs that are created or changed: whole to one region, which will create their jobs by itself.
+//!
+//! A pin anywhere within binds all of it, because later there is nobody who could still send a job elsewhere.
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::attempt::Call;
+use super::create::to_region;
+use super::enqueue::{Head, Job, note, read, run};
+use super::exchange::Exchange;
+use super::place::{Placed, Subject, place};
+use super::several::{Whole, check_replicated_from};
+use super::{Proxy, Reply};
+use crate::ojs::{ErrorDocument, Found, Operation, answer, jobs_within};
+use crate::policy::{Decision, Demand, RegionIndex, View};
+
+/// Answers a call that creates or changes a workflow or a cron job.
+///
+/// Errors: 400 for parts that are bound to different regions; 409 for a cron job whose name lives in another region; else as for
+/// an enqueue.
+pub(super) async fn define(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.attempts = Some(0);
+    let method = request.method().clone();
+    let named = exchange.matched.named_in(request.uri().path());
+    let (head, body) = read(proxy, exchange, request).await?;
+    let depth_max = proxy.shared.config.limits.json_depth;
+    let goes = match exchange.matched.operation {
+        Operation::CronWrite => {
+            let name = if named.is_empty() { answer::text_member(&body, "name") } else { Some(named.clone()) };
+            let target = {
+                let found = found(proxy, &body, depth_max)?;
+                let view = proxy.shared.registry.view();
+                Target::of(&view, &Whole::of(&view, &body, &found)?.demand)
+            };
+            let addressed = !named.is_empty();
+            cron_region(proxy, exchange, &head, name.as_deref(), addressed, target).await?
+        }
+        _ if named.is_empty() => decide(proxy, &body, depth_max)?,
+        _ => changed_workflow(proxy, exchange, &head, &body, &named).await?,
+    };
+    match goes {
+        Goes::Routed(decision) => send(proxy, exchange, head, method, body, decision).await,
+        Goes::To(index) => to_region(proxy, exchange, index, (head, method, body)).await,
+    }
+}
+
+/// Where a definition goes.
+enum Goes {
+    /// As routing has decided.
+    Routed(Decision),
+    /// To the region where it lives, or is to live.
+    To(RegionIndex),
+}
+
+fn found<'b>(proxy: &Proxy, body: &'b Bytes, depth_max: usize) -> Result<Found<'b>, ErrorDocument> {
+    let found = jobs_within(body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    check_replicated_from(&proxy.shared, found.envelopes.iter())?;
+    Ok(found)
+}
+
+/// Decides for a workflow as for one flexible job that may go wherever all of it may.
+fn decide(proxy: &Proxy, body: &Bytes, depth_max: usize) -> Result<Goes, ErrorDocument> {
+    let found = found(proxy, body, depth_max)?;
+    let view = proxy.shared.registry.view();
+    Whole::of(&view, body, &found)?.decide(proxy, &view, &found).map(Goes::Routed)
+}
+
+/// A workflow that exists is changed where it lives; one that does not is decided for like a new one.
+async fn changed_workflow(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: &Head,
+    body: &Bytes,
+    id: &str,
+) -> Result<Goes, ErrorDocument> {
+    let depth_max = proxy.shared.config.limits.json_depth;
+    let demand = {
+        let found = found(proxy, body, depth_max)?;
+        let view = proxy.shared.registry.view();
+        Whole::of(&view, body, &found)?.demand
+    };
+    match place(proxy, exchange, &head.headers, Subject::Workflow, id).await {
+        Placed::At(index) => at(proxy, index, &demand),
+        Placed::Nowhere => decide(proxy, body, depth_max),
+        Placed::Unsure(document) => Err(document),
+    }
+}
+
+/// The region where something lives, if what is sent may go there.
+fn at(proxy: &Proxy, index: RegionIndex, demand: &Demand) -> Result<Goes, ErrorDocument> {
+    if demand.regions.contains(index) {
+        return Ok(Goes::To(index));
+    }
+    Err(ErrorDocument::bound_elsewhere(proxy.region(index).id.as_str()))
+}
+
+/// Where a cron job goes: its pin, else the local region where that is permitted, else the first that is, so that a repeated
+/// registration always means the same region. The region creates the jobs, so no strategy has a say.
+#[derive(Debug)]
+struct Target {
+    region: RegionIndex,
+    demand: Demand,
+}
+
+impl Target {
+    fn of(view: &View, demand: &Demand) -> Self {
+        let local = Some(view.local).filter(|&local| demand.regions.contains(local));
+        let region = local.or_else(|| demand.regions.iter().next()).unwrap_or(view.local);
+        Self { region, demand: demand.clone() }
+    }
+}
+
+/// The region of a cron job, once it is clear that no other one has its name.
+///
+/// `addressed`: the path names the cron job, so that the call means the one that is there, wherever it is permitted to be.
+async fn cron_region(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: &Head,
+    name: Option<&str>,
+    addressed: bool,
+    target: Target,
+) -> Result<Goes, ErrorDocument> {
+    let Target { region, demand } = target;
+    // Without a name the region says what is wrong.
+    let Some(name) = name else { return at(proxy, region, &demand) };
+    match place(proxy, exchange, &head.headers, Subject::Cron { first: region, quiet: true }, name).await {
+        Placed::At(index) if index == region => {}
+        Placed::At(index) if addressed && demand.regions.contains(index) => return at(proxy, index, &demand),
+        Placed::At(index) => {
+            let id = &proxy.region(index).id;
+            exchange.region = Some(id.clone());
+            return Err(ErrorDocument::cron_elsewhere(id.as_str()));
+        }
+        Placed::Nowhere => {}
+        // A region that should have it and is down says so itself, and one that could have it decides.
+        Placed::Unsure(document) => return Err(document),
+    }
+    at(proxy, region, &demand)
+}
+
+async fn send(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: Head,
+    method: Method,
+    body: Bytes,
+    decision: Decision,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.strategy = Some(decision.strategy);
+    let call = Call {
+        method,
+        path: head.path,
+        headers: head.headers,
+        body: vec![body],
+        deadline: head.deadline,
+        class: exchange.matched.class,
+        pinned: decision.pinned,
+    };
+    let request_id = exchange.request_id().clone();
+    let ran = run(proxy, Job { call, decision, job_id: None, hinted: false, request_id }).await;
+    note(exchange, &ran);
+    if let (Operation::WorkflowWrite, Some(index), Ok(answer)) = (exchange.matched.operation, ran.stored, &ran.result)
+        && matches!(answer.status, StatusCode::OK | StatusCode::CREATED)
+        && let Some(id) = answer::workflow_id_of(&answer.body)
+    {
+        proxy.shared.owners.learn(&id, &proxy.region(index).id);
+    }
+    ran.result.map(Into::into)
+}

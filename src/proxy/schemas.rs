@@ -1,0 +1,103 @@
+//! Schemas: every region judges jobs by them, so they are written to all; any one can be read.
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::uri::PathAndQuery;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::ask::{Question, Silence, ask, question_headers};
+use super::attempt::RegionAnswer;
+use super::collect::collect_body;
+use super::exchange::Exchange;
+use super::local::local;
+use super::{Proxy, Reply};
+use crate::ojs::{ErrorDocument, normal_path};
+use crate::policy::{BreakerState, RegionIndex};
+use crate::telemetry::AttemptOutcome;
+
+/// Reads a schema in the local region, else in another; writes it to all.
+///
+/// Errors: those of [`local`]; 503 `regions_missing` where some regions have taken a change and others have not.
+pub(super) async fn schemas(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        || normal_path(request.uri().path()).ends_with("/validate");
+    if exchange.addressed.is_none() && is_read {
+        exchange.addressed = readable(proxy);
+    }
+    if exchange.addressed.is_some() {
+        return local(proxy, exchange, request).await;
+    }
+    write(proxy, exchange, request).await
+}
+
+/// The local region unless it is known to be down and another is not.
+fn readable(proxy: &Proxy) -> Option<RegionIndex> {
+    let view = proxy.shared.registry.view();
+    let is_open = |index: &RegionIndex| view.region(*index).breaker == BreakerState::Closed;
+    let usable = Some(view.local).filter(is_open).or_else(|| view.indexes().find(is_open));
+    usable.or(Some(view.local))
+}
+
+async fn write(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
+    let (parts, body) = request.into_parts();
+    let body = collect_body(proxy, body, deadline).await?;
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let (method, headers) = (parts.method, question_headers(exchange, &parts.headers));
+    let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
+    let question = Question { method, path, headers, body, deadline, leased: false };
+    let class = exchange.matched.class;
+    let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
+    let started = std::time::Instant::now();
+    let all = join_all(regions.iter().map(|&index| ask(proxy, class, index, &question))).await;
+    exchange.upstream = started.elapsed();
+    exchange.outcome =
+        Some(if all.iter().all(Result::is_ok) { AttemptOutcome::Answered } else { AttemptOutcome::Unknown });
+    answer(proxy, exchange, &question.method, regions.into_iter().zip(all).collect())
+}
+
+type Words = Vec<(RegionIndex, Result<RegionAnswer, Silence>)>;
+
+/// One answer out of those of all regions: the local one's where all have followed, or where none has and all say why.
+fn answer(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    method: &Method,
+    words: Words,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let local = proxy.shared.registry.view().local;
+    let has_followed = |word: &Result<RegionAnswer, Silence>| match word {
+        Ok(answer) => {
+            answer.status.is_success() || (method == Method::DELETE && answer.status == StatusCode::NOT_FOUND)
+        }
+        Err(_) => false,
+    };
+    let (followed, missing): (Vec<_>, Vec<_>) = words.iter().partition(|(_, word)| has_followed(word));
+    let has_refused = |word: &Result<RegionAnswer, Silence>| word.as_ref().is_ok_and(|it| it.status.is_client_error());
+    // What every region refuses is the client's mistake, and nobody is behind.
+    let all_refused = followed.is_empty() && words.iter().all(|(_, word)| has_refused(word));
+    if !missing.is_empty() && !all_refused {
+        let ids = |part: &[&(RegionIndex, _)]| -> Vec<&str> {
+            part.iter().map(|(index, _)| proxy.region(*index).id.as_str()).collect()
+        };
+        return Err(ErrorDocument::regions_missing(ids(&followed), ids(&missing), 1));
+    }
+    // A deletion is told of by a region that had something to delete.
+    let rank = |index: RegionIndex, answer: &RegionAnswer| (!answer.status.is_success(), index != local, index);
+    let words = words.into_iter().filter_map(|(index, word)| Some((index, word.ok()?)));
+    let (index, word) = words
+        .min_by_key(|(index, answer)| rank(*index, answer))
+        .ok_or_else(|| ErrorDocument::owner_unavailable(None, 1))?;
+    exchange.region = Some(proxy.region(index).id.clone());
+    Ok(word.into())
+}

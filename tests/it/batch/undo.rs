@@ -1,0 +1,65 @@
+//! Undoing what was stored: what can be cancelled, what may not be, and what the client is told where it fails.
+
+use http::{Method, StatusCode};
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use serde_json::json;
+
+use super::{BATCH, alive, cancelled, check_fates, job, mixed, post, quiet};
+use crate::support::Setup;
+
+#[tokio::test]
+async fn what_could_not_be_cancelled_is_told_of_and_not_to_be_sent_again() {
+    let federation = quiet().start().await;
+    federation.regions[1].stop().await;
+    let broken = FaultAnswer::error_document(StatusCode::INTERNAL_SERVER_ERROR, "scripted");
+    let deletes = When::path("/ojs/v1/jobs/").method(Method::DELETE);
+    federation.regions[2].faults().add(deletes, Fault::Answer { answer: broken, store: false });
+    let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1), Some(2)])).await;
+    let error = answer.check_error(500, "backend_error", "partly_created");
+    check_fates(&answer, &[2], &[1], &[0], &[]);
+    let left = &error["details"]["jobs"][0];
+    assert_eq!((&left["index"], &left["region"]), (&2.into(), &"ap-south-1".into()));
+    assert_eq!(federation.stored(left["id"].as_str().unwrap()), [(2, 1)]);
+    assert_eq!(alive(&federation), [vec![], vec![], vec!["t.c"]]);
+}
+
+#[tokio::test]
+async fn a_cancellation_whose_answer_was_lost_is_asked_for_again() {
+    let federation = quiet().start().await;
+    federation.regions[1].stop().await;
+    let deletes = When::path("/ojs/v1/jobs/").method(Method::DELETE).next(1);
+    federation.regions[0].faults().add(deletes, Fault::CutAfterRequest { store: true });
+    let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1)])).await;
+    answer.check_error(503, "backend_error", "batch_failed");
+    check_fates(&answer, &[], &[1], &[0], &[]);
+    assert_eq!(alive(&federation), [[""; 0]; 3]);
+}
+
+#[tokio::test]
+async fn a_job_that_was_there_before_is_never_cancelled() {
+    let federation = quiet().start().await;
+    let mut unique = job("t.u", Some(0));
+    unique["options"] = json!({ "unique": { "keys": ["type"], "on_conflict": "ignore" } });
+    let before = post(&federation, "/ojs/v1/jobs", &unique).await.job_id();
+    federation.regions[1].stop().await;
+    let answer = post(&federation, BATCH, &json!({ "jobs": [unique, job("t.b", Some(1)), job("t.c", Some(0))] })).await;
+    check_fates(&answer, &[0], &[1], &[2], &[]);
+    assert_eq!(federation.stored(&before), [(0, 1)]);
+    assert_eq!(alive(&federation), [vec!["t.u"], vec![], vec![]]);
+}
+
+#[tokio::test]
+async fn what_a_server_left_of_a_part_that_it_refused_is_cancelled_too() {
+    // Servers in Go store one job after the other, and leave those before the one that failed.
+    let federation =
+        Setup::default().steered().yaml("circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }").start().await;
+    let mut unique = job("t.u", Some(1));
+    unique["options"] = json!({ "unique": { "keys": ["type"], "on_conflict": "reject" } });
+    assert_eq!(post(&federation, "/ojs/v1/jobs", &unique).await.status, 201);
+    let jobs = json!({ "jobs": [job("t.a", Some(0)), job("t.b", Some(1)), unique, job("t.d", Some(1))] });
+    let answer = post(&federation, BATCH, &jobs).await;
+    answer.check_error(500, "backend_error", "batch_failed");
+    check_fates(&answer, &[], &[2, 3], &[0, 1], &[]);
+    assert_eq!(alive(&federation), [vec![], vec!["t.u"], vec![]]);
+    assert_eq!(cancelled(&federation), [vec!["t.a"], vec!["t.b"], vec![]]);
+}

@@ -1,0 +1,118 @@
+//! A workflow lives whole in one region.
+
+use http::Method;
+use ojs_sidecar::demo::Dialect;
+use serde_json::{Value, json};
+
+use super::{call, defined, pin, post, quiet};
+
+const WORKFLOWS: &str = "/ojs/v1/workflows";
+
+fn step(kind: &str, place: Option<usize>) -> Value {
+    let mut step = json!({ "type": kind, "args": [kind] });
+    if let Some(place) = place {
+        step["options"] = json!({ "metadata": pin(place) });
+    }
+    step
+}
+
+fn chain(places: &[Option<usize>]) -> Value {
+    let steps: Vec<Value> = places.iter().map(|place| step("t.step", *place)).collect();
+    json!({ "type": "chain", "name": "flow", "steps": steps })
+}
+
+fn id(answer: &crate::support::Answer) -> String {
+    answer.json()["workflow"]["id"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_workflow_goes_whole_to_the_region_that_any_of_its_parts_is_pinned_to() {
+    for dialect in Dialect::ALL {
+        let federation = quiet(dialect).start().await;
+        let callbacks = json!({ "on_complete": { "type": "t.done", "args": [], "options": { "metadata": pin(1) } } });
+        let top = |mut body: Value| {
+            body["meta"] = pin(1);
+            body
+        };
+        for body in [
+            chain(&[None, Some(1), None]),
+            chain(&[Some(1), Some(1)]),
+            top(chain(&[None, None])),
+            json!({ "type": "group", "name": "g", "jobs": [step("t.a", None), step("t.b", Some(1))] }),
+            json!({ "type": "batch", "name": "b", "jobs": [step("t.a", None)], "callbacks": callbacks }),
+        ] {
+            let answer = post(&federation, WORKFLOWS, &body).await;
+            assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{body}: {answer:?}");
+        }
+        assert_eq!(defined(&federation, "workflows"), [0, 5, 0]);
+        assert_eq!((federation.seen("t.step"), federation.seen("flow")), (vec![1], vec![1]));
+        let answer = post(&federation, WORKFLOWS, &chain(&[None])).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (201, "us-east-1"));
+    }
+}
+
+#[tokio::test]
+async fn steps_with_contradicting_pins_are_refused_by_their_places() {
+    let federation = quiet(Dialect::Spec).start().await;
+    let answer = post(&federation, WORKFLOWS, &chain(&[Some(0), None, Some(1)])).await;
+    let error = answer.check_error(400, "invalid_request", "contradicting_pins");
+    let places = json!([
+        { "place": "/steps/0/options/metadata", "region": "us-east-1" },
+        { "place": "/steps/2/options/metadata", "region": "eu-west-1" },
+    ]);
+    assert_eq!(error["details"]["places"], places);
+    assert_eq!(federation.seen("flow"), [0; 0]);
+    assert_eq!(defined(&federation, "workflows"), [0; 3]);
+}
+
+#[tokio::test]
+async fn a_rule_that_binds_one_step_binds_the_workflow() {
+    let rules = "routing: { rules: [ { match: { job_type: \"t.gpu\" }, target: { region: ap-south-1 } } ] }";
+    let federation = quiet(Dialect::Spec).yaml(rules).start().await;
+    let body = json!({ "type": "chain", "name": "flow", "steps": [step("t.a", None), step("t.gpu", None)] });
+    assert_eq!(post(&federation, WORKFLOWS, &body).await.region(), "ap-south-1");
+    let contrary = json!({ "type": "chain", "name": "flaw", "steps": [step("t.a", Some(1)), step("t.gpu", None)] });
+    let answer = post(&federation, WORKFLOWS, &contrary).await;
+    let error = answer.check_error(400, "invalid_request", "contradicting_pins");
+    let places = json!([
+        { "place": "/steps/0/options/metadata", "region": "eu-west-1" },
+        { "place": "/steps/1", "regions": ["ap-south-1"] },
+    ]);
+    assert_eq!(error["details"]["places"], places);
+    assert_eq!(federation.seen("flaw"), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_default_of_geo_pin_is_for_steps_and_not_for_what_holds_them() {
+    let federation = quiet(Dialect::Spec).yaml("routing: { strategy: geo-pin }").start().await;
+    assert_eq!(post(&federation, WORKFLOWS, &chain(&[Some(1), Some(1)])).await.region(), "eu-west-1");
+    let answer = post(&federation, WORKFLOWS, &chain(&[Some(1), None])).await;
+    answer.check_error(400, "invalid_request", "contradicting_pins");
+}
+
+#[tokio::test]
+async fn a_workflow_is_found_and_cancelled_where_it_lives_also_by_who_never_heard_of_it() {
+    for entries in [1_000_000, 0] {
+        let limits = format!("limits: {{ owner_entries: {entries} }}");
+        let federation = quiet(Dialect::Spec).yaml(&limits).start().await;
+        let ids: Vec<String> = [
+            id(&post(&federation, WORKFLOWS, &chain(&[Some(2)])).await),
+            id(&post(&federation, WORKFLOWS, &chain(&[Some(1)])).await),
+        ]
+        .into();
+        for (id, region) in ids.iter().zip(["ap-south-1", "eu-west-1"]) {
+            let path = format!("{WORKFLOWS}/{id}");
+            let found = federation.client.get(&path).await;
+            assert_eq!((found.status.as_u16(), found.region()), (200, region), "{found:?}");
+        }
+        let cancelled = call(&federation, Method::DELETE, &format!("{WORKFLOWS}/{}", ids[0]), &Value::Null).await;
+        assert_eq!((cancelled.status.as_u16(), cancelled.region()), (200, "ap-south-1"), "{cancelled:?}");
+        let cancelled = post(&federation, &format!("{WORKFLOWS}/{}/cancel", ids[1]), &Value::Null).await;
+        assert_eq!((cancelled.status.as_u16(), cancelled.region()), (200, "eu-west-1"), "{cancelled:?}");
+        let nowhere = federation.client.get(&format!("{WORKFLOWS}/wf_nobodys")).await;
+        assert_eq!((nowhere.status.as_u16(), nowhere.region()), (404, "us-east-1"));
+        federation.regions[1].stop().await;
+        let unsure = federation.client.get(&format!("{WORKFLOWS}/wf_nobodys")).await;
+        unsure.check_error(503, "backend_error", "owner_unavailable");
+    }
+}
