@@ -22,7 +22,7 @@ use crate::base::RegionId;
 use crate::config::{Config, Loaded, Problems};
 use crate::policy::RetryBudget;
 use crate::proxy::{Buffered, Lookups, Shared};
-use crate::region::{Owners, Region, SetupError, Traffic};
+use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
 use crate::telemetry::{LogHandle, ReloadKind, event};
 use watch::Watch;
 
@@ -187,6 +187,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         buffered: Buffered::default(),
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
+        workers: Arc::new(Workers::default()),
+        unfit: Unfit::default(),
         budget: Arc::new(RetryBudget::new(&config.failover, world.clock.now())),
         registry: Arc::new(registry),
         metrics,
@@ -213,6 +215,9 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         buffered: old.buffered.clone(),
         owners: owners(old, &config),
         lookups: lookups(old, &config),
+        workers: Arc::clone(&old.workers),
+        // The operator may have mended what was wrong with a queue.
+        unfit: Unfit::default(),
         budget: budget(old, &config),
         registry: Arc::new(registry),
         metrics,

@@ -86,6 +86,8 @@ pub struct StoredJob {
     /// How many times a job with this id was submitted: more than 1 means that one overwrote another, or was refused as a
     /// duplicate.
     pub stored: u32,
+    /// How many times an acknowledgement took effect.
+    pub acknowledged: u32,
     /// The text as it was submitted.
     pub envelope: Bytes,
     /// `args`, byte for byte.
@@ -156,6 +158,7 @@ pub(super) struct Job {
     /// Its place among all submissions.
     pub(super) sequence: u64,
     pub(super) stored: u32,
+    pub(super) acknowledged: u32,
     pub(super) state: JobState,
     /// When the store has to look at it again: the end of a lease, a delay or a back-off.
     pub(super) due_ms: Option<u64>,
@@ -279,6 +282,7 @@ impl Job {
             attempt: self.attempt,
             worker_id: self.worker_id.clone(),
             stored: self.stored,
+            acknowledged: self.acknowledged,
             envelope: self.envelope.source.clone(),
             args: self.envelope.args.get().to_owned(),
             meta: self.envelope.meta.as_deref().map(|meta| meta.get().to_owned()),

@@ -185,13 +185,16 @@ impl DemoRegion {
     /// Puts `count` jobs into a queue without a request, as if other clients had been busy.
     pub fn fill(&self, queue: &str, count: usize) {
         let source = serde_json::json!({ "type": "demo.load", "args": [], "options": { "queue": queue } }).to_string();
-        let envelope = Envelope::parse(Bytes::from(source), &self.context.reading);
-        debug_assert!(envelope.is_ok(), "a job of constant shape is valid");
-        let Ok(envelope) = envelope else { return };
+        self.put(&source, count);
+    }
+
+    /// Puts a job there `count` times without a request, whatever it says about where it may be; none when it is no job.
+    pub fn put(&self, source: &str, count: usize) {
+        let Ok(envelope) = Envelope::parse(Bytes::from(source.to_owned()), &self.context.reading) else { return };
         let mut store = self.context.store.lock();
         for _ in 0..count {
-            let stored = store.enqueue(envelope.clone());
-            debug_assert!(stored.is_ok(), "a job without an id is no duplicate");
+            // One that is a duplicate is there already.
+            let _ = store.enqueue(envelope.clone());
         }
     }
 

@@ -158,6 +158,7 @@ impl Store {
             envelope,
             sequence: self.next_sequence(),
             stored,
+            acknowledged: 0,
             state,
             due_ms,
             lease: None,

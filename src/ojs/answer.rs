@@ -91,6 +91,13 @@ pub struct CronList {
     pub cursor: Option<String>,
 }
 
+/// The id of a job or workflow in a list; what else has an id there has no type or no state.
+#[must_use]
+pub fn listed_id(item: &[u8]) -> Option<String> {
+    text(item, "type").and_then(|_| text(item, "state"))?;
+    text(item, "id").map(Cow::into_owned)
+}
+
 /// The `status` of a health answer.
 #[must_use]
 pub fn health_status(body: &[u8]) -> Option<String> {

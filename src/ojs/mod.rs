@@ -20,15 +20,18 @@ mod fault;
 pub mod header;
 pub mod hint;
 mod key;
+pub mod list;
 mod manifest;
 pub mod operation;
 mod path;
 mod pointer;
+pub mod residency;
 mod retry_after;
 mod scan;
 mod splice;
 mod stamp;
 mod uuid7;
+pub mod worker;
 
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};

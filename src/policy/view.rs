@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::breaker::BreakerState;
 use super::health::Health;
 use super::load::LoadFigures;
@@ -113,8 +115,43 @@ impl View {
         &self.regions[index.0]
     }
 
+    /// The other regions that work may be taken from: healthy, with traffic flowing and not drained; the nearest first.
+    #[must_use]
+    pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
+        let serves = |index: &RegionIndex| {
+            let region = self.region(*index);
+            let flows = region.breaker == BreakerState::Closed && region.weight > 0;
+            *index != self.local && flows && region.health == Health::Healthy
+        };
+        let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();
+        // What was never measured is as far away as can be.
+        others.sort_by_key(|index| self.region(*index).latency.unwrap_or(Duration::MAX));
+        others
+    }
+
     /// Every region's index, in the configured order.
     pub fn indexes(&self) -> impl Iterator<Item = RegionIndex> + use<> {
         (0..self.regions.len()).map(RegionIndex)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing;
+
+    #[test]
+    fn work_is_taken_from_usable_regions_the_nearest_first() {
+        let mut view = View::unprobed(&testing::config(&["a", "b", "c", "d", "e", "f"]));
+        for (region, latency) in view.regions.iter_mut().zip([1, 9, 3, 4, 5, 6]) {
+            region.health = Health::Healthy;
+            region.latency = Some(Duration::from_millis(latency));
+        }
+        view.regions[3].weight = 0;
+        view.regions[4].breaker = BreakerState::HalfOpen;
+        view.regions[5].latency = None;
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex(2), RegionIndex(1), RegionIndex(5)]);
+        view.regions[1].health = Health::Unknown;
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex(2), RegionIndex(5)]);
     }
 }

@@ -16,6 +16,7 @@ use super::create::check_keys;
 use super::enqueue::{Head, read};
 use super::exchange::Exchange;
 use super::locate::{Located, locate, unsure};
+use super::reads::results;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
 use crate::policy::RegionIndex;
@@ -46,7 +47,8 @@ pub(super) async fn by_ids(
         (index, body)
     });
     let answers = call.ask_all(proxy, exchange, asked.collect()).await?;
-    join(exchange, answers, |bodies| ids.merge(bodies))
+    let answer = join(exchange, answers, |bodies| ids.merge(bodies))?;
+    Ok(results(proxy, exchange, &call.headers, answer).await.into())
 }
 
 /// A call without ids, such as one with a filter.
@@ -64,7 +66,8 @@ async fn whole(
     let call = Call { method, path: head.path, headers: head.headers, deadline: head.deadline };
     let asked = regions.into_iter().map(|index| (index, vec![body.clone()])).collect();
     let answers = call.ask_all(proxy, exchange, asked).await?;
-    join(exchange, answers, |bodies| JobIds::default().merge(bodies))
+    let answer = join(exchange, answers, |bodies| JobIds::default().merge(bodies))?;
+    Ok(results(proxy, exchange, &call.headers, answer).await.into())
 }
 
 /// The places of the ids, by the region that holds the jobs; regions in the order in which they first come up.
@@ -162,7 +165,7 @@ impl Call {
 }
 
 /// A body that asks for another region than the one it would go to goes nowhere.
-fn check_bodies(proxy: &Proxy, bodies: &[(RegionIndex, Vec<Bytes>)]) -> Result<(), ErrorDocument> {
+pub(super) fn check_bodies(proxy: &Proxy, bodies: &[(RegionIndex, Vec<Bytes>)]) -> Result<(), ErrorDocument> {
     let view = proxy.shared.registry.view();
     for (index, body) in bodies {
         let body = body.concat();
@@ -177,7 +180,7 @@ fn join(
     exchange: &mut Exchange,
     answers: Vec<(RegionIndex, RegionAnswer)>,
     merge: impl FnOnce(&[Bytes]) -> Option<Vec<u8>>,
-) -> Result<Response<Reply>, ErrorDocument> {
+) -> Result<RegionAnswer, ErrorDocument> {
     let refused = answers.iter().position(|(_, answer)| !answer.status.is_success()).unwrap_or(0);
     let bodies: Vec<Bytes> = answers.iter().map(|(_, answer)| answer.body.clone()).collect();
     let all_well = answers.iter().all(|(_, answer)| answer.status.is_success());
@@ -190,5 +193,5 @@ fn join(
         answer.headers.remove(http::header::CONTENT_LENGTH);
         answer.body = merged.into();
     }
-    Ok(answer.into())
+    Ok(answer)
 }

@@ -263,6 +263,7 @@ fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
         ("region_unknown", _) => RefusalReason::UnknownRegion,
         ("host_not_allowed", _) => RefusalReason::Misdirected,
         ("request_timeout" | "upstream_timeout", _) => RefusalReason::Timeout,
+        ("regions_missing", _) => RefusalReason::OwnerUnavailable,
         (_, Code::InvalidPayload) => RefusalReason::InvalidPayload,
         (_, Code::InvalidRequest) => RefusalReason::InvalidRequest,
         (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,

@@ -203,7 +203,7 @@ fn fault_of_client(side: Side, stalled: bool) -> Option<ErrorDocument> {
 }
 
 /// Resolves when nobody waits for the answer of a read any more.
-async fn vanished(client: &ClientSide) {
+pub(super) async fn vanished(client: &ClientSide) {
     client.gone().await;
     tokio::time::sleep(HALF_CLOSED_PATIENCE).await;
 }

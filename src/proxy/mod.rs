@@ -6,8 +6,13 @@
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
 //!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
+//!    - `fetch`: the local region hands out jobs, others what is missing of queues that the operator names.
+//!    - `settle`: an acknowledgement goes to the region that leased the job, and is repeated there only.
+//!    - `heartbeat`: every region hears of its own jobs, and their answers are one.
 //!    - `streams`: the event stream that SDKs ask for, as the one that servers have.
 //!    - `manifest`: that of a region, with what the federation adds.
+//!    - `list` and `sum`: all regions are asked, and their lists or figures become one; `reads` says what of a job that is
+//!      pinned elsewhere the client may see.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -27,9 +32,14 @@ mod collect;
 mod create;
 mod define;
 mod enqueue;
+mod everywhere;
 mod exchange;
 mod failover;
+mod fetch;
 mod health;
+mod heartbeat;
+mod insist;
+mod list;
 mod local;
 mod locate;
 mod manifest;
@@ -38,10 +48,13 @@ mod owned;
 mod place;
 mod plan;
 mod random;
+mod reads;
 mod reply;
 mod schemas;
+mod settle;
 mod several;
 mod streams;
+mod sum;
 mod tunnel;
 mod vet;
 
@@ -63,7 +76,7 @@ use crate::net::headers::{is_websocket_upgrade, restates_request};
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{BreakerState, RegionIndex, RetryBudget};
-use crate::region::{Owners, Region, Registry, Traffic};
+use crate::region::{Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::telemetry::{Metrics, RegionMetrics};
 
 pub use buffered::Buffered;
@@ -95,6 +108,10 @@ pub struct Shared {
     pub owners: Arc<Owners>,
     /// The searches for jobs that are under way.
     pub lookups: Arc<Lookups>,
+    /// What is remembered of workers.
+    pub workers: Arc<Workers>,
+    /// Queues that are fetched from no other region although the configuration names them.
+    pub unfit: Unfit,
     /// How many redirects we may add.
     pub budget: Arc<RetryBudget>,
     /// Whose turn it is in `round-robin`.
@@ -218,28 +235,30 @@ impl Proxy {
             Scope::Define => Box::pin(define::define(self, exchange, request)).await,
             _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)).await,
             _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
+            // Calls over several regions are boxed: they are larger than what is called often.
+            Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)).await,
+            Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, request)).await,
+            Scope::QueueControl => Box::pin(sum::control(self, exchange, request)).await,
+            Scope::Fetch => Box::pin(fetch::fetch(self, exchange, request)).await,
+            Scope::Heartbeat => Box::pin(heartbeat::heartbeat(self, exchange, request)).await,
+            Scope::Owner(IdAt::Body) => Box::pin(settle::settle(self, exchange, request)).await,
+            Scope::Owner(IdAt::Path) if exchange.matched.operation == Operation::JobSettle => {
+                Box::pin(settle::settle(self, exchange, request)).await
+            }
             Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
             Scope::Named => Box::pin(named::named(self, exchange, request)).await,
             Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
-            Scope::ByIds => by_ids::by_ids(self, exchange, request).await,
-            Scope::EventStream => streams::event_stream(self, exchange, request).await,
+            Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)).await,
+            Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)).await,
             Scope::Manifest => manifest::manifest(self, exchange, request).await,
-            Scope::Owner(IdAt::Body)
-            | Scope::Fetch
-            | Scope::Heartbeat
-            | Scope::List(_)
-            | Scope::Sum
-            | Scope::QueueStats
-            | Scope::QueueControl
-            | Scope::Tunnel
-            | Scope::Local
-            | Scope::Ours => local::local(self, exchange, request).await,
+            Scope::Tunnel | Scope::Local | Scope::Ours => local::local(self, exchange, request).await,
         }
     }
 
     /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called
     /// every few seconds.
     pub fn sweep(&self) {
+        self.shared.workers.kept.sweep(self.shared.registry.clock().now());
         let view = self.shared.registry.view();
         for (index, pool) in view.indexes().zip(&self.pools) {
             if view.region(index).breaker == BreakerState::Open {

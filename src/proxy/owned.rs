@@ -11,14 +11,36 @@ use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
 use super::locate::{Located, known, search, unsure};
+use super::reads::Guard;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::RegionIndex;
 
 /// Passes a call to the owner of its job.
 ///
-/// Errors: those of [`local`], and 503 `owner_unavailable` when no region has the job and not all of them could be asked.
+/// Errors: 403 `residency` where `residency.read` does not let the job be seen; those of [`local`], and 503 `owner_unavailable` when no region has the job and not all of them could be asked.
 pub(super) async fn owned(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    mut request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let Some(guard) = Guard::of(proxy, exchange, &mut request) else { return to_owner(proxy, exchange, request).await };
+    // Apart, so that calls that stream through, which are nearly all, do not carry its weight.
+    Box::pin(guarded(proxy, exchange, request, &guard)).await
+}
+
+async fn guarded(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+    guard: &Guard,
+) -> Result<Response<Reply>, ErrorDocument> {
+    guard.admit(proxy, exchange).await?;
+    let response = to_owner(proxy, exchange, request).await?;
+    guard.judge(proxy, exchange, response).await
+}
+
+async fn to_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Incoming>,

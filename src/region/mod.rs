@@ -4,6 +4,7 @@
 
 mod ask;
 mod identity;
+mod kept;
 mod load;
 pub mod names;
 mod owners;
@@ -12,12 +13,17 @@ mod prober;
 mod region;
 mod registry;
 mod traffic;
+mod unfit;
+mod workers;
 
 pub use ask::{AskError, HealthAnswer, ask_health};
 pub use identity::{Identity, IdentityError};
+pub use kept::{Kept, KeptJob, handed_out_until};
 pub use load::LoadPoller;
 pub use owners::Owners;
 pub use prober::{ProbeReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use traffic::{Mark, Traffic};
+pub use unfit::Unfit;
+pub use workers::{Fetching, Workers};

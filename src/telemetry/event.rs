@@ -94,6 +94,19 @@ pub fn unknown_outcome(region: &RegionMetrics, job_id: Option<&str>, request_id:
     );
 }
 
+/// A job that may not run here was handed out by another region, in a queue that was declared free of such jobs. `queue` is one
+/// that the configuration names.
+pub fn remote_fetch_off(region: &RegionMetrics, queue: &str) {
+    warn!(
+        target: TARGET,
+        event = "ojs.federation.remote_fetch_off",
+        region = region.id.as_str(),
+        queue,
+        "a job that may not run here was in a queue of workers.remote_fetch and was left to its lease; the queue is fetched from no other \
+         region until the configuration is read again: take it out of workers.remote_fetch"
+    );
+}
+
 /// A certificate was loaded or seen: keeps the gauge, and warns when the end is near or past.
 ///
 /// Units: `not_after` in seconds, `now_ms` in milliseconds, both since the Unix epoch.

@@ -91,6 +91,8 @@ impl Sidecar {
             "insecure_dev": true,
             "listen": { "clients": ["127.0.0.1:0"], "admin": "127.0.0.1:0" },
             "limits": { "worker_threads": 1 },
+            // It mends what servers in Go fail at, and here their own word is compared.
+            "compat": { "directive": false },
             "shutdown": { "drain_idle": "1ms", "drain_timeout": "1s" },
             "regions": listed,
         });

@@ -76,8 +76,7 @@ async fn data_passes_unread_however_much_it_looks_like_a_job() {
     let federation = Setup::default().yaml("limits: { body_bytes: 1KiB }").start().await;
     let long = PINNED.replace(CANARY, &CANARY.repeat(1_000));
     for (target, headers) in [
-        (("POST", "/ojs/v1/workers/ack"), JSON),
-        (("POST", "/ojs/v1/workers/nack"), JSON),
+        (("POST", "/ojs/v1/webhooks/data"), JSON),
         (("PUT", "/ojs/v1/jobs/0190/checkpoint"), JSON),
         (("POST", "/ojs/v1/webhooks/subscriptions"), JSON),
         (("POST", "/ojs/v1/brand/new"), &[("content-type", "application/octet-stream")][..]),

@@ -13,6 +13,9 @@ const MIB: usize = 1 << 20;
 /// What some server could take for a job is read first; data is not.
 const DATA: &str = "Content-Type: application/octet-stream";
 
+/// Data that nobody reads on its way; the demo region takes it in and does not know what it is.
+const UPLOAD: &str = "/ojs/v1/webhooks/data";
+
 fn idle_timeout(timeout: &str) -> Setup {
     Setup::default().yaml(&format!("limits: {{ stream_idle_timeout: {timeout}, worker_threads: 1 }}"))
 }
@@ -70,15 +73,15 @@ async fn large_uploads_arrive_whole_whether_announced_or_not() {
         assert!(answer.body == data, "{} bytes came back", answer.body.len());
         let request = federation.regions[0].record().requests_to("/ojs/v1/debug/echo").remove(0);
         assert_eq!(request.headers.get("transfer-encoding"), None, "an announced length is passed on");
-        let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+        let mut wire = begin(&federation, UPLOAD).await;
         for part in data.chunks(MIB) {
             wire.send(format!("{:x}\r\n", part.len())).await;
             wire.send(part).await;
             wire.send("\r\n").await;
         }
         wire.send("0\r\n\r\n").await;
-        assert_eq!(wire.answer().await.status, 400, "the region says that it is no acknowledgement");
-        assert!(federation.regions[0].record().requests_to("/ojs/v1/workers/ack")[0].body == data);
+        assert_eq!(wire.answer().await.status, 404, "the region's word");
+        assert!(federation.regions[0].record().requests_to(UPLOAD)[0].body == data);
     }
 }
 
@@ -239,7 +242,7 @@ async fn a_client_that_takes_nothing_for_too_long_is_cut_and_frees_the_region() 
 async fn an_upload_that_pauses_for_too_long_is_its_clients_fault() {
     let federation = idle_timeout("1s").yaml("circuit_breaker: { failure_threshold: 1 }").start().await;
     for _ in 0..2 {
-        let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+        let mut wire = begin(&federation, UPLOAD).await;
         send_chunk(&mut wire, "{").await;
         let answer = wire.answer().await;
         assert_eq!((answer.status.as_u16(), answer.reason()), (408, "request_timeout".to_owned()));
@@ -247,24 +250,24 @@ async fn an_upload_that_pauses_for_too_long_is_its_clients_fault() {
         assert!(wire.is_closed().await);
     }
     assert_eq!(federation.breaker(0), "closed");
-    assert!(federation.regions[0].record().requests_to("/ojs/v1/workers/ack").iter().all(|ack| !ack.complete));
+    assert!(federation.regions[0].record().requests_to(UPLOAD).iter().all(|upload| !upload.complete));
 }
 
 #[tokio::test]
 async fn an_upload_that_is_abandoned_is_its_clients_fault() {
     let federation = Federation::start().await;
     for _ in 0..6 {
-        let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+        let mut wire = begin(&federation, UPLOAD).await;
         send_chunk(&mut wire, "{").await;
     }
     let region = &federation.regions[0];
-    let acks = || region.record().requests_to("/ojs/v1/workers/ack");
+    let uploads = || region.record().requests_to(UPLOAD);
     eventually("the region has seen all uploads end", async || {
         let open = |number| region.record().connections().iter().any(|it| it.number == number && it.open);
-        acks().len() == 6 && !acks().iter().any(|ack| open(ack.connection))
+        uploads().len() == 6 && !uploads().iter().any(|upload| open(upload.connection))
     })
     .await;
-    assert!(acks().iter().all(|ack| !ack.complete));
+    assert!(uploads().iter().all(|upload| !upload.complete));
     assert_eq!(federation.breaker(0), "closed");
 }
 
@@ -272,7 +275,7 @@ async fn an_upload_that_is_abandoned_is_its_clients_fault() {
 async fn an_upload_that_moves_may_take_longer_than_it_may_pause() {
     let timeout = Duration::from_secs(2);
     let federation = idle_timeout("2s").start().await;
-    let mut wire = begin(&federation, "/ojs/v1/workers/ack").await;
+    let mut wire = begin(&federation, UPLOAD).await;
     let begun = Instant::now();
     while begun.elapsed() < timeout + timeout / 4 {
         send_chunk(&mut wire, "x").await;
@@ -280,14 +283,15 @@ async fn an_upload_that_moves_may_take_longer_than_it_may_pause() {
         federation.client.get("/ojs/v1/queues").await;
     }
     wire.send("0\r\n\r\n").await;
-    assert_eq!(wire.answer().await.status, 400, "the region says that it is no acknowledgement");
+    assert_eq!(wire.answer().await.status, 404, "the region's word");
 }
 
 #[tokio::test]
 async fn a_region_that_does_not_begin_to_answer_is_given_up() {
     let federation = idle_timeout("200ms").start().await;
+    federation.regions[0].faults().add(When::path("/ojs/v1/webhooks"), Fault::HangAfterBody { store: false });
     federation.regions[0].faults().add(When::path("/ojs/v1/queues"), Fault::HangAfterBody { store: false });
-    let answer = federation.client.get("/ojs/v1/queues").await;
+    let answer = federation.client.get("/ojs/v1/webhooks/subscriptions").await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (504, "upstream_timeout".to_owned()));
     // What may have happened must not be repeated by an SDK, which 504 would make it do.
     let answer = federation.client.send(Request::post("/ojs/v1/queues/q/unknown"), "{}").await;

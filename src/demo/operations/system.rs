@@ -35,7 +35,7 @@ pub(super) fn manifest(context: &Context) -> Response<Body> {
     let answer = object
         .text("specversion", "1.0")
         .raw("implementation", &implementation.text("language", "rust").finish())
-        .number("conformance_level", 1)
+        .number("conformance_level", 4)
         .raw("protocols", r#"["http"]"#)
         .text("backend", "memory")
         .raw("extensions", if is_spec { "[]" } else { r#"{"official":[]}"# });

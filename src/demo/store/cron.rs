@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::answer::Object;
 use super::super::cron::{CronJob, Overlap, Plan};
-use super::{Dialect, Job, JobState, Store};
+use super::{Job, JobState, Store};
 use crate::base::text::rfc3339;
 
 /// How many cron jobs a region keeps; the answer to one more is the same as in a queue that is full.
@@ -117,14 +117,11 @@ impl Store {
         self.crons.enter(cron);
     }
 
-    /// The last run, when it is still there: with a worker, or (at servers in Go) not over yet.
+    /// The last run, unless it is over. One that still waits for a worker counts too, though the documents speak of active ones:
+    /// otherwise two that wait would be active together later.
     fn overlapped(&self, cron: &CronJob) -> Option<String> {
         let job = self.jobs.get(cron.last_job.as_deref()?)?;
-        let overlaps = match self.dialect {
-            Dialect::Spec => job.state == JobState::Active,
-            Dialect::Reference => !job.state.is_terminal(),
-        };
-        overlaps.then(|| job.id.clone())
+        (!job.state.is_terminal()).then(|| job.id.clone())
     }
 
     fn run(&mut self, cron: &mut CronJob) -> String {

@@ -89,7 +89,10 @@ impl Store {
     pub(in crate::demo) fn ack(&mut self, id: &str, result: Option<Raw>) -> Result<&Job, Refused> {
         self.settle();
         self.check(id, |state| state == JobState::Active)?;
-        self.end(id, JobState::Completed, |job| job.result = result)
+        self.end(id, JobState::Completed, |job| {
+            job.result = result;
+            job.acknowledged += 1;
+        })
     }
 
     /// Extends the leases of those of `ids` that are active, and says which.

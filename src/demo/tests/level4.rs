@@ -98,6 +98,8 @@ async fn an_atomic_bulk_enqueue_stores_all_jobs_or_none_and_names_those_that_are
     assert_eq!((answer.status.as_u16(), &body["succeeded"], &body["failed"]), (422, &json!(0), &json!(4)));
     let codes: Vec<_> = body["items"].as_array().unwrap().iter().map(|item| item["error"]["code"].clone()).collect();
     assert_eq!(codes, ["conflict", "invalid_request", "conflict", "duplicate"]);
+    let twins = client.post("/ojs/v1/jobs/bulk", &bulk(atomic, &[GOOD, &twin, &twin])).await;
+    assert_eq!((twins.status.as_u16(), twins.json()["items"][2]["error"]["code"].as_str()), (422, Some("duplicate")));
     assert!(region.jobs().is_empty());
     let answer = client.post("/ojs/v1/jobs/bulk", &bulk(atomic, &[GOOD, &twin])).await;
     assert_eq!((answer.status.as_u16(), region.jobs().len()), (201, 2));

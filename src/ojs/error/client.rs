@@ -82,6 +82,28 @@ impl ErrorDocument {
         .with("field", "channel")
     }
 
+    /// 400: a list cannot be continued there.
+    #[must_use]
+    pub fn bad_cursor() -> Self {
+        Self::invalid(
+            "invalid_cursor",
+            "the cursor is damaged, or was given for another list or by one region alone; read the list from its beginning",
+        )
+        .with("field", "cursor")
+    }
+
+    /// 403: the job is pinned to another region, and the operator does not let it be read here.
+    #[must_use]
+    pub fn residency() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            Code::Forbidden,
+            "residency",
+            "the job is pinned to another region than this sidecar's, and `residency.read` does not let it be read here; read it \
+             in its own region",
+        )
+    }
+
     /// 400: no strategy has the name that the job asks for.
     #[must_use]
     pub fn unknown_strategy() -> Self {
@@ -133,7 +155,7 @@ impl ErrorDocument {
     pub fn content_encoding() -> Self {
         Self::invalid(
             "content_encoding",
-            "a body that creates jobs must be sent without `Content-Encoding`, because routing reads it; send it uncompressed",
+            "a body that routing reads must be sent without `Content-Encoding`; send it uncompressed",
         )
         .with("field", "Content-Encoding")
     }

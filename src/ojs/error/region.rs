@@ -1,6 +1,7 @@
 //! The errors that only time, or an operator, can mend.
 
 use http::StatusCode;
+use serde_json::json;
 
 use super::{Code, ErrorDocument};
 
@@ -43,6 +44,26 @@ impl ErrorDocument {
             Some(region) => document.with_region(region),
             None => document,
         }
+    }
+
+    /// 503: what is to be changed in all regions was not changed in all. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn regions_missing<'a>(
+        followed: impl IntoIterator<Item = &'a str>,
+        missing: impl IntoIterator<Item = &'a str>,
+        retry_after: u64,
+    ) -> Self {
+        let followed: Vec<&str> = followed.into_iter().collect();
+        let missing: Vec<&str> = missing.into_iter().collect();
+        Self::unavailable(
+            "regions_missing",
+            retry_after,
+            "the regions in `details.followed` did it, those in `details.missing` did not, or did not say so; send the call \
+             again, or address one region with `OJS-Federation-Region`",
+        )
+        .with("followed", json!(followed))
+        .with("missing", json!(missing))
+        .with("ojs_code", "OJS-2001")
     }
 
     /// 503: the next region may not be tried, because redirects are rationed. Units: `retry_after` in seconds.

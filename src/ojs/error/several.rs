@@ -144,18 +144,6 @@ impl ErrorDocument {
         )
         .with_region(region)
     }
-
-    /// 503: some regions did not follow a change that is for all of them; repeating it does no harm.
-    #[must_use]
-    pub fn partly_followed(followed: &[&str], missing: &[&str]) -> Self {
-        Self::unavailable(
-            "partly_followed",
-            1,
-            "some regions did not follow, `details.missing` names them; send the call again until all have",
-        )
-        .with("followed", json!(followed))
-        .with("missing", json!(missing))
-    }
 }
 
 /// The code for a status that a region chose.

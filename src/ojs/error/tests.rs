@@ -13,6 +13,9 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::address_unclear(),
         ErrorDocument::not_addressable(),
         ErrorDocument::unknown_channel(),
+        ErrorDocument::bad_cursor(),
+        ErrorDocument::residency(),
+        ErrorDocument::regions_missing(["us-east-1"], ["eu-west-1"], 0),
         ErrorDocument::unknown_strategy(),
         ErrorDocument::pin_without_region(),
         ErrorDocument::pin_not_permitted("eu-west-1"),
@@ -46,7 +49,6 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::key_is_spent(&Fates::default()),
         ErrorDocument::part_refused("eu-west-1", StatusCode::CONFLICT),
         ErrorDocument::cron_elsewhere("eu-west-1"),
-        ErrorDocument::partly_followed(&["us-east-1"], &[]),
     ] {
         let json = document.to_json("req_1");
         assert!(is_error_document(&json));

@@ -80,6 +80,9 @@ families! {
     DROPPED_AUTHORIZATIONS = Kind::Counter, "dropped_authorizations_total", ["region"],
         "Requests whose Authorization was not passed on to the region";
     CLIENT_REPLICATED_FROM = Kind::Counter, "client_replicated_from_total", [], "Jobs whose client set ojs.federation.replicated_from itself";
+    REMOTE_FETCHES = Kind::Counter, "remote_fetch_jobs_total", ["region", "result"],
+        "Jobs that another region than the local one handed out to workers here, by what became of them";
+    KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had gone by then, by what became of them";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";
     CLIENT_CONNECTIONS = Kind::Gauge, "client_connections", [], "Client connections that are open now";

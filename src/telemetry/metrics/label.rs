@@ -158,6 +158,24 @@ labels! {
         Unsure = "unsure",
     }
 
+    /// What became of a job that another region handed out.
+    RemoteFetch {
+        /// A worker has it.
+        Given = "given",
+        /// It may not run here, and was left to its lease.
+        Left = "left",
+    }
+
+    /// What became of a job whose worker had gone.
+    KeptJob {
+        /// It waits for the worker's next FETCH.
+        Kept = "kept",
+        /// The worker came back for it.
+        Given = "given",
+        /// Nothing could be kept; it comes back to its queue when its lease ends.
+        Left = "left",
+    }
+
     /// Why a job left a region for another.
     FailoverReason {
         /// The name did not resolve.

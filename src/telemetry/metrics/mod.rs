@@ -20,8 +20,8 @@ use crate::base::RegionId;
 
 pub use family::{FAMILIES, Family, Kind, table_markdown};
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, Label, LookupResult,
-    PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult, StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, KeptJob, Label,
+    LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult, RemoteFetch, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -59,6 +59,8 @@ pub struct Metrics {
     pub client_replicated_from: Counter,
     /// Jobs whose region was needed, by how it was found.
     pub lookups: Cells<LookupResult, Counter>,
+    /// Jobs claimed for workers that had gone by then.
+    pub kept_jobs: Cells<KeptJob, Counter>,
     /// Jobs whose region is remembered; set before each rendering.
     pub owners: IntGauge,
     /// Client connections that are open now; change it through [`Held`].
@@ -90,6 +92,7 @@ impl Metrics {
         let rejected = families.counters(&family::REJECTED_HEADS);
         let reloads = families.counters(&family::RELOADS);
         let lookups = families.counters(&family::LOOKUPS);
+        let kept = families.counters(&family::KEPT_JOBS);
         let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
         families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
         let vectors = region::Vectors::new(&families, classes);
@@ -108,6 +111,7 @@ impl Metrics {
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
+            kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
             client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
             client_connections_refused: families.counter(&family::CLIENT_CONNECTIONS_REFUSED),
@@ -143,6 +147,7 @@ impl Metrics {
             retry_budget_available: self.retry_budget_available.clone(),
             client_replicated_from: self.client_replicated_from.clone(),
             lookups: self.lookups.clone(),
+            kept_jobs: self.kept_jobs.clone(),
             owners: self.owners.clone(),
             client_connections: self.client_connections.clone(),
             client_connections_refused: self.client_connections_refused.clone(),

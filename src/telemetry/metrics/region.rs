@@ -7,7 +7,7 @@ use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec};
 use super::family;
 use super::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, Counter, FailoverReason, Families, Gauge,
-    Histogram, IntGauge, PoolState, ProbeResult,
+    Histogram, IntGauge, PoolState, ProbeResult, RemoteFetch,
 };
 use crate::base::{RegionId, Strategy};
 
@@ -24,6 +24,8 @@ pub struct RegionMetrics {
     pub enqueues: Cells<Strategy, Counter>,
     /// Attempts here after another region had been tried.
     pub redirects: Counter,
+    /// Jobs that it handed out to workers here although it is not the local region.
+    pub remote_fetches: Cells<RemoteFetch, Counter>,
     /// Requests that it has not answered yet; change it through [`super::Held`].
     pub in_flight: IntGauge,
     /// Health probes, by how they ended.
@@ -68,6 +70,7 @@ pub(super) struct Vectors {
     request_duration: HistogramVec,
     enqueues: IntCounterVec,
     redirects: IntCounterVec,
+    remote_fetches: IntCounterVec,
     in_flight: IntGaugeVec,
     probes: IntCounterVec,
     probe_duration: HistogramVec,
@@ -94,6 +97,7 @@ impl Vectors {
             request_duration: families.histograms(&family::REQUEST_DURATION),
             enqueues: families.counters(&family::ENQUEUES),
             redirects: families.counters(&family::REDIRECTS),
+            remote_fetches: families.counters(&family::REMOTE_FETCHES),
             in_flight: families.int_gauges(&family::IN_FLIGHT),
             probes: families.counters(&family::PROBES),
             probe_duration: families.histograms(&family::PROBE_DURATION),
@@ -132,6 +136,9 @@ impl Vectors {
             }),
             enqueues: Cells::each(Strategy::ALL, |it| self.enqueues.with_label_values(&[region, it.as_str()])),
             redirects: self.redirects.with_label_values(&[region]),
+            remote_fetches: Cells::each(RemoteFetch::ALL, |it| {
+                self.remote_fetches.with_label_values(&[region, it.as_str()])
+            }),
             in_flight: self.in_flight.with_label_values(&[region]),
             probes: Cells::each(ProbeResult::ALL, |it| self.probes.with_label_values(&[region, it.as_str()])),
             probe_duration: self.probe_duration.with_label_values(&[region]),
@@ -179,6 +186,9 @@ impl Vectors {
         }
         for strategy in Strategy::ALL {
             let _ = self.enqueues.remove_label_values(&[region, strategy.as_str()]);
+        }
+        for result in RemoteFetch::ALL {
+            let _ = self.remote_fetches.remove_label_values(&[region, result.as_str()]);
         }
         for result in ProbeResult::ALL {
             let _ = self.probes.remove_label_values(&[region, result.as_str()]);

@@ -46,7 +46,7 @@ async fn regions_that_did_not_follow_are_named() {
     answering(&federation, 2, 500);
     federation.regions[1].stop().await;
     let answer = write(&federation, Method::POST).await;
-    let error = answer.check_error(503, "backend_error", "partly_followed");
+    let error = answer.check_error(503, "backend_error", "regions_missing");
     assert_eq!(error["details"]["followed"], json!(["us-east-1"]));
     assert_eq!(error["details"]["missing"], json!(["eu-west-1", "ap-south-1"]));
 }

@@ -80,6 +80,11 @@ impl Client {
         Self { address }
     }
 
+    /// The sidecar's address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub async fn enqueue(&self, body: impl Into<Bytes>) -> Answer {
         self.post("/ojs/v1/jobs", body).await
     }

@@ -36,7 +36,11 @@ pub struct Setup {
     http2: bool,
     dialect: Dialect,
     resolver: Arc<dyn Resolve>,
+    demo: Vec<Change>,
 }
+
+/// A change of how a demo region runs.
+type Change = Box<dyn Fn(&mut RegionOptions)>;
 
 /// Regions, running, and the configuration of a sidecar for them.
 pub struct Stage {
@@ -84,6 +88,7 @@ impl Default for Setup {
             http2: false,
             dialect: Dialect::Reference,
             resolver: Arc::new(SystemResolver),
+            demo: Vec::new(),
         }
     }
 }
@@ -131,6 +136,18 @@ impl Setup {
         self
     }
 
+    /// Leases, delays and back-offs of the regions go by the steered clock, too; after [`Setup::steered`].
+    pub fn steered_leases(self) -> Self {
+        let clock = self.clock.clone();
+        self.demo(move |options| options.clock = clock.clone())
+    }
+
+    /// Demo regions that run otherwise than by default.
+    pub fn demo(mut self, change: impl Fn(&mut RegionOptions) + 'static) -> Self {
+        self.demo.push(Box::new(change));
+        self
+    }
+
     /// Regions that speak HTTP/2.
     pub fn http2(mut self) -> Self {
         self.http2 = true;
@@ -172,6 +189,7 @@ impl Setup {
             // What a client calls its job is the region's to judge; here it is to be seen.
             options.any_id = true;
             options.dialect = self.dialect;
+            self.demo.iter().for_each(|change| change(&mut options));
             regions.push(DemoRegion::start(options).await.unwrap());
             authorities.push(authority);
         }
@@ -289,6 +307,11 @@ impl Federation {
     /// Three healthy regions and defaults.
     pub async fn start() -> Self {
         Setup::default().start().await
+    }
+
+    /// The steered time, where time is steered.
+    pub fn time(&self) -> Option<Arc<SteeredTime>> {
+        self.time.clone()
     }
 
     /// Moves the steered clock.

@@ -1,5 +1,6 @@
 //! What every test stands on: a federation of demo regions with a sidecar before them, and a client.
 
+mod beside;
 mod client;
 mod federation;
 mod judge;
@@ -7,6 +8,7 @@ mod process;
 mod scrape;
 mod wire;
 
+pub use beside::Sidecar;
 pub use client::{Answer, Client};
 pub use federation::{Federation, IDS, Setup, Stage, eventually};
 pub use judge::{job, pinned};

@@ -41,12 +41,13 @@ fn what_is_still_there_when_the_next_run_is_due_is_dealt_with_by_the_policy() {
     for (dialect, policy, fetched, expected) in [
         (spec, "", true, &[Active][..]),
         (spec, r#","overlap_policy":"skip""#, true, &[Active]),
-        (spec, r#","overlap_policy":"skip""#, false, &[Available, Available]),
+        (spec, r#","overlap_policy":"skip""#, false, &[Available]),
         (reference, r#","overlap_policy":"skip""#, false, &[Available]),
         (reference, "", true, &[Active, Available]),
         (spec, r#","overlap_policy":"allow""#, true, &[Active, Available]),
         (spec, r#","overlap_policy":"enqueue""#, true, &[Active, Available]),
         (spec, r#","overlap_policy":"cancel_previous""#, true, &[Cancelled, Available]),
+        (spec, r#","overlap_policy":"cancel_previous""#, false, &[Cancelled, Available]),
     ] {
         let (time, mut store) = speaking(dialect);
         register(&mut store, policy);

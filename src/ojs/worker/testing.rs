@@ -1,0 +1,13 @@
+//! What the tests of this folder share.
+
+use crate::ojs::stamp::Segments;
+
+/// A body in pieces as one text.
+pub(super) fn together(segments: Segments) -> String {
+    String::from_utf8(segments.concat()).unwrap_or_default()
+}
+
+/// A body as a value.
+pub(super) fn value(body: &str) -> serde_json::Value {
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}

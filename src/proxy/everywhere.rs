@@ -1,0 +1,123 @@
+//! One call to several regions at once, and what becomes of those that are missing.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use http::{HeaderValue, Method, Response};
+
+use super::ask::{Question, Silence, ask};
+use super::attempt::RegionAnswer;
+use super::exchange::Exchange;
+use super::local::vanished;
+use super::{Proxy, Reply};
+use crate::ojs::ErrorDocument;
+use crate::ojs::header::FEDERATION_PARTIAL;
+use crate::policy::RegionIndex;
+use crate::telemetry::AttemptOutcome;
+
+/// What a client is told to wait when nothing better is known.
+pub(super) const RETRY_AFTER_MIN: u64 = 1;
+
+/// What a region said.
+pub(super) type Said = (RegionIndex, Result<RegionAnswer, Silence>);
+
+/// Asks regions at once; the answers are in the order of the questions.
+///
+/// Errors: as [`while_wanted`], for reads.
+pub(super) async fn ask_each(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    questions: Vec<(RegionIndex, Question)>,
+) -> Result<Vec<Said>, ErrorDocument> {
+    let class = exchange.matched.class;
+    let are_reads = questions.iter().all(|(_, question)| question.method == Method::GET);
+    let asked = questions
+        .into_iter()
+        .map(|(index, question)| async move { (index, ask(proxy, class, index, &question).await) });
+    let started = std::time::Instant::now();
+    let said = if are_reads { while_wanted(exchange, join_all(asked)).await? } else { join_all(asked).await };
+    exchange.upstream += started.elapsed();
+    note_outcome(exchange, said.iter().map(|(_, answer)| answer));
+    Ok(said)
+}
+
+/// Carries a read on for as long as its client waits for it.
+///
+/// Errors: a document that nobody reads, once the client is gone.
+pub(super) async fn while_wanted<T>(
+    exchange: &mut Exchange,
+    read: impl Future<Output = T>,
+) -> Result<T, ErrorDocument> {
+    let read = tokio::select! {
+        read = read => Some(read),
+        () = vanished(exchange.client()) => None,
+    };
+    read.ok_or_else(|| {
+        exchange.vanished();
+        ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)
+    })
+}
+
+/// Notes how the questions ended: an answer of any region is one.
+pub(super) fn note_outcome<'s>(exchange: &mut Exchange, said: impl Iterator<Item = &'s Result<RegionAnswer, Silence>>) {
+    for answer in said {
+        exchange.outcome = Some(match answer {
+            Ok(_) => AttemptOutcome::Answered,
+            Err(Silence::Unknown) => exchange.outcome.unwrap_or(AttemptOutcome::Unknown),
+            Err(_) => exchange.outcome.unwrap_or(AttemptOutcome::NotSent),
+        });
+    }
+}
+
+/// Notes the region of an answer that only one region had a part in.
+pub(super) fn name_region(proxy: &Proxy, exchange: &mut Exchange, regions: &BTreeSet<RegionIndex>) {
+    let mut regions = regions.iter();
+    exchange.region = match (regions.next(), regions.next()) {
+        (Some(index), None) => Some(proxy.region(*index).id.clone()),
+        _ => None,
+    };
+}
+
+/// Names the regions that are missing from an answer.
+pub(super) fn name_missing(proxy: &Proxy, response: &mut Response<Reply>, missing: &BTreeSet<RegionIndex>) {
+    let names: Vec<&str> = missing.iter().map(|index| proxy.region(*index).id.as_str()).collect();
+    if let Ok(value) = HeaderValue::from_str(&names.join(", "))
+        && !names.is_empty()
+    {
+        response.headers_mut().insert(FEDERATION_PARTIAL, value);
+    }
+}
+
+/// What a client is told where no region gave a usable answer: what one said all the same, the local one first.
+///
+/// Errors: 503 `owner_unavailable` where none said anything.
+pub(super) fn nobody(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    said: Vec<Said>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let local = proxy.shared.registry.view().local;
+    let mut document = None;
+    let mut word: Option<(RegionIndex, RegionAnswer)> = None;
+    for (index, answer) in said {
+        match answer {
+            // What is no answer to the question is none to the client either.
+            Ok(answer) if answer.status.is_success() => {}
+            Ok(answer) if word.is_none() || index == local => word = Some((index, answer)),
+            Ok(_) => {}
+            Err(silence) => {
+                document.get_or_insert_with(|| (index, silence.document(proxy, index)));
+            }
+        }
+    }
+    if let Some((index, answer)) = word {
+        exchange.region = Some(proxy.region(index).id.clone());
+        return Ok(answer.into());
+    }
+    let (region, document) = match document {
+        Some((index, document)) => (Some(proxy.region(index).id.clone()), document),
+        None => (None, ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)),
+    };
+    exchange.region = region;
+    Err(document)
+}

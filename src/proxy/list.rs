@@ -1,0 +1,179 @@
+//! Lists: the regions' lists one behind the other, page by page.
+//!
+//! A [`Walk`] says which region to ask for which part; no region is asked for more than a page. A region that is down or answers
+//! badly is named in `OJS-Federation-Partial`, and the rest is returned. Nothing is kept between pages: the composite cursor
+//! carries all.
+
+mod names;
+mod show;
+
+use std::collections::BTreeSet;
+
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::ask::{Question, question_headers};
+use super::everywhere::{Said, ask_each, name_missing, name_region, nobody};
+use super::exchange::Exchange;
+use super::local::local;
+use super::{Proxy, Reply};
+use crate::base::RegionId;
+use crate::ojs::list::{Ask, Figures, Page, Pick, Told, Walk, Wanted, added_up, merged};
+use crate::ojs::{ErrorDocument, Paging, normal_path};
+use crate::policy::RegionIndex;
+
+/// A list as the client asked for it.
+struct Listing {
+    path: String,
+    query: Option<String>,
+    headers: HeaderMap,
+    deadline: Instant,
+}
+
+/// Answers a list out of all regions, or passes it to the one that the client named.
+///
+/// Errors: 400 `invalid_cursor`; 503 `owner_unavailable` when no region answered.
+pub(super) async fn list(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+    paging: Paging,
+) -> Result<Response<Reply>, ErrorDocument> {
+    // A read with a body means something that only its own server knows.
+    if !request.body().is_end_stream() {
+        return local(proxy, exchange, request).await;
+    }
+    let view = proxy.shared.registry.view();
+    let regions: Vec<RegionIndex> = view.indexes().collect();
+    let only = exchange.addressed.or_else(|| regions.first().copied().filter(|_| regions.len() == 1));
+    if let Some(index) = only {
+        return show::of_one(proxy, exchange, index, request).await;
+    }
+    let listing = Listing {
+        path: request.uri().path().to_owned(),
+        query: request.uri().query().map(str::to_owned),
+        headers: question_headers(exchange, request.headers()),
+        deadline: Instant::now() + proxy.shared.config.limits.call_timeout,
+    };
+    if paging == Paging::Names {
+        return names::names(proxy, exchange, &listing, regions).await;
+    }
+    pages(proxy, exchange, &listing, &regions, paging).await
+}
+
+/// What has come of the regions' lists.
+#[derive(Default)]
+struct Gathered {
+    pages: Vec<Page>,
+    /// Whose each page is.
+    from: Vec<RegionIndex>,
+    /// Answers that are no page.
+    unusable: Vec<Said>,
+    missing: BTreeSet<RegionIndex>,
+}
+
+async fn pages(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    listing: &Listing,
+    regions: &[RegionIndex],
+    paging: Paging,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let wanted = Wanted::read(listing.query.as_deref(), paging);
+    let name = normal_path(&listing.path);
+    let ids: Vec<RegionId> = regions.iter().map(|index| proxy.region(*index).id.clone()).collect();
+    let mut walk = Walk::begin(&wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
+    let mut gathered = Gathered::default();
+    loop {
+        let asks = walk.asks();
+        if asks.is_empty() {
+            break;
+        }
+        let index_of = |leg: usize| regions.get(leg).copied();
+        let question = |ask: &Ask| listing.question(&wanted.query(&ask.place, ask.limit));
+        let questions = asks.iter().filter_map(|ask| Some((index_of(ask.leg)?, question(ask)?))).collect::<Vec<_>>();
+        if questions.len() != asks.len() {
+            // A target that is too long to be one: the client's own query is.
+            return Err(ErrorDocument::uri_too_long());
+        }
+        for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await?) {
+            let told = gathered.take(said, wanted.paging);
+            walk.heard(ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
+        }
+    }
+    let outcome = walk.finish();
+    let mut figures = Figures::of(&wanted);
+    figures.total = outcome.total;
+    figures.limit = outcome.limit;
+    figures.has_more = outcome.has_more;
+    // Pages by number go on by number.
+    figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
+    answer(proxy, exchange, gathered, &outcome.picks, figures)
+}
+
+impl Listing {
+    /// Each round has half of the time that is left, so that a region that hangs leaves some for the others.
+    fn question(&self, query: &str) -> Option<Question> {
+        let target = if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) };
+        let now = Instant::now();
+        let deadline = now + self.deadline.saturating_duration_since(now) / 2;
+        Some(Question::get(PathAndQuery::try_from(target).ok()?, self.headers.clone(), deadline))
+    }
+}
+
+impl Gathered {
+    /// Keeps an answer, and returns what it tells of paging where it is a page.
+    fn take(&mut self, (index, answer): Said, paging: Paging) -> Option<Told> {
+        let usable = answer.as_ref().ok().filter(|answer| answer.status == StatusCode::OK);
+        let Some(page) = usable.and_then(|answer| Page::read(&answer.body).ok()) else {
+            self.missing.insert(index);
+            self.unusable.push((index, answer));
+            return None;
+        };
+        let mut told = page.told().clone();
+        if paging == Paging::After {
+            told.next = told.next.or_else(|| page.last_id());
+        }
+        self.pages.push(page);
+        self.from.push(index);
+        Some(told)
+    }
+}
+
+fn answer(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    gathered: Gathered,
+    picks: &[Pick],
+    mut figures: Figures,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let Gathered { pages, from, unusable, missing } = gathered;
+    let Some(model) = Page::model(&pages) else { return nobody(proxy, exchange, unusable) };
+    let mut items = Vec::new();
+    for pick in picks {
+        let (Some(page), Some(index)) = (pages.get(pick.answer), from.get(pick.answer)) else { continue };
+        for item in (pick.from..pick.to).map(|place| page.item(place)) {
+            show::learn(proxy, *index, &item);
+            match show::shown(proxy, *index, item) {
+                Some(item) => items.push(item),
+                None => figures.withheld += 1,
+            }
+        }
+    }
+    figures.summary = summary(&pages, &from);
+    name_region(proxy, exchange, &from.into_iter().collect());
+    let mut response = exchange.json(StatusCode::OK.as_u16(), merged(model, &items, &figures));
+    name_missing(proxy, &mut response, &missing);
+    Ok(response)
+}
+
+/// What each region says of its whole list beside the items, added up.
+fn summary(pages: &[Page], from: &[RegionIndex]) -> Option<Vec<u8>> {
+    let mut seen = BTreeSet::new();
+    let first_of_each = pages.iter().zip(from).filter(|(_, index)| seen.insert(**index));
+    let summaries: Vec<&[u8]> = first_of_each.map(|(page, _)| page.summary()).collect();
+    added_up(&summaries)
+}

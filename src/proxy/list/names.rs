@@ -1,0 +1,146 @@
+//! Lists of few items with names, such as queues: read whole from every region and united.
+//!
+//! The same name in two regions is one item whose figures are added up, so nothing can be said of a page before all are known.
+//! Names are few, and bounded.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{Response, StatusCode};
+
+use super::{Gathered, Listing};
+use crate::base::RegionId;
+use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Wanted, merged, united};
+use crate::ojs::{Class, ErrorDocument, Paging, normal_path};
+use crate::policy::RegionIndex;
+use crate::proxy::ask::{Silence, ask};
+use crate::proxy::everywhere::{Said, name_missing, name_region, nobody, note_outcome, while_wanted};
+use crate::proxy::exchange::Exchange;
+use crate::proxy::{Proxy, Reply};
+use crate::telemetry::AttemptOutcome;
+
+/// The most names of one region; one with more is missing from the answer, and named. Ten thousand queues are a few megabytes.
+const NAMES_MAX: usize = 10_000;
+/// How many are asked for at once: no server gives less when asked for as many.
+const PER_ASK: u64 = 100;
+/// Whose name the cursor of a united list goes by, which is of no region.
+const UNION: &str = "union";
+
+/// Answers a list of names out of all regions.
+pub(super) async fn names(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    listing: &Listing,
+    regions: Vec<RegionIndex>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let name = normal_path(&listing.path);
+    let usual = if name.starts_with("/ojs/v1/admin/") { Paging::Page } else { Paging::Offset };
+    let wanted = Wanted::read(listing.query.as_deref(), usual);
+    let begin = begin(&wanted, &name)?;
+    let class = exchange.matched.class;
+    let started = std::time::Instant::now();
+    let reads = regions.into_iter().map(|index| all_of(proxy, class, listing, &wanted, index));
+    let read = while_wanted(exchange, join_all(reads)).await?;
+    exchange.upstream = started.elapsed();
+    let mut gathered = Gathered::default();
+    for (index, pages) in read {
+        match pages {
+            Ok(pages) => {
+                gathered.from.extend(pages.iter().map(|_| index));
+                gathered.pages.extend(pages);
+            }
+            Err(said) => {
+                gathered.missing.insert(index);
+                gathered.unusable.push(said);
+            }
+        }
+    }
+    note_outcome(exchange, gathered.unusable.iter().map(|(_, answer)| answer));
+    let Some(model) = Page::model(&gathered.pages) else { return nobody(proxy, exchange, gathered.unusable) };
+    exchange.outcome = Some(AttemptOutcome::Answered);
+    let all = union(proxy, &gathered);
+    let total = all.len() as u64;
+    let limit = wanted.limit.unwrap_or(u64::MAX);
+    let end = begin.saturating_add(limit).min(total);
+    let place = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let items = all.get(place(begin.min(end))..place(end)).unwrap_or_default();
+    let figures = Figures {
+        total: Some(total),
+        limit: wanted.limit,
+        has_more: end < total,
+        cursor: (wanted.paging != Paging::Page).then(|| cursor(end, &name)).flatten(),
+        ..Figures::of(&wanted)
+    };
+    let body = merged(model, items, &figures);
+    let from: BTreeSet<RegionIndex> = gathered.from.iter().copied().collect();
+    name_region(proxy, exchange, &from);
+    let mut response = exchange.json(StatusCode::OK.as_u16(), body);
+    name_missing(proxy, &mut response, &gathered.missing);
+    Ok(response)
+}
+
+fn union(proxy: &Proxy, gathered: &Gathered) -> Vec<Bytes> {
+    let items: Vec<(RegionIndex, Bytes)> = gathered
+        .pages
+        .iter()
+        .zip(&gathered.from)
+        .flat_map(|(page, index)| page.items().map(move |item| (*index, item)))
+        .collect();
+    let part = |(index, item): &(RegionIndex, Bytes)| (proxy.region(*index).id.clone(), item.clone());
+    let named: Vec<(RegionId, Bytes)> = items.iter().map(part).collect();
+    let parts: Vec<Part<'_>> = named.iter().map(|(region, body)| Part { region: region.as_str(), body }).collect();
+    united(&parts, proxy.shared.config.lists.annotate)
+}
+
+fn begin(wanted: &Wanted, list: &str) -> Result<u64, ErrorDocument> {
+    Ok(match &wanted.start {
+        Start::Offset(offset) => *offset,
+        Start::Page(page) => (page - 1).saturating_mul(wanted.limit.unwrap_or(u64::MAX)),
+        Start::Cursor(text) => {
+            let cursor = Cursor::decode(text, list).map_err(|_| ErrorDocument::bad_cursor())?;
+            let leg = RegionId::parse(UNION).map(|union| cursor.leg(&union)).unwrap_or_default();
+            if let Place::Offset(offset) = leg.place { offset } else { 0 }
+        }
+    })
+}
+
+fn cursor(end: u64, list: &str) -> Option<String> {
+    let mut cursor = Cursor::default();
+    cursor.set(RegionId::parse(UNION).ok()?, Leg { place: Place::Offset(end), total: None });
+    Some(cursor.encode(list))
+}
+
+/// Everything of one region, page after page.
+async fn all_of(
+    proxy: &Proxy,
+    class: Class,
+    listing: &Listing,
+    wanted: &Wanted,
+    index: RegionIndex,
+) -> (RegionIndex, Result<Vec<Page>, Said>) {
+    let unusable = |answer| (index, Err((index, answer)));
+    let mut pages: Vec<Page> = Vec::new();
+    let (mut place, mut limit, mut read) = (Place::Start, PER_ASK, 0_usize);
+    // Each round brings at least one name, or is the last.
+    while read <= NAMES_MAX {
+        let Some(question) = listing.question(&wanted.query(&place, limit)) else { break };
+        let said = match ask(proxy, class, index, &question).await {
+            Ok(answer) if answer.status == StatusCode::OK => answer,
+            other => return unusable(other),
+        };
+        let Ok(page) = Page::read(&said.body) else { return unusable(Ok(said)) };
+        let told = page.told().clone();
+        read += told.items;
+        pages.push(page);
+        let all_read = told.total.is_some_and(|total| read as u64 >= total);
+        let more = told.paged && told.items > 0 && told.has_more.unwrap_or(!all_read);
+        if !more {
+            return (index, Ok(pages));
+        }
+        // Pages are counted by the region's own size.
+        limit = told.limit.filter(|own| (1..limit).contains(own)).unwrap_or(limit);
+        place = told.next.map_or(Place::Offset(read as u64), Place::Cursor);
+    }
+    unusable(Err(Silence::Unknown))
+}

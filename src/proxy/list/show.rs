@@ -1,0 +1,88 @@
+//! What of an item is shown to the client.
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use crate::config::ReadResidency;
+use crate::ojs::list::{Page, replaced};
+use crate::ojs::{ErrorDocument, answer, residency};
+use crate::policy::RegionIndex;
+use crate::proxy::ask::{Question, question_headers};
+use crate::proxy::everywhere::{RETRY_AFTER_MIN, ask_each};
+use crate::proxy::exchange::Exchange;
+use crate::proxy::local::forward;
+use crate::proxy::reads::is_foreign;
+use crate::proxy::{Proxy, Reply};
+
+/// Remembers where a job is that a list has shown.
+pub(super) fn learn(proxy: &Proxy, index: RegionIndex, item: &[u8]) {
+    if let Some(id) = answer::listed_id(item) {
+        proxy.shared.owners.learn(&id, &proxy.region(index).id);
+    }
+}
+
+/// An item as the client may see it; `None` where it may not.
+pub(super) fn shown(proxy: &Proxy, index: RegionIndex, item: Bytes) -> Option<Bytes> {
+    let config = &proxy.shared.config;
+    let region = proxy.region(index).id.as_str();
+    let (mode, annotate) = (config.residency.read_lists, config.lists.annotate);
+    if mode != ReadResidency::Allow && is_foreign(proxy, index, &item) {
+        let redacted = || residency::redacted(&item, annotate.then_some(region));
+        return (mode == ReadResidency::Redact).then(|| Bytes::from(redacted()));
+    }
+    if annotate {
+        return Some(Bytes::from(residency::annotated(&item, region).into_owned()));
+    }
+    Some(item)
+}
+
+/// One region's own list, its paging untouched.
+///
+/// Errors: 503 `owner_unavailable` when it does not answer, or with something that cannot be judged where that is needed.
+pub(super) async fn of_one(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let config = &proxy.shared.config;
+    if config.residency.read_lists == ReadResidency::Allow && !config.lists.annotate {
+        return forward(proxy, exchange, index, request).await;
+    }
+    exchange.region = Some(proxy.region(index).id.clone());
+    let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let deadline = Instant::now() + config.limits.call_timeout;
+    let question = Question::get(path, question_headers(exchange, request.headers()), deadline);
+    let said = ask_each(proxy, exchange, vec![(index, question)]).await?;
+    let unavailable = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), RETRY_AFTER_MIN);
+    let Some((_, answer)) = said.into_iter().next() else { return Err(unavailable()) };
+    let mut answer = answer.map_err(|silence| silence.document(proxy, index))?;
+    if !answer.status.is_success() || answer.body.is_empty() {
+        return Ok(answer.into());
+    }
+    match Page::read(&answer.body) {
+        Ok(page) => {
+            let mut items = Vec::new();
+            let mut as_it_was = true;
+            for item in page.items() {
+                learn(proxy, index, &item);
+                let shown = shown(proxy, index, item.clone());
+                as_it_was &= shown.as_ref() == Some(&item);
+                items.extend(shown);
+            }
+            if !as_it_was {
+                let withheld = page.told().items - items.len();
+                answer.body = Bytes::from(replaced(&page, &items, withheld));
+                answer.headers.remove(http::header::CONTENT_LENGTH);
+                answer.headers.remove(http::header::ETAG);
+            }
+            Ok(answer.into())
+        }
+        // What is here already tells nobody anything new; of another region's list nobody could say what is in it.
+        Err(_) if index == proxy.shared.registry.view().local => Ok(answer.into()),
+        Err(_) => Err(unavailable()),
+    }
+}

@@ -1,0 +1,144 @@
+//! An acknowledgement: to the region that leased the job and to no other, repeated there until it is heard.
+//!
+//! A region that acts and whose answer is lost refuses the repetition with a 409. The job's state then tells what became of the
+//! first one, and the worker is told that.
+//!
+//! Spec: ojs-protocol 2.3, 5.3.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::ask::{Question, ask};
+use super::attempt::RegionAnswer;
+use super::enqueue::{Head, read};
+use super::exchange::Exchange;
+use super::insist::{Insisted, insist, note, passed};
+use super::locate::{Located, locate, search, unsure};
+use super::{Proxy, Reply};
+use crate::ojs::worker::{completed, settled_job};
+use crate::ojs::{ErrorDocument, IdAt, Scope, path_segment};
+use crate::policy::{RegionIndex, Repeat};
+
+/// Tells the owner of a job what became of it.
+///
+/// Errors: 400 for a body in which two servers could read two jobs; 503 `owner_unavailable` when no region has the job and not all
+/// of them could be asked, or when nothing reached its owner; 504 when the owner did not answer.
+pub(super) async fn settle(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let path = request.uri().path().to_owned();
+    let (head, body) = read(proxy, exchange, request).await?;
+    let id = if exchange.matched.scope == Scope::Owner(IdAt::Path) {
+        Some(exchange.matched.named_in(&path))
+    } else {
+        let read = settled_job(&body, proxy.shared.config.limits.json_depth);
+        read.map_err(|fault| ErrorDocument::from_fault(&fault))?.map(std::borrow::Cow::into_owned)
+    };
+    let repeat = Repeat::of(exchange.matched.operation, path.trim_end_matches('/').ends_with("/nack"));
+    let started = Instant::now();
+    let settled = to_owner(proxy, exchange, Word { head, body, id, repeat }).await;
+    exchange.upstream = started.elapsed();
+    settled
+}
+
+/// What a worker says of a job.
+struct Word {
+    head: Head,
+    body: Bytes,
+    /// The job; without one it is the local region's to say what is wrong.
+    id: Option<String>,
+    repeat: Repeat,
+}
+
+async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<Response<Reply>, ErrorDocument> {
+    let local = proxy.shared.registry.view().local;
+    let Some(id) = word.id.as_deref() else { return answer(proxy, exchange, local, &word).await };
+    let index = match locate(proxy, exchange, &word.head.headers, id).await {
+        Located::At(index) => index,
+        other => return elsewhere(proxy, exchange, other),
+    };
+    let response = answer(proxy, exchange, index, &word).await?;
+    if response.status() != StatusCode::NOT_FOUND {
+        return Ok(response);
+    }
+    // What was remembered of the job may have been wrong.
+    match search(proxy, exchange, &word.head.headers, id).await {
+        Located::At(other) if other != index => answer(proxy, exchange, other, &word).await,
+        Located::At(_) => Ok(response),
+        other @ Located::Nowhere(_) => {
+            proxy.shared.owners.forget(id);
+            elsewhere(proxy, exchange, other).map(|_| response)
+        }
+        other @ Located::Unsure(_) => elsewhere(proxy, exchange, other),
+    }
+}
+
+/// The answer where there is no owner to tell.
+fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result<Response<Reply>, ErrorDocument> {
+    match located {
+        Located::Nowhere(answer) => {
+            let view = proxy.shared.registry.view();
+            exchange.region = Some(view.region(view.local).id.clone());
+            Ok(passed(RegionAnswer::clone(&answer)))
+        }
+        Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
+        Located::At(index) => Err(ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1)),
+    }
+}
+
+/// One region's answer, the one that was lost included.
+async fn answer(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    word: &Word,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let question = Question {
+        method: http::Method::POST,
+        path: word.head.path.clone(),
+        headers: word.head.headers.clone(),
+        body: vec![word.body.clone()],
+        deadline: word.head.deadline,
+        leased: true,
+    };
+    let insisted = insist(proxy, exchange.matched.class, index, &question, word.repeat).await;
+    note(proxy, exchange, index, &insisted.result);
+    if let Some(document) = insisted.document(proxy, index) {
+        return Err(document);
+    }
+    if insisted.to_confirm
+        && let Some(id) = &word.id
+        && let Some(done) = first_was_heard(proxy, exchange, index, id, &question).await
+    {
+        return Ok(exchange.json(StatusCode::OK.as_u16(), done));
+    }
+    match insisted {
+        Insisted { result: Ok(answer), .. } => Ok(passed(answer)),
+        Insisted { .. } => Err(ErrorDocument::upstream_timeout(proxy.region(index).id.as_str())),
+    }
+}
+
+/// The answer that was lost, where the job is completed as the worker has said.
+async fn first_was_heard(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    index: RegionIndex,
+    id: &str,
+    question: &Question,
+) -> Option<Vec<u8>> {
+    let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
+    let mut headers = question.headers.clone();
+    headers.remove(http::header::CONTENT_TYPE);
+    let look = Question { leased: true, ..Question::get(path, headers, question.deadline) };
+    let job = ask(proxy, exchange.matched.class, index, &look).await.ok()?;
+    if job.status != StatusCode::OK {
+        return None;
+    }
+    completed(&job.body, id)
+}

@@ -1,0 +1,152 @@
+//! Figures over all regions: asked of each, added up, with each region's own beside the sum.
+//!
+//! A read names the regions that are missing and returns the rest. A change, such as retrying all dead letters, is reported as
+//! what it is: which regions followed and which did not.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::ask::{Question, Silence};
+use super::attempt::RegionAnswer;
+use super::by_ids::check_bodies;
+use super::enqueue::read;
+use super::everywhere::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_region, nobody};
+use super::exchange::Exchange;
+use super::local::local;
+use super::{Proxy, Reply};
+use crate::config::QueueControl;
+use crate::ojs::ErrorDocument;
+use crate::ojs::list::{Part, summed};
+use crate::policy::RegionIndex;
+
+/// Sums the figures of all regions, or passes the call to the one that the client named.
+///
+/// Errors: 503 `owner_unavailable` when no region answered; for a change, 503 `regions_missing` when not all followed.
+pub(super) async fn sum(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    if is_for_one(proxy, exchange) {
+        return local(proxy, exchange, request).await;
+    }
+    let is_read = *request.method() == Method::GET;
+    let said = everywhere(proxy, exchange, request).await?;
+    if is_read { figures(proxy, exchange, said) } else { followed(proxy, exchange, said) }
+}
+
+/// Changes a queue in all regions, or in the one that is configured or named.
+///
+/// Errors: 503 `regions_missing` when not all followed.
+pub(super) async fn control(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    if is_for_one(proxy, exchange) || proxy.shared.config.queues.control == QueueControl::Local {
+        return local(proxy, exchange, request).await;
+    }
+    let said = everywhere(proxy, exchange, request).await?;
+    followed(proxy, exchange, said)
+}
+
+fn is_for_one(proxy: &Proxy, exchange: &Exchange) -> bool {
+    exchange.addressed.is_some() || proxy.shared.registry.regions().len() == 1
+}
+
+async fn everywhere(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Incoming>,
+) -> Result<Vec<Said>, ErrorDocument> {
+    let method = request.method().clone();
+    let (head, body) = read(proxy, exchange, request).await?;
+    let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
+    let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
+    let bodies: Vec<(RegionIndex, Vec<Bytes>)> = regions.iter().map(|index| (*index, body.clone())).collect();
+    check_bodies(proxy, &bodies)?;
+    let question =
+        Question { method, path: head.path, headers: head.headers, body, deadline: head.deadline, leased: false };
+    let questions = regions.into_iter().map(|index| (index, question.clone())).collect();
+    ask_each(proxy, exchange, questions).await
+}
+
+/// The regions' answers by what they mean.
+#[derive(Default)]
+struct Sorted {
+    done: Vec<(RegionIndex, RegionAnswer)>,
+    /// A region that does not know the queue has nothing to add and nothing to change.
+    absent: Vec<Said>,
+    missing: BTreeSet<RegionIndex>,
+    unusable: Vec<Said>,
+}
+
+impl Sorted {
+    fn of(said: Vec<Said>) -> Self {
+        let mut sorted = Self::default();
+        for (index, answer) in said {
+            match answer {
+                Ok(answer) if answer.status.is_success() => sorted.done.push((index, answer)),
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND => sorted.absent.push((index, Ok(answer))),
+                other => {
+                    sorted.missing.insert(index);
+                    sorted.unusable.push((index, other));
+                }
+            }
+        }
+        sorted
+    }
+}
+
+fn figures(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Response<Reply>, ErrorDocument> {
+    let sorted = Sorted::of(said);
+    if sorted.done.is_empty() {
+        // "Nothing there" is true only when every region has said so.
+        let silent = sorted.unusable.iter().any(|(_, answer)| answer.is_err());
+        let said = if silent { sorted.unusable } else { sorted.absent.into_iter().chain(sorted.unusable).collect() };
+        return nobody(proxy, exchange, said);
+    }
+    let mut response = joined(proxy, exchange, sorted.done);
+    name_missing(proxy, &mut response, &sorted.missing);
+    Ok(response)
+}
+
+fn followed(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Response<Reply>, ErrorDocument> {
+    let sorted = Sorted::of(said);
+    let refused_alike = sorted.done.is_empty() && sorted.unusable.iter().all(|(_, answer)| answer.is_ok());
+    if refused_alike {
+        return nobody(proxy, exchange, sorted.unusable.into_iter().chain(sorted.absent).collect());
+    }
+    if !sorted.missing.is_empty() {
+        let id = |index: &RegionIndex| proxy.region(*index).id.as_str();
+        let wait = sorted.unusable.iter().filter_map(|(_, answer)| match answer {
+            Err(Silence::Closed(document)) => document.retry_after,
+            _ => None,
+        });
+        let wait = wait.max().unwrap_or(RETRY_AFTER_MIN);
+        let done = sorted.done.iter().map(|(index, _)| id(index));
+        return Err(ErrorDocument::regions_missing(done, sorted.missing.iter().map(id), wait));
+    }
+    Ok(joined(proxy, exchange, sorted.done))
+}
+
+/// One answer out of several; the first one where they are nothing that could be added up, such as nothing at all.
+fn joined(proxy: &Proxy, exchange: &mut Exchange, answers: Vec<(RegionIndex, RegionAnswer)>) -> Response<Reply> {
+    name_region(proxy, exchange, &answers.iter().map(|(index, _)| *index).collect());
+    let id = |index: &RegionIndex| proxy.region(*index).id.as_str();
+    let parts: Vec<Part<'_>> =
+        answers.iter().map(|(index, answer)| Part { region: id(index), body: &answer.body }).collect();
+    let sum = summed(&parts);
+    let status = answers.first().map_or(StatusCode::OK, |(_, answer)| answer.status);
+    match sum {
+        Some(sum) => exchange.json(status.as_u16(), sum),
+        None => {
+            let first = answers.into_iter().next().map(|(_, answer)| answer);
+            let nothing = || RegionAnswer { status, headers: HeaderMap::new(), body: Bytes::new() };
+            first.unwrap_or_else(nothing).into()
+        }
+    }
+}

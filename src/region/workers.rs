@@ -1,0 +1,221 @@
+//! Which worker has fetched from which region, and which region wants it to fetch no more.
+//!
+//! Bounded and forgetful: a worker that shows itself no more is gone, and one that is forgotten is only beaten in the regions
+//! of the jobs that it names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{Kept, Owners};
+use crate::base::RegionId;
+
+/// A pod has a few workers; a crowd of made-up names stays below some hundred kilobytes.
+const WORKERS_MAX: usize = 2_048;
+/// A longer id is no worker's; what came with it is treated as if it had come without.
+const WORKER_ID_BYTES_MAX: usize = 256;
+/// Workers beat every few seconds; one that was not seen for so long is gone.
+const SEEN_FOR: Duration = Duration::from_secs(600);
+
+/// Jobs that heartbeats go on naming although no region knows them: as few as they are wrong.
+const STRANGERS_MAX: usize = 8_192;
+
+/// What is remembered of workers; shared by all threads, and kept over reloads.
+#[derive(Debug)]
+pub struct Workers {
+    /// The jobs that wait for workers which were gone when they were claimed.
+    pub kept: Kept,
+    /// Jobs that heartbeats name and no region has leased, and the region that goes on hearing of them. Nothing but a heartbeat
+    /// may act on this: such a job may be in any region, waiting for its next worker.
+    pub strangers: Owners,
+    known: Mutex<Known>,
+}
+
+type Known = HashMap<String, Worker, RandomState>;
+
+#[derive(Debug)]
+struct Worker {
+    seen: Instant,
+    ties: SmallVec<[Tie; 2]>,
+}
+
+/// What is between a worker and a region.
+#[derive(Debug)]
+struct Tie {
+    region: RegionId,
+    /// When the worker was last handed something there, or told to be quiet.
+    used: Instant,
+    quiet: bool,
+    fetching: bool,
+}
+
+/// A FETCH that is under way; over when it is dropped.
+#[derive(Debug)]
+pub struct Fetching {
+    workers: Arc<Workers>,
+    worker: String,
+    region: RegionId,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { kept: Kept::default(), strangers: Owners::new(STRANGERS_MAX), known: Mutex::default() }
+    }
+}
+
+impl Workers {
+    /// A worker's id as it is remembered; `None` where it cannot be one.
+    #[must_use]
+    pub fn name(id: &str) -> Option<&str> {
+        (1..=WORKER_ID_BYTES_MAX).contains(&id.len()).then_some(id)
+    }
+
+    /// A region has answered a FETCH of this worker.
+    pub fn fetched(&self, worker: &str, region: &RegionId, now: Instant) {
+        self.with_tie(worker, region, now, |tie| tie.used = now);
+    }
+
+    /// What a region wants of a worker, as its answer to a heartbeat says: whether to fetch no more there.
+    pub fn told(&self, worker: &str, region: &RegionId, quiet: bool, now: Instant) {
+        if quiet {
+            self.with_tie(worker, region, now, |tie| (tie.quiet, tie.used) = (true, now));
+        } else if let Some(worker) = self.known.lock().get_mut(worker) {
+            worker.seen = now;
+            worker.ties.iter_mut().filter(|tie| tie.region == *region).for_each(|tie| tie.quiet = false);
+        }
+    }
+
+    /// The regions that are to hear a worker's heartbeat even where it has no job of theirs.
+    #[must_use]
+    pub fn regions_of(&self, worker: &str, now: Instant) -> SmallVec<[RegionId; 2]> {
+        let mut workers = self.known.lock();
+        let Some(worker) = workers.get_mut(worker) else { return SmallVec::new() };
+        worker.seen = now;
+        worker.ties.retain(|tie| tie.fetching || now.saturating_duration_since(tie.used) < SEEN_FOR);
+        worker.ties.iter().map(|tie| tie.region.clone()).collect()
+    }
+
+    /// Leave to fetch from a region: `None` while another FETCH of this worker is under way there, or when the region wants
+    /// the worker to be quiet. Workers without a name count as one.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, worker: &str, region: &RegionId, now: Instant) -> Option<Fetching> {
+        let free = self.with_tie(worker, region, now, |tie| {
+            let free = !tie.fetching && !tie.quiet;
+            tie.fetching |= free;
+            free
+        });
+        let (workers, worker, region) = (Arc::clone(self), worker.to_owned(), region.clone());
+        free.then_some(Fetching { workers, worker, region })
+    }
+
+    /// How many workers are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.lock().len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn with_tie<T>(&self, name: &str, region: &RegionId, now: Instant, change: impl FnOnce(&mut Tie) -> T) -> T {
+        let mut workers = self.known.lock();
+        if !workers.contains_key(name) {
+            make_room(&mut workers, now);
+        }
+        let worker = workers.entry(name.to_owned()).or_insert_with(|| Worker { seen: now, ties: SmallVec::new() });
+        worker.seen = now;
+        let place = worker.ties.iter().position(|tie| tie.region == *region).unwrap_or_else(|| {
+            // As old as can be: a tie that nothing was handed out by is no reason for a heartbeat.
+            let used = now.checked_sub(SEEN_FOR).unwrap_or(now);
+            worker.ties.push(Tie { region: region.clone(), used, quiet: false, fetching: false });
+            worker.ties.len() - 1
+        });
+        change(&mut worker.ties[place])
+    }
+}
+
+fn make_room(workers: &mut Known, now: Instant) {
+    if workers.len() < WORKERS_MAX {
+        return;
+    }
+    workers.retain(|_, worker| now.saturating_duration_since(worker.seen) < SEEN_FOR);
+    if workers.len() >= WORKERS_MAX
+        && let Some(oldest) = workers.iter().min_by_key(|(_, worker)| worker.seen).map(|(name, _)| name.clone())
+    {
+        workers.remove(&oldest);
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        if let Some(worker) = self.workers.known.lock().get_mut(&self.worker) {
+            worker.ties.iter_mut().filter(|tie| tie.region == self.region).for_each(|tie| tie.fetching = false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(id: &str) -> RegionId {
+        RegionId::parse(id).unwrap()
+    }
+
+    fn check(workers: &Workers, worker: &str, now: Instant, expected: &[&str]) {
+        let regions = workers.regions_of(worker, now);
+        assert_eq!(regions.iter().map(RegionId::as_str).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_region_hears_of_a_worker_as_long_as_it_hands_out_jobs_to_it() {
+        let (workers, begun) = (Workers::default(), Instant::now());
+        check(&workers, "w", begun, &[]);
+        workers.fetched("w", &region("eu-west-1"), begun);
+        workers.fetched("w", &region("ap-south-1"), begun + SEEN_FOR / 2);
+        check(&workers, "w", begun + SEEN_FOR / 2, &["eu-west-1", "ap-south-1"]);
+        check(&workers, "other", begun, &[]);
+        check(&workers, "w", begun + SEEN_FOR, &["ap-south-1"]);
+        check(&workers, "w", begun + SEEN_FOR * 2, &[]);
+    }
+
+    #[test]
+    fn one_fetch_a_worker_and_region_is_under_way_and_none_where_it_is_to_be_quiet() {
+        let (workers, now) = (Arc::new(Workers::default()), Instant::now());
+        let (eu, ap) = (region("eu-west-1"), region("ap-south-1"));
+        let first = workers.begin("w", &eu, now);
+        assert!(first.is_some() && workers.begin("w", &eu, now).is_none());
+        assert!(workers.begin("v", &eu, now).is_some() && workers.begin("w", &ap, now).is_some());
+        drop(first);
+        assert!(workers.begin("w", &eu, now).is_some());
+        // A fetch that handed nothing out is no reason to beat.
+        check(&workers, "w", now, &[]);
+        workers.told("w", &eu, true, now);
+        assert!(workers.begin("w", &eu, now).is_none() && workers.begin("v", &eu, now).is_some());
+        check(&workers, "w", now, &["eu-west-1"]);
+        workers.told("w", &eu, false, now);
+        assert!(workers.begin("w", &eu, now).is_some());
+    }
+
+    #[test]
+    fn the_bound_holds_and_whoever_was_seen_last_stays() {
+        let (workers, begun) = (Arc::new(Workers::default()), Instant::now());
+        let eu = region("eu-west-1");
+        workers.fetched("kept", &eu, begun);
+        for number in 0..2 * WORKERS_MAX {
+            let now = begun + Duration::from_millis(number as u64);
+            workers.fetched(&format!("w{number}"), &eu, now);
+            check(&workers, "kept", now, &["eu-west-1"]);
+        }
+        assert_eq!(workers.len(), WORKERS_MAX);
+        assert_eq!(Workers::name(&"x".repeat(WORKER_ID_BYTES_MAX + 1)), None);
+        assert_eq!((Workers::name(""), Workers::name("w")), (None, Some("w")));
+    }
+}

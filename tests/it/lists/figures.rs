@@ -1,0 +1,56 @@
+//! Figures of all regions are added up, and every region's own stand beside the sum.
+
+use http::{Method, StatusCode};
+use ojs_sidecar::demo::JobState;
+use serde_json::json;
+
+use super::{dead_letters, fill};
+use crate::support::Setup;
+
+#[tokio::test]
+async fn statistics_are_summed_with_every_regions_own_beside_them() {
+    let federation = Setup::default().by_the_documents().start().await;
+    fill(&federation, [3, 4, 5]);
+    let answer = federation.client.get("/ojs/v1/admin/stats").await;
+    assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-partial")), (200, None));
+    let sum = answer.json();
+    assert_eq!((&sum["queues"], &sum["jobs"]["available"]), (&json!(3), &json!(12)));
+    for (region, available) in [("us-east-1", 3), ("eu-west-1", 4), ("ap-south-1", 5)] {
+        assert_eq!(sum["x-ojs-federation"]["regions"][region]["jobs"]["available"], available);
+    }
+    federation.regions[2].stop().await;
+    let answer = federation.client.get("/ojs/v1/admin/stats").await;
+    assert_eq!(
+        (answer.header("ojs-federation-partial"), &answer.json()["jobs"]["available"]),
+        (Some("ap-south-1"), &json!(7))
+    );
+    let one = federation.client.get("/ojs/v1/admin/stats?region=eu-west-1").await;
+    assert_eq!((one.region(), &one.json()["jobs"]["available"]), ("eu-west-1", &json!(4)));
+    federation.regions[0].stop().await;
+    federation.regions[1].stop().await;
+    federation.client.get("/ojs/v1/admin/stats").await.check_error(503, "backend_error", "owner_unavailable");
+}
+
+#[tokio::test]
+async fn dead_letters_of_all_regions_are_counted_and_retried_and_a_region_that_did_not_follow_is_named() {
+    let federation = Setup::default().by_the_documents().start().await;
+    dead_letters(&federation, [1, 0, 1]).await;
+    let dead = |place: usize| federation.regions[place].jobs().count_in(JobState::Discarded);
+    let listed = federation.client.get("/ojs/v1/dead-letter?limit=1").await.json();
+    assert_eq!((&listed["pagination"]["total"], &listed["pagination"]["has_more"]), (&json!(2), &json!(true)));
+    let counted = federation.client.get("/ojs/v1/dead-letter/stats").await.json();
+    assert_eq!(counted["x-ojs-federation"]["regions"].as_object().unwrap().len(), 3, "{counted}");
+    let all = json!({ "filter": { "queue": "q" }, "confirm": true }).to_string();
+    federation.regions[2].stop().await;
+    let answer = federation.client.post("/ojs/v1/dead-letter/retry", all.clone()).await;
+    let error = answer.check_error(503, "backend_error", "regions_missing");
+    assert_eq!(error["details"]["followed"], json!(["us-east-1", "eu-west-1"]));
+    assert_eq!(error["details"]["missing"], json!(["ap-south-1"]));
+    assert_eq!((dead(0), dead(2)), (0, 1));
+    federation.regions[2].resume().await.unwrap();
+    let answer = federation.client.post("/ojs/v1/dead-letter/retry", all.clone()).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["total_matched"]), (200, &json!(1)), "{answer:?}");
+    assert_eq!((dead(0), dead(2)), (0, 0));
+    let deleted = federation.client.call(Method::DELETE, "/ojs/v1/dead-letter", all).await;
+    assert_eq!((deleted.status, &deleted.json()["total_matched"]), (StatusCode::OK, &json!(0)), "{deleted:?}");
+}

@@ -1,0 +1,209 @@
+//! What a sidecar shows of jobs that are pinned to another region than its own; judged at the client.
+
+use serde_json::{Value, json};
+
+use super::ids;
+use crate::support::{Answer, Federation, Setup};
+
+const CANARY: &str = "canary-51d0c3";
+
+/// A job that holds the canary wherever a client can put something.
+fn job(pin: Option<&str>) -> String {
+    let mut job = json!({
+        "type": "a",
+        "args": [{ "deep": CANARY }],
+        "meta": { "own": CANARY },
+        "options": { "queue": "q", "tags": [CANARY] },
+        "extra": CANARY,
+    });
+    if let Some(pin) = pin {
+        job["meta"]["ojs.federation.region"] = pin.into();
+    }
+    job.to_string()
+}
+
+struct Placed {
+    federation: Federation,
+    here: String,
+    there: String,
+    free: String,
+}
+
+/// One job pinned to the local region, one pinned elsewhere, one free.
+async fn placed(yaml: &str) -> Placed {
+    let federation = Setup::default().by_the_documents().yaml(yaml).start().await;
+    let here = federation.client.enqueue(job(Some("us-east-1"))).await.job_id();
+    let there = federation.client.enqueue(job(Some("eu-west-1"))).await.job_id();
+    let free = federation.client.enqueue(job(None)).await.job_id();
+    Placed { federation, here, there, free }
+}
+
+fn item<'a>(answer: &'a Value, id: &str) -> Option<&'a Value> {
+    let items = answer["jobs"].as_array().or(answer["items"].as_array()).unwrap();
+    items.iter().find(|item| item["id"] == id)
+}
+
+fn shows(answer: &Answer) -> bool {
+    memchr::memmem::find(&answer.body, CANARY.as_bytes()).is_some()
+}
+
+#[tokio::test]
+async fn lists_redact_what_is_pinned_elsewhere_and_leave_the_rest_as_it_is() {
+    let Placed { federation, here, there, free } = placed("").await;
+    for target in [
+        "/ojs/v1/jobs",
+        "/ojs/v1/admin/jobs",
+        "/ojs/v1/queues/q/jobs",
+        "/ojs/v1/jobs?region=eu-west-1",
+        "/ojs/v1/jobs?offset=1&limit=5",
+    ] {
+        let answer = federation.client.get(target).await.json();
+        let redacted = item(&answer, &there).unwrap_or(&Value::Null);
+        assert_eq!(
+            (&redacted["type"], &redacted["queue"], &redacted["state"]),
+            (&json!("a"), &json!("q"), &json!("available"))
+        );
+        assert_eq!(
+            (&redacted["args"], &redacted["x-ojs-federation"]["redacted"]),
+            (&json!([]), &json!(true)),
+            "{target}"
+        );
+        assert_eq!(redacted["meta"]["ojs.federation.region"], "eu-west-1");
+        assert!(!redacted.to_string().contains(CANARY), "{redacted}");
+        for id in [&here, &free] {
+            let whole = item(&answer, id);
+            assert!(
+                whole.is_none_or(|job| job["args"][0]["deep"] == CANARY && job["x-ojs-federation"].is_null()),
+                "{target}"
+            );
+        }
+    }
+    // The job's own region shows it, and redacts the one that is pinned here.
+    let own = federation.sidecar_in("eu-west-1", &[]).await;
+    let answer = own.client.get("/ojs/v1/jobs").await.json();
+    assert_eq!(item(&answer, &there).unwrap()["args"][0]["deep"], CANARY);
+    assert_eq!(item(&answer, &here).unwrap()["args"], json!([]));
+}
+
+#[tokio::test]
+async fn lists_can_show_everything_or_leave_out_what_is_pinned_elsewhere() {
+    let Placed { federation, here, there, free } = placed("").await;
+    let denies = federation.sidecar_in("us-east-1", &[("residency.read_lists", "deny")]).await;
+    let answer = denies.client.get("/ojs/v1/jobs").await.json();
+    let mut shown = ids(&answer);
+    shown.sort();
+    let mut expected = [here, free];
+    expected.sort();
+    assert_eq!(shown, expected);
+    assert_eq!((&answer["x-ojs-federation"]["withheld"], &answer["pagination"]["total"]), (&json!(1), &json!(3)));
+    let addressed = denies.client.get("/ojs/v1/jobs?region=eu-west-1").await.json();
+    assert_eq!((ids(&addressed).len(), &addressed["x-ojs-federation"]["withheld"]), (0, &json!(1)));
+    let allows =
+        federation.sidecar_in("us-east-1", &[("residency.read_lists", "allow"), ("lists.annotate", "true")]).await;
+    for target in ["/ojs/v1/jobs", "/ojs/v1/jobs?region=eu-west-1"] {
+        let answer = allows.client.get(target).await.json();
+        let whole = item(&answer, &there).unwrap();
+        assert_eq!(
+            (&whole["args"][0]["deep"], &whole["x-ojs-federation"]),
+            (&json!(CANARY), &json!({ "region": "eu-west-1" }))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_lookup_shows_the_whole_job_unless_it_is_told_not_to() {
+    let Placed { federation, here, there, free } = placed("").await;
+    let redacts = federation.sidecar_in("us-east-1", &[("residency.read", "redact")]).await;
+    let denies = federation.sidecar_in("us-east-1", &[("residency.read", "deny")]).await;
+    for path in [format!("/ojs/v1/jobs/{there}"), format!("/ojs/v1/admin/jobs/{there}")] {
+        assert!(shows(&federation.client.get(&path).await));
+        let redacted = redacts.client.get(&path).await;
+        assert_eq!((redacted.status.as_u16(), redacted.region()), (200, "eu-west-1"));
+        assert!(!shows(&redacted), "{redacted:?}");
+        let job = redacted.json();
+        let job = if job["job"].is_object() { &job["job"] } else { &job };
+        assert_eq!(
+            (&job["id"], &job["args"], &job["x-ojs-federation"]["redacted"]),
+            (&json!(there), &json!([]), &json!(true))
+        );
+        denies.client.get(&path).await.check_error(403, "forbidden", "residency");
+        let addressed = denies.client.get(&format!("{path}?region=eu-west-1")).await;
+        addressed.check_error(403, "forbidden", "residency");
+    }
+    for id in [here, free] {
+        for sidecar in [&redacts, &denies] {
+            assert!(shows(&sidecar.client.get(&format!("/ojs/v1/jobs/{id}")).await));
+        }
+    }
+}
+
+/// A worker of the job's own region has saved a checkpoint and a result with the canary.
+async fn finished(federation: &Federation, id: &str) {
+    let sidecar = federation.sidecar_in("eu-west-1", &[]).await;
+    let worker = sidecar.client;
+    let fetched = worker.post("/ojs/v1/workers/fetch", r#"{"queues":["q"],"worker_id":"w"}"#).await.json();
+    assert_eq!(fetched["jobs"][0]["id"], id);
+    let checkpoint = json!({ "state": { "at": CANARY } }).to_string();
+    assert!(worker.post(&format!("/ojs/v1/jobs/{id}/checkpoint"), checkpoint).await.status.is_success());
+    let result = json!({ "job_id": id, "result": { "is": CANARY } }).to_string();
+    assert_eq!(worker.post("/ojs/v1/workers/ack", result).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_result_without_its_job_is_judged_by_the_job() {
+    let Placed { federation, here, there, free } = placed("").await;
+    finished(&federation, &there).await;
+    let redacts = federation.sidecar_in("us-east-1", &[("residency.read", "redact")]).await;
+    let denies = federation.sidecar_in("us-east-1", &[("residency.read", "deny")]).await;
+    let path = format!("/ojs/v1/jobs/{there}/result");
+    assert!(shows(&federation.client.get(&path).await));
+    let redacted = redacts.client.get(&path).await;
+    assert_eq!((redacted.status.as_u16(), &redacted.json()["state"]), (200, &json!("completed")), "{redacted:?}");
+    assert!(!shows(&redacted));
+    denies.client.get(&path).await.check_error(403, "forbidden", "residency");
+    let ids = json!({ "ids": [there, here, free] }).to_string();
+    assert!(shows(&federation.client.post("/ojs/v1/jobs/results", ids.clone()).await));
+    let redacted = redacts.client.post("/ojs/v1/jobs/results", ids.clone()).await;
+    assert!(!shows(&redacted), "{redacted:?}");
+    assert_eq!(redacted.json()["results"][&there]["state"], "completed");
+    assert_eq!(redacted.json()["results"].as_object().unwrap().len(), 3);
+    let denied = denies.client.post("/ojs/v1/jobs/results", ids).await.json();
+    assert_eq!((denied["results"].as_object().unwrap().len(), &denied["x-ojs-federation"]["withheld"]), (2, &json!(1)));
+}
+
+#[tokio::test]
+async fn what_else_a_job_has_is_not_shown_either_and_its_events_are_refused() {
+    let Placed { federation, there, .. } = placed("").await;
+    finished(&federation, &there).await;
+    let redacts = federation.sidecar_in("us-east-1", &[("residency.read", "redact")]).await;
+    for rest in ["checkpoint", "progress", "history"] {
+        let path = format!("/ojs/v1/jobs/{there}/{rest}");
+        let answer = redacts.client.get(&path).await;
+        assert!(!shows(&answer), "{rest}: {answer:?}");
+        assert_eq!(answer.json()["x-ojs-federation"]["redacted"], true, "{rest}: {answer:?}");
+    }
+    assert!(!redacts.client.get(&format!("/ojs/v1/jobs/{there}/events")).await.status.is_success());
+    let refused = redacts.client.get(&format!("/ojs/v1/events/stream?channel=job:{there}")).await;
+    refused.check_error(403, "forbidden", "residency");
+}
+
+#[tokio::test]
+async fn a_change_is_answered_redacted_because_it_is_done_by_then() {
+    let Placed { federation, there, .. } = placed("").await;
+    let denies = federation.sidecar_in("us-east-1", &[("residency.read", "deny")]).await;
+    let answer = denies.client.call(http::Method::DELETE, &format!("/ojs/v1/jobs/{there}"), "").await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["job"]["state"]), (200, &json!("cancelled")), "{answer:?}");
+    assert!(!shows(&answer));
+    assert_eq!(federation.regions[1].jobs().job(&there).unwrap().state.as_str(), "cancelled");
+}
+
+#[tokio::test]
+async fn a_job_that_a_rule_keeps_in_another_region_is_redacted_like_one_with_a_pin() {
+    let yaml = "routing: { rules: [{ match: { queue: q }, target: { region: eu-west-1 } }] }";
+    let federation = Setup::default().by_the_documents().yaml(yaml).start().await;
+    let ruled = federation.client.enqueue(job(None)).await;
+    assert_eq!(ruled.region(), "eu-west-1");
+    let answer = federation.client.get("/ojs/v1/jobs").await;
+    assert!(!shows(&answer), "{answer:?}");
+    assert_eq!(item(&answer.json(), &ruled.job_id()).unwrap()["x-ojs-federation"]["redacted"], true);
+}
