@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::attempt::Call;
+use super::attempt::{Call, RegionAnswer};
 use super::create::to_region;
 use super::enqueue::{Head, Job, note, read, run};
 use super::exchange::Exchange;
@@ -47,6 +47,10 @@ pub(super) async fn define(
     match goes {
         Goes::Routed(decision) => send(proxy, exchange, head, method, body, decision).await,
         Goes::To(index) => to_region(proxy, exchange, index, (head, method, body)).await,
+        Goes::Said(index, answer) => {
+            exchange.region = Some(proxy.region(index).id.clone());
+            Ok(answer.into())
+        }
     }
 }
 
@@ -56,6 +60,8 @@ enum Goes {
     Routed(Decision),
     /// To the region where it lives, or is to live.
     To(RegionIndex),
+    /// Nowhere: a region that must be asked for it has said no.
+    Said(RegionIndex, RegionAnswer),
 }
 
 fn found<'b>(proxy: &Proxy, body: &'b Bytes, depth_max: usize) -> Result<Found<'b>, ErrorDocument> {
@@ -88,6 +94,7 @@ async fn changed_workflow(
     match place(proxy, exchange, &head.headers, Subject::Workflow, id).await {
         Placed::At(index) => at(proxy, index, &demand),
         Placed::Nowhere => decide(proxy, body, depth_max),
+        Placed::Said(index, answer) => Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => Err(document),
     }
 }
@@ -139,7 +146,7 @@ async fn cron_region(
             return Err(ErrorDocument::cron_elsewhere(id.as_str()));
         }
         Placed::Nowhere => {}
-        // A region that should have it and is down says so itself, and one that could have it decides.
+        Placed::Said(index, answer) => return Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => return Err(document),
     }
     at(proxy, region, &demand)

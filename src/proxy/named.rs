@@ -26,7 +26,8 @@ pub(super) async fn named(
         _ => Subject::Cron { first: proxy.shared.registry.view().local, quiet: false },
     };
     match place(proxy, exchange, request.headers(), subject, &name).await {
-        Placed::At(index) => forward(proxy, exchange, index, request).await,
+        // What it does not tell, it says to the call itself.
+        Placed::At(index) | Placed::Said(index, _) => forward(proxy, exchange, index, request).await,
         Placed::Nowhere => local(proxy, exchange, request).await,
         Placed::Unsure(document) => {
             let view = proxy.shared.registry.view();

@@ -39,6 +39,8 @@ pub(super) enum Placed {
     Nowhere,
     /// No region has it, and not every region could be asked.
     Unsure(ErrorDocument),
+    /// The region that was asked first, or the local one, does not tell this client, and says why.
+    Said(RegionIndex, RegionAnswer),
 }
 
 /// What one region says.
@@ -46,6 +48,7 @@ enum Word {
     Here,
     NotHere,
     Silent(ErrorDocument),
+    Evasive(RegionAnswer),
 }
 
 /// Finds a cron job or a workflow. Bounded by one deadline, by the permits of searches and by the number of regions.
@@ -84,6 +87,7 @@ pub(super) async fn place(
             }
             Placed::Nowhere => {}
             Placed::Unsure(document) => unsure = unsure.or(Some(document)),
+            said @ Placed::Said(..) => return said,
         }
     }
     unsure.map_or(Placed::Nowhere, Placed::Unsure)
@@ -102,17 +106,30 @@ impl Search<'_> {
     async fn among(&self, local: RegionIndex, regions: Vec<RegionIndex>) -> Placed {
         let one = |index| async move { (index, self.word(index).await) };
         let mut asked: FuturesUnordered<_> = regions.into_iter().map(one).collect();
-        let (mut here, mut silent) = (Vec::new(), None);
+        let main = match self.subject {
+            Subject::Cron { first, .. } => first,
+            Subject::Workflow => local,
+        };
+        let (mut here, mut silent, mut said) = (Vec::new(), None, None);
         while let Some((index, word)) = asked.next().await {
             match word {
                 Word::Here => here.push(index),
                 Word::NotHere => {}
                 Word::Silent(document) => silent = silent.or(Some(document)),
+                // Such as a 401, or a 429 with its time to wait: that is for the client.
+                Word::Evasive(answer) if index == main && answer.status.is_client_error() => said = Some(answer),
+                Word::Evasive(_) => {
+                    let region = self.proxy.region(index).id.as_str();
+                    silent = silent.or_else(|| Some(ErrorDocument::owner_unavailable(Some(region), RETRY_AFTER_MIN)));
+                }
             }
         }
         match here.iter().find(|index| **index == local).or(here.iter().min()) {
             Some(&index) => Placed::At(index),
-            None => silent.map_or(Placed::Nowhere, Placed::Unsure),
+            None => match said {
+                Some(answer) => Placed::Said(main, answer),
+                None => silent.map_or(Placed::Nowhere, Placed::Unsure),
+            },
         }
     }
 
@@ -122,7 +139,7 @@ impl Search<'_> {
             Subject::Workflow => match self.get(index, format!("/ojs/v1/workflows/{name}")).await {
                 Ok(answer) if answer.status.is_success() => Word::Here,
                 Ok(answer) if is_absent(answer.status) => Word::NotHere,
-                Ok(_) => self.evasive(index),
+                Ok(answer) => Word::Evasive(answer),
                 Err(document) => Word::Silent(document),
             },
             Subject::Cron { first, quiet: true } if first != index => self.listed(index).await,
@@ -133,7 +150,7 @@ impl Search<'_> {
                     Word::NotHere
                 }
                 Ok(answer) if is_absent(answer.status) => self.listed(index).await,
-                Ok(_) => self.evasive(index),
+                Ok(answer) => Word::Evasive(answer),
                 Err(document) => Word::Silent(document),
             },
         }
@@ -147,10 +164,10 @@ impl Search<'_> {
             let answer = match self.get(index, path).await {
                 Ok(answer) if is_absent(answer.status) => return Word::NotHere,
                 Ok(answer) if answer.status.is_success() => answer,
-                Ok(_) => return self.evasive(index),
+                Ok(answer) => return Word::Evasive(answer),
                 Err(document) => return Word::Silent(document),
             };
-            let Some(list) = answer::cron_list(&answer.body, self.name) else { return self.evasive(index) };
+            let Some(list) = answer::cron_list(&answer.body, self.name) else { return Word::Evasive(answer) };
             seen += list.count;
             path = match list.cursor {
                 _ if list.found => return Word::Here,
@@ -159,7 +176,7 @@ impl Search<'_> {
                 None => format!("/ojs/v1/cron?limit=200&offset={seen}"),
             };
         }
-        self.evasive(index)
+        Word::Silent(ErrorDocument::owner_unavailable(Some(self.proxy.region(index).id.as_str()), RETRY_AFTER_MIN))
     }
 
     async fn get(&self, index: RegionIndex, path: String) -> Result<RegionAnswer, ErrorDocument> {
@@ -169,10 +186,6 @@ impl Search<'_> {
         ask(self.proxy, Class::Definition, index, &question)
             .await
             .map_err(|silence| silence.document(self.proxy, index))
-    }
-
-    fn evasive(&self, index: RegionIndex) -> Word {
-        Word::Silent(ErrorDocument::owner_unavailable(Some(self.proxy.region(index).id.as_str()), RETRY_AFTER_MIN))
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::ask::{Question, Silence, ask, question_headers};
 use super::attempt::RegionAnswer;
 use super::collect::collect_body;
+use super::everywhere::RETRY_AFTER_MIN;
 use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
@@ -90,14 +91,14 @@ fn answer(
         let ids = |part: &[&(RegionIndex, _)]| -> Vec<&str> {
             part.iter().map(|(index, _)| proxy.region(*index).id.as_str()).collect()
         };
-        return Err(ErrorDocument::regions_missing(ids(&followed), ids(&missing), 1));
+        return Err(ErrorDocument::regions_missing(ids(&followed), ids(&missing), RETRY_AFTER_MIN));
     }
     // A deletion is told of by a region that had something to delete.
     let rank = |index: RegionIndex, answer: &RegionAnswer| (!answer.status.is_success(), index != local, index);
     let words = words.into_iter().filter_map(|(index, word)| Some((index, word.ok()?)));
     let (index, word) = words
         .min_by_key(|(index, answer)| rank(*index, answer))
-        .ok_or_else(|| ErrorDocument::owner_unavailable(None, 1))?;
+        .ok_or_else(|| ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN))?;
     exchange.region = Some(proxy.region(index).id.clone());
     Ok(word.into())
 }

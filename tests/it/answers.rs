@@ -39,7 +39,7 @@ async fn enqueues_name_region_strategy_attempts_and_id_and_other_calls_their_reg
     check(
         &client.post("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{JOB}]}}"#)).await,
         201,
-        ("us-east-1", None, None, false),
+        ("us-east-1", Some("affinity"), Some("1"), false),
     );
     check(&client.get("/ojs/v1/health").await, 200, ("none", None, None, false));
     check(&client.get("/v1/federation/health").await, 200, ("none", None, None, false));
@@ -66,16 +66,11 @@ async fn an_unknown_outcome_names_region_job_and_attempts() {
 }
 
 #[tokio::test]
-async fn a_creating_call_that_the_local_region_would_not_satisfy_is_unsupported() {
+async fn a_retry_that_asks_for_another_region_than_its_job_is_in_is_unsupported() {
     let federation = Federation::start().await;
-    for (path, body) in [
-        ("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{}]}}"#, pinned("eu-west-1"))),
-        ("/ojs/v1/cron", format!(r#"{{"name":"n","cron":"* * * * *","job_template":{}}}"#, pinned("eu-west-1"))),
-        ("/ojs/v1/workflows", format!(r#"{{"type":"chain","steps":[{}]}}"#, pinned("eu-west-1"))),
-    ] {
-        let answer = federation.client.post(path, body).await;
-        answer.check_error(422, "unsupported", "routing_unsupported");
-    }
+    let answer = federation.client.post("/ojs/v1/dead-letter/some/retry", pinned("eu-west-1")).await;
+    let error = answer.check_error(422, "unsupported", "routing_unsupported");
+    assert_eq!(error["details"]["region"], "us-east-1");
     assert!(federation.seen("eu-west-1\"").is_empty());
 }
 

@@ -233,7 +233,7 @@ async fn words_about_leased_jobs_pass_an_open_breaker_and_nothing_else_does() {
     let fetch = r#"{"queues":["default"],"count":1,"worker_id":"w"}"#;
     for (method, path, body) in [
         (http::Method::POST, "/ojs/v1/workers/fetch", fetch),
-        (http::Method::POST, "/ojs/v1/jobs/batch", r#"{"jobs":[{"type":"a.b","args":[]}]}"#),
+        (http::Method::POST, "/ojs/v1/cron", r#"{"name":"n","cron":"* * * * *","type":"a.b","args":[]}"#),
         (http::Method::GET, "/ojs/v1/webhooks/subscriptions", ""),
         (http::Method::GET, "/ojs/v1/jobs/some", ""),
     ] {

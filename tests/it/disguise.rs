@@ -78,7 +78,7 @@ async fn data_passes_unread_however_much_it_looks_like_a_job() {
     for (target, headers) in [
         (("POST", "/ojs/v1/webhooks/data"), JSON),
         (("PUT", "/ojs/v1/jobs/0190/checkpoint"), JSON),
-        (("POST", "/ojs/v1/schemas"), JSON),
+        (("POST", "/ojs/v1/webhooks/subscriptions"), JSON),
         (("POST", "/ojs/v1/brand/new"), &[("content-type", "application/octet-stream")][..]),
     ] {
         call(&federation, target, headers, &long).await;
@@ -118,15 +118,15 @@ async fn an_upgrade_offer_does_not_smuggle_a_job_past_the_reading() {
         ("upgrade", "websocket"),
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
-    for target in
-        CALLS.into_iter().chain([("GET", "/ojs/v1/events/stream?channel=queue:a"), ("POST", "/ojs/v1/jobs/batch")])
-    {
+    for target in CALLS.into_iter().chain([("GET", "/ojs/v1/events/stream?channel=queue:a")]) {
         let answer = call(&federation, target, &offer, PINNED).await;
         assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, "routing_unsupported"), "{target:?}");
     }
     let answer = call(&federation, ("GET", "/canary-4712"), &offer, "").await;
     assert_eq!(answer.status, 404, "an upgrade opens no path that is closed without it");
     assert_eq!(federation.seen(CANARY), [0; 0]);
+    call(&federation, ("POST", "/ojs/v1/jobs/batch"), &offer, PINNED).await;
+    assert_eq!(federation.seen(CANARY), [1], "a batch with an offer is a batch");
 }
 
 #[tokio::test]

@@ -71,8 +71,8 @@ fn readme_lists_every_reason_of_an_error_and_no_other() {
     for file in [
         "src/ojs/error/client.rs",
         "src/ojs/error/region.rs",
+        "src/ojs/error/several.rs",
         "src/ojs/fault.rs",
-        "src/proxy/create.rs",
         "src/ojs/scan.rs",
     ] {
         // Reasons are the words with underscores that are not names of further particulars.

@@ -81,7 +81,6 @@ async fn each_refusal_is_counted_under_its_own_reason_and_attempts_nothing() {
     let federation = Setup::default().steered().yaml(yaml).start().await;
     let long = format!(r#"{{"type":"t","args":["{}"]}}"#, "a".repeat(2_000));
     let rule = r#"{"type":"t","args":[],"options":{"queue":"eu"},"meta":{"ojs.federation.region":"us-east-1"}}"#;
-    let batch = format!(r#"{{"jobs":[{}]}}"#, pinned("eu-west-1"));
     let enqueue = |body: &str| (Request::post("/ojs/v1/jobs"), body.to_owned());
     for (reason, status, class, (request, body)) in [
         ("invalid_payload", "4xx", "enqueue", enqueue("{")),
@@ -95,7 +94,7 @@ async fn each_refusal_is_counted_under_its_own_reason_and_attempts_nothing() {
             "enqueue",
             (Request::post("/ojs/v1/jobs").header("host", "evil.example"), JOB.to_owned()),
         ),
-        ("unsupported", "4xx", "create", (Request::post("/ojs/v1/jobs/batch"), batch)),
+        ("unsupported", "4xx", "other", (Request::put("/ojs/v1/jobs"), pinned("eu-west-1"))),
         ("not_found", "4xx", "other", (Request::get("/nowhere"), String::new())),
         ("invalid_request", "4xx", "federation", (Request::get("/v1/federation/route"), String::new())),
     ] {
