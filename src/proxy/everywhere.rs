@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use http::{HeaderValue, Method, Response};
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
+use http::{HeaderMap, HeaderValue, Method, Response};
 
-use super::ask::{Question, Silence, ask};
+use super::ask::{Question, Silence, ask, question_headers};
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::local::vanished;
@@ -20,6 +21,16 @@ pub(super) const RETRY_AFTER_MIN: u64 = 1;
 
 /// What a region said.
 pub(super) type Said = (RegionIndex, Result<RegionAnswer, Silence>);
+
+/// A client's headers for a read whose answer is made of several, or looked into: nothing that asks for a part of it, or for
+/// nothing when it is as it was, because each region would decide that by its own.
+pub(super) fn read_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
+    let mut headers = question_headers(exchange, headers);
+    for name in [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE] {
+        headers.remove(name);
+    }
+    headers
+}
 
 /// Asks regions at once; the answers are in the order of the questions.
 ///

@@ -15,8 +15,8 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::ask::{Question, question_headers};
-use super::everywhere::{Said, ask_each, name_missing, name_region, nobody};
+use super::ask::Question;
+use super::everywhere::{Said, ask_each, name_missing, name_region, nobody, read_headers};
 use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
@@ -55,7 +55,7 @@ pub(super) async fn list(
     let listing = Listing {
         path: request.uri().path().to_owned(),
         query: request.uri().query().map(str::to_owned),
-        headers: question_headers(exchange, request.headers()),
+        headers: read_headers(exchange, request.headers()),
         deadline: Instant::now() + proxy.shared.config.limits.call_timeout,
     };
     if paging == Paging::Names {

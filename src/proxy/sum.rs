@@ -13,13 +13,13 @@ use super::ask::{Question, Silence};
 use super::attempt::RegionAnswer;
 use super::by_ids::check_bodies;
 use super::enqueue::read;
-use super::everywhere::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_region, nobody};
+use super::everywhere::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_region, nobody, read_headers};
 use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
 use crate::config::QueueControl;
 use crate::ojs::ErrorDocument;
-use crate::ojs::list::{Part, summed};
+use crate::ojs::list::{Part, is_object, summed};
 use crate::policy::RegionIndex;
 
 /// Sums the figures of all regions, or passes the call to the one that the client named.
@@ -68,8 +68,8 @@ async fn everywhere(
     let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
     let bodies: Vec<(RegionIndex, Vec<Bytes>)> = regions.iter().map(|index| (*index, body.clone())).collect();
     check_bodies(proxy, &bodies)?;
-    let question =
-        Question { method, path: head.path, headers: head.headers, body, deadline: head.deadline, leased: false };
+    let headers = if method == Method::GET { read_headers(exchange, &head.headers) } else { head.headers };
+    let question = Question { method, path: head.path, headers, body, deadline: head.deadline, leased: false };
     let questions = regions.into_iter().map(|index| (index, question.clone())).collect();
     ask_each(proxy, exchange, questions).await
 }
@@ -102,7 +102,13 @@ impl Sorted {
 }
 
 fn figures(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Response<Reply>, ErrorDocument> {
-    let sorted = Sorted::of(said);
+    let mut sorted = Sorted::of(said);
+    let (done, unreadable) = sorted.done.into_iter().partition(|(_, answer)| is_object(&answer.body));
+    sorted.done = done;
+    for (index, answer) in unreadable {
+        sorted.missing.insert(index);
+        sorted.unusable.push((index, Ok(answer)));
+    }
     if sorted.done.is_empty() {
         // "Nothing there" is true only when every region has said so.
         let silent = sorted.unusable.iter().any(|(_, answer)| answer.is_err());

@@ -15,6 +15,6 @@ mod wanted;
 pub use cursor::{BadCursor, Cursor, Leg, Place};
 pub use merged::{Figures, merged, replaced};
 pub use page::{NoPage, PAGE_ITEMS_MAX, Page, Told};
-pub use sum::{Part, added_up, summed, united};
+pub use sum::{Part, added_up, is_object, summed, united};
 pub use walk::{Ask, Outcome, Pick, Walk};
 pub use wanted::{LIMIT_MAX, LIMIT_USUAL, Start, Wanted};

@@ -25,9 +25,15 @@ pub struct Part<'b> {
     pub body: &'b [u8],
 }
 
+/// Whether an answer is something that can be added up.
+#[must_use]
+pub fn is_object(body: &[u8]) -> bool {
+    whole(body).is_some()
+}
+
 /// Adds up the objects that regions answered, with each region's own under `x-ojs-federation`.
 ///
-/// `None` when the first answer is no object. Later answers that are none are left out of the sum.
+/// `None` when no answer is an object. Those that are none are left out of the sum.
 #[must_use]
 pub fn summed(parts: &[Part<'_>]) -> Option<Vec<u8>> {
     let readable: Vec<(&str, &str)> = parts.iter().filter_map(|part| Some((part.region, whole(part.body)?))).collect();

@@ -1,7 +1,7 @@
 //! Figures of all regions are added up, and every region's own stand beside the sum.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::JobState;
+use ojs_sidecar::demo::{Fault, FaultAnswer, JobState, When};
 use serde_json::json;
 
 use super::{dead_letters, fill};
@@ -18,6 +18,10 @@ async fn statistics_are_summed_with_every_regions_own_beside_them() {
     for (region, available) in [("us-east-1", 3), ("eu-west-1", 4), ("ap-south-1", 5)] {
         assert_eq!(sum["x-ojs-federation"]["regions"][region]["jobs"]["available"], available);
     }
+    let answer = FaultAnswer::balancer(StatusCode::OK);
+    federation.regions[2].faults().add(When::path("/ojs/v1/admin"), Fault::Answer { answer, store: false });
+    let answer = federation.client.get("/ojs/v1/admin/stats").await;
+    assert_eq!((answer.header("ojs-federation-partial"), &answer.json()["queues"]), (Some("ap-south-1"), &json!(2)));
     federation.regions[2].stop().await;
     let answer = federation.client.get("/ojs/v1/admin/stats").await;
     assert_eq!(

@@ -181,7 +181,9 @@ async fn the_client_s_own_parameters_reach_every_region_and_filter_there() {
     let federation = Setup::default().by_the_documents().start().await;
     fill(&federation, [3, 4, 5]);
     federation.regions[1].fill("other", 6);
-    let answer = page(&federation.client, "/ojs/v1/jobs?queue=other&x=%2F&limit=4").await;
+    let request = http::Request::get("/ojs/v1/jobs?queue=other&x=%2F&limit=4").header("if-none-match", "\"tag\"");
+    let answer = federation.client.send(request, "").await.json();
+    assert_eq!(federation.seen("if-none-match"), [0_usize; 0], "each region would decide by its own");
     assert_eq!((ids(&answer).len(), &answer["pagination"]["total"]), (4, &6.into()));
     for region in &federation.regions {
         let asked = region.record().requests_to("/ojs/v1/jobs");
