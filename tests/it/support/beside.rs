@@ -29,7 +29,7 @@ impl Federation {
         let config = self.files.path().join(format!("beside-{place}.yaml"));
         std::fs::write(&config, yaml).unwrap();
         let config = load(&Sources { files: vec![config], ..Sources::default() }).unwrap().config;
-        let time = self.time();
+        let time = self.time.clone();
         let clock = time.clone().map_or_else(Clock::system, |time| Clock::new(Arc::new(time)));
         let bound = build(config, World { clock, resolver: Arc::new(SystemResolver), source: None }).unwrap();
         let LocalAddress::Tcp(client) = bound.clients[0] else { panic!("a TCP listener") };

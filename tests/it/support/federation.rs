@@ -69,7 +69,8 @@ pub struct Federation {
     pub addresses: Vec<LocalAddress>,
     clock: Clock,
     resolver: Arc<dyn Resolve>,
-    time: Option<Arc<SteeredTime>>,
+    /// The steered time, where time is steered.
+    pub time: Option<Arc<SteeredTime>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<DrainEnd>>,
     pub files: tempfile::TempDir,
@@ -307,11 +308,6 @@ impl Federation {
     /// Three healthy regions and defaults.
     pub async fn start() -> Self {
         Setup::default().start().await
-    }
-
-    /// The steered time, where time is steered.
-    pub fn time(&self) -> Option<Arc<SteeredTime>> {
-        self.time.clone()
     }
 
     /// Moves the steered clock.

@@ -207,7 +207,7 @@ async fn ten_thousand_jobs_are_acknowledged_once_at_their_owners_while_regions_f
     let fleet = Fleet::start().await;
     fleet.enqueue(JOBS).await;
     trouble(&fleet.federation);
-    let run = Arc::new(Run { time: fleet.federation.time(), ..Run::default() });
+    let run = Arc::new(Run { time: fleet.federation.time.clone(), ..Run::default() });
     let workers = fleet.workers(&run);
     for round in 0..9 {
         let region = &fleet.federation.regions[round % 3];
@@ -231,7 +231,7 @@ async fn while_all_is_well_each_job_is_acknowledged_by_one_call() {
     const JOBS: usize = 600;
     let fleet = Fleet::start().await;
     fleet.enqueue(JOBS).await;
-    let run = Arc::new(Run { time: fleet.federation.time(), ..Run::default() });
+    let run = Arc::new(Run { time: fleet.federation.time.clone(), ..Run::default() });
     let workers = fleet.workers(&run);
     run.until_done(&fleet, JOBS).await;
     workers.join_all().await;
