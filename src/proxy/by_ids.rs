@@ -14,6 +14,7 @@ use super::ask::{Question, Silence, ask};
 use super::attempt::RegionAnswer;
 use super::create::check_keys;
 use super::enqueue::{Head, read};
+use super::everywhere::name_regions;
 use super::exchange::Exchange;
 use super::locate::{Located, locate, unsure};
 use super::reads::results;
@@ -143,11 +144,10 @@ impl Call {
                 Err(silence) => drop(missing.get_or_insert((index, silence))),
             }
         }
-        let region_of = |index| Some(proxy.region(index).id.clone());
-        exchange.region = match (&missing, all.as_slice()) {
-            (Some((index, _)), _) | (None, [(index, _)]) => region_of(*index),
-            _ => None,
-        };
+        match &missing {
+            Some((index, _)) => name_regions(proxy, exchange, [*index]),
+            None => name_regions(proxy, exchange, all.iter().map(|(index, _)| *index)),
+        }
         match missing {
             None => Ok(all),
             Some((index, Silence::Unknown)) => {

@@ -80,13 +80,12 @@ pub(super) fn note_outcome<'s>(exchange: &mut Exchange, said: impl Iterator<Item
     }
 }
 
-/// Notes the region of an answer that only one region had a part in.
-pub(super) fn name_region(proxy: &Proxy, exchange: &mut Exchange, regions: &BTreeSet<RegionIndex>) {
-    let mut regions = regions.iter();
-    exchange.region = match (regions.next(), regions.next()) {
-        (Some(index), None) => Some(proxy.region(*index).id.clone()),
-        _ => None,
-    };
+/// Notes the regions that had a part in an answer.
+pub(super) fn name_regions(proxy: &Proxy, exchange: &mut Exchange, regions: impl IntoIterator<Item = RegionIndex>) {
+    let regions: BTreeSet<RegionIndex> = regions.into_iter().collect();
+    let mut regions = regions.into_iter().map(|index| proxy.region(index).id.clone());
+    exchange.region = regions.next();
+    exchange.other_regions = regions.collect();
 }
 
 /// Names the regions that are missing from an answer.

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::ask::Question;
-use super::everywhere::{Said, ask_each, name_missing, name_region, nobody, read_headers};
+use super::everywhere::{Said, ask_each, name_missing, name_regions, nobody, read_headers};
 use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
@@ -164,7 +164,7 @@ fn answer(
         }
     }
     figures.summary = summary(&pages, &from);
-    name_region(proxy, exchange, &from.into_iter().collect());
+    name_regions(proxy, exchange, from);
     let mut response = exchange.json(StatusCode::OK.as_u16(), merged(model, &items, &figures));
     name_missing(proxy, &mut response, &missing);
     Ok(response)

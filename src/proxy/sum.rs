@@ -13,7 +13,7 @@ use super::ask::{Question, Silence};
 use super::attempt::RegionAnswer;
 use super::by_ids::check_bodies;
 use super::enqueue::read;
-use super::everywhere::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_region, nobody, read_headers};
+use super::everywhere::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers};
 use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
@@ -141,7 +141,7 @@ fn followed(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<R
 
 /// One answer out of several; the first one where they are nothing that could be added up, such as nothing at all.
 fn joined(proxy: &Proxy, exchange: &mut Exchange, answers: Vec<(RegionIndex, RegionAnswer)>) -> Response<Reply> {
-    name_region(proxy, exchange, &answers.iter().map(|(index, _)| *index).collect());
+    name_regions(proxy, exchange, answers.iter().map(|(index, _)| *index));
     let id = |index: &RegionIndex| proxy.region(*index).id.as_str();
     let parts: Vec<Part<'_>> =
         answers.iter().map(|(index, answer)| Part { region: id(index), body: &answer.body }).collect();

@@ -18,6 +18,9 @@ pub(super) const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
 /// What a demo region remembers of what it received: enough for the tour's proofs.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 
+/// The queues that are free of residency rules here: a worker may take their jobs from other regions, too.
+const SHARED: &str = "workers: { remote_fetch: [video, default] }\n";
+
 /// What is shorter here than by default, so that the tour takes seconds.
 pub(super) const TIMINGS: &str = "\
 health_check: { interval: 500ms, timeout: 1s }
@@ -106,7 +109,7 @@ impl Drop for Stage {
 async fn start_regions(files: &Path, port: u16, admin_port: u16) -> std::io::Result<(Vec<DemoRegion>, String)> {
     let local = Ipv4Addr::LOCALHOST;
     let mut yaml = format!(
-        "federation_id: demo\nlocal_region: {}\nlisten: {{ clients: [\"{local}:{port}\"], admin: \"{local}:{admin_port}\" }}\n{TIMINGS}regions:\n",
+        "federation_id: demo\nlocal_region: {}\nlisten: {{ clients: [\"{local}:{port}\"], admin: \"{local}:{admin_port}\" }}\n{TIMINGS}{SHARED}regions:\n",
         IDS[0]
     );
     let mut regions = Vec::new();

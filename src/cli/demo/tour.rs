@@ -1,5 +1,7 @@
 //! The tour: each step does something a user would do, shows what came of it, and checks it at the regions.
 
+mod worker;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use super::say;
 use super::stage::{IDS, Stage, TIMINGS};
 use crate::cli::client::{self, Answer};
-use crate::demo::{DemoRegion, JobState};
+use crate::demo::DemoRegion;
 
 /// How often the tour looks whether something has come true, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -29,7 +31,7 @@ pub(super) async fn play(stage: &Stage) -> Told {
     local_region_stops(stage).await?;
     pinned_region_stops(stage).await?;
     both_come_back(stage).await?;
-    worker(stage).await
+    worker::drain(stage).await
 }
 
 async fn introduce(stage: &Stage) -> Told {
@@ -130,25 +132,6 @@ async fn both_come_back(stage: &Stage) -> Told {
     let answer = enqueue(stage, pinned("usr_after_recovery")).await?;
     show(&answer);
     check(region_of(&answer) == IDS[1], "the pinned job is in eu-west-1")
-}
-
-async fn worker(stage: &Stage) -> Told {
-    step(8, "A worker fetches from its local region and acknowledges");
-    let fetched = ask(
-        stage,
-        Method::POST,
-        "/ojs/v1/workers/fetch",
-        Some(json!({"queues": ["default"], "count": 1, "worker_id": "w1"})),
-    )
-    .await?;
-    let document: Value = serde_json::from_slice(&fetched.1).map_err(|error| error.to_string())?;
-    let Some(id) = document["jobs"][0]["id"].as_str() else { return Err("the worker got no job".to_owned()) };
-    say(format_args!("  fetched {} ({id})", text(&document["jobs"][0]["type"])));
-    let acknowledged =
-        ask(stage, Method::POST, "/ojs/v1/workers/ack", Some(json!({"job_id": id, "result": "done"}))).await?;
-    check(acknowledged.0.status == 200, "the acknowledgement is answered 200")?;
-    let jobs = region(stage, 0)?.jobs();
-    check(jobs.job(id).is_some_and(|job| job.state == JobState::Completed), "us-east-1 has the job as completed")
 }
 
 fn step(number: u8, title: &str) {

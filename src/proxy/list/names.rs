@@ -3,8 +3,6 @@
 //! The same name in two regions is one item whose figures are added up, so nothing can be said of a page before all are known.
 //! Names are few, and bounded.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
@@ -15,7 +13,7 @@ use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Wanted, m
 use crate::ojs::{Class, ErrorDocument, Paging, normal_path};
 use crate::policy::RegionIndex;
 use crate::proxy::ask::{Silence, ask};
-use crate::proxy::everywhere::{Said, name_missing, name_region, nobody, note_outcome, while_wanted};
+use crate::proxy::everywhere::{Said, name_missing, name_regions, nobody, note_outcome, while_wanted};
 use crate::proxy::exchange::Exchange;
 use crate::proxy::{Proxy, Reply};
 use crate::telemetry::AttemptOutcome;
@@ -73,8 +71,7 @@ pub(super) async fn names(
         ..Figures::of(&wanted)
     };
     let body = merged(model, items, &figures);
-    let from: BTreeSet<RegionIndex> = gathered.from.iter().copied().collect();
-    name_region(proxy, exchange, &from);
+    name_regions(proxy, exchange, gathered.from.iter().copied());
     let mut response = exchange.json(StatusCode::OK.as_u16(), body);
     name_missing(proxy, &mut response, &gathered.missing);
     Ok(response)
