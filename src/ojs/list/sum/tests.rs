@@ -39,6 +39,7 @@ fn figures_by_the_same_path_add_up_and_every_regions_own_stay() {
     check(&[r#"{"a":1}"#, "[]", r#"{"a":2}"#], r#"{"a":3}"#);
     check(&[r#"{"a":null,"b":null}"#, r#"{"a":4,"b":null}"#], r#"{"a":4,"b":null}"#);
     check(&[r#"{"a":"x"}"#, r#"{"a":4}"#], r#"{"a":"x"}"#);
+    check(&[r#"{"a":4}"#, r#"{"a":"x"}"#, r#"{"a":5}"#], r#"{"a":9}"#);
     assert_eq!(summed(&[Part { region: "a", body: b"nothing" }]), None);
 }
 

@@ -338,6 +338,27 @@ fn a_page_larger_than_regions_give_is_as_small_as_theirs() {
 }
 
 #[test]
+fn a_page_ends_where_a_region_gives_less_than_it_has() {
+    let wanted = Wanted::read(Some("limit=10&offset=2"), Paging::Offset);
+    let mut walk = Walk::begin(&wanted, LIST, &ids(2)).unwrap();
+    let told =
+        |items: usize, total: u64| Told { items, total: Some(total), paged: true, by_offset: true, ..Told::default() };
+    for (number, ask) in walk.asks().iter().enumerate() {
+        let told = if ask.leg == 0 { told(3, 8) } else { told(1, 9) };
+        walk.heard(ask, Some((&told, number)));
+    }
+    for ask in walk.asks() {
+        let told = if ask.leg == 0 { told(3, 8) } else { told(ask.limit as usize, 9) };
+        walk.heard(&ask, Some((&told, 2 + ask.leg)));
+    }
+    assert!(walk.asks().is_empty());
+    let outcome = walk.finish();
+    let shown: usize = outcome.picks.iter().map(|pick| pick.to - pick.from).sum();
+    assert_eq!((shown, outcome.total, outcome.has_more), (3, Some(17), true));
+    assert!(outcome.picks.iter().all(|pick| pick.answer != 1 && pick.answer != 3), "nothing of the next region");
+}
+
+#[test]
 fn a_cursor_of_another_list_is_refused() {
     let cursor = Cursor::default().encode("/ojs/v1/dead-letter");
     let wanted = Wanted::read(Some(&format!("cursor={cursor}")), Paging::Offset);
