@@ -62,7 +62,8 @@ fn fits_open(pattern: &str, path: &str, exact: bool) -> bool {
     for wanted in pattern.split('/') {
         let Some(segment) = segments.next() else { return false };
         match wanted {
-            "{*}" => return !segment.is_empty(),
+            // Some servers merge doubled slashes and take no other spelling back.
+            "{*}" => return !segment.is_empty() || segments.any(|segment| !segment.is_empty()),
             "{}" => {}
             literal if literal == segment || (!exact && literal.eq_ignore_ascii_case(segment)) => {}
             _ => return false,

@@ -131,6 +131,7 @@ fn a_creating_call_is_recognised_in_any_spelling_and_flagged() {
         "/ojs/v1/jobs;x=y",
         "/ojs\\v1\\jobs",
         "/ojs/v1/cron/a%2Fb",
+        "/ojs/v1/cron//..;",
         "/ojs/v1/workflows//",
     ] {
         let matched = identify(&Method::POST, path);
