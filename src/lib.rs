@@ -17,4 +17,5 @@ pub mod ojs;
 pub mod policy;
 pub mod proxy;
 pub mod region;
+pub mod store;
 pub mod telemetry;

@@ -36,6 +36,16 @@ pub fn effective(config: &Config) -> String {
             yaml.plain("ratio", failover.retry_budget_ratio);
             yaml.plain("floor", failover.retry_budget_floor);
         });
+        yaml.text("on_unknown", failover.on_unknown.as_str());
+        yaml.duration("late_write_grace", failover.late_write_grace);
+    });
+    yaml.section("journal", |yaml| {
+        yaml.text_if("path", config.journal.path.as_ref().map(|path| path.display()));
+        yaml.plain("rows_max", config.journal.rows_max);
+    });
+    yaml.section("idempotency", |yaml| {
+        yaml.plain("enabled", config.idempotency.enabled);
+        yaml.duration("ttl", config.idempotency.ttl);
     });
     yaml.section("limits", |yaml| limits(yaml, config));
     process(&mut yaml, config);

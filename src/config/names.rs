@@ -3,8 +3,8 @@
 use serde::de::{Deserialize, Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, QueueControl, ReadResidency,
-    Stamp,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
+    ReadResidency, Stamp,
 };
 
 macro_rules! names {
@@ -41,4 +41,5 @@ names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
+names!(OnUnknown { Fail = "fail", Redirect = "redirect" });
 names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, QueueControl, ReadResidency,
-    Stamp,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
+    ReadResidency, Stamp,
 };
 use crate::base::Strategy;
 use crate::base::text::parse_duration;
@@ -36,6 +36,8 @@ pub(super) struct Raw {
     pub(super) circuit_breaker: RawCircuitBreaker,
     pub(super) load: RawLoad,
     pub(super) failover: RawFailover,
+    pub(super) journal: RawJournal,
+    pub(super) idempotency: RawIdempotency,
     pub(super) limits: RawLimits,
     pub(super) compat: RawCompat,
     pub(super) log: RawLog,
@@ -160,6 +162,20 @@ pub(super) struct RawFailover {
     pub(super) prefer_regions: Vec<String>,
     pub(super) exclude_regions: Vec<String>,
     pub(super) retry_budget: RawRetryBudget,
+    pub(super) on_unknown: OnUnknown,
+    pub(super) late_write_grace: RawDuration,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawJournal {
+    pub(super) path: Option<PathBuf>,
+    pub(super) rows_max: usize,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawIdempotency {
+    pub(super) enabled: bool,
+    pub(super) ttl: RawDuration,
 }
 
 #[derive(Deserialize)]

@@ -11,9 +11,11 @@ use std::time::Duration;
 use crate::base::{RegionId, Strategy};
 
 mod compat;
+mod journal;
 mod surface;
 
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType};
+pub use journal::{Idempotency, Journal, OnUnknown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
 
 /// Everything that an operator can set.
@@ -49,6 +51,10 @@ pub struct Config {
     pub load: Load,
     /// What happens when an attempt was not sent.
     pub failover: Failover,
+    /// What is kept of unknown outcomes.
+    pub journal: Journal,
+    /// What is kept of calls with an `Idempotency-Key`.
+    pub idempotency: Idempotency,
     /// Bounds on sizes, times and counts.
     pub limits: Limits,
     /// Switches for clients that cannot read what the specification says.
@@ -289,6 +295,10 @@ pub struct Failover {
     pub retry_budget_ratio: f64,
     /// Redirects a second that are allowed whatever the traffic.
     pub retry_budget_floor: f64,
+    /// What follows an enqueue whose outcome cannot be found out within the call.
+    pub on_unknown: OnUnknown,
+    /// How long after the end of its connection a region may still store a job.
+    pub late_write_grace: Duration,
 }
 
 /// Bounds.

@@ -4,11 +4,15 @@
 //! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it. Fields
 //! hold region ids, closed words, job and request ids; never what a job contains.
 
+mod outcome;
+
 use std::sync::atomic::Ordering;
 
 use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics, ReloadKind, ReloadResult};
+
+pub use outcome::{JournalState, doubled, journal, outcome_resolved};
 
 /// The target of every line that this program writes about federation.
 pub(super) const TARGET: &str = "ojs_federation";

@@ -93,6 +93,8 @@ impl Check {
             exclude_regions: self.all_named(registered, "failover.exclude_regions", &raw.exclude_regions),
             retry_budget_ratio: raw.retry_budget.ratio,
             retry_budget_floor: raw.retry_budget.floor,
+            on_unknown: raw.on_unknown,
+            late_write_grace: raw.late_write_grace.0,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The rows of the key table. Reasons for the less obvious bounds stand beside them.
 
 use super::super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, QueueControl, ReadResidency,
-    Stamp,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
+    ReadResidency, Stamp,
 };
 use super::Key;
 use super::kind::Kind::{
@@ -130,6 +130,18 @@ pub(super) const KEYS: &[Key] = &[
     key("failover.retry_budget.ratio", Number(0.0, 1.0), "0.2", "", "Share of requests that redirects may add"),
     key("failover.retry_budget.floor", Number(0.0, 1_000.0), "3", "per second",
         "Redirects that are allowed whatever the traffic"),
+    key("failover.on_unknown", Choice(OnUnknown::NAMES), "fail", "",
+        "What follows an enqueue whose outcome cannot be found out: an error, or the next region, which may store it twice"),
+    // A server whose client has gone still ends the statement that it is at; two seconds are many times what one takes.
+    key("failover.late_write_grace", Duration(0, 60 * SECOND), "2s", "duration",
+        "How long after the end of its connection a region may still store a job"),
+    open("journal.path", Path, "",
+        "The file of the journal of unknown outcomes; without it they are kept in memory and lost with the process"),
+    key("journal.rows_max", Integer(100, 1_000_000), "10000", "rows",
+        "Unknown outcomes that are kept, and as many calls with an `Idempotency-Key`; about 500 bytes each"),
+    key("idempotency.enabled", Flag, "true", "",
+        "Whether a single enqueue with a known `Idempotency-Key` is answered from what is known"),
+    key("idempotency.ttl", Duration(SECOND, 7 * DAY), "24h", "duration", "How long an `Idempotency-Key` is remembered"),
     key("limits.body_bytes", Size(1 << 10, 1 << 30), "10MiB", "bytes", "The longest body that is interpreted"),
     key("limits.buffered_bytes", Size(1 << 10, 1 << 36), "64MiB", "bytes",
         "Bodies in memory at once, of all requests together; at least `limits.body_bytes`"),

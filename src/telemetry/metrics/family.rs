@@ -62,6 +62,11 @@ families! {
     FAILOVERS = Kind::Counter, "failovers_total", ["from_region", "reason"], "Jobs that left a region for another";
     REDIRECTS = Kind::Counter, "redirects_total", ["region"], "Attempts at a region after another had been tried";
     UNKNOWN_OUTCOMES = Kind::Counter, "unknown_outcomes_total", ["region"], "Enqueues that the region may or may not have stored";
+    OUTCOMES = Kind::Counter, "outcomes_resolved_total", ["result"], "Unknown outcomes that were cleared up, by what became of the job";
+    OUTCOMES_PENDING = Kind::Gauge, "outcomes_pending", [], "Unknown outcomes that are still asked about";
+    REPLAYS = Kind::Counter, "replays_total", ["by"], "Enqueues that were recognised as a repetition and answered from what is known";
+    JOURNAL_WRITES = Kind::Counter, "journal_writes_total", ["result"], "Records for the journal, by whether they were on disk in time";
+    JOURNAL_DURABLE = Kind::Gauge, "journal_durable", [], "1 while the journal is in its file; 0 while it is in memory only";
     IN_FLIGHT = Kind::Gauge, "in_flight", ["region"], "Requests that a region has not answered yet";
     RETRY_BUDGET = Kind::Gauge, "retry_budget_available", [], "Redirects that the retry budget would pay for now";
     REGION_HEALTHY = Kind::Gauge, "region_healthy", ["region"], "1 while health probes say that the region is usable; 0 before the first";

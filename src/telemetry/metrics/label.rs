@@ -158,6 +158,42 @@ labels! {
         Unsure = "unsure",
     }
 
+    /// What became of a job whose outcome was unknown.
+    Resolution {
+        /// The region was asked within the call, and has it.
+        Found = "found",
+        /// The region was asked later, and has it.
+        Landed = "landed",
+        /// The region does not have it, and cannot store it any more.
+        Absent = "absent",
+        /// The job had gone elsewhere, too; the copy that had not started was cancelled.
+        Cancelled = "cancelled",
+        /// The job had gone elsewhere, too, and both copies ran.
+        Doubled = "doubled",
+        /// Nobody could tell for so long that it is not asked for any more.
+        Expired = "expired",
+    }
+
+    /// By what a repetition was recognised.
+    ReplayBy {
+        /// The client's own job id.
+        JobId = "job_id",
+        /// The header `Idempotency-Key`.
+        Key = "idempotency_key",
+    }
+
+    /// What became of a record for the journal.
+    JournalWrite {
+        /// On disk.
+        Durable = "durable",
+        /// Not on disk in time; it may be there by now.
+        Late = "late",
+        /// In memory only, although there is a file.
+        Failed = "failed",
+        /// In memory only, because no file is configured.
+        Memory = "memory",
+    }
+
     /// What became of a job that another region handed out.
     RemoteFetch {
         /// A worker has it.
@@ -192,6 +228,10 @@ labels! {
         RefusedStream = "refused_stream",
         /// The region said in an error document that it is unavailable.
         Unavailable = "unavailable",
+        /// The job had been sent, and proved not to be there.
+        Absent = "absent",
+        /// The job had been sent, nobody knows whether it is there, and `failover.on_unknown` is `redirect`.
+        Unknown = "unknown",
         /// The region's breaker was open when the job came.
         BreakerOpen = "breaker_open",
         /// The region was unhealthy when the job came.

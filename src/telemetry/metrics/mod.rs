@@ -20,8 +20,9 @@ use crate::base::RegionId;
 
 pub use family::{FAMILIES, Family, Kind, table_markdown};
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, KeptJob, Label,
-    LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult, RemoteFetch, StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalWrite,
+    KeptJob, Label, LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult, RemoteFetch,
+    ReplayBy, Resolution, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -63,6 +64,16 @@ pub struct Metrics {
     pub kept_jobs: Cells<KeptJob, Counter>,
     /// Jobs whose region is remembered; set before each rendering.
     pub owners: IntGauge,
+    /// Unknown outcomes that were cleared up; counted by [`super::event`].
+    pub(super) outcomes: Cells<Resolution, Counter>,
+    /// Unknown outcomes that are still asked about; set before each rendering.
+    pub outcomes_pending: IntGauge,
+    /// Enqueues that were answered from what is known.
+    pub replays: Cells<ReplayBy, Counter>,
+    /// Records for the journal.
+    pub journal_writes: Cells<JournalWrite, Counter>,
+    /// 1 while the journal is in its file; set by [`super::event`].
+    pub(super) journal_durable: IntGauge,
     /// Client connections that are open now; change it through [`Held`].
     pub client_connections: IntGauge,
     /// Client connections turned away because too many were open.
@@ -92,6 +103,9 @@ impl Metrics {
         let rejected = families.counters(&family::REJECTED_HEADS);
         let reloads = families.counters(&family::RELOADS);
         let lookups = families.counters(&family::LOOKUPS);
+        let outcomes = families.counters(&family::OUTCOMES);
+        let replays = families.counters(&family::REPLAYS);
+        let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let kept = families.counters(&family::KEPT_JOBS);
         let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
         families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
@@ -113,6 +127,11 @@ impl Metrics {
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
+            outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
+            outcomes_pending: families.int_gauge(&family::OUTCOMES_PENDING),
+            replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
+            journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
+            journal_durable: families.int_gauge(&family::JOURNAL_DURABLE),
             client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
             client_connections_refused: families.counter(&family::CLIENT_CONNECTIONS_REFUSED),
             rejected_heads: Cells::each(HeadRejection::ALL, |reason| rejected.with_label_values(&[reason.as_str()])),
@@ -149,6 +168,11 @@ impl Metrics {
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),
             owners: self.owners.clone(),
+            outcomes: self.outcomes.clone(),
+            outcomes_pending: self.outcomes_pending.clone(),
+            replays: self.replays.clone(),
+            journal_writes: self.journal_writes.clone(),
+            journal_durable: self.journal_durable.clone(),
             client_connections: self.client_connections.clone(),
             client_connections_refused: self.client_connections_refused.clone(),
             rejected_heads: self.rejected_heads.clone(),

@@ -1,0 +1,31 @@
+//! What is kept of calls whose outcome is not known, and of calls that may be repeated.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Journal {
+    /// Its file; none: what it would hold is kept in memory, with the same bounds.
+    pub path: Option<PathBuf>,
+    /// Unknown outcomes, and as many calls with an `Idempotency-Key`, that are kept.
+    pub rows_max: usize,
+}
+
+/// `Idempotency-Key` on single enqueues.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Idempotency {
+    /// Whether a repeated key is answered from what is known.
+    pub enabled: bool,
+    /// How long a key is remembered.
+    pub ttl: Duration,
+}
+
+/// What follows an enqueue whose outcome cannot be found out within the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// 500 `outcome_unknown`.
+    Fail,
+    /// The next candidate, at the risk that the job is stored twice; never for a pinned job.
+    Redirect,
+}

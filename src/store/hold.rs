@@ -1,0 +1,34 @@
+//! An unknown outcome that a call is still busy with.
+
+use std::sync::Arc;
+
+use super::{Store, Unknown};
+
+/// Keeps the background from an unknown outcome until the call is done with it. Dropped, it lets go.
+#[derive(Debug)]
+pub struct Hold {
+    store: Arc<Store>,
+    number: u64,
+}
+
+impl Hold {
+    pub(super) const fn new(store: Arc<Store>, number: u64) -> Self {
+        Self { store, number }
+    }
+
+    /// As [`Store::change_durably`].
+    pub async fn change_durably(&self, change: impl FnOnce(&mut Unknown)) {
+        self.store.change_durably(self.number, change).await;
+    }
+
+    /// As [`Store::change`].
+    pub fn change(&self, change: impl FnOnce(&mut Unknown)) {
+        self.store.change(self.number, change);
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.store.release(self.number);
+    }
+}

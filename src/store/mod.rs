@@ -1,0 +1,272 @@
+//! What must survive a restart: enqueues whose outcome is not known, and those that carried an `Idempotency-Key`.
+//!
+//! Everything is in memory, bounded, and read there. Where `journal.path` is set it is in a file, too, which a thread of its own
+//! writes: nothing of it is on the path of a call that goes well. A file that cannot be used, for whatever reason, costs what it
+//! would have remembered over a restart, and nothing else.
+//!
+//! Invariants: no job arguments, meta values, results or tokens come here; every row and every wait is bounded.
+
+mod hold;
+mod record;
+mod sqlite;
+mod table;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use crate::base::Clock;
+use crate::config::Journal;
+use crate::telemetry::{JournalWrite, Metrics, event};
+pub use hold::Hold;
+use record::Change;
+pub use record::{Digest, ID_BYTES_MAX, Keyed, Place, State, Unknown};
+use table::Table;
+use writer::{Work, Writer};
+
+/// Changes that wait for the disk; what is more is written as a whole once there is room.
+const QUEUE_MAX: usize = 1_024;
+/// How long a call waits for its record to be on disk: many times what a sync takes on a disk that is well.
+const DURABLE_WAIT: Duration = Duration::from_secs(1);
+/// How long the start waits for the file: reading the most rows takes a fraction of it.
+const OPEN_WAIT: Duration = Duration::from_secs(5);
+/// How long the end waits for what is not written yet.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// How long a file that cannot be used is left alone.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The journal; shared by all threads, and kept over reloads. Dropped, it writes what is left.
+#[derive(Debug)]
+pub struct Store {
+    inner: Arc<Inner>,
+    work: Option<SyncSender<Work>>,
+    /// Told once when the file is open; closed when the thread has ended.
+    writing: Option<Mutex<Receiver<()>>>,
+}
+
+/// What the thread shares with the others.
+#[derive(Debug)]
+struct Inner {
+    table: Mutex<Table>,
+    /// Whether a change did not reach the thread.
+    missed: AtomicBool,
+    durable: AtomicBool,
+    changed: Notify,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+}
+
+impl Store {
+    /// Opens the journal and reads what is in it. Whatever is wrong with its file is told, and the journal is in memory then.
+    #[must_use]
+    pub fn open(config: &Journal, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        Self::open_with(config, clock, metrics, RETRY)
+    }
+
+    fn open_with(config: &Journal, clock: Clock, metrics: Arc<Metrics>, retry: Duration) -> Self {
+        let inner = Arc::new(Inner {
+            table: Mutex::new(Table::new(config.rows_max)),
+            missed: AtomicBool::new(false),
+            durable: AtomicBool::new(false),
+            changed: Notify::new(),
+            clock,
+            metrics,
+        });
+        let mut store = Self { inner, work: None, writing: None };
+        match &config.path {
+            Some(path) => store.start(path.clone(), retry),
+            None => event::journal(&store.inner.metrics, event::JournalState::Memory),
+        }
+        store
+    }
+
+    fn start(&mut self, path: PathBuf, retry: Duration) {
+        let (work, waiting) = mpsc::sync_channel(QUEUE_MAX);
+        let (opened, is_open) = mpsc::channel();
+        let writer = Writer { path, inner: Arc::clone(&self.inner), retry };
+        let body = move || writer.run(&waiting, &opened);
+        match std::thread::Builder::new().name("ojs-journal".to_owned()).spawn(body) {
+            Ok(_) => {
+                if is_open.recv_timeout(OPEN_WAIT).is_err() {
+                    event::journal(&self.inner.metrics, event::JournalState::Failed("slow"));
+                }
+                (self.work, self.writing) = (Some(work), Some(Mutex::new(is_open)));
+            }
+            Err(_) => event::journal(&self.inner.metrics, event::JournalState::Failed("no_thread")),
+        }
+    }
+
+    /// Takes another bound on its rows.
+    pub fn set_rows_max(&self, rows_max: usize) {
+        self.inner.table.lock().set_rows_max(rows_max);
+    }
+
+    /// Whether what is recorded now is on disk before it is answered.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.inner.durable.load(Relaxed)
+    }
+
+    /// Records an enqueue that may or may not have been stored, and returns its number once it is on disk, or once that took too
+    /// long or cannot be, which is counted.
+    ///
+    /// Cancel: it is recorded all the same.
+    pub async fn record_unknown(&self, unknown: Unknown) -> u64 {
+        let (number, written) = self.write(|table, changes| table.add(unknown, changes));
+        self.inner.changed.notify_one();
+        self.waited(written).await;
+        number
+    }
+
+    /// Records one that a call is not done with: nobody else looks into it until the hold is dropped.
+    #[must_use]
+    pub fn hold_unknown(self: &Arc<Self>, unknown: Unknown) -> Hold {
+        let (number, _) = self.send(
+            |table, changes| {
+                let number = table.add(unknown, changes);
+                table.hold(number);
+                number
+            },
+            None,
+        );
+        Hold::new(Arc::clone(self), number)
+    }
+
+    fn release(&self, number: u64) {
+        self.inner.table.lock().release(number);
+        self.inner.changed.notify_one();
+    }
+
+    /// Changes what is known of one; the file follows when it can.
+    pub fn change(&self, number: u64, change: impl FnOnce(&mut Unknown)) {
+        self.post(|table, changes| changes.extend(table.change(number, change)));
+    }
+
+    /// As [`Store::change`], and waits as [`Store::record_unknown`] does.
+    pub async fn change_durably(&self, number: u64, change: impl FnOnce(&mut Unknown)) {
+        let ((), written) = self.write(|table, changes| changes.extend(table.change(number, change)));
+        self.inner.changed.notify_one();
+        self.waited(written).await;
+    }
+
+    /// What is known of the last unknown enqueue with this id.
+    #[must_use]
+    pub fn unknown_of(&self, job_id: &str) -> Option<Unknown> {
+        self.inner.table.lock().of_job(job_id).cloned()
+    }
+
+    /// The unknown outcomes that `wanted` chooses, the newest first, at most so many.
+    #[must_use]
+    pub fn unknowns(&self, max: usize, mut wanted: impl FnMut(&Unknown) -> bool) -> Vec<Unknown> {
+        self.inner.table.lock().newest().filter(|it| wanted(it)).take(max).cloned().collect()
+    }
+
+    /// The unknown outcomes, at most so many, that are to be asked about, that no call is busy with and that `is_due` chooses.
+    #[must_use]
+    pub fn due(&self, max: usize, mut is_due: impl FnMut(&Unknown) -> bool) -> Vec<Unknown> {
+        let table = self.inner.table.lock();
+        if table.pending() == 0 {
+            return Vec::new();
+        }
+        let wanted = |it: &&Unknown| it.state == State::Pending && !table.is_held(it.number) && is_due(it);
+        table.newest().filter(wanted).take(max).cloned().collect()
+    }
+
+    /// How many nobody knows the outcome of.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.inner.table.lock().pending()
+    }
+
+    /// Resolves when an unknown outcome may have been recorded since the last call.
+    pub async fn changed(&self) {
+        self.inner.changed.notified().await;
+    }
+
+    /// What is known of a key.
+    #[must_use]
+    pub fn keyed(&self, key: &Digest) -> Option<Keyed> {
+        self.inner.table.lock().of_key(key).cloned()
+    }
+
+    /// Remembers a key before its job is sent, and waits as [`Store::record_unknown`] does.
+    pub async fn begin_key(&self, keyed: Keyed) {
+        let ((), written) = self.write(|table, changes| table.put_key(keyed, changes));
+        self.waited(written).await;
+    }
+
+    /// Remembers what became of a key; the file follows when it can.
+    pub fn end_key(&self, keyed: Keyed) {
+        self.post(|table, changes| table.put_key(keyed, changes));
+    }
+
+    /// Forgets a key: nothing was stored.
+    pub fn forget_key(&self, key: &Digest) {
+        self.post(|table, changes| table.drop_key(key, changes));
+    }
+
+    /// Drops what is too old: keys after `ttl`, outcomes that are cleared up after a week.
+    pub fn prune(&self, now_ms: u64, ttl: Duration) {
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.post(|table, changes| table.prune(now_ms, ttl_ms, changes));
+    }
+
+    /// Changes the table and hands what follows for the file to the thread, under one lock, so that the file sees the same order.
+    fn write<T>(&self, change: impl FnOnce(&mut Table, &mut Vec<Change>) -> T) -> (T, Option<oneshot::Receiver<bool>>) {
+        let (done, written) = oneshot::channel();
+        let (result, sent) = self.send(change, Some(done));
+        (result, sent.then_some(written))
+    }
+
+    fn post(&self, change: impl FnOnce(&mut Table, &mut Vec<Change>)) {
+        self.send(change, None);
+    }
+
+    fn send<T>(
+        &self,
+        change: impl FnOnce(&mut Table, &mut Vec<Change>) -> T,
+        done: Option<oneshot::Sender<bool>>,
+    ) -> (T, bool) {
+        let mut changes = Vec::new();
+        let mut table = self.inner.table.lock();
+        let result = change(&mut table, &mut changes);
+        let Some(work) = self.work.as_ref().filter(|_| !changes.is_empty()) else { return (result, false) };
+        let sent = work.try_send(Work { changes, done }).is_ok();
+        if !sent {
+            self.inner.missed.store(true, Relaxed);
+        }
+        (result, sent)
+    }
+
+    async fn waited(&self, written: Option<oneshot::Receiver<bool>>) {
+        let count = |result| self.inner.metrics.journal_writes[result].inc();
+        match written {
+            // The thread counts what it answers; one that ended without an answer has written nothing.
+            Some(written) => match tokio::time::timeout(DURABLE_WAIT, written).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) => count(JournalWrite::Failed),
+                Err(_) => count(JournalWrite::Late),
+            },
+            None if self.work.is_none() => count(JournalWrite::Memory),
+            None => count(JournalWrite::Failed),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        drop(self.work.take());
+        if let Some(writing) = self.writing.take() {
+            // Either way nothing more is waited for; the thread drops its end when it has written all.
+            let _ = writing.into_inner().recv_timeout(CLOSE_WAIT);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::sqlite::{Sqlite, Trouble};
+use super::*;
+use crate::base::RegionId;
+
+fn region(id: &str) -> RegionId {
+    RegionId::parse(id).unwrap()
+}
+
+fn unknown(job_id: &str) -> Unknown {
+    Unknown {
+        number: 0,
+        job_id: Some(job_id.to_owned()),
+        region: region("us-east-1"),
+        federation_id: Some("tracked".to_owned()),
+        request_id: "req_1".to_owned(),
+        at_ms: 1_800_000_000_000,
+        ended: true,
+        private: false,
+        state: State::Pending,
+        elsewhere: None,
+        cancelled_in: None,
+        resolved_ms: None,
+    }
+}
+
+fn keyed(number: u8) -> Keyed {
+    let at_ms = 1_800_000_000_000 + u64::from(number);
+    Keyed { key: [number; 32], body: [1; 32], at_ms, job_id: Some("a".to_owned()), region: None, status: 0 }
+}
+
+/// A store that tries a file which it cannot use at every turn.
+fn open_at(path: Option<&Path>, rows_max: usize) -> Arc<Store> {
+    let config = Journal { path: path.map(Path::to_owned), rows_max };
+    let metrics = Metrics::new(&[], &[]);
+    Arc::new(Store::open_with(&config, Clock::system(), metrics, Duration::from_millis(1)))
+}
+
+fn open(path: &Path) -> Arc<Store> {
+    open_at(Some(path), 1_000)
+}
+
+fn writes(store: &Store, result: JournalWrite) -> u64 {
+    store.inner.metrics.journal_writes[result].get()
+}
+
+async fn eventually(mut is_true: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(Duration::from_secs(10), async {
+        while !is_true() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    waited.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_there_after_a_restart_and_so_is_what_became_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = open(&path);
+    let first = store.record_unknown(unknown("a")).await;
+    store.record_unknown(unknown("b")).await;
+    store.begin_key(keyed(1)).await;
+    store.end_key(Keyed { region: Some(region("eu-west-1")), status: 201, ..keyed(1) });
+    store.begin_key(keyed(2)).await;
+    store.forget_key(&[2; 32]);
+    let place = Place { region: region("eu-west-1"), job_id: "a2".to_owned() };
+    store.change_durably(first, |it| it.elsewhere = Some(place.clone())).await;
+    store.change(first, |it| {
+        it.cancelled_in = Some(region("us-east-1"));
+        it.resolve(State::Landed, 7);
+    });
+    assert!(store.is_durable());
+    assert_eq!((writes(&store, JournalWrite::Failed), writes(&store, JournalWrite::Late)), (0, 0));
+    drop(store);
+    let store = open(&path);
+    let a = store.unknown_of("a").unwrap();
+    assert_eq!((a.number, a.state, a.resolved_ms, a.elsewhere), (first, State::Landed, Some(7), Some(place)));
+    assert_eq!((a.cancelled_in, a.federation_id.as_deref()), (Some(region("us-east-1")), Some("tracked")));
+    assert_eq!(store.unknown_of("b").map(|it| it.state), Some(State::Pending));
+    assert_eq!(store.pending(), 1);
+    assert_eq!(store.keyed(&[1; 32]).map(|it| (it.status, it.region)), Some((201, Some(region("eu-west-1")))));
+    assert_eq!(store.keyed(&[2; 32]), None);
+    let later = store.record_unknown(unknown("c")).await;
+    assert!(later > store.unknown_of("b").unwrap().number, "numbers go on rising");
+}
+
+#[tokio::test]
+async fn without_a_file_the_same_is_kept_in_memory_within_the_same_bounds() {
+    let store = open_at(None, 100);
+    let kept = store.record_unknown(unknown("pending")).await;
+    for number in 0..300 {
+        let number = store.record_unknown(unknown(&format!("job-{number}"))).await;
+        store.change(number, |it| it.resolve(State::Absent, 0));
+    }
+    assert_eq!(store.unknowns(1_000, |_| true).len(), 100);
+    assert_eq!(store.unknown_of("pending").map(|it| it.number), Some(kept), "what is still asked about goes last");
+    assert_eq!(store.unknown_of("job-0"), None);
+    assert!(store.unknown_of("job-299").is_some());
+    for number in 0..=255 {
+        store.begin_key(keyed(number)).await;
+    }
+    assert!(store.keyed(&[155; 32]).is_none() && store.keyed(&[156; 32]).is_some());
+    assert!(!store.is_durable());
+    assert_eq!(writes(&store, JournalWrite::Memory), 301 + 256);
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_dropped_from_memory_and_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = open(&path);
+    let old = store.record_unknown(unknown("old")).await;
+    store.record_unknown(unknown("pending")).await;
+    store.change(old, |it| it.resolve(State::Landed, 0));
+    store.begin_key(keyed(1)).await;
+    store.prune(1_800_000_000_000 + 60_000, Duration::from_secs(30));
+    assert_eq!((store.unknown_of("old"), store.keyed(&[1; 32])), (None, None));
+    drop(store);
+    let store = open(&path);
+    assert_eq!((store.unknown_of("old"), store.keyed(&[1; 32])), (None, None));
+    assert!(store.unknown_of("pending").is_some());
+}
+
+#[tokio::test]
+async fn what_a_call_is_busy_with_is_nobody_elses_until_it_lets_go() {
+    let store = open_at(None, 100);
+    let hold = store.hold_unknown(unknown("a"));
+    assert_eq!((store.due(10, |_| true).len(), store.pending()), (0, 1));
+    drop(hold);
+    assert_eq!(store.due(10, |_| true).len(), 1);
+    assert_eq!(store.due(10, |_| false).len(), 0);
+}
+
+/// Copies the file with its log as they are: what a machine that loses its power would find.
+fn copy(from: &Path, to: &Path, log_bytes: usize) {
+    std::fs::copy(from, to).unwrap();
+    let log = std::fs::read(format!("{}-wal", from.display())).unwrap();
+    std::fs::write(format!("{}-wal", to.display()), &log[..log_bytes.min(log.len())]).unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_is_torn_anywhere_costs_only_what_was_behind_the_tear() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = open(&path);
+    let log_bytes = || usize::try_from(std::fs::metadata(dir.path().join("journal-wal")).unwrap().len()).unwrap();
+    let mut ends = Vec::new();
+    for number in 0..6 {
+        store.record_unknown(unknown(&format!("job-{number}"))).await;
+        ends.push(log_bytes());
+    }
+    let last = *ends.last().unwrap();
+    for torn_at in (0..=last).step_by(977).chain(ends.iter().copied()) {
+        let torn = dir.path().join(format!("torn-{torn_at}"));
+        copy(&path, &torn, torn_at);
+        let store = open(&torn);
+        assert!(store.is_durable(), "{torn_at}");
+        let whole = ends.iter().filter(|end| **end <= torn_at).count();
+        for number in 0..6 {
+            assert_eq!(store.unknown_of(&format!("job-{number}")).is_some(), number < whole, "{torn_at} {number}");
+        }
+        store.record_unknown(unknown("new")).await;
+        assert_eq!(writes(&store, JournalWrite::Durable), 1, "{torn_at}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_moved_aside_and_a_new_one_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let garbage = dir.path().join("garbage");
+    std::fs::write(&garbage, vec![b'x'; 10_000]).unwrap();
+    let broken = dir.path().join("broken");
+    let store = open(&broken);
+    for number in 0..50 {
+        store.record_unknown(unknown(&format!("job-{number}"))).await;
+    }
+    drop(store);
+    let mut bytes = std::fs::read(&broken).unwrap();
+    bytes[4_096..].fill(0x5a);
+    std::fs::write(&broken, bytes).unwrap();
+    for path in [garbage, broken] {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let store = open(&path);
+        assert!(store.is_durable(), "{name}");
+        store.record_unknown(unknown("new")).await;
+        drop(store);
+        assert_eq!(open(&path).unknowns(10, |_| true).len(), 1, "{name}");
+        let names: Vec<String> =
+            std::fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        assert!(names.iter().any(|it| it.starts_with(&format!("{name}.corrupt-"))), "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_keeps_the_journal_in_memory_until_it_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("later");
+    let store = open(&folder.join("journal"));
+    assert!(!store.is_durable());
+    store.record_unknown(unknown("a")).await;
+    assert_eq!(writes(&store, JournalWrite::Failed), 1);
+    assert!(store.unknown_of("a").is_some(), "it is known all the same");
+    std::fs::create_dir(&folder).unwrap();
+    eventually(|| store.is_durable()).await;
+    drop(store);
+    assert!(open(&folder.join("journal")).unknown_of("a").is_some(), "the file got what it had missed");
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_holds_is_taken_over_when_that_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let first = open(&path);
+    first.record_unknown(unknown("first")).await;
+    let second = open(&path);
+    assert!(!second.is_durable());
+    second.record_unknown(Unknown { request_id: "req_2".to_owned(), ..unknown("second") }).await;
+    drop(first);
+    eventually(|| second.is_durable()).await;
+    assert!(second.unknown_of("first").is_some() && second.unknown_of("second").is_some());
+    drop(second);
+    let third = open(&path);
+    assert!(third.unknown_of("first").is_some() && third.unknown_of("second").is_some());
+}
+
+#[test]
+fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let (mut sqlite, _) = Sqlite::open(&path).unwrap();
+    let changes: Vec<Change> =
+        (0..2_000).map(|number| Change::Unknown(Unknown { number, ..unknown(&format!("job-{number}")) })).collect();
+    sqlite.write(&changes[..10]).unwrap();
+    sqlite.set_pages_max(16);
+    assert_eq!(sqlite.write(&changes[10..]), Err(Trouble::Unusable("disk_full")));
+    drop(sqlite);
+    assert_eq!(Sqlite::open(&path).unwrap().1.len(), 10);
+}
+
+#[test]
+fn a_file_of_somebody_else_or_of_a_later_version_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, batch, why) in [
+        ("foreign", "CREATE TABLE theirs (a)", "not_a_journal"),
+        (
+            "later",
+            "CREATE TABLE unknown (a); PRAGMA application_id=1330271046; PRAGMA user_version=2",
+            "written_by_a_later_version",
+        ),
+    ] {
+        let path = dir.path().join(name);
+        Connection::open(&path).unwrap().execute_batch(batch).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        assert_eq!(Sqlite::open(&path).map(drop), Err(Trouble::Unusable(why)));
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{name}");
+    }
+}

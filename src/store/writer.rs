@@ -1,0 +1,143 @@
+//! The thread that does the journal's I/O: no data thread ever waits for a disk longer than it chooses to.
+//!
+//! Changes that wait together are committed together. While the file cannot be used, everything stays in memory; the file is
+//! tried again now and then, and then gets all that it has missed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::Inner;
+use super::record::Change;
+use super::sqlite::{Sqlite, Trouble, move_aside};
+use crate::telemetry::{JournalWrite, event};
+
+/// Changes in one commit: enough that a slow disk does not fall behind, few enough that the first one does not wait for long.
+const BATCH_MAX: usize = 256;
+
+/// Changes that belong together, and who waits for them.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) changes: Vec<Change>,
+    /// Told whether they are on disk.
+    pub(super) done: Option<oneshot::Sender<bool>>,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Sqlite(Sqlite),
+    /// Since when the file cannot be used.
+    Memory(Instant),
+}
+
+pub(super) struct Writer {
+    pub(super) path: PathBuf,
+    pub(super) inner: Arc<Inner>,
+    /// How long a file that cannot be used is left alone.
+    pub(super) retry: Duration,
+}
+
+impl Writer {
+    /// The whole life of the thread; `opened` is told once when what the file holds is in memory, or cannot be.
+    pub(super) fn run(self, work: &Receiver<Work>, opened: &Sender<()>) {
+        let mut engine = self.open(false);
+        // Nobody listens any more when opening took too long.
+        let _ = opened.send(());
+        loop {
+            let first = match work.recv_timeout(self.retry) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let due = matches!(engine, Engine::Memory(since) if since.elapsed() >= self.retry);
+            if due || self.inner.missed.swap(false, Relaxed) {
+                engine = self.renew(engine);
+            }
+            let mut batch: Vec<Work> = first.into_iter().collect();
+            batch.extend(work.try_iter().take(BATCH_MAX));
+            if !batch.is_empty() {
+                engine = self.write(engine, batch);
+            }
+        }
+    }
+
+    fn open(&self, again: bool) -> Engine {
+        let opened = match Sqlite::open(&self.path) {
+            Err(Trouble::Corrupt) => match move_aside(&self.path, self.inner.clock.unix_ms()) {
+                Ok(()) => Sqlite::open(&self.path).map(|opened| (opened, event::JournalState::Renewed)),
+                Err(_) => Err(Trouble::Unusable("corrupt_and_not_movable")),
+            },
+            opened => opened.map(|opened| (opened, event::JournalState::Durable)),
+        };
+        match opened {
+            Ok(((sqlite, changes), state)) => {
+                self.inner.table.lock().merge(changes);
+                self.inner.changed.notify_one();
+                self.inner.durable.store(true, Relaxed);
+                event::journal(&self.inner.metrics, state);
+                Engine::Sqlite(sqlite)
+            }
+            // Told when it began, and not at every try.
+            Err(trouble) if again => self.broken(None, trouble),
+            Err(trouble) => self.broken(Some(event::journal), trouble),
+        }
+    }
+
+    fn broken(&self, tell: Option<fn(&crate::telemetry::Metrics, event::JournalState)>, trouble: Trouble) -> Engine {
+        self.inner.durable.store(false, Relaxed);
+        let why = match trouble {
+            Trouble::Corrupt => "corrupt",
+            Trouble::Unusable(why) => why,
+        };
+        if let Some(tell) = tell {
+            tell(&self.inner.metrics, event::JournalState::Failed(why));
+        }
+        Engine::Memory(Instant::now())
+    }
+
+    /// Gives the file all that it has missed.
+    fn renew(&self, engine: Engine) -> Engine {
+        let mut sqlite = match engine {
+            Engine::Sqlite(sqlite) => sqlite,
+            Engine::Memory(_) => match self.open(true) {
+                Engine::Sqlite(sqlite) => sqlite,
+                memory @ Engine::Memory(_) => return memory,
+            },
+        };
+        let all = self.inner.table.lock().all();
+        match sqlite.rewrite(&all) {
+            Ok(()) => Engine::Sqlite(sqlite),
+            Err(trouble) => self.broken(Some(event::journal), trouble),
+        }
+    }
+
+    fn write(&self, engine: Engine, batch: Vec<Work>) -> Engine {
+        let Engine::Sqlite(mut sqlite) = engine else {
+            self.tell(batch, false);
+            return engine;
+        };
+        let written = sqlite.write(batch.iter().flat_map(|work| &work.changes));
+        self.tell(batch, written.is_ok());
+        match written {
+            Ok(()) => Engine::Sqlite(sqlite),
+            // What SQLite thinks of a file after a failed write or sync is not relied on: it is opened anew.
+            Err(trouble) => self.broken(Some(event::journal), trouble),
+        }
+    }
+
+    fn tell(&self, batch: Vec<Work>, durable: bool) {
+        for work in batch {
+            // Who has given up waiting has counted it as late.
+            if work.done.as_ref().is_none_or(|done| !done.is_closed()) {
+                let result = if durable { JournalWrite::Durable } else { JournalWrite::Failed };
+                self.inner.metrics.journal_writes[result].inc();
+            }
+            // It may have given up just now.
+            let _ = work.done.map(|done| done.send(durable));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What is told of unknown outcomes after they were answered, and of the journal that they are in.
+
+use tracing::{error, info, warn};
+
+use super::TARGET;
+use crate::telemetry::{Metrics, Resolution};
+
+/// Where the journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JournalState {
+    /// In memory, because no file is configured.
+    Memory,
+    /// In its file.
+    Durable,
+    /// In memory, because the file cannot be used now; the word says why.
+    Failed(&'static str),
+    /// In a new file, because the old one could not be read; it was moved aside under this ending.
+    Renewed,
+}
+
+/// An unknown outcome is cleared up.
+pub fn outcome_resolved(metrics: &Metrics, result: Resolution, region: &str, job_id: Option<&str>) {
+    metrics.outcomes[result].inc();
+    let word = result.as_str();
+    match result {
+        Resolution::Found | Resolution::Landed | Resolution::Absent => info!(
+            target: TARGET, event = "ojs.federation.outcome_resolved", result = word, region, job_id,
+            "it is known now what became of an enqueue"
+        ),
+        Resolution::Cancelled | Resolution::Expired | Resolution::Doubled => warn!(
+            target: TARGET, event = "ojs.federation.outcome_resolved", result = word, region, job_id,
+            "it is known now what became of an enqueue, or it is not asked about any more"
+        ),
+    }
+}
+
+/// A job ran in two places: it landed late, after it had gone elsewhere, and neither copy could be stopped in time.
+pub fn doubled(metrics: &Metrics, [region, elsewhere]: [&str; 2], [job_id, elsewhere_id]: [&str; 2]) {
+    metrics.outcomes[Resolution::Doubled].inc();
+    error!(
+        target: TARGET, event = "ojs.federation.job_doubled", region, job_id, elsewhere, elsewhere_id,
+        "a job landed late, after it had gone elsewhere, and both copies have started: it was done twice"
+    );
+}
+
+/// The journal is where it was not before.
+pub fn journal(metrics: &Metrics, state: JournalState) {
+    metrics.journal_durable.set(i64::from(matches!(state, JournalState::Durable | JournalState::Renewed)));
+    let event = "ojs.federation.journal";
+    match state {
+        JournalState::Memory => info!(
+            target: TARGET, event, durable = false,
+            "unknown outcomes are kept in memory only and are lost with the process; set journal.path to keep them"
+        ),
+        JournalState::Durable => info!(target: TARGET, event, durable = true, "the journal is in its file"),
+        JournalState::Failed(why) => warn!(
+            target: TARGET, event, durable = false, reason = why,
+            "the journal's file cannot be used; routing goes on, what is new is kept in memory, and the file is tried again"
+        ),
+        JournalState::Renewed => warn!(
+            target: TARGET, event, durable = true, reason = "corrupt",
+            "the journal's file could not be read and was moved aside, with .corrupt in its name; a new one has begun"
+        ),
+    }
+}
