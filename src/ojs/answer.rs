@@ -131,7 +131,7 @@ pub(super) fn text<'b>(object: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
 }
 
 /// The value of a member of an object, as it stands; the last one where there are several.
-fn member<'b>(object: &'b [u8], name: &str) -> Option<&'b [u8]> {
+pub(super) fn member<'b>(object: &'b [u8], name: &str) -> Option<&'b [u8]> {
     let mut found = None;
     let mut read = || -> Result<(), Fault> {
         let mut scanner = Scanner::new(object, DEPTH_MAX)?;

@@ -27,6 +27,7 @@ mod outcome;
 mod plan;
 mod ratio;
 mod region_set;
+pub mod resolve;
 mod retry;
 mod route;
 mod rules;
