@@ -3,6 +3,7 @@
 //! Spec: RFC-0001 §6. Everything that is not below the federation paths goes on to [`crate::proxy`].
 
 mod health;
+mod outcomes;
 mod regions;
 mod route;
 
@@ -34,6 +35,10 @@ async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Inc
     match exchange.matched.operation {
         Operation::FederationRegions => exchange.json(200, regions::document(proxy)),
         Operation::FederationHealth => exchange.json(200, health::document(proxy)),
+        Operation::FederationOutcomes => match outcomes::document(proxy, request.uri().query()) {
+            Ok(document) => exchange.json(200, document),
+            Err(document) => exchange.refuse(&document),
+        },
         Operation::FederationRoute => match route::document(proxy, exchange, request).await {
             Ok(document) => exchange.json(200, document),
             Err(document) => exchange.refuse(&document),

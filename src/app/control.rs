@@ -13,6 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::World;
 use super::reload::Notes;
+use super::resolver::Resolver;
 use crate::admin::{self, AdminState, Readiness, ReadinessGuard, RegionState};
 use crate::api;
 use crate::net::ConnectionPermits;
@@ -35,7 +36,7 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
 #[derive(Debug)]
 pub(super) struct Loops(#[expect(dead_code, reason = "held for its drop, which ends the loops")] JoinSet<()>);
 
-/// Starts name resolution, probes and load polls of every region. `first_round` is held until each region was probed once.
+/// Starts name resolution, probes and load polls of every region, and what clears up unknown outcomes. `first_round` is held until each region was probed once.
 pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<Rc<ReadinessGuard>>) -> Loops {
     let random = Random::default();
     let mut loops = JoinSet::new();
@@ -75,6 +76,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
             );
         });
     }
+    loops.spawn_local(Resolver::new(Arc::clone(shared)).run());
     Loops(loops)
 }
 
@@ -121,6 +123,7 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let available = u32::try_from(shared.budget.available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
         shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
+        shared.metrics.outcomes_pending.set(i64::try_from(shared.store.pending()).unwrap_or(i64::MAX));
         for (region, metrics) in shared.registry.view().regions.iter().zip(shared.metrics.regions()) {
             refresh_load(region, metrics, now);
         }

@@ -8,6 +8,7 @@ mod control;
 mod crew;
 mod refused;
 mod reload;
+mod resolver;
 #[cfg(test)]
 mod tests;
 mod worker;

@@ -21,8 +21,9 @@ use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, Loaded, Problems};
 use crate::policy::RetryBudget;
-use crate::proxy::{Buffered, Lookups, Shared};
+use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
+use crate::store::Store;
 use crate::telemetry::{LogHandle, ReloadKind, event};
 use watch::Watch;
 
@@ -187,6 +188,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         buffered: Buffered::default(),
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
+        store: Arc::new(Store::open(&config.journal, world.clock.clone(), Arc::clone(&metrics))),
+        running: Running::default(),
         workers: Arc::new(Workers::default()),
         unfit: Unfit::default(),
         budget: Arc::new(RetryBudget::new(&config.failover, world.clock.now())),
@@ -215,6 +218,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         buffered: old.buffered.clone(),
         owners: owners(old, &config),
         lookups: lookups(old, &config),
+        store: store(old, &config),
+        running: old.running.clone(),
         workers: Arc::clone(&old.workers),
         // The operator may have mended what was wrong with a queue.
         unfit: Unfit::default(),
@@ -241,6 +246,11 @@ fn budget(old: &Shared, config: &Config) -> Arc<RetryBudget> {
 fn owners(old: &Shared, config: &Config) -> Arc<Owners> {
     let entries = config.limits.owner_entries;
     if entries == old.config.limits.owner_entries { Arc::clone(&old.owners) } else { Arc::new(Owners::new(entries)) }
+}
+
+fn store(old: &Shared, config: &Config) -> Arc<Store> {
+    old.store.set_rows_max(config.journal.rows_max);
+    Arc::clone(&old.store)
 }
 
 fn lookups(old: &Shared, config: &Config) -> Arc<Lookups> {

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `route`, `healthcheck`, `region`, `demo`.
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `route`, `healthcheck`, `region`, `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
@@ -23,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::base::RegionId;
 use crate::demo::Dialect;
+use crate::store::State;
 
 /// Everything went well.
 const DONE: u8 = 0;
@@ -60,6 +61,14 @@ enum Command {
     Schema,
     /// Show the regions of a running sidecar
     Regions(QueryArgs),
+    /// Show the enqueues of a running sidecar that ended unknown, and what became of them
+    Outcomes {
+        /// Only those in this state
+        #[arg(long, value_name = "STATE", value_parser = State::ALL.map(State::as_str))]
+        state: Option<String>,
+        #[command(flatten)]
+        query: QueryArgs,
+    },
     /// Ask a running sidecar where a job would go, and why
     Route {
         /// A file with the job as JSON; - for standard input
@@ -165,6 +174,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Regions(query) => query::regions(&query),
+        Command::Outcomes { state, query } => query::outcomes(state.as_deref(), &query),
         Command::Route { file, query } => query::route(&file, &query),
         Command::Region(region) => region::region(&region),
         Command::Demo(demo) => demo::demo(&demo),

@@ -1,4 +1,4 @@
-//! `ojs-sidecar regions` and `ojs-sidecar route`: what a running sidecar knows and would do, as a table.
+//! `ojs-sidecar regions`, `ojs-sidecar outcomes` and `ojs-sidecar route`: what a running sidecar knows and would do, as a table.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,6 +21,25 @@ pub(super) fn regions(query: &QueryArgs) -> u8 {
         });
         say(format_args!("federation {}", cell(&document["federation_id"])));
         table(["REGION", "STATUS", "BREAKER", "LATENCY MS", "LAST CHECK", "URL"], rows.collect());
+    })
+}
+
+/// Unknown outcomes as a table.
+pub(super) fn outcomes(state: Option<&str>, query: &QueryArgs) -> u8 {
+    let path = match state {
+        Some(state) => format!("/v1/federation/outcomes?limit=1000&state={state}"),
+        None => "/v1/federation/outcomes?limit=1000".to_owned(),
+    };
+    let question = Question { method: Method::GET, path: &path, body: Bytes::new(), member: "outcomes" };
+    answer(query, question, |document| {
+        let kept = if document["durable"] == true { "in the journal's file" } else { "in memory only" };
+        say(format_args!("{} not known yet; kept {kept}", cell(&document["pending"])));
+        let rows = document["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|it| {
+            let elsewhere = cell(&it["elsewhere"]["region"]);
+            let [sent, state, region] = ["sent_at", "state", "region"].map(|key| cell(&it[key]));
+            [sent, state, cell(&it["job_id"]), region, elsewhere, cell(&it["cancelled_in"])]
+        });
+        table(["SENT", "STATE", "JOB", "REGION", "ALSO IN", "CANCELLED IN"], rows.collect());
     })
 }
 
@@ -56,15 +75,15 @@ fn read(file: &Path) -> std::io::Result<Bytes> {
     Ok(Bytes::from(job))
 }
 
-struct Question {
+struct Question<'q> {
     method: Method,
-    path: &'static str,
+    path: &'q str,
     body: Bytes,
     /// What every answer of a sidecar has, so that another server's is not taken for one.
     member: &'static str,
 }
 
-fn answer(query: &QueryArgs, question: Question, show: impl FnOnce(&Value)) -> u8 {
+fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) -> u8 {
     let Question { method, path, body, member } = question;
     let asked = match super::demo::runtime() {
         Ok(runtime) => runtime.block_on(ask(&query.address, method, path, body)),

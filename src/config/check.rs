@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Problem;
 use super::files::RegionFiles;
 use super::raw::Raw;
-use super::types::{Batch, Config, Idempotency, Journal, Lists, Log, Queues, Readiness, Residency, Shutdown, Workers};
+use super::types::{Batch, Config, Idempotency, Lists, Log, Queues, Readiness, Residency, Shutdown, Workers};
 use super::walk::{Origins, Walked};
 use crate::base::RegionId;
 
@@ -129,7 +129,7 @@ impl Check {
             circuit_breaker,
             load: timing::load(&raw.load),
             failover,
-            journal: Journal { path: raw.journal.path, rows_max: raw.journal.rows_max },
+            journal: routing::journal(raw.journal),
             idempotency: Idempotency { enabled: raw.idempotency.enabled, ttl: raw.idempotency.ttl.0 },
             limits,
             compat: surface::compat(&raw.compat),

@@ -29,6 +29,12 @@ pub const FEDERATION_STRATEGY: HeaderName = HeaderName::from_static("ojs-federat
 /// How many regions were tried.
 pub const FEDERATION_ATTEMPTS: HeaderName = HeaderName::from_static("ojs-federation-attempts");
 
+/// On an answer from what is known: the call was recognised as a repetition and nothing was sent to be stored.
+pub const FEDERATION_REPLAYED: HeaderName = HeaderName::from_static("ojs-federation-replayed");
+
+/// The client's name for a call that it may repeat.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// The regions that are missing from a merged list.
 pub const FEDERATION_PARTIAL: HeaderName = HeaderName::from_static("ojs-federation-partial");
 

@@ -94,6 +94,8 @@ pub enum Operation {
     FederationRoute,
     /// The federation's health.
     FederationHealth,
+    /// `GET /v1/federation/outcomes`.
+    FederationOutcomes,
     /// Below the federation paths, but not one of the three with its method.
     FederationOther,
     /// Not in the table.
@@ -145,6 +147,7 @@ impl Operation {
             Self::FederationRegions => "federation_regions",
             Self::FederationRoute => "federation_route",
             Self::FederationHealth => "federation_health",
+            Self::FederationOutcomes => "federation_outcomes",
             Self::FederationOther => "federation_other",
             Self::Unknown => "unknown",
         }

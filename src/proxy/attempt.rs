@@ -7,14 +7,15 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::collect::collect;
+use super::collect::{CollectError, collect};
 use super::{Proxy, Reply};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::headers::strip_answer;
-use crate::net::pool::{NotSent, SendError};
+use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, answer};
+use crate::policy::resolve::Lost;
 use crate::policy::{Answer, Ending, RegionIndex, RequestOutcome, classify_enqueue, effect};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
@@ -58,21 +59,13 @@ pub(super) struct Tried {
     pub(super) answer: Option<RegionAnswer>,
     /// Why another region may be next.
     pub(super) reason: FailoverReason,
+    /// How it was lost, where the outcome is unknown.
+    pub(super) lost: Lost,
 }
 
 /// Tries one region, tells its breaker and counts.
 pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
-    let metrics = proxy.metrics(index);
-    let started = Instant::now();
-    let tried = {
-        let _in_flight = Held::one(&metrics.in_flight);
-        exchange(proxy, index, call).await
-    };
-    let outcome = AttemptOutcome::from(tried.ending.outcome());
-    metrics.attempts[call.class.index()][outcome].inc();
-    if outcome == AttemptOutcome::Answered {
-        metrics.request_duration[call.class.index()].observe(started.elapsed().as_secs_f64());
-    }
+    let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
     let shows = match &tried.answer {
         Some(answer) => effect(answer.status.as_u16(), answer.headers.contains_key(QUEUE_STATUS)),
         None => Some(RequestOutcome::Failure),
@@ -83,7 +76,24 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> T
     tried
 }
 
-async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
+/// The same on connections of this pool, and without a word to the breaker: for questions about what failed, whose success would
+/// make the failure look forgiven.
+pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
+    let metrics = proxy.metrics(index);
+    let started = Instant::now();
+    let tried = {
+        let _in_flight = Held::one(&metrics.in_flight);
+        exchange(proxy, pool, index, call).await
+    };
+    let outcome = AttemptOutcome::from(tried.ending.outcome());
+    metrics.attempts[call.class.index()][outcome].inc();
+    if outcome == AttemptOutcome::Answered {
+        metrics.request_duration[call.class.index()].observe(started.elapsed().as_secs_f64());
+    }
+    tried
+}
+
+async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
     let region = proxy.region(index);
     if region.drops_authorization() && call.headers.contains_key(http::header::AUTHORIZATION) {
         event::dropped_authorization(proxy.metrics(index));
@@ -96,15 +106,20 @@ async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
     // A connection that cannot be made within the call's own time is known not to have carried it.
     let left = call.deadline.saturating_duration_since(Instant::now());
     let endpoint = reach.endpoint(proxy.connect_timeout().min(left / 2));
-    let response = match timeout_at(call.deadline, proxy.pool(index).send(&endpoint, request)).await {
+    let response = match timeout_at(call.deadline, pool.send(&endpoint, request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(SendError::NotSent(why))) => return Tried::not_sent(reason(&why)),
-        Ok(Err(SendError::Unknown(_))) | Err(_) => return Tried::no_answer(),
+        Ok(Err(SendError::Unknown(error))) => return Tried::no_answer(lost(&error)),
+        Err(_) => return Tried::no_answer(Lost::TimedOut),
     };
     let (parts, body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
     let share = proxy.shared.buffered.answer();
-    let Ok(body) = collect(body, bytes_max, call.deadline, share).await else { return Tried::no_answer() };
+    let body = match collect(body, bytes_max, call.deadline, share).await {
+        Ok(body) => body,
+        Err(CollectError::Timeout) => return Tried::no_answer(Lost::TimedOut),
+        Err(_) => return Tried::no_answer(Lost::Ended),
+    };
     let mut headers = parts.headers;
     let queue_status = headers.contains_key(QUEUE_STATUS);
     strip_answer(parts.status, &mut headers);
@@ -114,16 +129,35 @@ async fn exchange(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
         ending: Ending::Answered(meaning),
         answer: Some(RegionAnswer { status: parts.status, headers, body }),
         reason: FailoverReason::Unavailable,
+        // A balancer that has given up waiting has not stopped the region.
+        lost: if parts.status == StatusCode::GATEWAY_TIMEOUT { Lost::TimedOut } else { Lost::Ended },
     }
+}
+
+/// Whether the connection ended by the word of the other side, or only because nothing more was heard.
+fn lost(error: &hyper::Error) -> Lost {
+    use std::io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = source {
+        let silent = cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout)
+            || cause.downcast_ref::<std::io::Error>().is_some_and(|error| {
+                matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown)
+            });
+        if silent {
+            return Lost::TimedOut;
+        }
+        source = cause.source();
+    }
+    Lost::Ended
 }
 
 impl Tried {
     const fn not_sent(reason: FailoverReason) -> Self {
-        Self { ending: Ending::NotSent, answer: None, reason }
+        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended }
     }
 
-    const fn no_answer() -> Self {
-        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable }
+    const fn no_answer(lost: Lost) -> Self {
+        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost }
     }
 
     /// Whether the answer is the region's own word for "stored".

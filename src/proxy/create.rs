@@ -13,6 +13,7 @@ use super::local::check_breaker;
 use super::locate::{Located, locate};
 use super::plan::{refusal, with_job};
 use super::several::check_replicated_from;
+use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::Strategy;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, jobs_within};
@@ -63,7 +64,8 @@ pub(super) async fn to_region(
         pinned: true,
     };
     let request_id = exchange.request_id().clone();
-    let ran = run(proxy, Job { call, decision: only(index), job_id: None, hinted: false, request_id }).await;
+    let trail = Trail::new(call.deadline, None);
+    let ran = run(proxy, Job { call, decision: only(index), job_id: None, hinted: false, request_id, trail }).await;
     note(exchange, &ran);
     // It went there because something is there, and not because of a pin.
     let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);

@@ -12,6 +12,7 @@ use super::enqueue::{Head, Job, note, read, run};
 use super::exchange::Exchange;
 use super::place::{Placed, Subject, place};
 use super::several::{Whole, check_replicated_from};
+use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Found, Operation, answer, jobs_within};
 use crate::policy::{Decision, Demand, RegionIndex, View};
@@ -171,7 +172,8 @@ async fn send(
         pinned: decision.pinned,
     };
     let request_id = exchange.request_id().clone();
-    let ran = run(proxy, Job { call, decision, job_id: None, hinted: false, request_id }).await;
+    let trail = Trail::new(call.deadline, None);
+    let ran = run(proxy, Job { call, decision, job_id: None, hinted: false, request_id, trail }).await;
     note(exchange, &ran);
     if let (Operation::WorkflowWrite, Some(index), Ok(answer)) = (exchange.matched.operation, ran.stored, &ran.result)
         && matches!(answer.status, StatusCode::OK | StatusCode::CREATED)

@@ -13,15 +13,20 @@ use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::collect_body;
 use super::exchange::Exchange;
 use super::failover;
+use super::locate::unsure;
 use super::plan::{Planned, breaker_word, plan, seconds};
+use super::replay::{Ids, Recognised, Turns, recognise};
+use super::resolve::{self, Followed};
+use super::trail::{self, Trail};
 use super::{Proxy, Reply};
 use crate::base::RegionId;
+use crate::config::OnUnknown;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
-use crate::ojs::{ErrorDocument, hint, replace_minted};
+use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
 use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
-use crate::telemetry::{AttemptOutcome, event};
+use crate::telemetry::AttemptOutcome;
 
 /// A region that may hold an enqueue back gets this much longer than it asked for.
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
@@ -41,27 +46,41 @@ pub(super) async fn enqueue(
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
-    let (head, body) = read(proxy, exchange, request).await?;
+    let (head, received) = read(proxy, exchange, request).await?;
     let Planned { decision, body, job_id, hinted, federation_id, shared_queue } =
-        plan(proxy, &body, &mut exchange.strategy)?;
+        plan(proxy, &received, &mut exchange.strategy)?;
     exchange.federation_id = federation_id.and_then(shown);
+    let ids = Ids { own: job_id.as_deref().filter(|_| !hinted), sent: job_id.as_deref() };
+    let turns = match recognise(proxy, exchange, &head, &received, ids).await {
+        Ok(Recognised::New(turns)) => turns,
+        Ok(Recognised::Answer(answer, region)) => {
+            exchange.region = region;
+            return Ok(answer.into());
+        }
+        Err(document) => return Err(unsure(proxy, exchange, &document)),
+    };
+    let hinted = hinted && !turns.as_ref().is_some_and(Turns::keeps_id);
     let call = Call {
         method: http::Method::POST,
         path: head.path,
         headers: head.headers,
         body: body.into_vec(),
-        deadline: head.deadline,
+        deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
         class: exchange.matched.class,
         pinned: decision.pinned,
     };
     let strategy = decision.strategy;
-    let job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone() };
+    let trail = Trail::new(head.deadline, exchange.federation_id.clone());
+    let job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
     let ran = run(proxy, job).await;
     if let Some(index) = ran.stored {
         proxy.metrics(index).enqueues[strategy].inc();
         proxy.shared.traffic.sent(index, shared_queue.as_deref());
     }
     note(exchange, &ran);
+    if let Some(turns) = turns {
+        turns.end(proxy, &ran);
+    }
     ran.result.map(Into::into)
 }
 
@@ -72,6 +91,12 @@ pub(super) fn note(exchange: &mut Exchange, ran: &Ran) {
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
     exchange.upstream = ran.upstream;
+}
+
+/// Whether an unknown outcome may lead to another region.
+fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
+    let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect;
+    redirects && !decision.pinned && decision.candidates.len() > 1
 }
 
 /// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
@@ -137,6 +162,7 @@ pub(super) struct Job {
     /// Whether that id carries a hint of ours.
     pub(super) hinted: bool,
     pub(super) request_id: HeaderValue,
+    pub(super) trail: Trail,
 }
 
 impl Job {
@@ -146,6 +172,17 @@ impl Job {
         let hinted = hint::give_text(id, proxy.region(index).id.as_str());
         replace_minted(&mut self.call.body, id, &hinted);
         *id = hinted;
+    }
+
+    /// Gives a minted id way to a new one, so that what was sent under the old one can be told apart; false where the id is not
+    /// ours to change.
+    pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
+        let Some(id) = self.job_id.as_mut().filter(|_| self.hinted) else { return false };
+        let fresh = federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+        let fresh = hint::give(&fresh, proxy.region(index).id.as_str()).to_string();
+        replace_minted(&mut self.call.body, id, &fresh);
+        *id = fresh;
+        true
     }
 
     /// Remembers where the job is, as the answer shows it.
@@ -194,28 +231,42 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
+        trail::sending(proxy, &job, index).await;
         let tried = attempt(proxy, index, &job.call).await;
         attempts += 1;
         let candidates = &job.decision.candidates;
         let left = usable_after(proxy, candidates, place);
         let progress =
             Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
-        match next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now()) {
-            Step::Next { .. } => {
-                let Some(&to) = left.first.and_then(|first| candidates.get(first)) else { continue };
-                failover::tell(proxy, index, to, tried.reason);
-                proxy.metrics(to).redirects.inc();
-                place = left.first.unwrap_or(candidates.len());
-                job.hint_at(proxy, to);
+        let step = next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now());
+        let outcome = AttemptOutcome::from(tried.ending.outcome());
+        let region = proxy.region(index).id.clone();
+        let reason = match step {
+            Step::Next { .. } => tried.reason,
+            Step::Stop(Stop::OutcomeUnknown) => {
+                match resolve::after_unknown(proxy, &mut job, index, &tried, left.count).await {
+                    Followed::Next(reason) => reason,
+                    Followed::Again => continue,
+                    Followed::Found(answer) => {
+                        stored = Some(index);
+                        break (Ok(answer), Some(outcome), Some(region));
+                    }
+                    Followed::Fail(document) => break (Err(document), Some(outcome), Some(region)),
+                }
             }
             Step::Stop(stop) => {
-                let outcome = AttemptOutcome::from(tried.ending.outcome());
                 stored = tried.is_stored().then_some(index);
-                let result = settle(proxy, &job, index, stop, tried);
-                break (result, Some(outcome), Some(proxy.region(index).id.clone()));
+                break (settle(proxy, &job, index, stop, tried), Some(outcome), Some(region));
             }
-        }
+        };
+        let candidates = &job.decision.candidates;
+        let Some(&to) = left.first.and_then(|first| candidates.get(first)) else { continue };
+        failover::tell(proxy, index, to, reason);
+        proxy.metrics(to).redirects.inc();
+        place = left.first.unwrap_or(candidates.len());
+        job.hint_at(proxy, to);
     };
+    trail::ended(&mut job, may_be_stored(&result));
     Ran { result, stored, region, moved_from, attempts, outcome, upstream: started.elapsed() }
 }
 
@@ -236,6 +287,14 @@ fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left
     Left { count: usize::from(first.is_some()) + places.count(), first }
 }
 
+/// Whether the last region has the job, or may have it.
+fn may_be_stored(result: &Result<RegionAnswer, ErrorDocument>) -> bool {
+    match result {
+        Ok(answer) => answer.status.is_success(),
+        Err(document) => document.reason() == "outcome_unknown",
+    }
+}
+
 /// Turns the end of the last attempt into the client's answer.
 fn settle(
     proxy: &Proxy,
@@ -250,9 +309,8 @@ fn settle(
             job.learn(proxy, index, &answer);
             Ok(answer)
         }
+        // Not reached: what is unknown went another way, and what was answered has its answer.
         (Stop::OutcomeUnknown | Stop::Answered | Stop::RetryBudget { answered: true }, _) => {
-            let request_id = job.request_id.to_str().unwrap_or_default();
-            event::unknown_outcome(proxy.metrics(index), job.job_id.as_deref(), request_id);
             Err(ErrorDocument::outcome_unknown(id.as_str(), job.job_id.as_deref()))
         }
         (Stop::RetryBudget { answered: false }, _) => Err(ErrorDocument::retry_budget(RETRY_AFTER_MIN)),

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
@@ -31,7 +31,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 
 /// Whose jobs a client may see is decided by these; a search asks on behalf of whoever sent them, and shares its result with
 /// nobody else.
-const IDENTIFYING: [HeaderName; 3] =
+pub(super) const IDENTIFYING: [HeaderName; 3] =
     [AUTHORIZATION, HeaderName::from_static("x-ojs-tenant"), HeaderName::from_static("x-ojs-tenant-id")];
 
 /// Where a job is.
@@ -173,7 +173,7 @@ async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id:
     let Some(_permit) = proxy.shared.lookups.permit(deadline).await else {
         return Found::Unsure(Arc::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
     };
-    let Some(question) = question(exchange, headers, id, deadline) else {
+    let Some(question) = question(exchange.request_id(), headers, id, deadline) else {
         return Found::Unsure(Arc::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
     };
     let (hinted, others) = by_hint(proxy, id);
@@ -199,7 +199,8 @@ fn by_hint(proxy: &Proxy, id: &str) -> (Vec<RegionIndex>, Vec<RegionIndex>) {
     view.indexes().partition(|index| hint::names(id, view.region(*index).id.as_str()))
 }
 
-fn question(exchange: &Exchange, headers: &HeaderMap, id: &str, deadline: Instant) -> Option<Question> {
+/// The question for a job, on behalf of whoever sent these headers.
+pub(super) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, deadline: Instant) -> Option<Question> {
     let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
     let mut own = HeaderMap::with_capacity(4);
     for name in &IDENTIFYING {
@@ -207,7 +208,7 @@ fn question(exchange: &Exchange, headers: &HeaderMap, id: &str, deadline: Instan
             own.append(name.clone(), value.clone());
         }
     }
-    own.insert(REQUEST_ID, exchange.request_id().clone());
+    own.insert(REQUEST_ID, request_id.clone());
     Some(Question::get(path, own, deadline))
 }
 

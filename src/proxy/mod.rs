@@ -39,6 +39,7 @@ mod fetch;
 mod health;
 mod heartbeat;
 mod insist;
+mod known;
 mod list;
 mod local;
 mod locate;
@@ -49,12 +50,16 @@ mod place;
 mod plan;
 mod random;
 mod reads;
+mod replay;
 mod reply;
+mod resolve;
+mod running;
 mod schemas;
 mod settle;
 mod several;
 mod streams;
 mod sum;
+mod trail;
 mod tunnel;
 mod vet;
 
@@ -77,6 +82,7 @@ use crate::net::pool::{Pool, PoolLimits, PoolMeters};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{BreakerState, RegionIndex, RetryBudget};
 use crate::region::{Owners, Region, Registry, Traffic, Unfit, Workers};
+use crate::store::Store;
 use crate::telemetry::{Metrics, RegionMetrics};
 
 pub use buffered::Buffered;
@@ -87,6 +93,7 @@ pub use locate::Lookups;
 pub use plan::{DryRun, dry_run};
 pub use random::Random;
 pub use reply::Reply;
+pub use running::Running;
 
 /// What all worker threads share.
 #[derive(Debug)]
@@ -108,6 +115,10 @@ pub struct Shared {
     pub owners: Arc<Owners>,
     /// The searches for jobs that are under way.
     pub lookups: Arc<Lookups>,
+    /// Unknown outcomes and idempotency keys.
+    pub store: Arc<Store>,
+    /// The enqueues under way that may be repeated.
+    pub running: Running,
     /// What is remembered of workers.
     pub workers: Arc<Workers>,
     /// Queues that are fetched from no other region although the configuration names them.

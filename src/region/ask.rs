@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use super::Region;
 use crate::net::body::Outgoing;
 use crate::net::pool::{NotSent, Pool, RegionBody, SendError};
-use crate::ojs::{answer, header};
+use crate::ojs::{answer, header, path_segment};
 
 /// The path of every OJS server's health. Spec: federation-spec §4.2.
 pub(super) const HEALTH_PATH: &str = "/ojs/v1/health";
@@ -31,8 +31,8 @@ pub enum AskError {
     /// No whole answer within the time.
     #[error("no answer in time")]
     Timeout,
-    /// The answer was longer than 64 KiB.
-    #[error("the answer is longer than 64 KiB")]
+    /// The answer was longer than its bound.
+    #[error("the answer is longer than what is asked for ever is")]
     TooLong,
 }
 
@@ -45,7 +45,24 @@ pub(super) async fn ask(
     path: &str,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), AskError> {
-    question(region, pool, path, timeout).await.map(|(head, body)| (head.status, body))
+    let asked = question(region, pool, Method::GET, path, ANSWER_BYTES_MAX, timeout).await;
+    asked.map(|(head, body)| (head.status, body))
+}
+
+/// Asks a region about one job on our own behalf: `GET` looks it up, `DELETE` cancels it. The answer may be as long as a job.
+///
+/// Errors: [`AskError`].
+pub async fn ask_job(
+    region: &Region,
+    pool: &Pool,
+    method: Method,
+    id: &str,
+    bytes_max: usize,
+    timeout: Duration,
+) -> Result<(StatusCode, Bytes), AskError> {
+    let path = format!("/ojs/v1/jobs/{}", path_segment(id));
+    let asked = question(region, pool, method, &path, bytes_max, timeout).await;
+    asked.map(|(head, body)| (head.status, body))
 }
 
 /// What a region's health endpoint says, and what time it is there.
@@ -63,7 +80,7 @@ pub struct HealthAnswer {
 ///
 /// Errors: [`AskError`].
 pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Result<HealthAnswer, AskError> {
-    let (head, body) = question(region, pool, HEALTH_PATH, timeout).await?;
+    let (head, body) = question(region, pool, Method::GET, HEALTH_PATH, ANSWER_BYTES_MAX, timeout).await?;
     let date = head.headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     Ok(HealthAnswer { status: head.status, word: answer::health_status(&body), date })
 }
@@ -71,7 +88,9 @@ pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Resu
 async fn question(
     region: &Region,
     pool: &Pool,
+    method: Method,
     path: &str,
+    bytes_max: usize,
     timeout: Duration,
 ) -> Result<(http::response::Parts, Bytes), AskError> {
     let mut headers = HeaderMap::with_capacity(5);
@@ -81,23 +100,23 @@ async fn question(
     let path = PathAndQuery::try_from(path).map_err(|_| AskError::TooLong)?;
     let reach = region.reach();
     let endpoint = reach.endpoint(timeout);
-    let request = reach.request(Method::GET, &path, headers, Outgoing::Empty).ok_or(AskError::TooLong)?;
+    let request = reach.request(method, &path, headers, Outgoing::Empty).ok_or(AskError::TooLong)?;
     let asked = async {
         let response = pool.send(&endpoint, request).await.map_err(|error| match error {
             SendError::NotSent(why) => AskError::NotSent(why),
             SendError::Unknown(error) => AskError::Broken(error),
         })?;
         let (head, body) = response.into_parts();
-        Ok((head, read(body).await?))
+        Ok((head, read(body, bytes_max).await?))
     };
     tokio::time::timeout(timeout, asked).await.map_err(|_| AskError::Timeout)?
 }
 
-async fn read(mut body: RegionBody) -> Result<Bytes, AskError> {
+async fn read(mut body: RegionBody, bytes_max: usize) -> Result<Bytes, AskError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(AskError::Broken)?.into_data() else { continue };
-        if whole.len() + data.len() > ANSWER_BYTES_MAX {
+        if whole.len() + data.len() > bytes_max {
             return Err(AskError::TooLong);
         }
         whole.extend_from_slice(&data);

@@ -16,7 +16,7 @@ mod traffic;
 mod unfit;
 mod workers;
 
-pub use ask::{AskError, HealthAnswer, ask_health};
+pub use ask::{AskError, HealthAnswer, ask_health, ask_job};
 pub use identity::{Identity, IdentityError};
 pub use kept::{Kept, KeptJob, handed_out_until};
 pub use load::LoadPoller;

@@ -113,13 +113,24 @@ impl World {
         match (path, status) {
             ("/metrics" | "/livez" | "/readyz", "200") => vec![self.usual.admin.get(path).await],
             ("/readyz", "503") => vec![self.draining.admin.get(path).await],
-            ("/ojs/v1/jobs", "201" | "400" | "403" | "500" | "503" | "default") => self.enqueue(status).await,
+            ("/ojs/v1/jobs", "201" | "400" | "403" | "409" | "500" | "503" | "default") => self.enqueue(status).await,
             ("/ojs/v1/health", "200") => vec![client.get(path).await],
             ("/ojs/v1/health", "503") => vec![self.drained.client.get(path).await, self.crowd(&head).await],
             (_, "200") if path.ends_with("/route") => self.route(path).await,
+            (_, "200") if path.ends_with("/outcomes") => {
+                // A call with an unknown outcome, so that there is one to be shown.
+                self.enqueue("500").await;
+                vec![client.get(path).await]
+            }
             (_, "200") => vec![client.get(path).await, self.drained.client.get(path).await],
             (_, "400") if path.ends_with("/route") => {
                 vec![client.post(path, "{").await, raw(client, &format!("{head}a b: c\r\n\r\n")).await]
+            }
+            (_, "400") if path.ends_with("/outcomes") => {
+                vec![
+                    client.get(&format!("{path}?state=lost")).await,
+                    raw(client, &format!("{head}a b: c\r\n\r\n")).await,
+                ]
             }
             (_, "400") => vec![raw(client, &format!("{head}a b: c\r\n\r\n")).await],
             (_, "408") => vec![raw_open(client, &head).await],
@@ -141,7 +152,23 @@ impl World {
         };
         let mut answers = Vec::new();
         match status {
-            "201" => answers.push(client.enqueue(JOB).await),
+            "201" => {
+                answers.push(client.enqueue(JOB).await);
+                for _ in 0..2 {
+                    let keyed = http::Request::post("/ojs/v1/jobs").header("idempotency-key", "key-1");
+                    answers.push(client.send(keyed, JOB).await);
+                }
+            }
+            "409" => {
+                for body in [JOB.to_owned(), JOB.replace("\"a\"", "\"b\"")] {
+                    let keyed = http::Request::post("/ojs/v1/jobs").header("idempotency-key", "key-2");
+                    answers.push(client.send(keyed, body).await);
+                }
+                answers.remove(0);
+                let answer = FaultAnswer::error_document(StatusCode::CONFLICT, "duplicate");
+                local.faults().add(When::enqueue(), Fault::Answer { answer, store: false });
+                answers.push(client.enqueue(JOB).await);
+            }
             "400" => {
                 for body in ["", "[]", "{", r#"{"meta":{},"Meta":{}}"#, &"[".repeat(200), &pinned("mars", "")] {
                     answers.push(client.enqueue(body.to_owned()).await);
@@ -152,6 +179,8 @@ impl World {
                 }
                 let encoded = http::Request::post("/ojs/v1/jobs").header("content-encoding", "gzip");
                 answers.push(client.send(encoded, JOB).await);
+                let keyed = http::Request::post("/ojs/v1/jobs").header("idempotency-key", "");
+                answers.push(client.send(keyed, JOB).await);
                 let restated = http::Request::post("/ojs/v1/jobs").header("x-http-method-override", "DELETE");
                 answers.push(client.send(restated, JOB).await);
                 answers.push(raw(client, "POST /ojs/v1/jobs HTTP/1.1\r\nhost: localhost\r\na b: c\r\n\r\n").await);
@@ -169,7 +198,7 @@ impl World {
                 answers.push(self.crowd("POST /ojs/v1/jobs HTTP/1.1\r\nhost: localhost\r\n").await);
             }
             _ => {
-                for status in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::TOO_MANY_REQUESTS] {
+                for status in [StatusCode::UNPROCESSABLE_ENTITY, StatusCode::TOO_MANY_REQUESTS] {
                     let answer = FaultAnswer::error_document(status, "duplicate");
                     local.faults().add(When::enqueue(), Fault::Answer { answer, store: false });
                     answers.push(client.enqueue(JOB).await);

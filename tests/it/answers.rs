@@ -55,13 +55,14 @@ async fn an_unknown_outcome_names_region_job_and_attempts() {
     let federation = Federation::start().await;
     let cut = Fault::CutAfterRequest { store: true };
     federation.regions[0].faults().add(When::path("/ojs/v1/jobs").method(Method::POST), cut);
+    federation.mute(0);
     let answer = federation.client.enqueue(JOB).await;
     let error = answer.check_error(500, "backend_error", "outcome_unknown");
     assert_eq!(error["details"]["region"], "us-east-1");
     let jobs = federation.regions[0].jobs();
     assert_eq!(error["details"]["job_id"].as_str(), Some(jobs[0].id.as_str()));
     assert_eq!(federation_headers(&answer), ("us-east-1", Some("affinity"), Some("1"), true));
-    assert_eq!(federation.job_requests(), [1, 0, 0]);
+    assert_eq!([federation.enqueues(0), federation.enqueues(1), federation.enqueues(2)], [1, 0, 0]);
 }
 
 #[tokio::test]

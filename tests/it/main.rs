@@ -30,6 +30,7 @@ mod metrics;
 mod mutations;
 mod names;
 mod outage;
+mod outcomes;
 mod pins;
 mod process;
 mod refusals;

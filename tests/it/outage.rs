@@ -111,8 +111,11 @@ async fn a_region_that_dies_in_the_middle_of_a_crowd_doubles_and_loses_nothing()
 #[tokio::test]
 async fn cuts_over_and_over_cost_no_job_and_double_none() {
     for http2 in [false, true] {
-        let federation =
-            quiet(http2).yaml("circuit_breaker: { failure_threshold: 10000, failure_ratio: 2 }").start().await;
+        let federation = quiet(http2)
+            .yaml("circuit_breaker: { failure_threshold: 10000, failure_ratio: 2 }")
+            .yaml("failover: { late_write_grace: 50ms, retry_budget: { floor: 1000 } }")
+            .start()
+            .await;
         let mut crowd = calls(&federation, "cut");
         let mut answers = Vec::new();
         while let Some(answer) = crowd.join_next().await {

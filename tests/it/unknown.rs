@@ -1,4 +1,5 @@
-//! What may have been received is never sent a second time; what a region says for itself is passed on.
+//! What may have been received is never sent a second time while nobody can say what became of it; what a region says for
+//! itself is passed on. What follows where it can be said is in `outcomes`.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -43,6 +44,7 @@ fn check_unknown(answer: &Answer) {
 async fn a_connection_cut_after_bytes_were_written_is_unknown_and_never_sent_again() {
     for http2 in [false, true] {
         let federation = quiet(http2).start().await;
+        federation.mute(0);
         check(&federation, "before-body", &Fault::CutBeforeBody).await;
         check(&federation, "cut-unstored", &Fault::CutAfterRequest { store: false }).await;
         check(&federation, "cut-stored", &Fault::CutAfterRequest { store: true }).await;
@@ -57,6 +59,7 @@ async fn a_connection_cut_after_bytes_were_written_is_unknown_and_never_sent_aga
 #[tokio::test]
 async fn the_id_in_the_answer_is_the_one_that_the_region_stored() {
     let federation = quiet(false).start().await;
+    federation.mute(0);
     federation.regions[0].faults().add(When::enqueue(), Fault::CutAfterRequest { store: true });
     let answer = federation.client.enqueue(job("a")).await;
     let id = answer.json()["error"]["details"]["job_id"].as_str().unwrap().to_owned();
@@ -69,6 +72,7 @@ async fn the_id_in_the_answer_is_the_one_that_the_region_stored() {
 /// Two jobs fall into every way of keeping silent, until the deadline of their calls.
 async fn check_silence(http2: bool) {
     let federation = quiet(http2).yaml("limits: { call_timeout: 2s }").start().await;
+    federation.mute(0);
     let gate = Gate::new();
     for fault in [
         Fault::HangBeforeBody,
@@ -104,6 +108,7 @@ async fn an_http2_region_that_does_not_answer_in_time_is_unknown_and_never_sent_
 async fn a_balancers_word_is_unknown_and_never_a_gateway_error_for_the_client() {
     for http2 in [false, true] {
         let federation = quiet(http2).start().await;
+        federation.mute(0);
         for status in [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT] {
             for store in [false, true] {
                 let answer = FaultAnswer::balancer(status);

@@ -25,6 +25,7 @@ pub(super) fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static st
     keep("limits.idle_timeout", old.idle_timeout != new.idle_timeout);
     keep("limits.client_connections", old.client_connections != new.client_connections);
     keep("limits.worker_threads", old.worker_threads != new.worker_threads);
+    keep("journal.path", running.journal.path != asked.journal.path);
     keep("log.format", running.log.format != asked.log.format);
     keep("readiness.require_region", running.readiness.require_region != asked.readiness.require_region);
 
@@ -37,6 +38,7 @@ pub(super) fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static st
     config.limits.idle_timeout = running.limits.idle_timeout;
     config.limits.client_connections = running.limits.client_connections;
     config.limits.worker_threads = running.limits.worker_threads;
+    config.journal.path.clone_from(&running.journal.path);
     config.log.format = running.log.format;
     config.readiness.require_region = running.readiness.require_region;
     (config, fixed)

@@ -1,7 +1,7 @@
 //! Routing, its rules, and failover.
 
-use super::super::raw::{RawFailover, RawGeographic, RawRouting, RawRule, RawTarget};
-use super::super::types::{Failover, Geographic, Matcher, Routing, Rule};
+use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget};
+use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule};
 use super::{Check, Registered};
 use crate::base::{RegionId, Strategy};
 
@@ -97,4 +97,9 @@ impl Check {
             late_write_grace: raw.late_write_grace.0,
         }
     }
+}
+
+/// The word `off` stands for no file.
+pub(super) fn journal(raw: RawJournal) -> Journal {
+    Journal { path: raw.path.filter(|path| path.as_os_str() != "off"), rows_max: raw.rows_max }
 }

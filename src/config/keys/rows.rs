@@ -136,7 +136,7 @@ pub(super) const KEYS: &[Key] = &[
     key("failover.late_write_grace", Duration(0, 60 * SECOND), "2s", "duration",
         "How long after the end of its connection a region may still store a job"),
     open("journal.path", Path, "",
-        "The file of the journal of unknown outcomes; without it they are kept in memory and lost with the process"),
+        "The file of the journal of unknown outcomes; without it, or with `off`, they are kept in memory and lost with the process"),
     key("journal.rows_max", Integer(100, 1_000_000), "10000", "rows",
         "Unknown outcomes that are kept, and as many calls with an `Idempotency-Key`; about 500 bytes each"),
     key("idempotency.enabled", Flag, "true", "",

@@ -200,3 +200,11 @@ fn a_repeated_region_is_told_in_its_place_as_written() {
     let keys: Vec<_> = wrong.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, ["regions[0]", "regions[2].id"]);
 }
+
+#[test]
+fn a_journal_has_a_file_unless_it_is_off() {
+    let path = |text: &str| loaded(&format!("{REGIONS}{text}")).config.journal.path;
+    assert_eq!(path(""), None);
+    assert_eq!(path("journal: { path: 'off' }"), None);
+    assert_eq!(path("journal: { path: /run/journal }"), Some("/run/journal".into()));
+}

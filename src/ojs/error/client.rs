@@ -180,6 +180,39 @@ impl ErrorDocument {
         )
     }
 
+    /// 400: the `Idempotency-Key` cannot be one.
+    #[must_use]
+    pub fn idempotency_key_invalid() -> Self {
+        Self::invalid(
+            "idempotency_key_invalid",
+            "`Idempotency-Key` must be there once and have 1 to 255 bytes; send one key a call, such as a UUID",
+        )
+        .with("field", "Idempotency-Key")
+    }
+
+    /// 409: the `Idempotency-Key` came before with another body.
+    #[must_use]
+    pub fn idempotency_key_reused() -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            Code::InvalidRequest,
+            "idempotency_key_reused",
+            "this `Idempotency-Key` came before with another body, and nothing was sent; send a new key for a new job, or the \
+             first body again",
+        )
+        .with("field", "Idempotency-Key")
+    }
+
+    /// 400: the query of `GET /v1/federation/outcomes` names what there is not.
+    #[must_use]
+    pub fn outcomes_query() -> Self {
+        Self::invalid(
+            "outcomes_query",
+            "`state` is one of pending, landed, absent, doubled, expired, and `limit` a number from 1 to 1000; leave them out to \
+             see the newest of all",
+        )
+    }
+
     /// 413: an interpreted body above the bound.
     #[must_use]
     pub fn body_too_large(limit: usize) -> Self {

@@ -55,6 +55,7 @@ fn every_endpoint_of_the_catalogue_is_recognised() {
         ("GET", "/ojs/federation/backends", Op::FederationRegions, Class::Federation),
         ("POST", "/ojs/v1/federation/route", Op::FederationRoute, Class::Federation),
         ("GET", "/ojs/federation/health", Op::FederationHealth, Class::Federation),
+        ("GET", "/ojs/v1/federation/outcomes", Op::FederationOutcomes, Class::Federation),
         ("GET", "/v1/federation/route", Op::FederationOther, Class::Federation),
         ("GET", "/v1/federation", Op::Unknown, Class::Other),
         ("PUT", "/ojs/v1/jobs", Op::Unknown, Class::Other),

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use super::attempt::{Call, RegionAnswer};
 use super::enqueue::{Head, Job, Ran, note, read, run};
 use super::exchange::Exchange;
+use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
@@ -123,7 +124,8 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         pinned: parcel.decision.pinned,
     };
     let request_id = exchange.request_id().clone();
-    Job { call, decision: parcel.decision.clone(), job_id: None, hinted: false, request_id }
+    let trail = Trail::new(call.deadline, None);
+    Job { call, decision: parcel.decision.clone(), job_id: None, hinted: false, request_id, trail }
 }
 
 /// Counts what a region has stored, and remembers where it is.

@@ -148,10 +148,15 @@ async fn a_failover_counts_where_it_left_and_where_it_went() {
 #[tokio::test]
 async fn an_unknown_outcome_is_counted_as_such_and_nowhere_as_stored() {
     let federation = still().await;
+    federation.mute(0);
     let before = Scrape::of(&federation.admin).await;
     federation.regions[0].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: true });
     assert_eq!(federation.client.enqueue(JOB).await.status, 500);
-    let changes = Scrape::of(&federation.admin).await.changes(&before, REQUESTS);
+    let mut changes = Scrape::of(&federation.admin).await.changes(&before, REQUESTS);
+    // The questions for what became of it are tries like others.
+    let asked = changes.remove("attempts_total{class=\"job\",outcome=\"answered\",region=\"us-east-1\"}");
+    let timed = changes.remove("request_duration_seconds_count{class=\"job\",region=\"us-east-1\"}");
+    assert_eq!((asked, timed), (Some(3.0), Some(3.0)));
     check(
         "a cut",
         &changes,

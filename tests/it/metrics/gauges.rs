@@ -20,6 +20,7 @@ async fn a_breaker_shows_one_state_at_a_time_and_counts_its_changes() {
         (open, states.map(|state| of("breaker_transitions_total", "to", state)))
     };
     assert_eq!(shown().await, (vec!["closed"], [0.0, 0.0, 0.0]));
+    federation.mute(0);
     let bad = FaultAnswer::balancer(http::StatusCode::BAD_GATEWAY);
     federation.regions[0].faults().add(When::enqueue(), Fault::Answer { answer: bad, store: false });
     for _ in 0..5 {

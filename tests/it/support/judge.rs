@@ -1,5 +1,7 @@
 //! What tests ask of a federation: judged at the regions' sockets and stores, and by the numbers that the sidecar exposes.
 
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+
 use super::Federation;
 
 /// A job without any routing key; `args` tells it from others.
@@ -15,7 +17,15 @@ pub fn pinned(region: &str, args: &str) -> String {
 impl Federation {
     /// How many enqueues have begun to arrive at a region.
     pub fn enqueues(&self, place: usize) -> usize {
-        self.regions[place].record().requests_to("/ojs/v1/jobs").len()
+        let requests = self.regions[place].record().requests_to("/ojs/v1/jobs");
+        requests.iter().filter(|request| request.method == http::Method::POST).count()
+    }
+
+    /// From now on the region says nothing of use when it is asked for a job, so that nobody can find out what became of one.
+    pub fn mute(&self, place: usize) {
+        let answer = FaultAnswer::error_document(http::StatusCode::INTERNAL_SERVER_ERROR, "internal_error");
+        let asked = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+        self.regions[place].faults().add(asked, Fault::Answer { answer, store: false });
     }
 
     /// How many health probes have begun to arrive at a region.

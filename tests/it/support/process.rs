@@ -50,8 +50,14 @@ pub struct Process {
 impl Process {
     /// Runs a sidecar with this configuration, whose log must show `info`; returns when it is ready.
     pub async fn run(config: &Path, arguments: &[&str]) -> Self {
-        let config = config.to_str().unwrap();
-        let mut child = program(&[&["run", "--config", config], arguments].concat()).spawn().unwrap();
+        Self::run_under(&[], config, arguments).await
+    }
+
+    /// The same, as the end of another command's line.
+    pub async fn run_under(under: &[&str], config: &Path, arguments: &[&str]) -> Self {
+        let own = env!("CARGO_BIN_EXE_ojs-sidecar");
+        let line = [under, &[own, "run", "--config", config.to_str().unwrap()], arguments].concat();
+        let mut child = started(Command::new(line[0]).args(&line[1..])).spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (lines, seen) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
         let reader = std::thread::spawn(move || lines.for_each(|line| seen.lock().unwrap().push(line.unwrap())));
@@ -110,8 +116,13 @@ impl Drop for Process {
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ojs-sidecar"));
-    command.args(arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    started(command.args(arguments));
     command
+}
+
+/// With nothing of ours but the pipes.
+fn started(command: &mut Command) -> &mut Command {
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
 /// A field of a log line in either format.

@@ -1,0 +1,233 @@
+//! Clears up what calls had to leave unknown: asks the regions again, with growing pauses, until it is known.
+//!
+//! On the control thread. A job that landed late, after it had gone elsewhere, is two jobs: the copy that nobody has started is
+//! cancelled in its region, and where both have started that is said loudly.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use http::{Method, StatusCode};
+
+use crate::net::pool::{Pool, PoolLimits};
+use crate::ojs::answer::is_error_document;
+use crate::ojs::{Progress, progress};
+use crate::policy::BreakerState;
+use crate::policy::resolve::{CopyState, Later, Lost, Next, Remedy, Word, later, remedy};
+use crate::proxy::{Shared, pool_limits, pool_meters};
+use crate::region::ask_job;
+use crate::store::{Place, State, Unknown};
+use crate::telemetry::{Resolution, event};
+
+/// Questions under way at once: a region that comes back is not met by a wave.
+const CONCURRENT: usize = 8;
+/// Looked at in one round.
+const ROUND_MAX: usize = 256;
+/// Between two rounds while something is not known.
+const TICK: Duration = Duration::from_secs(1);
+/// Between two rounds while all is known: what is old is dropped then.
+const IDLE_TICK: Duration = Duration::from_secs(60);
+/// An answer shows a job, which came by a body, and a little about it.
+const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
+
+pub(super) struct Resolver {
+    shared: Arc<Shared>,
+    asked: HashMap<u64, Asked>,
+}
+
+/// How often one was asked about.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    asks: u32,
+    noes: u32,
+    due: Instant,
+}
+
+/// What a region says of a copy.
+enum Told {
+    Copy(CopyState),
+    No,
+    Nothing,
+}
+
+impl Resolver {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, asked: HashMap::new() }
+    }
+
+    /// Asks for ever.
+    pub(super) async fn run(mut self) {
+        let clock = self.shared.registry.clock().clone();
+        let shared = Arc::clone(&self.shared);
+        loop {
+            self.round().await;
+            let ttl = shared.config.idempotency.ttl;
+            shared.store.prune(clock.unix_ms(), ttl);
+            let tick = if shared.store.pending() > 0 { TICK } else { IDLE_TICK };
+            tokio::select! {
+                () = clock.sleep(tick) => {}
+                () = shared.store.changed() => {}
+            }
+        }
+    }
+
+    /// Asks about all that are due.
+    async fn round(&mut self) {
+        let now = self.shared.registry.clock().now();
+        let is_due = |it: &Unknown| self.asked.get(&it.number).is_none_or(|asked| asked.due <= now);
+        let due = self.shared.store.due(ROUND_MAX, is_due);
+        if due.is_empty() {
+            return;
+        }
+        let asked = |number: u64| self.asked.get(&number).copied().unwrap_or(Asked { asks: 0, noes: 0, due: now });
+        let (shared, work) = (&self.shared, due.into_iter().map(|it| (asked(it.number), it)).collect::<Vec<_>>());
+        let looks = work.into_iter().map(|(asked, it)| async move { (it.number, look(shared, asked, &it).await) });
+        let looked: Vec<_> = stream::iter(looks).buffer_unordered(CONCURRENT).collect().await;
+        for (number, next) in looked {
+            match next {
+                Some(asked) => drop(self.asked.insert(number, asked)),
+                None => drop(self.asked.remove(&number)),
+            }
+        }
+        // What others have cleared up meanwhile is not heard of here.
+        if self.asked.len() > 2 * self.shared.store.pending() + ROUND_MAX {
+            self.asked.clear();
+        }
+    }
+}
+
+/// Asks about one; none once it is known, else when to ask again.
+async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked> {
+    let clock = shared.registry.clock();
+    let age = Duration::from_millis(clock.unix_ms().saturating_sub(unknown.at_ms));
+    let place = unknown.job_id.clone().map(|job_id| Place { region: unknown.region.clone(), job_id });
+    let told = match &place {
+        Some(place) => ask(shared, Method::GET, place).await,
+        None => Told::Nothing,
+    };
+    let word = match told {
+        Told::Copy(_) => Word::Has,
+        Told::No => Word::HasNot,
+        Told::Nothing => Word::Silent,
+    };
+    let counts = word == Word::HasNot && age >= shared.config.failover.late_write_grace;
+    let asked = Asked { asks: before.asks.saturating_add(1), noes: before.noes + u32::from(counts), ..before };
+    let next = later(Later {
+        lost: if unknown.ended { Lost::Ended } else { Lost::TimedOut },
+        trusted: !unknown.private,
+        went_elsewhere: unknown.elsewhere.is_some(),
+        age,
+        asks: asked.asks,
+        noes: asked.noes,
+        word,
+    });
+    let again = |pause: Duration| Some(Asked { due: clock.now() + pause, ..asked });
+    match (next, told, place) {
+        (Next::Landed, Told::Copy(late), Some(place)) => {
+            shared.owners.learn(&place.job_id, &place.region);
+            landed(shared, unknown, &place, late).await.map_or(again(TICK), |()| None)
+        }
+        (Next::AskIn(pause), ..) => again(pause),
+        (Next::Absent, ..) => {
+            finish(shared, unknown, State::Absent);
+            // Of one that went elsewhere it was said when it went.
+            if unknown.elsewhere.is_none() {
+                tell(shared, unknown, Resolution::Absent);
+            }
+            None
+        }
+        (Next::Expired | Next::Landed, ..) => {
+            finish(shared, unknown, State::Expired);
+            tell(shared, unknown, Resolution::Expired);
+            None
+        }
+    }
+}
+
+fn finish(shared: &Shared, unknown: &Unknown, state: State) {
+    let now_ms = shared.registry.clock().unix_ms();
+    shared.store.change(unknown.number, |it| it.resolve(state, now_ms));
+}
+
+fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
+    event::outcome_resolved(&shared.metrics, result, unknown.region.as_str(), unknown.job_id.as_deref());
+}
+
+/// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
+async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState) -> Option<()> {
+    let Some(elsewhere) = &unknown.elsewhere else {
+        finish(shared, unknown, State::Landed);
+        tell(shared, unknown, Resolution::Landed);
+        return Some(());
+    };
+    let other = match ask(shared, Method::GET, elsewhere).await {
+        Told::Copy(copy) => copy,
+        // Not there, unless it may still come.
+        Told::No if !is_pending(shared, unknown, elsewhere) => CopyState::Gone,
+        Told::No | Told::Nothing => return None,
+    };
+    let cancelled = match remedy(late, other) {
+        Remedy::None => None,
+        Remedy::CancelLate => Some(cancel(shared, place).await?),
+        Remedy::CancelOther => Some(cancel(shared, elsewhere).await?),
+        Remedy::Doubled => {
+            finish(shared, unknown, State::Doubled);
+            let regions = [place.region.as_str(), elsewhere.region.as_str()];
+            event::doubled(&shared.metrics, regions, [&place.job_id, &elsewhere.job_id]);
+            return Some(());
+        }
+    };
+    let result = if cancelled.is_some() { Resolution::Cancelled } else { Resolution::Landed };
+    let now_ms = shared.registry.clock().unix_ms();
+    shared.store.change(unknown.number, |it| {
+        it.cancelled_in = cancelled;
+        it.resolve(State::Landed, now_ms);
+    });
+    tell(shared, unknown, result);
+    Some(())
+}
+
+/// Whether the other copy is unknown itself.
+fn is_pending(shared: &Shared, unknown: &Unknown, elsewhere: &Place) -> bool {
+    let other = shared.store.unknown_of(&elsewhere.job_id);
+    other.is_some_and(|it| it.number != unknown.number && it.state == State::Pending && it.region == elsewhere.region)
+}
+
+/// Cancels a copy that waits. None when a worker was faster, or nobody answered: what follows then is judged anew.
+async fn cancel(shared: &Shared, place: &Place) -> Option<crate::base::RegionId> {
+    match ask(shared, Method::DELETE, place).await {
+        // Cancelled, or gone otherwise.
+        Told::Copy(CopyState::Gone) | Told::No => Some(place.region.clone()),
+        Told::Copy(_) | Told::Nothing => None,
+    }
+}
+
+/// Asks a region about a copy, on a fresh connection and as ourselves; a region whose breaker is open is left alone.
+async fn ask(shared: &Shared, method: Method, place: &Place) -> Told {
+    let view = shared.registry.view();
+    let Some(index) = view.index_of(place.region.as_str()) else { return Told::Nothing };
+    if view.region(index).breaker != BreakerState::Closed {
+        return Told::Nothing;
+    }
+    drop(view);
+    let limits = PoolLimits { idle_max: 0, ..pool_limits(&shared.config) };
+    let pool = Pool::new(limits, pool_meters(shared.metrics.region(index.get())));
+    let bytes_max = shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
+    let timeout = shared.config.health_check.timeout;
+    let region = shared.registry.region(index);
+    match ask_job(region, &pool, method, &place.job_id, bytes_max, timeout).await {
+        Ok((status, body)) => told(status, &body, &place.job_id),
+        Err(_) => Told::Nothing,
+    }
+}
+
+fn told(status: StatusCode, body: &[u8], id: &str) -> Told {
+    let shows = |it: &Progress| it.id.eq_ignore_ascii_case(id);
+    match (status.as_u16(), progress(body).filter(shows)) {
+        (200..=299, Some(it)) => Told::Copy(CopyState::of(&it.state, it.attempt)),
+        (404, _) if is_error_document(body) => Told::No,
+        _ => Told::Nothing,
+    }
+}

@@ -1,0 +1,143 @@
+//! Late writes: the region stores the job after it was taken for absent, or after the client was told that nobody knows.
+
+use ojs_sidecar::demo::{Fault, Gate, When};
+
+use super::{Cut, advance_until, jobs, newest_in, outcomes, quiet, start_next};
+use crate::support::{Federation, eventually, job, pinned};
+
+async fn advance_until_state(federation: &Federation, state: &str) {
+    advance_until(federation, state, async || outcomes(&federation.client).await["outcomes"][0]["state"] == state)
+        .await;
+}
+
+/// Lets a job that was taken for absent go elsewhere; the gate stores it where it was first.
+async fn gone_elsewhere(federation: &Federation, body: String) -> (Gate, String) {
+    let mut cut = Cut::begin(federation, body).await;
+    let answer = cut.answer().await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
+    let shown = outcomes(&federation.client).await["outcomes"][0].take();
+    assert_eq!((&shown["state"], &shown["elsewhere"]["region"]), (&"pending".into(), &"eu-west-1".into()), "{shown}");
+    assert_eq!(shown["elsewhere"]["job_id"], answer.job_id());
+    // The background has asked a first time, and does so again only when the clock moves.
+    let ours = |value: &http::HeaderValue| value.as_bytes().starts_with(b"ojs-sidecar/");
+    let asked = |record: &ojs_sidecar::demo::Record| {
+        record.requests_to("/ojs/v1/jobs/").iter().any(|it| it.headers.get("user-agent").is_some_and(ours))
+    };
+    federation.regions[0].record().wait_for(asked).await;
+    (cut.gate, answer.job_id())
+}
+
+async fn land(federation: &Federation, gate: &Gate) {
+    gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_copy_that_lands_late_is_cancelled_before_anybody_starts_it() {
+    let federation = quiet().steered().start().await;
+    let (gate, id) = gone_elsewhere(&federation, job("a")).await;
+    land(&federation, &gate).await;
+    advance_until_state(&federation, "landed").await;
+    let states: Vec<_> =
+        jobs(&federation).into_iter().map(|(place, _, stored, state)| (place, stored, state)).collect();
+    assert_eq!(states, [(0, 1, "cancelled".to_owned()), (1, 1, "available".to_owned())]);
+    assert_eq!(federation.stored(&id), [(1, 1)], "the one that the client knows is the one that stays");
+    let shown = newest_in(&federation.client, "landed").await;
+    assert_eq!(shown["cancelled_in"], "us-east-1");
+    assert_eq!(federation.metric(r#"outcomes_resolved_total{result="cancelled"}"#).await, 1.0);
+}
+
+#[tokio::test]
+async fn of_two_copies_the_one_that_waits_is_cancelled_and_two_that_started_are_said_loudly() {
+    for both in [false, true] {
+        let federation = quiet().steered().start().await;
+        let (gate, _) = gone_elsewhere(&federation, job("a")).await;
+        land(&federation, &gate).await;
+        start_next(&federation, 0).await;
+        if both {
+            start_next(&federation, 1).await;
+        }
+        let (state, expected, cancelled_in) = if both {
+            ("doubled", ["active", "active"], serde_json::Value::Null)
+        } else {
+            ("landed", ["active", "cancelled"], "eu-west-1".into())
+        };
+        advance_until_state(&federation, state).await;
+        let states: Vec<_> = jobs(&federation).into_iter().map(|(.., state)| state).collect();
+        assert_eq!(states, expected);
+        assert_eq!(newest_in(&federation.client, state).await["cancelled_in"], cancelled_in);
+        let doubled = federation.metric(r#"outcomes_resolved_total{result="doubled"}"#).await;
+        assert_eq!(doubled, f64::from(u8::from(both)));
+    }
+}
+
+#[tokio::test]
+async fn a_pinned_job_that_lands_late_beside_its_second_send_is_cancelled_in_its_region() {
+    let federation = quiet().steered().start().await;
+    let mut cut = Cut::begin(&federation, pinned("us-east-1", "needle")).await;
+    let answer = cut.answer().await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "us-east-1"), "{answer:?}");
+    cut.gate.open();
+    eventually("the late write", async || federation.regions[0].jobs().len() == 2).await;
+    advance_until_state(&federation, "landed").await;
+    let mut states: Vec<_> = jobs(&federation).into_iter().map(|(_, id, stored, state)| (id, stored, state)).collect();
+    states.sort_by_key(|(id, ..)| *id != answer.job_id());
+    assert_eq!(states[0], (answer.job_id(), 1, "available".to_owned()));
+    assert_eq!((states[1].1, states[1].2.as_str()), (1, "cancelled"));
+    assert_eq!(federation.seen("needle"), [0]);
+}
+
+#[tokio::test]
+async fn what_never_lands_late_is_let_go() {
+    let federation = quiet().steered().start().await;
+    let (_gate, id) = gone_elsewhere(&federation, job("a")).await;
+    advance_until_state(&federation, "absent").await;
+    assert_eq!(federation.stored(&id), [(1, 1)]);
+    assert_eq!(federation.metric("outcomes_pending").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_job_that_timed_out_is_never_absent_and_is_shown_as_landed_once_it_has() {
+    for http2 in [false, true] {
+        let setup = quiet().steered().yaml("limits: { call_timeout: 700ms }");
+        let federation = if http2 { setup.http2() } else { setup }.start().await;
+        let gate = Gate::new();
+        federation.regions[0].faults().add(When::enqueue(), Fault::Hold { gate: gate.clone() });
+        let answer = federation.client.enqueue(job("a")).await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (500, "outcome_unknown"), "{answer:?}");
+        let id = answer.json()["error"]["details"]["job_id"].as_str().unwrap().to_owned();
+        let asked = || federation.regions[0].record().requests_to(&format!("/ojs/v1/jobs/{id}")).len();
+        let before = asked();
+        federation.advance_until("it is asked for again", || asked() > before + 4).await;
+        assert_eq!(outcomes(&federation.client).await["outcomes"][0]["state"], "pending");
+        gate.open();
+        advance_until_state(&federation, "landed").await;
+        assert_eq!((federation.stored(&id), federation.enqueues(1)), (vec![(0, 1)], 0));
+        assert_eq!(federation.metric(r#"outcomes_resolved_total{result="landed"}"#).await, 1.0);
+    }
+}
+
+#[tokio::test]
+async fn with_redirect_a_flexible_job_goes_on_and_a_pinned_one_does_not() {
+    let redirect = "failover: { on_unknown: redirect, late_write_grace: 50ms }";
+    let federation = crate::support::Setup::default()
+        .regions(2)
+        .steered()
+        .yaml("circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }")
+        .yaml(redirect)
+        .yaml("limits: { call_timeout: 2s }")
+        .start()
+        .await;
+    let gate = Gate::new();
+    federation.regions[0].faults().add(When::enqueue(), Fault::Hold { gate: gate.clone() });
+    let (flexible, pinned) =
+        tokio::join!(federation.client.enqueue(job("a")), federation.client.enqueue(pinned("us-east-1", "needle")));
+    assert_eq!((flexible.status.as_u16(), flexible.region()), (201, "eu-west-1"), "{flexible:?}");
+    assert_eq!((pinned.status.as_u16(), pinned.reason().as_str()), (500, "outcome_unknown"));
+    assert_eq!(federation.seen("needle"), [0]);
+    gate.open();
+    eventually("the late writes", async || federation.regions[0].jobs().len() == 2).await;
+    advance_until(&federation, "all known", async || outcomes(&federation.client).await["pending"] == 0).await;
+    let cancelled = jobs(&federation).into_iter().filter(|(.., state)| state == "cancelled").count();
+    assert_eq!((cancelled, federation.stored(&flexible.job_id())), (1, vec![(1, 1)]));
+}
