@@ -25,7 +25,7 @@ pub(super) fn check(arguments: &ConfigArgs, ask: bool) -> u8 {
     let loaded = match sources(arguments).and_then(|sources| loaded(&sources)) {
         Ok(loaded) => loaded,
         Err(problems) => {
-            complain_of(&problems);
+            complain_of(arguments, &problems);
             return BAD_CONFIG;
         }
     };

@@ -41,10 +41,10 @@ pub(super) fn warn_of(warnings: &[Problem]) {
 }
 
 /// Says what is wrong, after what is accepted with a warning.
-pub(super) fn complain_of(problems: &Problems) {
+pub(super) fn complain_of(arguments: &ConfigArgs, problems: &Problems) {
     warn_of(&problems.warnings);
     complain(problems);
-    if problems.problems.iter().any(|problem| problem.key == "regions") {
+    if arguments.config.is_empty() && problems.problems.iter().any(|problem| problem.key == "regions") {
         complain("hint: give a configuration with --config FILE; config/minimal.yaml shows the shortest one");
     }
 }

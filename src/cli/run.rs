@@ -15,7 +15,7 @@ pub(super) fn run(arguments: &ConfigArgs) -> u8 {
     match first_load(arguments) {
         Ok((sources, loaded)) => run_with(sources, loaded),
         Err(problems) => {
-            complain_of(&problems);
+            complain_of(arguments, &problems);
             BAD_CONFIG
         }
     }

@@ -190,6 +190,11 @@ async fn a_wrong_configuration_is_an_error_with_78_that_tells_all_of_it() {
     let (code, said) = fails(dir.path().join("missing.yaml")).await;
     assert_eq!(code, Some(78), "{said}");
     assert!(said.contains("missing.yaml"), "{said}");
+    // Who gave a file is not told to give one.
+    let without_regions = dir.path().join("without.yaml");
+    std::fs::write(&without_regions, "routing: { strategy: preferred }").unwrap();
+    let (_, said) = fails(without_regions).await;
+    assert!(said.contains("regions") && !said.contains("--config"), "{said}");
 }
 
 #[tokio::test]
