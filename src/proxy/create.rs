@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::Call;
-use super::enqueue::{Head, Job, note, read, run};
+use super::enqueue::{Head, Job, Ran, note, read, run};
 use super::exchange::Exchange;
 use super::local::check_breaker;
 use super::locate::{Located, locate};
@@ -54,19 +54,7 @@ pub(super) async fn to_region(
     (head, method, body): (Head, Method, bytes::Bytes),
 ) -> Result<Response<Reply>, ErrorDocument> {
     check_breaker(proxy, exchange, index)?;
-    let call = Call {
-        method,
-        path: head.path,
-        headers: head.headers,
-        body: vec![body],
-        deadline: head.deadline,
-        class: exchange.matched.class,
-        pinned: true,
-    };
-    let request_id = exchange.request_id().clone();
-    let trail = Trail::new(call.deadline, None);
-    let ran = run(proxy, Job { call, decision: only(index), job_id: None, hinted: false, request_id, trail }).await;
-    note(exchange, &ran);
+    let ran = run_whole(proxy, exchange, (head, method, body), only(index)).await;
     // It went there because something is there, and not because of a pin.
     let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);
     ran.result
@@ -112,4 +100,27 @@ pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>
         }
     }
     Ok(())
+}
+
+/// Sends a call as it came through a decision's candidates.
+pub(super) async fn run_whole(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    (head, method, body): (Head, Method, bytes::Bytes),
+    decision: Decision,
+) -> Ran {
+    let call = Call {
+        method,
+        path: head.path,
+        headers: head.headers,
+        body: vec![body],
+        deadline: head.deadline,
+        class: exchange.matched.class,
+        pinned: decision.pinned,
+    };
+    let request_id = exchange.request_id().clone();
+    let trail = Trail::new(call.deadline, None);
+    let ran = run(proxy, Job { call, decision, job_id: None, hinted: false, request_id, trail }).await;
+    note(exchange, &ran);
+    ran
 }

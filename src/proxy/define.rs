@@ -6,13 +6,12 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::attempt::{Call, RegionAnswer};
-use super::create::to_region;
-use super::enqueue::{Head, Job, note, read, run};
+use super::attempt::RegionAnswer;
+use super::create::{run_whole, to_region};
+use super::enqueue::{Head, read};
 use super::exchange::Exchange;
 use super::place::{Placed, Subject, place};
 use super::several::{Whole, check_replicated_from};
-use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Found, Operation, answer, jobs_within};
 use crate::policy::{Decision, Demand, RegionIndex, View};
@@ -162,19 +161,7 @@ async fn send(
     decision: Decision,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.strategy = Some(decision.strategy);
-    let call = Call {
-        method,
-        path: head.path,
-        headers: head.headers,
-        body: vec![body],
-        deadline: head.deadline,
-        class: exchange.matched.class,
-        pinned: decision.pinned,
-    };
-    let request_id = exchange.request_id().clone();
-    let trail = Trail::new(call.deadline, None);
-    let ran = run(proxy, Job { call, decision, job_id: None, hinted: false, request_id, trail }).await;
-    note(exchange, &ran);
+    let ran = run_whole(proxy, exchange, (head, method, body), decision).await;
     if let (Operation::WorkflowWrite, Some(index), Ok(answer)) = (exchange.matched.operation, ran.stored, &ran.result)
         && matches!(answer.status, StatusCode::OK | StatusCode::CREATED)
         && let Some(id) = answer::workflow_id_of(&answer.body)

@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 
 use super::enqueue::read;
 use super::exchange::Exchange;
-use super::insist::{passed, rewritten, unanswered};
+use super::insist::{rewritten, unanswered};
 use super::{Proxy, Reply};
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{Claimed, Claims};
@@ -89,7 +89,7 @@ fn answer(proxy: &Proxy, exchange: &mut Exchange, round: Round<'_, '_>) -> Resul
             Some(own) if !own.jobs.iter().map(|job| job.raw()).eq(jobs.iter().copied()) => {
                 rewritten(base, own.with(&body, &jobs, first))
             }
-            _ => passed(base),
+            _ => base.into(),
         });
     }
     let index = proxy.shared.registry.view().local;
@@ -97,7 +97,7 @@ fn answer(proxy: &Proxy, exchange: &mut Exchange, round: Round<'_, '_>) -> Resul
     match local {
         Local::Unasked => Ok(handed_out(exchange, &jobs)),
         _ if !jobs.is_empty() => Ok(handed_out(exchange, &jobs)),
-        Local::Refused(answer) => Ok(passed(answer)),
+        Local::Refused(answer) => Ok(answer.into()),
         Local::Silent(silence) => Err(unanswered(proxy, index, &silence, false)),
     }
 }

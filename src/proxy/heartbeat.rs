@@ -18,7 +18,7 @@ use super::ask::Question;
 use super::attempt::RegionAnswer;
 use super::enqueue::{Head, read};
 use super::exchange::Exchange;
-use super::insist::{Insisted, insist, note, passed, rewritten};
+use super::insist::{Insisted, insist, note, rewritten};
 use super::{Proxy, Reply};
 use crate::ojs::worker::{Beat, Beaten, Directive};
 use crate::ojs::{Class, ErrorDocument, Segments, heartbeat_state};
@@ -188,7 +188,7 @@ fn answer(
             let others: Vec<Beaten<'_>> = bodies.iter().filter_map(|body| Beaten::read(body)).collect();
             Ok(match Beaten::read(&body).filter(|_| answer.status.is_success()) {
                 Some(own) => for_worker(proxy, answer, own.with(&body, &others, is_down)),
-                None => passed(answer),
+                None => answer.into(),
             })
         }
         None => Err(document.unwrap_or_else(|| ErrorDocument::owner_unavailable(None, 1))),

@@ -92,14 +92,6 @@ pub(super) fn note(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex, r
     };
 }
 
-/// A region's answer, passed on.
-pub(super) fn passed(answer: RegionAnswer) -> Response<Reply> {
-    let mut response = Response::new(Reply::full(answer.body));
-    *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.headers;
-    response
-}
-
 /// A region's answer with another body, which may share bytes with its own.
 pub(super) fn rewritten(mut answer: RegionAnswer, body: Segments) -> Response<Reply> {
     match <[_; 1]>::try_from(body.into_vec()) {
@@ -107,5 +99,5 @@ pub(super) fn rewritten(mut answer: RegionAnswer, body: Segments) -> Response<Re
         Err(pieces) => answer.body = pieces.concat().into(),
     }
     answer.headers.remove(CONTENT_LENGTH);
-    passed(answer)
+    answer.into()
 }

@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    LAST_MODIFIED, RANGE,
-};
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, LAST_MODIFIED};
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::ask::{Question, ask, question_headers};
+use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
+use super::everywhere::read_headers;
 use super::exchange::Exchange;
 use super::health::is_usable;
 use super::local::local;
@@ -26,10 +24,6 @@ use crate::policy::RegionIndex;
 
 /// Clients ask before they do anything else, and a region that hangs has no part in what they are told.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What asks for a part of a document, or only for one that has changed: of ours, not of the region's.
-const CONDITIONS: [http::HeaderName; 6] =
-    [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE];
 
 /// Answers for the federation; a client that named a region is told that region's own words.
 ///
@@ -67,10 +61,7 @@ pub(super) async fn manifest(
 
 /// What the regions that may be asked have answered, the local one's first.
 async fn answers(proxy: &Proxy, exchange: &Exchange, request: &Request<Incoming>) -> Vec<(RegionIndex, RegionAnswer)> {
-    let mut headers = question_headers(exchange, request.headers());
-    for name in &CONDITIONS {
-        headers.remove(name);
-    }
+    let headers = read_headers(exchange, request.headers());
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/ojs/manifest"));
     let patience = PATIENCE.min(proxy.shared.config.limits.call_timeout);
     let question = Question::get(path, headers, tokio::time::Instant::now() + patience);

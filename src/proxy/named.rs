@@ -5,6 +5,7 @@ use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::local::{forward, local};
+use super::locate::unsure;
 use super::place::{Placed, Subject, place};
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};
@@ -29,11 +30,6 @@ pub(super) async fn named(
         // What it does not tell, it says to the call itself.
         Placed::At(index) | Placed::Said(index, _) => forward(proxy, exchange, index, request).await,
         Placed::Nowhere => local(proxy, exchange, request).await,
-        Placed::Unsure(document) => {
-            let view = proxy.shared.registry.view();
-            let named = document.details.get("region").and_then(|region| view.index_of(region.as_str()?));
-            exchange.region = named.map(|index| view.region(index).id.clone());
-            Err(document)
-        }
+        Placed::Unsure(document) => Err(unsure(proxy, exchange, &document)),
     }
 }

@@ -16,7 +16,7 @@ use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
 use super::enqueue::{Head, read};
 use super::exchange::Exchange;
-use super::insist::{Insisted, insist, note, passed};
+use super::insist::{Insisted, insist, note};
 use super::locate::{Located, locate, search, unsure};
 use super::{Proxy, Reply};
 use crate::ojs::worker::{completed, settled_job};
@@ -85,7 +85,7 @@ fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result
         Located::Nowhere(answer) => {
             let view = proxy.shared.registry.view();
             exchange.region = Some(view.region(view.local).id.clone());
-            Ok(passed(RegionAnswer::clone(&answer)))
+            Ok(RegionAnswer::clone(&answer).into())
         }
         Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
         Located::At(index) => Err(ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1)),
@@ -119,7 +119,7 @@ async fn answer(
         return Ok(exchange.json(StatusCode::OK.as_u16(), done));
     }
     match insisted {
-        Insisted { result: Ok(answer), .. } => Ok(passed(answer)),
+        Insisted { result: Ok(answer), .. } => Ok(answer.into()),
         Insisted { .. } => Err(ErrorDocument::upstream_timeout(proxy.region(index).id.as_str())),
     }
 }
