@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::base::text::rfc3339;
 use crate::ojs::ErrorDocument;
 use crate::proxy::Proxy;
-use crate::store::{State, Unknown};
+use crate::store::{Place, State, Unknown};
 
 /// Shown when the call does not say how many.
 const LIMIT: usize = 100;
@@ -34,16 +34,16 @@ pub(super) fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, Er
 }
 
 fn outcome(it: &Unknown) -> Value {
-    let elsewhere =
-        it.elsewhere.as_ref().map(|place| json!({ "region": place.region.as_str(), "job_id": place.job_id }));
+    let shown = |place: &Place| json!({ "region": place.region.as_str(), "job_id": place.job_id });
     json!({
         "job_id": it.job_id,
         "region": it.region.as_str(),
         "state": it.state.as_str(),
         "sent_at": rfc3339(it.at_ms),
         "resolved_at": it.resolved_ms.map(rfc3339),
-        "elsewhere": elsewhere,
-        "cancelled_in": it.cancelled_in.as_ref().map(crate::base::RegionId::as_str),
+        "going": it.going.as_ref().map(shown),
+        "elsewhere": it.elsewhere.as_ref().map(shown),
+        "cancelled_in": it.cancelled_in().map(crate::base::RegionId::as_str),
         "federation_id": it.federation_id,
         "request_id": it.request_id,
     })

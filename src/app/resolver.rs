@@ -15,10 +15,12 @@ use crate::net::pool::{Pool, PoolLimits};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::{Progress, progress};
 use crate::policy::BreakerState;
-use crate::policy::resolve::{CopyState, Later, Lost, Next, Remedy, Word, later, remedy};
+use crate::policy::resolve::{
+    CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, later, other_copy, remedy, undecided,
+};
 use crate::proxy::{Shared, pool_limits, pool_meters};
 use crate::region::ask_job;
-use crate::store::{Place, State, Unknown};
+use crate::store::{Cancelled, Place, State, Unknown};
 use crate::telemetry::{Resolution, event};
 
 /// Questions under way at once: a region that comes back is not met by a wave.
@@ -42,7 +44,17 @@ pub(super) struct Resolver {
 struct Asked {
     asks: u32,
     noes: u32,
+    /// "No such job" from the region that it went to afterwards.
+    noes_elsewhere: u32,
+    /// That region was told to cancel it, and nobody knows whether it did.
+    cancelling: bool,
     due: Instant,
+}
+
+impl Asked {
+    const fn at(due: Instant) -> Self {
+        Self { asks: 0, noes: 0, noes_elsewhere: 0, cancelling: false, due }
+    }
 }
 
 /// What a region says of a copy.
@@ -81,7 +93,7 @@ impl Resolver {
         if due.is_empty() {
             return;
         }
-        let asked = |number: u64| self.asked.get(&number).copied().unwrap_or(Asked { asks: 0, noes: 0, due: now });
+        let asked = |number: u64| self.asked.get(&number).copied().unwrap_or_else(|| Asked::at(now));
         let (shared, work) = (&self.shared, due.into_iter().map(|it| (asked(it.number), it)).collect::<Vec<_>>());
         let looks = work.into_iter().map(|(asked, it)| async move { (it.number, look(shared, asked, &it).await) });
         let looked: Vec<_> = stream::iter(looks).buffer_unordered(CONCURRENT).collect().await;
@@ -102,7 +114,7 @@ impl Resolver {
 async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked> {
     let clock = shared.registry.clock();
     let age = Duration::from_millis(clock.unix_ms().saturating_sub(unknown.at_ms));
-    let place = unknown.job_id.clone().map(|job_id| Place { region: unknown.region.clone(), job_id });
+    let place = unknown.sent_to();
     let told = match &place {
         Some(place) => ask(shared, Method::GET, place).await,
         None => Told::Nothing,
@@ -113,37 +125,39 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         Told::Nothing => Word::Silent,
     };
     let counts = word == Word::HasNot && age >= shared.config.failover.late_write_grace;
-    let asked = Asked { asks: before.asks.saturating_add(1), noes: before.noes + u32::from(counts), ..before };
-    let next = later(Later {
+    let mut asked = Asked { asks: before.asks.saturating_add(1), noes: before.noes + u32::from(counts), ..before };
+    let heard = Later {
         lost: if unknown.ended { Lost::Ended } else { Lost::TimedOut },
         trusted: !unknown.private,
-        went_elsewhere: unknown.elsewhere.is_some(),
+        went_elsewhere: unknown.elsewhere.is_some() || unknown.going.is_some(),
         age,
         asks: asked.asks,
         noes: asked.noes,
         word,
-    });
-    let again = |pause: Duration| Some(Asked { due: clock.now() + pause, ..asked });
-    match (next, told, place) {
-        (Next::Landed, Told::Copy(late), Some(place)) => {
-            shared.owners.learn(&place.job_id, &place.region);
-            landed(shared, unknown, &place, late).await.map_or(again(TICK), |()| None)
+    };
+    let mut next = later(heard);
+    if let (Next::Landed, Told::Copy(late), Some(place)) = (next, told, place) {
+        shared.owners.learn(&place.job_id, &place.region);
+        if landed(shared, unknown, &place, late, &mut asked).await.is_some() {
+            return None;
         }
-        (Next::AskIn(pause), ..) => again(pause),
-        (Next::Absent, ..) => {
+        next = undecided(heard);
+    }
+    match next {
+        Next::AskIn(pause) => return Some(Asked { due: clock.now() + pause, ..asked }),
+        Next::Absent => {
             finish(shared, unknown, State::Absent);
             // Of one that went elsewhere it was said when it went.
-            if unknown.elsewhere.is_none() {
+            if !heard.went_elsewhere {
                 tell(shared, unknown, Resolution::Absent);
             }
-            None
         }
-        (Next::Expired | Next::Landed, ..) => {
+        Next::Expired | Next::Landed => {
             finish(shared, unknown, State::Expired);
             tell(shared, unknown, Resolution::Expired);
-            None
         }
     }
+    None
 }
 
 fn finish(shared: &Shared, unknown: &Unknown, state: State) {
@@ -156,22 +170,41 @@ fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
 }
 
 /// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
-async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState) -> Option<()> {
-    let Some(elsewhere) = &unknown.elsewhere else {
+async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState, asked: &mut Asked) -> Option<()> {
+    let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
         finish(shared, unknown, State::Landed);
         tell(shared, unknown, Resolution::Landed);
         return Some(());
     };
-    let other = match ask(shared, Method::GET, elsewhere).await {
-        Told::Copy(copy) => copy,
-        // Not there, unless it may still come.
-        Told::No if !is_pending(shared, unknown, elsewhere) => CopyState::Gone,
-        Told::No | Told::Nothing => return None,
+    let shown = match ask(shared, Method::GET, elsewhere).await {
+        Told::Copy(copy) => Some(copy),
+        Told::No => None,
+        Told::Nothing => return None,
     };
-    let cancelled = match remedy(late, other) {
-        Remedy::None => None,
-        Remedy::CancelLate => Some(cancel(shared, place).await?),
-        Remedy::CancelOther => Some(cancel(shared, elsewhere).await?),
+    let stored = unknown.elsewhere.is_some() || shown.is_some();
+    if !stored && shared.store.is_pending_in(elsewhere, unknown.number) {
+        return None;
+    }
+    // A call that broke off without its process proves nothing about where it was going.
+    let ended_for = shared.store.ended_for(unknown.run);
+    let counts = shown.is_none() && ended_for.is_some_and(|it| it >= shared.config.failover.late_write_grace);
+    asked.noes_elsewhere += u32::from(counts);
+    let (cancelling, trusted, noes) = (asked.cancelling, !unknown.private, asked.noes_elsewhere);
+    let other = other_copy(Elsewhere { copy: shown, stored, cancelling, trusted, noes })?;
+    let (cancelled, result) = match remedy(late, other) {
+        Remedy::None if late == CopyState::Gone => (Some(Cancelled::Late), Resolution::Landed),
+        Remedy::None if asked.cancelling => (Some(Cancelled::Elsewhere), Resolution::Cancelled),
+        Remedy::None if stored => (Some(Cancelled::Elsewhere), Resolution::Landed),
+        Remedy::None => (None, Resolution::Landed),
+        Remedy::CancelLate => {
+            cancel(shared, place).await?;
+            (Some(Cancelled::Late), Resolution::Cancelled)
+        }
+        Remedy::CancelOther => {
+            asked.cancelling = true;
+            cancel(shared, elsewhere).await?;
+            (Some(Cancelled::Elsewhere), Resolution::Cancelled)
+        }
         Remedy::Doubled => {
             finish(shared, unknown, State::Doubled);
             let regions = [place.region.as_str(), elsewhere.region.as_str()];
@@ -179,27 +212,22 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
             return Some(());
         }
     };
-    let result = if cancelled.is_some() { Resolution::Cancelled } else { Resolution::Landed };
     let now_ms = shared.registry.clock().unix_ms();
     shared.store.change(unknown.number, |it| {
-        it.cancelled_in = cancelled;
+        let going = it.going.take().filter(|_| stored);
+        it.elsewhere = it.elsewhere.take().or(going);
+        it.cancelled = cancelled;
         it.resolve(State::Landed, now_ms);
     });
     tell(shared, unknown, result);
     Some(())
 }
 
-/// Whether the other copy is unknown itself.
-fn is_pending(shared: &Shared, unknown: &Unknown, elsewhere: &Place) -> bool {
-    let other = shared.store.unknown_of(&elsewhere.job_id);
-    other.is_some_and(|it| it.number != unknown.number && it.state == State::Pending && it.region == elsewhere.region)
-}
-
 /// Cancels a copy that waits. None when a worker was faster, or nobody answered: what follows then is judged anew.
-async fn cancel(shared: &Shared, place: &Place) -> Option<crate::base::RegionId> {
+async fn cancel(shared: &Shared, place: &Place) -> Option<()> {
     match ask(shared, Method::DELETE, place).await {
         // Cancelled, or gone otherwise.
-        Told::Copy(CopyState::Gone) | Told::No => Some(place.region.clone()),
+        Told::Copy(CopyState::Gone) | Told::No => Some(()),
         Told::Copy(_) | Told::Nothing => None,
     }
 }

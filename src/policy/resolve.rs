@@ -181,6 +181,12 @@ pub fn later(it: Later) -> Next {
     if it.lost == Lost::Ended && it.trusted && watched && it.noes as usize >= NO_MIN {
         return Next::Absent;
     }
+    undecided(it)
+}
+
+/// Judges when to ask again about what could not be decided, by the time that it has taken so far.
+#[must_use]
+pub fn undecided(it: Later) -> Next {
     if it.age >= GIVE_UP {
         return Next::Expired;
     }
@@ -210,6 +216,34 @@ impl CopyState {
             "cancelled" => Self::Gone,
             _ => Self::Started,
         }
+    }
+}
+
+/// What is known of the copy that went elsewhere when the other one has landed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// What its region says of it now; none where it says that it has no such job.
+    pub copy: Option<CopyState>,
+    /// Its region has said that it stored it.
+    pub stored: bool,
+    /// It was told to cancel it, and its answer was lost.
+    pub cancelling: bool,
+    /// "No such job" does not depend on who asks.
+    pub trusted: bool,
+    /// How often it said "no such job" after the grace.
+    pub noes: u32,
+}
+
+/// How far the copy elsewhere has come; none while that is not known.
+#[must_use]
+pub const fn other_copy(it: Elsewhere) -> Option<CopyState> {
+    match it.copy {
+        Some(copy) => Some(copy),
+        // Not shown any more: our own cancellation came through, or it was done and is forgotten, or is not shown to us.
+        None if it.stored && it.cancelling => Some(CopyState::Gone),
+        None if it.stored => Some(CopyState::Started),
+        None if it.trusted && it.noes as usize >= NO_MIN => Some(CopyState::Gone),
+        None => None,
     }
 }
 

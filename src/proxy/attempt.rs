@@ -129,8 +129,8 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
         ending: Ending::Answered(meaning),
         answer: Some(RegionAnswer { status: parts.status, headers, body }),
         reason: FailoverReason::Unavailable,
-        // A balancer that has given up waiting has not stopped the region.
-        lost: if parts.status == StatusCode::GATEWAY_TIMEOUT { Lost::TimedOut } else { Lost::Ended },
+        // An answer in the region's place is no end: a balancer that has given up has not stopped the region.
+        lost: Lost::TimedOut,
     }
 }
 

@@ -26,6 +26,7 @@ use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
 use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
+use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
 
 /// A region that may hold an enqueue back gets this much longer than it asked for.
@@ -47,10 +48,9 @@ pub(super) async fn enqueue(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, received) = read(proxy, exchange, request).await?;
-    let Planned { decision, body, job_id, hinted, federation_id, shared_queue } =
+    let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue } =
         plan(proxy, &received, &mut exchange.strategy)?;
-    exchange.federation_id = federation_id.and_then(shown);
-    let ids = Ids { own: job_id.as_deref().filter(|_| !hinted), sent: job_id.as_deref() };
+    let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     let turns = match recognise(proxy, exchange, &head, &received, ids).await {
         Ok(Recognised::New(turns)) => turns,
         Ok(Recognised::Answer(answer, region)) => {
@@ -59,7 +59,11 @@ pub(super) async fn enqueue(
         }
         Err(document) => return Err(unsure(proxy, exchange, &document)),
     };
-    let hinted = hinted && !turns.as_ref().is_some_and(Turns::keeps_id);
+    // Only of a job that is sent: a repetition has the tracking id of the first one.
+    exchange.federation_id = federation_id.and_then(shown);
+    let key = turns.as_ref().and_then(Turns::key);
+    // What its key is remembered by stays the same wherever the job goes.
+    let hinted = hinted && key.is_none();
     let call = Call {
         method: http::Method::POST,
         path: head.path,
@@ -70,7 +74,7 @@ pub(super) async fn enqueue(
         pinned: decision.pinned,
     };
     let strategy = decision.strategy;
-    let trail = Trail::new(head.deadline, exchange.federation_id.clone());
+    let trail = Trail { received, minted, key, ..Trail::new(head.deadline, exchange.federation_id.clone()) };
     let job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
     let ran = run(proxy, job).await;
     if let Some(index) = ran.stored {
@@ -177,9 +181,12 @@ impl Job {
     /// Gives a minted id way to a new one, so that what was sent under the old one can be told apart; false where the id is not
     /// ours to change.
     pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
-        let Some(id) = self.job_id.as_mut().filter(|_| self.hinted) else { return false };
-        let fresh = federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
-        let fresh = hint::give(&fresh, proxy.region(index).id.as_str()).to_string();
+        let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted) else { return false };
+        let mut fresh = federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+        if proxy.shared.config.routing.id_hint {
+            fresh = hint::give(&fresh, proxy.region(index).id.as_str());
+        }
+        let fresh = fresh.to_string();
         replace_minted(&mut self.call.body, id, &fresh);
         *id = fresh;
         true
@@ -266,7 +273,13 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         place = left.first.unwrap_or(candidates.len());
         job.hint_at(proxy, to);
     };
-    trail::ended(&mut job, may_be_stored(&result));
+    let (result, outcome, region) = match trail::ended(&mut job, &result) {
+        Some(Place { region, job_id }) => {
+            let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));
+            (Err(document), Some(AttemptOutcome::Unknown), Some(region))
+        }
+        None => (result, outcome, region),
+    };
     Ran { result, stored, region, moved_from, attempts, outcome, upstream: started.elapsed() }
 }
 
@@ -285,14 +298,6 @@ fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left
     let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
     let first = places.next();
     Left { count: usize::from(first.is_some()) + places.count(), first }
-}
-
-/// Whether the last region has the job, or may have it.
-fn may_be_stored(result: &Result<RegionAnswer, ErrorDocument>) -> bool {
-    match result {
-        Ok(answer) => answer.status.is_success(),
-        Err(document) => document.reason() == "outcome_unknown",
-    }
 }
 
 /// Turns the end of the last attempt into the client's answer.

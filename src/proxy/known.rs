@@ -1,5 +1,10 @@
 //! Answers from what is known of an enqueue that was there before.
+//!
+//! A 2xx is given only where a region has said that it has this very job. Where it is not known what became of a job, the regions
+//! that it was sent to are asked, and nothing is sent before each of them has proved that it does not have it.
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
 use tokio::time::Duration;
 
@@ -8,15 +13,20 @@ use super::ask::ask;
 use super::attempt::RegionAnswer;
 use super::enqueue::Head;
 use super::exchange::Exchange;
-use super::locate::{Located, question, search};
-use super::replay::bare;
-use super::resolve::{Inquiry, inquire, word};
+use super::locate::question;
+use super::plan::permitted;
+use super::replay::{answered, bare};
+use super::resolve::{Inquiry, inquire, is_private, word};
 use crate::base::RegionId;
 use crate::ojs::{Class, ErrorDocument};
 use crate::policy::RegionIndex;
 use crate::policy::resolve::{Lost, Verdict, Word};
-use crate::store::{Keyed, Place, State, Unknown};
+use crate::store::{Digest, Keyed, Place, State, Unknown};
 use crate::telemetry::{Resolution, event};
+
+/// A job that turned out to be stored is shown to repetitions for so long; later, a repeated id is the region's to judge. Units:
+/// milliseconds.
+const SHOWN_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// An answer from what is known.
 pub(super) struct Known {
@@ -30,99 +40,197 @@ pub(super) struct Caller<'c> {
     pub(super) proxy: &'c Proxy,
     pub(super) exchange: &'c Exchange,
     pub(super) head: &'c Head,
+    pub(super) received: &'c [u8],
+    /// The fingerprint of what was received.
+    pub(super) body: Digest,
+    pub(super) tenant: Digest,
+}
+
+/// A place that a job may be in, and what is known of how it got lost there.
+struct Ask {
+    place: Place,
+    lost: Lost,
+    lost_for: Duration,
+    private: bool,
+    about: About,
+}
+
+/// What an answer is for.
+#[derive(Clone, Copy)]
+enum About {
+    /// The place that an unknown outcome was sent to; whether it is all there is to know of it.
+    Sent { number: u64, alone: bool },
+    /// The place that it was sent to afterwards.
+    Going(u64),
+    /// A key whose call broke off.
+    Key,
 }
 
 impl Caller<'_> {
     /// The answer to a key that was there before; none where it turns out that nothing came of it.
     ///
-    /// Errors: the document for the client where nobody knows.
+    /// Errors: 500 `outcome_unknown` while nobody knows.
     pub(super) async fn keyed(self, keyed: &Keyed) -> Result<Option<Known>, ErrorDocument> {
         let Some(id) = &keyed.job_id else { return Err(ErrorDocument::outcome_unknown("", None)) };
+        let unknowns = self.proxy.shared.store.unknowns_of(id, &self.tenant);
         if let Some(region) = &keyed.region {
+            let place = Place { region: region.clone(), job_id: id.clone() };
+            // A second copy may have been the one to stay.
+            let gone = unknowns.iter().find(|it| it.elsewhere.as_ref() == Some(&place));
+            let place = gone.and_then(Unknown::stored_in).unwrap_or(place);
             let status = StatusCode::from_u16(keyed.status).unwrap_or(StatusCode::CREATED);
-            return Ok(Some(self.shown(region, id, status).await));
+            return Ok(Some(self.shown(&place, status).await));
         }
-        match self.proxy.shared.store.unknown_of(id) {
-            Some(unknown) => self.unknown(unknown).await,
-            None => self.broken_off(keyed, id).await,
+        let known = match unknowns.is_empty() {
+            true => self.broken_off(keyed, id).await?,
+            false => self.unknown(&unknowns).await?,
+        };
+        if let Some(known) = &known {
+            self.proxy.shared.store.end_key(answered(keyed.clone(), &known.answer, known.region.clone()));
         }
+        Ok(known)
     }
 
-    /// A key whose call broke off with the process that it was in.
+    /// A key whose call broke off, or whose unknown outcome was forgotten: any region that its job may go to may have it. That none
+    /// has it is proved only where the call broke off with its process, whose connections have ended.
     async fn broken_off(self, keyed: &Keyed, id: &str) -> Result<Option<Known>, ErrorDocument> {
-        let grace = self.proxy.shared.config.failover.late_write_grace;
-        if self.age(keyed.at_ms) < grace {
-            return Err(ErrorDocument::owner_unavailable(None, grace.as_secs().max(1)));
-        }
-        // Its connections have ended; every region says twice that it has no such job, or one has it.
-        for _ in 0..2 {
-            match search(self.proxy, self.exchange, &self.head.headers, id).await {
-                Located::At(index) => {
-                    let region = self.proxy.region(index).id.clone();
-                    let known = self.shown(&region, id, StatusCode::CREATED).await;
-                    self.proxy.shared.store.end_key(Keyed { region: Some(region), status: 201, ..keyed.clone() });
-                    return Ok(Some(known));
-                }
-                Located::Nowhere(_) => {}
-                Located::Unsure(document) => return Err(ErrorDocument::clone(&document)),
-            }
-        }
-        Ok(None)
+        let ended_for = self.proxy.shared.store.ended_for(keyed.run).filter(|_| keyed.status == 0);
+        let headers = &self.head.headers;
+        let ask = |index: RegionIndex| Ask {
+            place: Place { region: self.proxy.region(index).id.clone(), job_id: id.to_owned() },
+            lost: if ended_for.is_some() { Lost::Ended } else { Lost::TimedOut },
+            lost_for: ended_for.unwrap_or_default(),
+            private: keyed.private || is_private(self.proxy, index, headers),
+            about: About::Key,
+        };
+        self.ask_all(permitted(self.proxy, self.received)?.into_iter().map(ask).collect()).await
     }
 
-    /// The answer to an enqueue whose first time ended unknown; none where it turns out that nothing came of it.
+    /// The answer to an enqueue whose earlier times ended unknown; none where it turns out that nothing came of them, or that they
+    /// were another job.
     ///
     /// Errors: 500 `outcome_unknown` while nobody knows.
-    pub(super) async fn unknown(self, unknown: Unknown) -> Result<Option<Known>, ErrorDocument> {
-        if let Some(Place { region, job_id }) = &unknown.elsewhere
-            && unknown.cancelled_in.as_ref() != Some(region)
-        {
-            return Ok(Some(self.shown(region, job_id, StatusCode::CREATED).await));
+    pub(super) async fn unknown(self, unknowns: &[Unknown]) -> Result<Option<Known>, ErrorDocument> {
+        let now_ms = self.proxy.shared.registry.clock().unix_ms();
+        let is_recent = |it: &&Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms.saturating_add(SHOWN_MS) > now_ms);
+        let same = unknowns.iter().filter(|it| it.body == self.body);
+        if let Some(place) = same.filter(is_recent).find_map(Unknown::stored_in) {
+            return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
-        let Some(id) = &unknown.job_id else { return Ok(None) };
-        match unknown.state {
-            State::Landed | State::Doubled => Ok(Some(self.shown(&unknown.region, id, StatusCode::CREATED).await)),
-            State::Absent => Ok(None),
-            State::Pending | State::Expired => self.ask_again(&unknown, id).await,
+        // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.
+        let other = unknowns.iter().find(|it| it.state == State::Pending && it.body != self.body);
+        if let Some(other) = other {
+            return Err(ErrorDocument::outcome_unknown(other.region.as_str(), other.job_id.as_deref()));
+        }
+        self.ask_all(unknowns.iter().flat_map(|it| self.places(unknowns, it)).collect()).await
+    }
+
+    /// Where to ask for what a row speaks of.
+    fn places(self, all: &[Unknown], it: &Unknown) -> Vec<Ask> {
+        let store = &self.proxy.shared.store;
+        let sent = it.sent_to().filter(|_| it.state == State::Pending).map(|place| Ask {
+            place,
+            lost: if it.ended { Lost::Ended } else { Lost::TimedOut },
+            lost_for: self.age(it.at_ms),
+            private: it.private,
+            about: About::Sent { number: it.number, alone: it.going.is_none() && it.elsewhere.is_none() },
+        });
+        // Of a place that has a row of its own, that row speaks.
+        let has_row = |place: &&Place| all.iter().any(|other| other.sent_to().as_ref() == Some(place));
+        let is_open = matches!(it.state, State::Pending | State::Absent);
+        let going = it.going.as_ref().filter(|place| is_open && !has_row(place)).map(|place| {
+            // The call broke off: with its process, or by itself, which proves nothing.
+            let ended_for = store.ended_for(it.run);
+            Ask {
+                place: place.clone(),
+                lost: if ended_for.is_some() { Lost::Ended } else { Lost::TimedOut },
+                lost_for: ended_for.unwrap_or_default(),
+                private: it.private,
+                about: About::Going(it.number),
+            }
+        });
+        sent.into_iter().chain(going).collect()
+    }
+
+    /// Asks all at once: one has the job, or none where all prove that they do not.
+    async fn ask_all(self, asks: Vec<Ask>) -> Result<Option<Known>, ErrorDocument> {
+        let one = |ask: Ask| async move {
+            let (verdict, answer) = self.ask_about(&ask).await;
+            (ask, verdict, answer)
+        };
+        let mut under_way: FuturesUnordered<_> = asks.into_iter().map(one).collect();
+        let mut silent: Option<Place> = None;
+        while let Some((ask, verdict, answer)) = under_way.next().await {
+            match (verdict, answer) {
+                (Verdict::Found, Some(answer)) => {
+                    self.found(&ask);
+                    let answer = RegionAnswer { status: StatusCode::CREATED, ..answer };
+                    return Ok(Some(Known { answer, region: Some(ask.place.region) }));
+                }
+                // Whether this caller is the one whose job it was cannot be told; to another one the region may say no.
+                (Verdict::Absent, _) if !ask.private => self.absent(&ask),
+                _ => drop(silent.get_or_insert(ask.place)),
+            }
+        }
+        match silent {
+            Some(place) => Err(ErrorDocument::outcome_unknown(place.region.as_str(), Some(&place.job_id))),
+            None => Ok(None),
         }
     }
 
-    async fn ask_again(self, unknown: &Unknown, id: &str) -> Result<Option<Known>, ErrorDocument> {
-        let still_unknown = || ErrorDocument::outcome_unknown(unknown.region.as_str(), Some(id));
-        let index = self.index(&unknown.region).ok_or_else(still_unknown)?;
+    async fn ask_about(self, ask: &Ask) -> (Verdict, Option<RegionAnswer>) {
+        let Some(index) = self.index(&ask.place.region) else { return (Verdict::Unknown, None) };
         let inquiry = Inquiry {
             index,
-            id,
+            id: &ask.place.job_id,
             headers: &self.head.headers,
             request_id: self.exchange.request_id(),
-            lost: if unknown.ended { Lost::Ended } else { Lost::TimedOut },
-            lost_for: self.age(unknown.at_ms),
+            lost: ask.lost,
+            lost_for: ask.lost_for,
             until: self.head.deadline,
         };
-        let (verdict, answer) = inquire(self.proxy, inquiry).await;
-        let (state, result) = match verdict {
-            Verdict::Found => (State::Landed, Resolution::Landed),
-            // Whether this caller is the one whose job it was cannot be told; to another one the region may say no.
-            Verdict::Absent if !unknown.private => (State::Absent, Resolution::Absent),
-            Verdict::Absent | Verdict::AskAt(_) | Verdict::Unknown => return Err(still_unknown()),
-        };
+        inquire(self.proxy, inquiry).await
+    }
+
+    fn found(self, ask: &Ask) {
+        let store = &self.proxy.shared.store;
+        match ask.about {
+            About::Sent { number, .. } => self.resolve(number, State::Landed, Resolution::Landed, &ask.place),
+            About::Going(number) => store.change(number, |it| it.elsewhere = it.going.take().or(it.elsewhere.take())),
+            About::Key => {}
+        }
+    }
+
+    fn absent(self, ask: &Ask) {
+        // One that has gone on is watched by the background until no late copy can come.
+        if let About::Sent { number, alone: true } = ask.about {
+            self.resolve(number, State::Absent, Resolution::Absent, &ask.place);
+        }
+    }
+
+    fn resolve(self, number: u64, state: State, result: Resolution, place: &Place) {
         let (store, now_ms) = (&self.proxy.shared.store, self.proxy.shared.registry.clock().unix_ms());
-        store.change(unknown.number, |it| it.resolve(state, now_ms));
-        event::outcome_resolved(&self.proxy.shared.metrics, result, unknown.region.as_str(), Some(id));
-        Ok(answer.map(|answer| {
-            let answer = RegionAnswer { status: StatusCode::CREATED, ..answer };
-            Known { answer, region: Some(unknown.region.clone()) }
-        }))
+        let mut was_open = false;
+        store.change(number, |it| {
+            was_open = it.state == State::Pending;
+            if was_open {
+                it.resolve(state, now_ms);
+            }
+        });
+        if was_open {
+            let metrics = &self.proxy.shared.metrics;
+            event::outcome_resolved(metrics, result, place.region.as_str(), Some(&place.job_id));
+        }
     }
 
     /// A job that is known to be stored: as its region shows it to this caller, else no more than its id.
-    async fn shown(self, region: &RegionId, id: &str, status: StatusCode) -> Known {
-        let answer = match self.index(region) {
-            Some(index) => self.job(index, id).await,
+    async fn shown(self, place: &Place, status: StatusCode) -> Known {
+        let answer = match self.index(&place.region) {
+            Some(index) => self.job(index, &place.job_id).await,
             None => None,
         };
-        let answer = answer.map_or_else(|| bare(status, id), |answer| RegionAnswer { status, ..answer });
-        Known { answer, region: Some(region.clone()) }
+        let answer = answer.map_or_else(|| bare(status, &place.job_id), |answer| RegionAnswer { status, ..answer });
+        Known { answer, region: Some(place.region.clone()) }
     }
 
     async fn job(self, index: RegionIndex, id: &str) -> Option<RegionAnswer> {

@@ -22,7 +22,9 @@ pub(super) struct Planned {
     pub(super) body: Segments,
     /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
     pub(super) job_id: Option<String>,
-    /// Whether the id was minted with a hint of the region, which must change when the job goes to another.
+    /// Whether the id was minted.
+    pub(super) minted: bool,
+    /// Whether it was minted with a hint of the region, which must change when the job goes to another.
     pub(super) hinted: bool,
     /// The tracking id, the client's or ours.
     pub(super) federation_id: Option<String>,
@@ -71,6 +73,18 @@ pub(super) fn plan(
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(&envelope, &view, &error))?;
     Ok(stamped(proxy, &envelope, body, decision))
+}
+
+/// The regions that a job may go to at all, whatever their state.
+///
+/// Errors: those of [`plan`] that are the client's fault.
+pub(super) fn permitted(proxy: &Proxy, body: &[u8]) -> Result<Vec<RegionIndex>, ErrorDocument> {
+    let envelope = read(&proxy.shared, body)?;
+    let view = proxy.shared.registry.view();
+    let may_go = |index| with_job(&envelope, |job| policy::permits(&view, job, index));
+    let each = view.indexes().map(|index| may_go(index).map(|may| may.then_some(index)));
+    let all: Result<Vec<_>, RouteError> = each.collect();
+    all.map(|all| all.into_iter().flatten().collect()).map_err(|error| refusal(&envelope, &view, &error))
 }
 
 /// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
@@ -134,6 +148,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decis
     let stamp = Stamped::new(proxy, envelope, decision.target());
     Planned {
         body: ojs::stamp(envelope, body, &stamp.additions(proxy, envelope)),
+        minted: stamp.is_minted(),
         hinted: stamp.hinted,
         job_id: stamp.job_id(envelope).map(str::to_owned),
         federation_id: stamp.federation_id(envelope).map(str::to_owned),

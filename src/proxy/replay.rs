@@ -14,6 +14,7 @@ use super::enqueue::{Head, Ran};
 use super::exchange::Exchange;
 use super::known::{Caller, Known};
 use super::locate::IDENTIFYING;
+use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
@@ -45,15 +46,17 @@ struct Names<'r> {
     job_id: Option<&'r str>,
     /// The fingerprint of that id.
     job: Option<Digest>,
-    /// Fingerprints of the key and of the body.
-    keyed: Option<(Digest, Digest)>,
+    /// The fingerprint of the key.
+    key: Option<Digest>,
+    /// The fingerprint of the body.
+    body: Digest,
 }
 
 /// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `sent_id` the one that it will be
 /// sent with.
 ///
 /// Errors: 400 for a key that is none, 409 for a key that came with another body, 500 `outcome_unknown` for an enqueue whose first
-/// time nobody knows the outcome of.
+/// time nobody knows the outcome of, 503 for one that there is no time left to send.
 pub(super) async fn recognise(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -61,23 +64,31 @@ pub(super) async fn recognise(
     body: &[u8],
     ids: Ids<'_>,
 ) -> Result<Recognised, ErrorDocument> {
-    let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
-    let names = Names { job_id: ids.own, job, keyed: fingerprints(proxy, &head.headers, body)? };
-    if names.job_id.is_none() && names.keyed.is_none() {
+    let key = key_of(proxy, &head.headers)?;
+    if ids.own.is_none() && key.is_none() {
         return Ok(Recognised::New(None));
     }
+    let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
+    let names = Names { job_id: ids.own, job, key, body: digest(&[body]) };
     let turns = match wait(proxy, &names, head.deadline).await? {
         Waited::Answer(by, answer, region) => return Ok(replayed(proxy, by, answer, region)),
         Waited::Turns(turns) => turns,
     };
-    if let Some((by, known)) = look_up(proxy, exchange, head, &names).await? {
+    let tenant = tenant_of(&head.headers);
+    let caller = Caller { proxy, exchange, head, received: body, body: names.body, tenant };
+    if let Some((by, known)) = look_up(caller, &names).await? {
         return Ok(replayed(proxy, by, known.answer, known.region));
     }
+    // What would be sent now could only end as unknown.
+    if head.deadline.saturating_duration_since(Instant::now()) < kept_of(proxy.shared.config.limits.call_timeout) {
+        return Err(ErrorDocument::no_time_left());
+    }
     let mut new = Turns { turns, keyed: None };
-    if let Some((key, body)) = names.keyed {
+    if let Some(key) = names.key {
         let job_id = ids.sent.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         let at_ms = proxy.shared.registry.clock().unix_ms();
-        let keyed = Keyed { key, body, at_ms, job_id, region: None, status: 0 };
+        let private = proxy.shared.registry.view().indexes().any(|index| is_private(proxy, index, &head.headers));
+        let keyed = Keyed { key, body: names.body, run: 0, at_ms, job_id, private, region: None, status: 0 };
         proxy.shared.store.begin_key(keyed.clone()).await;
         new.keyed = Some(keyed);
     }
@@ -101,26 +112,29 @@ enum Waited {
 /// Waits for others with one of these names, until one has an answer or all turns are ours.
 async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Waited, ErrorDocument> {
     let mut turns = Vec::new();
-    let key = names.keyed.map(|(key, _)| (Name::Key(key), ReplayBy::Key));
+    let key = names.key.map(|key| (Name::Key(key), ReplayBy::Key));
     let id = names.job.map(|job| (Name::Job(job), ReplayBy::JobId));
     // Always in this order, so that two calls cannot wait for each other.
     for (name, by) in key.into_iter().chain(id) {
-        let body = names.keyed.map(|(_, body)| body).filter(|_| by == ReplayBy::Key);
         loop {
-            match proxy.shared.running.join(name.clone(), body) {
+            let (end, is_same) = match proxy.shared.running.join(name.clone(), names.body) {
                 Joined::Turn(turn) => {
                     turns.push(turn);
                     break;
                 }
-                Joined::OtherBody => return Err(ErrorDocument::idempotency_key_reused()),
-                Joined::Wait(end) => match timeout_at(deadline, end.wait()).await {
-                    Ok(End::Answered(answer, region)) => {
-                        return Ok(Waited::Answer(by, RegionAnswer::clone(&answer), region));
-                    }
-                    Ok(End::Unknown(document)) => return Err(ErrorDocument::clone(&document)),
-                    Ok(End::Nothing) => {}
-                    Err(_) => return Err(ErrorDocument::outcome_unknown("", names.job_id)),
-                },
+                Joined::OtherBody(_) if by == ReplayBy::Key => return Err(ErrorDocument::idempotency_key_reused()),
+                // Another job, of which the region, or the journal, judges what its id is worth once the first is over.
+                Joined::OtherBody(end) => (end, false),
+                Joined::Wait(end) => (end, true),
+            };
+            match timeout_at(deadline, end.wait()).await {
+                Ok(End::Answered(answer, region)) if is_same => {
+                    return Ok(Waited::Answer(by, RegionAnswer::clone(&answer), region));
+                }
+                Ok(End::Unknown(document)) if is_same => return Err(ErrorDocument::clone(&document)),
+                Ok(_) => {}
+                Err(_) if is_same => return Err(ErrorDocument::outcome_unknown("", names.job_id)),
+                Err(_) => return Err(ErrorDocument::no_time_left()),
             }
         }
     }
@@ -128,26 +142,20 @@ async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Wai
 }
 
 /// What the journal knows.
-async fn look_up(
-    proxy: &Proxy,
-    exchange: &Exchange,
-    head: &Head,
-    names: &Names<'_>,
-) -> Result<Option<(ReplayBy, Known)>, ErrorDocument> {
-    let store = &proxy.shared.store;
-    let caller = Caller { proxy, exchange, head };
-    if let Some((key, body)) = names.keyed
+async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(ReplayBy, Known)>, ErrorDocument> {
+    let (proxy, store) = (caller.proxy, &caller.proxy.shared.store);
+    if let Some(key) = names.key
         && let Some(keyed) = store.keyed(&key).filter(|it| is_remembered(proxy, it))
     {
-        if keyed.body != body {
+        if keyed.body != names.body {
             return Err(ErrorDocument::idempotency_key_reused());
         }
         if let Some(known) = caller.keyed(&keyed).await? {
             return Ok(Some((ReplayBy::Key, known)));
         }
     }
-    if let Some(unknown) = names.job_id.and_then(|id| store.unknown_of(id))
-        && let Some(known) = caller.unknown(unknown).await?
+    if let Some(id) = names.job_id
+        && let Some(known) = caller.unknown(&store.unknowns_of(id, &caller.tenant)).await?
     {
         return Ok(Some((ReplayBy::JobId, known)));
     }
@@ -165,14 +173,19 @@ fn replayed(proxy: &Proxy, by: ReplayBy, mut answer: RegionAnswer, region: Optio
     Recognised::Answer(answer, region)
 }
 
-/// The fingerprints of an `Idempotency-Key` and of the body that it came with.
-fn fingerprints(proxy: &Proxy, headers: &HeaderMap, body: &[u8]) -> Result<Option<(Digest, Digest)>, ErrorDocument> {
+/// The fingerprint of an `Idempotency-Key`.
+fn key_of(proxy: &Proxy, headers: &HeaderMap) -> Result<Option<Digest>, ErrorDocument> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(key) = keys.next().filter(|_| proxy.shared.config.idempotency.enabled) else { return Ok(None) };
     if keys.next().is_some() || !(1..=KEY_BYTES_MAX).contains(&key.len()) {
         return Err(ErrorDocument::idempotency_key_invalid());
     }
-    Ok(Some((of_tenant(headers, key.as_bytes()), digest(&[body]))))
+    Ok(Some(of_tenant(headers, key.as_bytes())))
+}
+
+/// The fingerprint of a caller's tenant.
+pub(super) fn tenant_of(headers: &HeaderMap) -> Digest {
+    of_tenant(headers, b"")
 }
 
 /// The fingerprint of a name, which belongs to its tenant. Credentials change while a call is repeated; whether they suffice, the
@@ -184,7 +197,8 @@ fn of_tenant(headers: &HeaderMap, name: &[u8]) -> Digest {
     digest(&[name, b"\n", format!("{tenants:?}").as_bytes()])
 }
 
-fn digest(parts: &[&[u8]]) -> Digest {
+/// A fingerprint of bytes.
+pub(super) fn digest(parts: &[&[u8]]) -> Digest {
     let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     parts.iter().for_each(|part| context.update(part));
     let mut digest = [0; 32];
@@ -193,36 +207,36 @@ fn digest(parts: &[&[u8]]) -> Digest {
 }
 
 impl Turns {
-    /// Whether the job must keep the id that it is sent with, wherever it goes: it is what its key is remembered by.
-    pub(super) const fn keeps_id(&self) -> bool {
-        self.keyed.is_some()
+    /// The fingerprint of the key that the job is remembered by, together with the id that it is sent with.
+    pub(super) fn key(&self) -> Option<Digest> {
+        self.keyed.as_ref().map(|keyed| keyed.key)
     }
 
     /// The call is over: tells those who wait, and remembers or forgets the key.
     pub(super) fn end(self, proxy: &Proxy, ran: &Ran) {
-        let store = &proxy.shared.store;
         let end = match &ran.result {
             Ok(answer) if answer.status.is_success() => End::Answered(Arc::new(answer.clone()), ran.region.clone()),
             Err(document) if document.reason() == "outcome_unknown" => End::Unknown(Arc::new(document.clone())),
             _ => End::Nothing,
         };
         if let Some(keyed) = self.keyed {
-            match (&end, &ran.result) {
-                (End::Answered(..), Ok(answer)) => {
-                    let job_id = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX).or(keyed.job_id.clone());
-                    store.end_key(Keyed {
-                        region: ran.region.clone(),
-                        status: answer.status.as_u16(),
-                        job_id,
-                        ..keyed
-                    });
-                }
-                (End::Nothing, _) => store.forget_key(&keyed.key),
-                _ => {}
+            let store = &proxy.shared.store;
+            // The job may have got another id on the way.
+            let keyed = store.keyed(&keyed.key).filter(|now| now.at_ms == keyed.at_ms).unwrap_or(keyed);
+            match &end {
+                End::Answered(answer, region) => store.end_key(answered(keyed, answer, region.clone())),
+                End::Unknown(_) => store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed }),
+                End::Nothing => store.forget_key(&keyed.key),
             }
         }
         self.turns.into_iter().for_each(|turn| turn.end(end.clone()));
     }
+}
+
+/// What is remembered of a key whose job a region has.
+pub(super) fn answered(keyed: Keyed, answer: &RegionAnswer, region: Option<RegionId>) -> Keyed {
+    let job_id = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX).or(keyed.job_id);
+    Keyed { region, status: answer.status.as_u16(), job_id, ..keyed }
 }
 
 /// An answer about a job of which nobody can show more than its id.

@@ -10,6 +10,7 @@ use super::Proxy;
 use super::attempt::{Call, RegionAnswer, Tried, attempt_on};
 use super::enqueue::Job;
 use super::locate::{IDENTIFYING, question};
+use super::replay::{digest, tenant_of};
 use crate::config::OnUnknown;
 use crate::net::pool::{Pool, PoolLimits};
 use crate::ojs::answer::is_error_document;
@@ -40,8 +41,20 @@ pub(super) enum Followed {
 /// half of it, so that there is time for another region.
 pub(super) fn answer_until(deadline: Instant, redirects: bool) -> Instant {
     let left = deadline.saturating_duration_since(Instant::now());
-    let kept = if redirects { left / 2 } else { (left / KEPT_PART).min(ASK_TIMEOUT) };
+    let kept = if redirects { left / 2 } else { kept_of(left) };
     deadline.checked_sub(kept).unwrap_or(deadline)
+}
+
+/// What is kept for asking of the time that a call has; with less than that of a whole call's, nothing is sent any more.
+pub(super) fn kept_of(time: Duration) -> Duration {
+    (time / KEPT_PART).min(ASK_TIMEOUT)
+}
+
+/// Whether a region's word about a job depends on who asks. Credentials do not travel to a region that has its own.
+pub(super) fn is_private(proxy: &Proxy, index: RegionIndex, headers: &HeaderMap) -> bool {
+    let [authorization, tenants @ ..] = &IDENTIFYING;
+    let has = |name: &http::HeaderName| headers.contains_key(name);
+    tenants.iter().any(has) || (has(authorization) && !proxy.region(index).drops_authorization())
 }
 
 /// Finds out what became of a job, and decides what follows. What the client is not told is in the journal when this returns.
@@ -55,7 +68,7 @@ pub(super) async fn after_unknown(
     let region = proxy.region(index).id.clone();
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect
         && job.job_id.is_some()
-        && !(job.decision.pinned || job.trail.gone_on_unknown || candidates_left == 0);
+        && !(job.decision.pinned || job.trail.gone_on_unknown.is_some() || candidates_left == 0);
     let (verdict, answer) = match &job.job_id {
         Some(id) => {
             let inquiry = Inquiry {
@@ -87,7 +100,7 @@ pub(super) async fn after_unknown(
         redirects_unknown: redirects,
         candidates_left,
         sent_again: job.trail.sent_again,
-        gone_on_unknown: job.trail.gone_on_unknown,
+        gone_on_unknown: job.trail.gone_on_unknown.is_some(),
     };
     let proved = verdict == Verdict::Absent;
     match (follow(verdict, circumstances), answer) {
@@ -99,11 +112,11 @@ pub(super) async fn after_unknown(
         },
         (Follow::Next, _) => {
             let unknown = job.unknown(proxy, index, tried.lost);
-            job.trail.leave(proxy, unknown);
-            job.trail.gone_on_unknown |= !proved;
             if !proved {
+                job.trail.gone_on_unknown = unknown.sent_to();
                 tell_unknown(proxy, job, index);
             }
+            job.trail.leave(proxy, unknown);
             Followed::Next(if proved { FailoverReason::Absent } else { FailoverReason::Unknown })
         }
         (Follow::Again, _) => {
@@ -111,11 +124,19 @@ pub(super) async fn after_unknown(
             let unknown = job.unknown(proxy, index, tried.lost);
             if job.mint_again(proxy, index) {
                 job.trail.leave(proxy, unknown);
+                remember_id(proxy, job).await;
             }
             Followed::Again
         }
         (Follow::Answer | Follow::Fail, _) => fail(proxy, job, index, tried.lost, proved).await,
     }
+}
+
+/// A key is remembered with the id that its job has now, before the job is sent with it.
+async fn remember_id(proxy: &Proxy, job: &Job) {
+    let store = &proxy.shared.store;
+    let Some(keyed) = job.trail.key.and_then(|key| store.keyed(&key)) else { return };
+    store.begin_key(crate::store::Keyed { job_id: job.job_id.clone(), ..keyed }).await;
 }
 
 /// A quarter of the time that is left.
@@ -227,21 +248,22 @@ impl Job {
     fn unknown(&self, proxy: &Proxy, index: RegionIndex, lost: Lost) -> Unknown {
         let region = proxy.region(index);
         let bounded = |text: &str| (text.len() <= ID_BYTES_MAX).then(|| text.to_owned());
-        // The first name is that of credentials, which do not travel where the region has its own.
-        let [authorization, tenants @ ..] = &IDENTIFYING;
-        let has = |name: &http::HeaderName| self.call.headers.contains_key(name);
         Unknown {
             number: 0,
+            run: 0,
             job_id: self.job_id.as_deref().and_then(bounded),
+            tenant: tenant_of(&self.call.headers),
+            body: digest(&[&self.trail.received]),
             region: region.id.clone(),
             federation_id: self.trail.federation_id.as_ref().and_then(|id| bounded(id.to_str().ok()?)),
             request_id: self.request_id.to_str().unwrap_or_default().to_owned(),
             at_ms: proxy.shared.registry.clock().unix_ms(),
             ended: lost == Lost::Ended,
-            private: tenants.iter().any(has) || (has(authorization) && !region.drops_authorization()),
+            private: is_private(proxy, index, &self.call.headers),
             state: State::Pending,
+            going: None,
             elsewhere: None,
-            cancelled_in: None,
+            cancelled: None,
             resolved_ms: None,
         }
     }

@@ -38,7 +38,7 @@ pub struct Running(Arc<Mutex<HashMap<Name, Entry, RandomState>>>);
 
 #[derive(Debug)]
 struct Entry {
-    body: Option<Digest>,
+    body: Digest,
     end: watch::Receiver<Option<End>>,
 }
 
@@ -57,16 +57,16 @@ pub(super) struct Wait(watch::Receiver<Option<End>>);
 pub(super) enum Joined {
     Turn(Turn),
     Wait(Wait),
-    /// The same key is under way with another body.
-    OtherBody,
+    /// The same name is under way with another body; this waits until that is over.
+    OtherBody(Wait),
 }
 
 impl Running {
-    /// Joins those with this name; `body` must be the same for all of them where it is given.
-    pub(super) fn join(&self, name: Name, body: Option<Digest>) -> Joined {
+    /// Joins those with this name and body.
+    pub(super) fn join(&self, name: Name, body: Digest) -> Joined {
         let mut running = self.0.lock();
         match running.get(&name) {
-            Some(entry) if entry.body != body => Joined::OtherBody,
+            Some(entry) if entry.body != body => Joined::OtherBody(Wait(entry.end.clone())),
             Some(entry) => Joined::Wait(Wait(entry.end.clone())),
             None => {
                 let (sender, end) = watch::channel(None);
@@ -110,16 +110,17 @@ mod tests {
     async fn those_with_one_name_wait_for_the_first_and_leave_nothing_behind() {
         let running = Running::default();
         let name = || Name::Job([7; 32]);
-        let Joined::Turn(turn) = running.join(name(), None) else { panic!("the first has its turn") };
-        let Joined::Wait(second) = running.join(name(), None) else { panic!("the second waits") };
-        assert!(matches!(running.join(name(), Some([1; 32])), Joined::OtherBody));
+        let join = |body: u8| running.join(name(), [body; 32]);
+        let Joined::Turn(turn) = join(0) else { panic!("the first has its turn") };
+        let Joined::Wait(second) = join(0) else { panic!("the second waits") };
+        assert!(matches!(join(1), Joined::OtherBody(_)));
         turn.end(End::Unknown(Arc::new(ErrorDocument::outcome_unknown("a", None))));
         assert!(matches!(second.wait().await, End::Unknown(_)));
         assert!(running.0.lock().is_empty());
-        let Joined::Turn(turn) = running.join(name(), None) else { panic!("its turn") };
-        let Joined::Wait(second) = running.join(name(), None) else { panic!("the second waits") };
+        let Joined::Turn(turn) = join(0) else { panic!("its turn") };
+        let Joined::Wait(second) = join(0) else { panic!("the second waits") };
         drop(turn);
         assert!(matches!(second.wait().await, End::Nothing), "who breaks off holds nobody up");
-        assert!(matches!(running.join(name(), None), Joined::Turn(_)));
+        assert!(matches!(join(0), Joined::Turn(_)));
     }
 }

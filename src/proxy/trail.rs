@@ -1,14 +1,19 @@
 //! Where an enqueue has been: regions that it has left although nobody can swear that it is not there, or will not be.
 //!
 //! What is left behind is in the journal before the job is sent on, and the background leaves it alone until the call is over.
+//! Where the job is going is one thing, and that it is stored there another, which only the region's answer tells.
 
+use bytes::Bytes;
 use http::HeaderValue;
 use tokio::time::Instant;
 
 use super::Proxy;
+use super::attempt::RegionAnswer;
 use super::enqueue::Job;
+use crate::ojs::ErrorDocument;
+use crate::ojs::answer::job_id_of;
 use crate::policy::RegionIndex;
-use crate::store::{Hold, Place, Unknown};
+use crate::store::{Digest, Hold, Place, Unknown};
 
 /// Where an enqueue has been.
 #[derive(Debug)]
@@ -17,17 +22,32 @@ pub(super) struct Trail {
     pub(super) until: Instant,
     /// The job's tracking id.
     pub(super) federation_id: Option<HeaderValue>,
+    /// What the client sent.
+    pub(super) received: Bytes,
+    /// Whether the job's id is ours.
+    pub(super) minted: bool,
+    /// The fingerprint of the key that the job is remembered by, too.
+    pub(super) key: Option<Digest>,
     /// Whether it was sent to the same region twice.
     pub(super) sent_again: bool,
-    /// Whether it was sent on while nobody knew whether a region had it.
-    pub(super) gone_on_unknown: bool,
-    left: Vec<Hold>,
+    /// Where it was sent on from while nobody knew whether it was there.
+    pub(super) gone_on_unknown: Option<Place>,
+    pub(super) left: Vec<Hold>,
 }
 
 impl Trail {
     /// An enqueue that has been nowhere yet.
     pub(super) const fn new(until: Instant, federation_id: Option<HeaderValue>) -> Self {
-        Self { until, federation_id, sent_again: false, gone_on_unknown: false, left: Vec::new() }
+        Self {
+            until,
+            federation_id,
+            received: Bytes::new(),
+            minted: false,
+            key: None,
+            sent_again: false,
+            gone_on_unknown: None,
+            left: Vec::new(),
+        }
     }
 
     /// The job leaves a region for another place, which [`sending`] will name.
@@ -43,15 +63,23 @@ impl Trail {
 pub(super) async fn sending(proxy: &Proxy, job: &Job, index: RegionIndex) {
     for hold in &job.trail.left {
         let place = Place { region: proxy.region(index).id.clone(), job_id: job.job_id.clone().unwrap_or_default() };
-        hold.change_durably(|unknown| unknown.elsewhere = Some(place)).await;
+        hold.change_durably(|unknown| unknown.going = Some(place)).await;
     }
 }
 
-/// The call is over; `may_be_stored` says whether the last region has the job or may have it.
-pub(super) fn ended(job: &mut Job, may_be_stored: bool) {
+/// The call is over, and what it has left behind says how. Returns the place that decides the client's answer where that is not the
+/// last region's: nobody knows whether the job is there, and no region has said that it stored it.
+pub(super) fn ended(job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) -> Option<Place> {
+    let stored = result.as_ref().ok().filter(|answer| answer.status.is_success());
+    let unknown = result.as_ref().is_err_and(|document| document.reason() == "outcome_unknown");
+    // A unique policy may have answered with another job, which is none of ours.
+    let other = stored.and_then(|answer| job_id_of(&answer.body)).filter(|id| Some(id) != job.job_id.as_ref());
     for hold in job.trail.left.drain(..) {
-        if !may_be_stored {
-            hold.change(|unknown| unknown.elsewhere = None);
+        match stored {
+            Some(_) if other.is_none() => hold.change(|unknown| unknown.elsewhere = unknown.going.take()),
+            None if unknown => {}
+            _ => hold.change(|unknown| unknown.going = None),
         }
     }
+    job.trail.gone_on_unknown.take().filter(|_| stored.is_none() && !unknown)
 }

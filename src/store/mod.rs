@@ -14,9 +14,10 @@ mod table;
 mod tests;
 mod writer;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
@@ -25,11 +26,11 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::base::Clock;
 use crate::config::Journal;
-use crate::telemetry::{JournalWrite, Metrics, event};
+use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
 pub use hold::Hold;
 use record::Change;
-pub use record::{Digest, ID_BYTES_MAX, Keyed, Place, State, Unknown};
-use table::Table;
+pub use record::{Cancelled, Digest, ID_BYTES_MAX, Keyed, Place, State, Unknown};
+use table::{Evicted, Table};
 use writer::{Work, Writer};
 
 /// Changes that wait for the disk; what is more is written as a whole once there is room.
@@ -42,6 +43,8 @@ const OPEN_WAIT: Duration = Duration::from_secs(5);
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// How long a file that cannot be used is left alone.
 const RETRY: Duration = Duration::from_secs(30);
+/// Between two lines that say that rows had to make room. Units: milliseconds.
+const TELL_EVICTED_MS: u64 = 60_000;
 
 /// The journal; shared by all threads, and kept over reloads. Dropped, it writes what is left.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ struct Inner {
     /// Whether a change did not reach the thread.
     missed: AtomicBool,
     durable: AtomicBool,
+    /// When it was last told that the journal is full. Units: milliseconds since the Unix epoch.
+    told_evicted_ms: AtomicU64,
     changed: Notify,
     clock: Clock,
     metrics: Arc<Metrics>,
@@ -72,10 +77,13 @@ impl Store {
     }
 
     fn open_with(config: &Journal, clock: Clock, metrics: Arc<Metrics>, retry: Duration) -> Self {
+        // Random, so that no two runs are taken for one; not 0, which is nobody's.
+        let run = (RandomState::new().build_hasher().finish() >> 1).max(1);
         let inner = Arc::new(Inner {
-            table: Mutex::new(Table::new(config.rows_max)),
+            table: Mutex::new(Table::new(config.rows_max, run)),
             missed: AtomicBool::new(false),
             durable: AtomicBool::new(false),
+            told_evicted_ms: AtomicU64::new(0),
             changed: Notify::new(),
             clock,
             metrics,
@@ -120,7 +128,7 @@ impl Store {
     ///
     /// Cancel: it is recorded all the same.
     pub async fn record_unknown(&self, unknown: Unknown) -> u64 {
-        let (number, written) = self.write(|table, changes| table.add(unknown, changes));
+        let (number, written) = self.write(|table, changes| table.add(unknown, false, changes));
         self.inner.changed.notify_one();
         self.waited(written).await;
         number
@@ -129,14 +137,7 @@ impl Store {
     /// Records one that a call is not done with: nobody else looks into it until the hold is dropped.
     #[must_use]
     pub fn hold_unknown(self: &Arc<Self>, unknown: Unknown) -> Hold {
-        let (number, _) = self.send(
-            |table, changes| {
-                let number = table.add(unknown, changes);
-                table.hold(number);
-                number
-            },
-            None,
-        );
+        let (number, _) = self.send(|table, changes| table.add(unknown, true, changes), None);
         Hold::new(Arc::clone(self), number)
     }
 
@@ -157,10 +158,24 @@ impl Store {
         self.waited(written).await;
     }
 
-    /// What is known of the last unknown enqueue with this id.
+    /// What is known of a tenant's unknown enqueues that were sent with this id, the newest first.
     #[must_use]
-    pub fn unknown_of(&self, job_id: &str) -> Option<Unknown> {
-        self.inner.table.lock().of_job(job_id).cloned()
+    pub fn unknowns_of(&self, job_id: &str, tenant: &Digest) -> Vec<Unknown> {
+        let table = self.inner.table.lock();
+        table.of_job(job_id).into_iter().filter(|it| it.tenant == *tenant).cloned().collect()
+    }
+
+    /// Whether it is not known what became of a job in a place, beside what the row with this number says.
+    #[must_use]
+    pub fn is_pending_in(&self, place: &Place, besides: u64) -> bool {
+        self.inner.table.lock().is_pending_in(place, besides)
+    }
+
+    /// For how long the calls of a run have ended at least; none for this run, or where nobody knows.
+    #[must_use]
+    pub fn ended_for(&self, run: u64) -> Option<Duration> {
+        let ended_at = self.inner.table.lock().ended_at(run)?;
+        Some(self.inner.clock.now().saturating_duration_since(ended_at))
     }
 
     /// The unknown outcomes that `wanted` chooses, the newest first, at most so many.
@@ -172,12 +187,7 @@ impl Store {
     /// The unknown outcomes, at most so many, that are to be asked about, that no call is busy with and that `is_due` chooses.
     #[must_use]
     pub fn due(&self, max: usize, mut is_due: impl FnMut(&Unknown) -> bool) -> Vec<Unknown> {
-        let table = self.inner.table.lock();
-        if table.pending() == 0 {
-            return Vec::new();
-        }
-        let wanted = |it: &&Unknown| it.state == State::Pending && !table.is_held(it.number) && is_due(it);
-        table.newest().filter(wanted).take(max).cloned().collect()
+        self.inner.table.lock().to_ask().filter(|it| is_due(it)).take(max).cloned().collect()
     }
 
     /// How many nobody knows the outcome of.
@@ -199,7 +209,7 @@ impl Store {
 
     /// Remembers a key before its job is sent, and waits as [`Store::record_unknown`] does.
     pub async fn begin_key(&self, keyed: Keyed) {
-        let ((), written) = self.write(|table, changes| table.put_key(keyed, changes));
+        let ((), written) = self.write(|table, changes| table.begin_key(keyed, changes));
         self.waited(written).await;
     }
 
@@ -238,12 +248,30 @@ impl Store {
         let mut changes = Vec::new();
         let mut table = self.inner.table.lock();
         let result = change(&mut table, &mut changes);
+        let evicted = table.evicted();
+        if evicted != Evicted::default() {
+            self.tell_evicted(evicted);
+        }
         let Some(work) = self.work.as_ref().filter(|_| !changes.is_empty()) else { return (result, false) };
         let sent = work.try_send(Work { changes, done }).is_ok();
         if !sent {
             self.inner.missed.store(true, Relaxed);
         }
         (result, sent)
+    }
+
+    /// Counted always, and told now and then, so that a journal that is full does not flood the log.
+    fn tell_evicted(&self, evicted: Evicted) {
+        let Inner { metrics, clock, told_evicted_ms, .. } = &*self.inner;
+        metrics.journal_evictions[JournalEviction::Pending].inc_by(evicted.pending);
+        metrics.journal_evictions[JournalEviction::Resolved].inc_by(evicted.resolved);
+        metrics.journal_evictions[JournalEviction::Key].inc_by(evicted.keys);
+        let (now_ms, told_ms) = (clock.unix_ms(), told_evicted_ms.load(Relaxed));
+        let matters = evicted.pending + evicted.keys > 0;
+        if matters && (told_ms == 0 || told_ms.saturating_add(TELL_EVICTED_MS) <= now_ms) {
+            told_evicted_ms.store(now_ms, Relaxed);
+            event::journal_full(evicted.pending > 0);
+        }
     }
 
     async fn waited(&self, written: Option<oneshot::Receiver<bool>>) {

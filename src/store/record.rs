@@ -52,13 +52,42 @@ pub struct Place {
     pub job_id: String,
 }
 
+/// Which of two copies was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The one that landed late, where it was sent first.
+    Late,
+    /// The one that went elsewhere.
+    Elsewhere,
+}
+
+impl Cancelled {
+    /// The word for it in the file.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        [Self::Late, Self::Elsewhere].into_iter().find(|it| it.as_str() == word)
+    }
+}
+
 /// An enqueue that may or may not have been stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
     /// Its number, in the order of recording; 0 until it is recorded.
     pub number: u64,
+    /// The run of the program that recorded it; 0 until it is recorded.
+    pub run: u64,
     /// The id that it was sent with; without one nobody can ask.
     pub job_id: Option<String>,
+    /// Of the tenant whose job it is: another one's job may have the same id.
+    pub tenant: Digest,
+    /// Of the client's body: another body under the same id is another job.
+    pub body: Digest,
     /// Where it was sent.
     pub region: RegionId,
     /// The tracking id.
@@ -73,10 +102,12 @@ pub struct Unknown {
     pub private: bool,
     /// What is known of it.
     pub state: State,
-    /// Where it went after it had been sent here.
+    /// Where it is being sent after it had been sent here; what came of that is not known.
+    pub going: Option<Place>,
+    /// Where it was stored after it had been sent here, by the word of the region.
     pub elsewhere: Option<Place>,
-    /// The region in which a second copy was cancelled.
-    pub cancelled_in: Option<RegionId>,
+    /// The copy that was cancelled.
+    pub cancelled: Option<Cancelled>,
     /// When it was cleared up. Units: milliseconds since the Unix epoch.
     pub resolved_ms: Option<u64>,
 }
@@ -85,6 +116,35 @@ impl Unknown {
     /// It is known now, or not asked about any more.
     pub const fn resolve(&mut self, state: State, now_ms: u64) {
         (self.state, self.resolved_ms) = (state, Some(now_ms));
+    }
+
+    /// Where it was sent.
+    #[must_use]
+    pub fn sent_to(&self) -> Option<Place> {
+        self.job_id.clone().map(|job_id| Place { region: self.region.clone(), job_id })
+    }
+
+    /// Where the job is, by a region's word.
+    #[must_use]
+    pub fn stored_in(&self) -> Option<Place> {
+        let elsewhere = self.elsewhere.clone().filter(|_| self.cancelled != Some(Cancelled::Elsewhere));
+        let landed = matches!(self.state, State::Landed | State::Doubled) && self.cancelled != Some(Cancelled::Late);
+        elsewhere.or_else(|| self.sent_to().filter(|_| landed))
+    }
+
+    /// The region in which a second copy was cancelled.
+    #[must_use]
+    pub fn cancelled_in(&self) -> Option<&RegionId> {
+        match self.cancelled? {
+            Cancelled::Late => Some(&self.region),
+            Cancelled::Elsewhere => self.elsewhere.as_ref().map(|place| &place.region),
+        }
+    }
+
+    /// Every id that it has been sent with.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        let places = self.going.iter().chain(&self.elsewhere).map(|place| place.job_id.as_str());
+        self.job_id.as_deref().into_iter().chain(places)
     }
 }
 
@@ -98,14 +158,28 @@ pub struct Keyed {
     pub key: Digest,
     /// Of the body that came with it.
     pub body: Digest,
+    /// The run of the program that its job was sent in; 0 until it is recorded.
+    pub run: u64,
     /// When it came. Units: milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The id that the job was sent with, or that the region answered.
+    /// The id that the job is sent with, or that the region answered.
     pub job_id: Option<String>,
+    /// Whether a region's word depends on who asks, as in [`Unknown`].
+    pub private: bool,
     /// The region that answered; none while nobody knows.
     pub region: Option<RegionId>,
-    /// The status of the answer; 0 while nobody knows.
+    /// The status of the answer; 0 while its call is under way or has broken off.
     pub status: u16,
+}
+
+impl Keyed {
+    /// Its call has ended, and nobody knew the outcome.
+    pub const ENDED_UNKNOWN: u16 = 500;
+
+    /// Its place in the order of forgetting: what nobody knows the outcome of goes last.
+    pub(super) const fn order(&self) -> (bool, u64, Digest) {
+        (self.region.is_none(), self.at_ms, self.key)
+    }
 }
 
 /// One change for the file.

@@ -5,22 +5,23 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
-use super::record::{Change, Digest, Keyed, Place, State, Unknown};
+use super::record::{Cancelled, Change, Keyed, Place, State, Unknown};
 use crate::base::RegionId;
 
 /// Says in the file's head that it is ours.
 const APPLICATION: i64 = 0x4f4a_5346;
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS unknown (
-  number INTEGER PRIMARY KEY, job_id TEXT, region TEXT NOT NULL, federation_id TEXT, request_id TEXT NOT NULL,
-  at_ms INTEGER NOT NULL, ended INTEGER NOT NULL, private INTEGER NOT NULL, state TEXT NOT NULL,
-  elsewhere_region TEXT, elsewhere_job_id TEXT, cancelled_in TEXT, resolved_ms INTEGER);
+  number INTEGER PRIMARY KEY, run INTEGER NOT NULL, job_id TEXT, tenant BLOB NOT NULL, body BLOB NOT NULL,
+  region TEXT NOT NULL, federation_id TEXT, request_id TEXT NOT NULL, at_ms INTEGER NOT NULL, ended INTEGER NOT NULL,
+  private INTEGER NOT NULL, state TEXT NOT NULL, going_region TEXT, going_job_id TEXT, elsewhere_region TEXT,
+  elsewhere_job_id TEXT, cancelled TEXT, resolved_ms INTEGER);
 CREATE TABLE IF NOT EXISTS keyed (
-  key BLOB PRIMARY KEY, body BLOB NOT NULL, at_ms INTEGER NOT NULL, job_id TEXT, region TEXT,
-  status INTEGER NOT NULL) WITHOUT ROWID;
+  key BLOB PRIMARY KEY, body BLOB NOT NULL, run INTEGER NOT NULL, at_ms INTEGER NOT NULL, job_id TEXT,
+  private INTEGER NOT NULL, region TEXT, status INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
 /// Why the file cannot be used.
@@ -28,6 +29,8 @@ CREATE TABLE IF NOT EXISTS keyed (
 pub(super) enum Trouble {
     /// What is in it cannot be read as a journal.
     Corrupt,
+    /// An older version of this program has written it.
+    Older,
     /// Anything else, by a closed word.
     Unusable(&'static str),
 }
@@ -98,16 +101,16 @@ impl Sqlite {
     }
 }
 
-/// Moves a file that cannot be read aside, with what belongs to it.
-pub(super) fn move_aside(path: &Path, now_ms: u64) -> std::io::Result<()> {
+/// Moves a file that cannot be used aside, with what belongs to it; `word` says why in its new name.
+pub(super) fn move_aside(path: &Path, word: &str, now_ms: u64) -> std::io::Result<()> {
     let with = |ending: &str| -> PathBuf {
         let mut name = OsString::from(path);
         name.push(ending);
         name.into()
     };
-    std::fs::rename(path, with(&format!(".corrupt-{now_ms}")))?;
+    std::fs::rename(path, with(&format!(".{word}-{now_ms}")))?;
     for ending in ["-wal", "-shm", "-journal"] {
-        match std::fs::rename(with(ending), with(&format!(".corrupt-{now_ms}{ending}"))) {
+        match std::fs::rename(with(ending), with(&format!(".{word}-{now_ms}{ending}"))) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -122,10 +125,11 @@ fn check_head(connection: &Connection) -> Result<(), Trouble> {
     if tables > 0 && number("PRAGMA application_id")? != APPLICATION {
         return Err(Trouble::Unusable("not_a_journal"));
     }
-    if number("PRAGMA user_version")? > VERSION {
-        return Err(Trouble::Unusable("written_by_a_later_version"));
+    match number("PRAGMA user_version")? {
+        later if later > VERSION => Err(Trouble::Unusable("written_by_a_later_version")),
+        older if older < VERSION && tables > 0 => Err(Trouble::Older),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn text(connection: &Connection, pragma: &str) -> rusqlite::Result<String> {
@@ -142,10 +146,14 @@ fn pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<()> {
 fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
     match change {
         Change::Unknown(it) => connection.execute(
-            "INSERT OR REPLACE INTO unknown VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+            "INSERT OR REPLACE INTO unknown
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)",
             params![
                 whole(it.number),
+                whole(it.run),
                 it.job_id,
+                it.tenant,
+                it.body,
                 it.region.as_str(),
                 it.federation_id,
                 it.request_id,
@@ -153,15 +161,26 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
                 it.ended,
                 it.private,
                 it.state.as_str(),
+                it.going.as_ref().map(|place| place.region.as_str()),
+                it.going.as_ref().map(|place| &place.job_id),
                 it.elsewhere.as_ref().map(|place| place.region.as_str()),
                 it.elsewhere.as_ref().map(|place| &place.job_id),
-                it.cancelled_in.as_ref().map(RegionId::as_str),
+                it.cancelled.map(Cancelled::as_str),
                 it.resolved_ms.map(whole),
             ],
         ),
         Change::Keyed(it) => connection.execute(
-            "INSERT OR REPLACE INTO keyed VALUES (?1,?2,?3,?4,?5,?6)",
-            params![it.key, it.body, whole(it.at_ms), it.job_id, it.region.as_ref().map(RegionId::as_str), it.status,],
+            "INSERT OR REPLACE INTO keyed VALUES (?1,?2,?3,?4,?5,?6,?7,?8)",
+            params![
+                it.key,
+                it.body,
+                whole(it.run),
+                whole(it.at_ms),
+                it.job_id,
+                it.private,
+                it.region.as_ref().map(RegionId::as_str),
+                it.status,
+            ],
         ),
         Change::DropUnknown(number) => connection.execute("DELETE FROM unknown WHERE number=?1", [whole(*number)]),
         Change::DropKeyed(key) => connection.execute("DELETE FROM keyed WHERE key=?1", [key]),
@@ -177,57 +196,63 @@ fn whole(number: u64) -> i64 {
 /// A row that makes no sense is passed over: it could not be acted on.
 fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let mut changes = Vec::new();
-    let mut statement = connection.prepare(
-        "SELECT number, job_id, region, federation_id, request_id, at_ms, ended, private, state, elsewhere_region,
-                elsewhere_job_id, cancelled_in, resolved_ms FROM unknown ORDER BY number",
-    )?;
+    let mut statement = connection.prepare("SELECT * FROM unknown ORDER BY number")?;
     for row in statement.query_map([], unknown)? {
         changes.extend(row?.map(Change::Unknown));
     }
-    let mut statement =
-        connection.prepare("SELECT key, body, at_ms, job_id, region, status FROM keyed ORDER BY at_ms")?;
+    let mut statement = connection.prepare("SELECT * FROM keyed ORDER BY at_ms")?;
     for row in statement.query_map([], keyed)? {
         changes.push(Change::Keyed(row?));
     }
     Ok(changes)
 }
 
-fn number(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
-    Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0))
+fn number(row: &Row<'_>, name: &str) -> rusqlite::Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(name)?).unwrap_or(0))
 }
 
-fn region(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<RegionId>> {
-    Ok(row.get::<_, Option<String>>(at)?.and_then(|id| RegionId::parse(&id).ok()))
+fn region(row: &Row<'_>, name: &str) -> rusqlite::Result<Option<RegionId>> {
+    Ok(row.get::<_, Option<String>>(name)?.and_then(|id| RegionId::parse(&id).ok()))
+}
+
+fn place(row: &Row<'_>, [region_name, job_id]: [&str; 2]) -> rusqlite::Result<Option<Place>> {
+    let place = region(row, region_name)?.zip(row.get(job_id)?);
+    Ok(place.map(|(region, job_id)| Place { region, job_id }))
 }
 
 fn unknown(row: &Row<'_>) -> rusqlite::Result<Option<Unknown>> {
-    let (Some(sent_to), Some(state)) = (region(row, 2)?, State::parse(&row.get::<_, String>(8)?)) else {
+    let (Some(sent_to), Some(state)) = (region(row, "region")?, State::parse(&row.get::<_, String>("state")?)) else {
         return Ok(None);
     };
-    let elsewhere = region(row, 9)?.zip(row.get::<_, Option<String>>(10)?);
     Ok(Some(Unknown {
-        number: number(row, 0)?,
-        job_id: row.get(1)?,
+        number: number(row, "number")?,
+        run: number(row, "run")?,
+        job_id: row.get("job_id")?,
+        tenant: row.get("tenant")?,
+        body: row.get("body")?,
         region: sent_to,
-        federation_id: row.get(3)?,
-        request_id: row.get(4)?,
-        at_ms: number(row, 5)?,
-        ended: row.get(6)?,
-        private: row.get(7)?,
+        federation_id: row.get("federation_id")?,
+        request_id: row.get("request_id")?,
+        at_ms: number(row, "at_ms")?,
+        ended: row.get("ended")?,
+        private: row.get("private")?,
         state,
-        elsewhere: elsewhere.map(|(region, job_id)| Place { region, job_id }),
-        cancelled_in: region(row, 11)?,
-        resolved_ms: row.get::<_, Option<i64>>(12)?.and_then(|at| u64::try_from(at).ok()),
+        going: place(row, ["going_region", "going_job_id"])?,
+        elsewhere: place(row, ["elsewhere_region", "elsewhere_job_id"])?,
+        cancelled: row.get::<_, Option<String>>("cancelled")?.and_then(|word| Cancelled::parse(&word)),
+        resolved_ms: row.get::<_, Option<i64>>("resolved_ms")?.and_then(|at| u64::try_from(at).ok()),
     }))
 }
 
 fn keyed(row: &Row<'_>) -> rusqlite::Result<Keyed> {
     Ok(Keyed {
-        key: row.get::<_, Digest>(0)?,
-        body: row.get::<_, Digest>(1)?,
-        at_ms: number(row, 2)?,
-        job_id: row.get(3)?,
-        region: region(row, 4)?,
-        status: row.get(5)?,
+        key: row.get("key")?,
+        body: row.get("body")?,
+        run: number(row, "run")?,
+        at_ms: number(row, "at_ms")?,
+        job_id: row.get("job_id")?,
+        private: row.get("private")?,
+        region: region(row, "region")?,
+        status: row.get("status")?,
     })
 }

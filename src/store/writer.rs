@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::Inner;
 use super::record::Change;
 use super::sqlite::{Sqlite, Trouble, move_aside};
+use super::{Inner, QUEUE_MAX};
 use crate::telemetry::{JournalWrite, event};
 
 /// Changes in one commit: enough that a slow disk does not fall behind, few enough that the first one does not wait for long.
@@ -34,6 +34,9 @@ enum Engine {
     Memory(Instant),
 }
 
+/// An open file with what is in it, and what is told of it.
+type Opened = ((Sqlite, Vec<Change>), event::JournalState);
+
 pub(super) struct Writer {
     pub(super) path: PathBuf,
     pub(super) inner: Arc<Inner>,
@@ -51,31 +54,37 @@ impl Writer {
             let first = match work.recv_timeout(self.retry) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             };
-            let due = matches!(engine, Engine::Memory(since) if since.elapsed() >= self.retry);
-            if due || self.inner.missed.swap(false, Relaxed) {
-                engine = self.renew(engine);
-            }
             let mut batch: Vec<Work> = first.into_iter().collect();
+            let due = matches!(engine, Engine::Memory(since) if since.elapsed() >= self.retry);
+            // Looked at before the queue is emptied: what is missed from now on is for the next turn.
+            if self.inner.missed.swap(false, Relaxed) || due {
+                // What waits is older than what is in memory, and must not be written over it later.
+                batch.extend(work.try_iter().take(QUEUE_MAX));
+                engine = self.renew(engine);
+                self.tell(batch, matches!(engine, Engine::Sqlite(_)));
+                continue;
+            }
             batch.extend(work.try_iter().take(BATCH_MAX));
             if !batch.is_empty() {
                 engine = self.write(engine, batch);
             }
         }
+        if self.inner.missed.swap(false, Relaxed) || matches!(engine, Engine::Memory(_)) {
+            self.renew(engine);
+        }
     }
 
     fn open(&self, again: bool) -> Engine {
         let opened = match Sqlite::open(&self.path) {
-            Err(Trouble::Corrupt) => match move_aside(&self.path, self.inner.clock.unix_ms()) {
-                Ok(()) => Sqlite::open(&self.path).map(|opened| (opened, event::JournalState::Renewed)),
-                Err(_) => Err(Trouble::Unusable("corrupt_and_not_movable")),
-            },
+            Err(Trouble::Corrupt) => self.anew("corrupt", "corrupt_and_not_movable"),
+            Err(Trouble::Older) => self.anew("older", "older_and_not_movable"),
             opened => opened.map(|opened| (opened, event::JournalState::Durable)),
         };
         match opened {
             Ok(((sqlite, changes), state)) => {
-                self.inner.table.lock().merge(changes);
+                self.inner.table.lock().merge(changes, self.inner.clock.now());
                 self.inner.changed.notify_one();
                 self.inner.durable.store(true, Relaxed);
                 event::journal(&self.inner.metrics, state);
@@ -87,10 +96,17 @@ impl Writer {
         }
     }
 
+    /// A new file in place of one that cannot be used, which is moved aside.
+    fn anew(&self, word: &'static str, failed: &'static str) -> Result<Opened, Trouble> {
+        move_aside(&self.path, word, self.inner.clock.unix_ms()).map_err(|_| Trouble::Unusable(failed))?;
+        Sqlite::open(&self.path).map(|opened| (opened, event::JournalState::Renewed(word)))
+    }
+
     fn broken(&self, tell: Option<fn(&crate::telemetry::Metrics, event::JournalState)>, trouble: Trouble) -> Engine {
         self.inner.durable.store(false, Relaxed);
         let why = match trouble {
             Trouble::Corrupt => "corrupt",
+            Trouble::Older => "older",
             Trouble::Unusable(why) => why,
         };
         if let Some(tell) = tell {

@@ -12,7 +12,7 @@ use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
-pub use outcome::{JournalState, doubled, journal, outcome_resolved};
+pub use outcome::{JournalState, doubled, journal, journal_full, outcome_resolved};
 
 /// The target of every line that this program writes about federation.
 pub(super) const TARGET: &str = "ojs_federation";

@@ -13,6 +13,6 @@ pub use access::AccessEvent;
 pub use log::{LogError, LogHandle, dropped_lines, init, tell_panics};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
-    Histogram, IntGauge, JournalWrite, KeptJob, LookupResult, Metrics, PoolState, ProbeResult, RefusalReason,
-    RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
+    Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, PoolState, ProbeResult,
+    RefusalReason, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
 };

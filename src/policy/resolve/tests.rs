@@ -119,6 +119,38 @@ fn of_two_copies_the_one_that_waits_is_cancelled_and_never_one_that_is_alone() {
     }
 }
 
+#[test]
+fn a_copy_that_is_not_shown_is_gone_only_where_that_is_proved() {
+    let unseen = Elsewhere { copy: None, stored: false, cancelling: false, trusted: true, noes: 2 };
+    for (it, expected) in [
+        (Elsewhere { copy: Some(CopyState::Waiting), ..unseen }, Some(CopyState::Waiting)),
+        (unseen, Some(CopyState::Gone)),
+        (Elsewhere { noes: 1, ..unseen }, None),
+        (Elsewhere { trusted: false, ..unseen }, None),
+        (Elsewhere { stored: true, ..unseen }, Some(CopyState::Started)),
+        (Elsewhere { stored: true, cancelling: true, ..unseen }, Some(CopyState::Gone)),
+    ] {
+        assert_eq!(other_copy(it), expected, "{it:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_decided_is_asked_about_ever_less_and_not_after_a_day() {
+    let it = Later {
+        lost: Lost::Ended,
+        trusted: true,
+        went_elsewhere: true,
+        age: ms(1_000),
+        asks: 3,
+        noes: 0,
+        word: Word::Has,
+    };
+    assert_eq!(undecided(it), Next::AskIn(ms(4_000)));
+    assert_eq!(undecided(Later { asks: 40, ..it }), Next::AskIn(LATER_PAUSE_WATCHING));
+    assert_eq!(undecided(Later { asks: 40, age: WATCH, ..it }), Next::AskIn(LATER_PAUSE_MAX));
+    assert_eq!(undecided(Later { age: GIVE_UP, ..it }), Next::Expired);
+}
+
 fn words() -> impl Strategy<Value = Word> {
     prop_oneof![Just(Word::HasNot), Just(Word::Silent), Just(Word::Has)]
 }

@@ -14,8 +14,8 @@ pub enum JournalState {
     Durable,
     /// In memory, because the file cannot be used now; the word says why.
     Failed(&'static str),
-    /// In a new file, because the old one could not be read; it was moved aside under this ending.
-    Renewed,
+    /// In a new file, because the old one cannot be used; it was moved aside with this word in its name, which says why.
+    Renewed(&'static str),
 }
 
 /// An unknown outcome is cleared up.
@@ -45,7 +45,7 @@ pub fn doubled(metrics: &Metrics, [region, elsewhere]: [&str; 2], [job_id, elsew
 
 /// The journal is where it was not before.
 pub fn journal(metrics: &Metrics, state: JournalState) {
-    metrics.journal_durable.set(i64::from(matches!(state, JournalState::Durable | JournalState::Renewed)));
+    metrics.journal_durable.set(i64::from(matches!(state, JournalState::Durable | JournalState::Renewed(_))));
     let event = "ojs.federation.journal";
     match state {
         JournalState::Memory => info!(
@@ -57,9 +57,20 @@ pub fn journal(metrics: &Metrics, state: JournalState) {
             target: TARGET, event, durable = false, reason = why,
             "the journal's file cannot be used; routing goes on, what is new is kept in memory, and the file is tried again"
         ),
-        JournalState::Renewed => warn!(
-            target: TARGET, event, durable = true, reason = "corrupt",
-            "the journal's file could not be read and was moved aside, with .corrupt in its name; a new one has begun"
+        JournalState::Renewed(why) => warn!(
+            target: TARGET, event, durable = true, reason = why,
+            "the journal's file could not be read, or is of an older version, and was moved aside, with the reason in its name; a new \
+             one has begun"
         ),
     }
+}
+
+/// Rows that are still needed had to make room for others; told now and then, and counted by whoever made the room.
+pub fn journal_full(pending: bool) {
+    let lost = if pending { "pending" } else { "key" };
+    warn!(
+        target: TARGET, event = "ojs.federation.journal_full", lost,
+        "the journal is full: what came first is forgotten before its time, and a repetition of it may not be recognised; raise \
+         journal.rows_max"
+    );
 }

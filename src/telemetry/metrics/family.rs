@@ -66,6 +66,7 @@ families! {
     OUTCOMES_PENDING = Kind::Gauge, "outcomes_pending", [], "Unknown outcomes that are still asked about";
     REPLAYS = Kind::Counter, "replays_total", ["by"], "Enqueues that were recognised as a repetition and answered from what is known";
     JOURNAL_WRITES = Kind::Counter, "journal_writes_total", ["result"], "Records for the journal, by whether they were on disk in time";
+    JOURNAL_EVICTIONS = Kind::Counter, "journal_evictions_total", ["kind"], "Rows of the journal that had to make room for others before their time";
     JOURNAL_DURABLE = Kind::Gauge, "journal_durable", [], "1 while the journal is in its file; 0 while it is in memory only";
     IN_FLIGHT = Kind::Gauge, "in_flight", ["region"], "Requests that a region has not answered yet";
     RETRY_BUDGET = Kind::Gauge, "retry_budget_available", [], "Redirects that the retry budget would pay for now";

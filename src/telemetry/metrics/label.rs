@@ -194,6 +194,16 @@ labels! {
         Memory = "memory",
     }
 
+    /// What had to make room in a journal that is full.
+    JournalEviction {
+        /// An outcome that nobody knows.
+        Pending = "pending",
+        /// An outcome that was cleared up.
+        Resolved = "resolved",
+        /// A key that was not too old.
+        Key = "key",
+    }
+
     /// What became of a job that another region handed out.
     RemoteFetch {
         /// A worker has it.

@@ -20,9 +20,9 @@ use crate::base::RegionId;
 
 pub use family::{FAMILIES, Family, Kind, table_markdown};
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalWrite,
-    KeptJob, Label, LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult, RemoteFetch,
-    ReplayBy, Resolution, StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalEviction,
+    JournalWrite, KeptJob, Label, LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult,
+    RemoteFetch, ReplayBy, Resolution, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -72,6 +72,8 @@ pub struct Metrics {
     pub replays: Cells<ReplayBy, Counter>,
     /// Records for the journal.
     pub journal_writes: Cells<JournalWrite, Counter>,
+    /// Rows of the journal that had to make room.
+    pub journal_evictions: Cells<JournalEviction, Counter>,
     /// 1 while the journal is in its file; set by [`super::event`].
     pub(super) journal_durable: IntGauge,
     /// Client connections that are open now; change it through [`Held`].
@@ -106,6 +108,7 @@ impl Metrics {
         let outcomes = families.counters(&family::OUTCOMES);
         let replays = families.counters(&family::REPLAYS);
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
+        let evictions = families.counters(&family::JOURNAL_EVICTIONS);
         let kept = families.counters(&family::KEPT_JOBS);
         let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
         families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
@@ -131,6 +134,7 @@ impl Metrics {
             outcomes_pending: families.int_gauge(&family::OUTCOMES_PENDING),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
             journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
+            journal_evictions: Cells::each(JournalEviction::ALL, |it| evictions.with_label_values(&[it.as_str()])),
             journal_durable: families.int_gauge(&family::JOURNAL_DURABLE),
             client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
             client_connections_refused: families.counter(&family::CLIENT_CONNECTIONS_REFUSED),
@@ -172,6 +176,7 @@ impl Metrics {
             outcomes_pending: self.outcomes_pending.clone(),
             replays: self.replays.clone(),
             journal_writes: self.journal_writes.clone(),
+            journal_evictions: self.journal_evictions.clone(),
             journal_durable: self.journal_durable.clone(),
             client_connections: self.client_connections.clone(),
             client_connections_refused: self.client_connections_refused.clone(),

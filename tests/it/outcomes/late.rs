@@ -1,6 +1,6 @@
 //! Late writes: the region stores the job after it was taken for absent, or after the client was told that nobody knows.
 
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
 use super::{Cut, advance_until, jobs, newest_in, outcomes, quiet, start_next};
 use crate::support::{Federation, eventually, job, pinned};
@@ -85,6 +85,41 @@ async fn a_pinned_job_that_lands_late_beside_its_second_send_is_cancelled_in_its
     assert_eq!(states[0], (answer.job_id(), 1, "available".to_owned()));
     assert_eq!((states[1].1, states[1].2.as_str()), (1, "cancelled"));
     assert_eq!(federation.seen("needle"), [0]);
+}
+
+#[tokio::test]
+async fn a_job_that_its_region_has_stored_and_shows_no_more_is_not_taken_for_gone() {
+    let federation = quiet().steered().start().await;
+    let (gate, _) = gone_elsewhere(&federation, job("a")).await;
+    let answer = FaultAnswer::error_document(http::StatusCode::NOT_FOUND, "not_found");
+    let asked = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    federation.regions[1].faults().add(asked, Fault::Answer { answer, store: false });
+    land(&federation, &gate).await;
+    advance_until_state(&federation, "landed").await;
+    let states: Vec<_> = jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect();
+    assert_eq!(states, [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_copy_that_a_client_has_cancelled_is_told_from_the_one_that_stays() {
+    let federation = quiet().steered().start().await;
+    let (gate, id) = gone_elsewhere(&federation, job("a")).await;
+    let cancelled = federation.client.call(http::Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await;
+    assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    land(&federation, &gate).await;
+    advance_until_state(&federation, "landed").await;
+    assert_eq!(newest_in(&federation.client, "landed").await["cancelled_in"], "eu-west-1");
+}
+
+#[tokio::test]
+async fn two_copies_of_which_one_cannot_be_judged_are_asked_about_ever_less_and_let_go_after_a_day() {
+    let federation = quiet().steered().start().await;
+    let (gate, _) = gone_elsewhere(&federation, job("a")).await;
+    federation.mute(1);
+    land(&federation, &gate).await;
+    federation.advance(std::time::Duration::from_secs(25 * 60 * 60));
+    advance_until_state(&federation, "expired").await;
+    assert_eq!(federation.metric("outcomes_pending").await, 0.0);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod keys;
 mod late;
+mod proof;
 mod restart;
 mod told;
 mod within;

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
-use super::{newest_in, outcomes};
+use super::{OWN, newest_in, outcomes};
 use crate::support::{Process, Setup, Stage, eventually, job};
 
 const LOG: &str = "log.level=info";
@@ -86,6 +86,87 @@ async fn a_key_outlives_the_process_also_one_whose_call_did_not_end() {
     assert_eq!(second.client.send(keyed("done"), job("c")).await.status, 409);
     let stored: Vec<u32> = stage.regions[0].jobs().iter().map(|job| job.stored).collect();
     assert_eq!(stored, [1, 1]);
+}
+
+fn own(pin: &str) -> String {
+    let meta = if pin.is_empty() { String::new() } else { format!(r#","meta":{{"ojs.federation.region":"{pin}"}}"#) };
+    format!(r#"{{"id":"{OWN}","type":"email.send","args":["own"]{meta}}}"#)
+}
+
+/// How many enqueues a region has received whole.
+fn received(record: &ojs_sidecar::demo::Record) -> usize {
+    let whole = |it: &&ojs_sidecar::demo::Recorded| it.complete && it.method == http::Method::POST;
+    record.requests_to("/ojs/v1/jobs").iter().filter(whole).count()
+}
+
+fn times(stage: &Stage, place: usize) -> u32 {
+    stage.regions[place].jobs().job(OWN).map_or(0, |job| job.stored)
+}
+
+#[tokio::test]
+async fn a_job_that_was_on_its_way_when_the_process_died_is_asked_for_where_it_was_going() {
+    for stored in [false, true] {
+        let stage = stage("{dir}/journal").await;
+        let first = run(&stage.config).await;
+        let gate = Gate::new();
+        stage.regions[0].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: false });
+        stage.regions[1].faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
+        let client = first.client;
+        let broken =
+            tokio::spawn(async move { client.try_send(Request::post("/ojs/v1/jobs"), own("")).await.is_err() });
+        stage.regions[1].record().wait_for(|record| received(record) == 1).await;
+        drop(first);
+        assert!(broken.await.unwrap());
+        if stored {
+            gate.open();
+            eventually("the job is stored", async || times(&stage, 1) == 1).await;
+        }
+        let second = run(&stage.config).await;
+        let again = second.client.enqueue(own("")).await;
+        let is_replay = again.header("ojs-federation-replayed") == Some("true");
+        assert_eq!((again.status.as_u16(), is_replay), (201, stored), "{again:?}");
+        assert_eq!([times(&stage, 0), times(&stage, 1)], if stored { [0, 1] } else { [1, 0] });
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_broke_off_is_asked_for_only_where_it_may_be_and_what_is_no_word_of_a_region_proves_nothing() {
+    let stage = stage("{dir}/journal").await;
+    let keyed = || Request::post("/ojs/v1/jobs").header("idempotency-key", "k");
+    let first = run(&stage.config).await;
+    stage.regions[0].faults().add(When::enqueue().next(1), Fault::Hold { gate: Gate::new() });
+    let client = first.client;
+    let broken = tokio::spawn(async move { client.try_send(keyed(), own("us-east-1")).await.is_err() });
+    stage.regions[0].record().wait_for(|record| received(record) == 1).await;
+    drop(first);
+    assert!(broken.await.unwrap());
+    let second = run(&stage.config).await;
+    for answer in [
+        FaultAnswer::error_document(http::StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+        FaultAnswer::error_document(http::StatusCode::FORBIDDEN, "forbidden"),
+        FaultAnswer::balancer(http::StatusCode::NOT_FOUND),
+    ] {
+        let asked = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+        stage.regions[0].faults().add(asked, Fault::Answer { answer, store: false });
+        let again = second.client.send(keyed(), own("us-east-1")).await;
+        assert_eq!((again.status.as_u16(), again.reason().as_str()), (500, "outcome_unknown"), "{again:?}");
+        stage.regions[0].faults().clear();
+    }
+    let again = second.client.send(keyed(), own("us-east-1")).await;
+    assert_eq!((again.status.as_u16(), again.header("ojs-federation-replayed")), (201, None), "{again:?}");
+    assert_eq!((times(&stage, 0), received(stage.regions[0].record())), (1, 2));
+    assert!(!stage.regions[1].record().contains(OWN.as_bytes()), "nothing of a pinned job is seen elsewhere");
+}
+
+#[tokio::test]
+async fn a_journal_of_an_older_version_is_moved_aside_and_routing_goes_on() {
+    let stage = stage("{dir}/journal").await;
+    let older = "CREATE TABLE unknown (a); PRAGMA application_id=1330271046; PRAGMA user_version=1";
+    rusqlite::Connection::open(stage.files.path().join("journal")).unwrap().execute_batch(older).unwrap();
+    let sidecar = run(&stage.config).await;
+    sidecar.wait_for_line("reason=\"older\"").await;
+    assert_eq!(sidecar.client.enqueue(job("a")).await.status, 201);
+    assert_eq!(outcomes(&sidecar.client).await["durable"], true);
 }
 
 /// Routing goes on, the log says why in one word, and what is unknown is in memory.
