@@ -15,7 +15,7 @@ use super::enqueue::Head;
 use super::exchange::Exchange;
 use super::locate::question;
 use super::plan::permitted;
-use super::replay::{answered, bare};
+use super::replay::{answered, bare, digest, tenant_of};
 use super::resolve::{Inquiry, inquire, is_private, word};
 use crate::base::RegionId;
 use crate::ojs::{Class, ErrorDocument};
@@ -41,9 +41,6 @@ pub(super) struct Caller<'c> {
     pub(super) exchange: &'c Exchange,
     pub(super) head: &'c Head,
     pub(super) received: &'c [u8],
-    /// The fingerprint of what was received.
-    pub(super) body: Digest,
-    pub(super) tenant: Digest,
 }
 
 /// A place that a job may be in, and what is known of how it got lost there.
@@ -72,7 +69,7 @@ impl Caller<'_> {
     /// Errors: 500 `outcome_unknown` while nobody knows.
     pub(super) async fn keyed(self, keyed: &Keyed) -> Result<Option<Known>, ErrorDocument> {
         let Some(id) = &keyed.job_id else { return Err(ErrorDocument::outcome_unknown("", None)) };
-        let unknowns = self.proxy.shared.store.unknowns_of(id, &self.tenant);
+        let unknowns = self.proxy.shared.store.unknowns_of(id, || self.tenant());
         if let Some(region) = &keyed.region {
             let place = Place { region: region.clone(), job_id: id.clone() };
             // A second copy may have been the one to stay.
@@ -111,14 +108,18 @@ impl Caller<'_> {
     ///
     /// Errors: 500 `outcome_unknown` while nobody knows.
     pub(super) async fn unknown(self, unknowns: &[Unknown]) -> Result<Option<Known>, ErrorDocument> {
+        if unknowns.is_empty() {
+            return Ok(None);
+        }
+        let body = digest(&[self.received]);
         let now_ms = self.proxy.shared.registry.clock().unix_ms();
         let is_recent = |it: &&Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms.saturating_add(SHOWN_MS) > now_ms);
-        let same = unknowns.iter().filter(|it| it.body == self.body);
+        let same = unknowns.iter().filter(|it| it.body == body);
         if let Some(place) = same.filter(is_recent).find_map(Unknown::stored_in) {
             return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
         // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.
-        let other = unknowns.iter().find(|it| it.state == State::Pending && it.body != self.body);
+        let other = unknowns.iter().find(|it| it.state == State::Pending && it.body != body);
         if let Some(other) = other {
             return Err(ErrorDocument::outcome_unknown(other.region.as_str(), other.job_id.as_deref()));
         }
@@ -238,6 +239,11 @@ impl Caller<'_> {
         let question = question(self.exchange.request_id(), headers, id, *deadline)?;
         let answer = ask(self.proxy, Class::Job, index, &question).await.ok()?;
         (word(&answer, id) == Word::Has).then_some(answer)
+    }
+
+    /// The fingerprint of the caller's tenant.
+    pub(super) fn tenant(self) -> Digest {
+        tenant_of(&self.head.headers)
     }
 
     fn index(self, region: &RegionId) -> Option<RegionIndex> {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
@@ -48,8 +49,8 @@ struct Names<'r> {
     job: Option<Digest>,
     /// The fingerprint of the key.
     key: Option<Digest>,
-    /// The fingerprint of the body.
-    body: Digest,
+    /// What was received.
+    body: &'r Bytes,
 }
 
 /// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `sent_id` the one that it will be
@@ -61,7 +62,7 @@ pub(super) async fn recognise(
     proxy: &Proxy,
     exchange: &Exchange,
     head: &Head,
-    body: &[u8],
+    body: &Bytes,
     ids: Ids<'_>,
 ) -> Result<Recognised, ErrorDocument> {
     let key = key_of(proxy, &head.headers)?;
@@ -69,13 +70,12 @@ pub(super) async fn recognise(
         return Ok(Recognised::New(None));
     }
     let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
-    let names = Names { job_id: ids.own, job, key, body: digest(&[body]) };
+    let names = Names { job_id: ids.own, job, key, body };
     let turns = match wait(proxy, &names, head.deadline).await? {
         Waited::Answer(by, answer, region) => return Ok(replayed(proxy, by, answer, region)),
         Waited::Turns(turns) => turns,
     };
-    let tenant = tenant_of(&head.headers);
-    let caller = Caller { proxy, exchange, head, received: body, body: names.body, tenant };
+    let caller = Caller { proxy, exchange, head, received: body };
     if let Some((by, known)) = look_up(caller, &names).await? {
         return Ok(replayed(proxy, by, known.answer, known.region));
     }
@@ -88,7 +88,7 @@ pub(super) async fn recognise(
         let job_id = ids.sent.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         let at_ms = proxy.shared.registry.clock().unix_ms();
         let private = proxy.shared.registry.view().indexes().any(|index| is_private(proxy, index, &head.headers));
-        let keyed = Keyed { key, body: names.body, run: 0, at_ms, job_id, private, region: None, status: 0 };
+        let keyed = Keyed { key, body: digest(&[body]), run: 0, at_ms, job_id, private, region: None, status: 0 };
         proxy.shared.store.begin_key(keyed.clone()).await;
         new.keyed = Some(keyed);
     }
@@ -147,7 +147,7 @@ async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(Replay
     if let Some(key) = names.key
         && let Some(keyed) = store.keyed(&key).filter(|it| is_remembered(proxy, it))
     {
-        if keyed.body != names.body {
+        if keyed.body != digest(&[names.body]) {
             return Err(ErrorDocument::idempotency_key_reused());
         }
         if let Some(known) = caller.keyed(&keyed).await? {
@@ -155,7 +155,7 @@ async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(Replay
         }
     }
     if let Some(id) = names.job_id
-        && let Some(known) = caller.unknown(&store.unknowns_of(id, &caller.tenant)).await?
+        && let Some(known) = caller.unknown(&store.unknowns_of(id, || caller.tenant())).await?
     {
         return Ok(Some((ReplayBy::JobId, known)));
     }

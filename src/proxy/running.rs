@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -38,7 +39,7 @@ pub struct Running(Arc<Mutex<HashMap<Name, Entry, RandomState>>>);
 
 #[derive(Debug)]
 struct Entry {
-    body: Digest,
+    body: Bytes,
     end: watch::Receiver<Option<End>>,
 }
 
@@ -63,14 +64,14 @@ pub(super) enum Joined {
 
 impl Running {
     /// Joins those with this name and body.
-    pub(super) fn join(&self, name: Name, body: Digest) -> Joined {
+    pub(super) fn join(&self, name: Name, body: &Bytes) -> Joined {
         let mut running = self.0.lock();
         match running.get(&name) {
-            Some(entry) if entry.body != body => Joined::OtherBody(Wait(entry.end.clone())),
+            Some(entry) if entry.body != *body => Joined::OtherBody(Wait(entry.end.clone())),
             Some(entry) => Joined::Wait(Wait(entry.end.clone())),
             None => {
                 let (sender, end) = watch::channel(None);
-                running.insert(name.clone(), Entry { body, end });
+                running.insert(name.clone(), Entry { body: body.clone(), end });
                 Joined::Turn(Turn { all: self.clone(), name, ended: sender, end: None })
             }
         }
@@ -110,7 +111,7 @@ mod tests {
     async fn those_with_one_name_wait_for_the_first_and_leave_nothing_behind() {
         let running = Running::default();
         let name = || Name::Job([7; 32]);
-        let join = |body: u8| running.join(name(), [body; 32]);
+        let join = |body: u8| running.join(name(), &Bytes::from(vec![body]));
         let Joined::Turn(turn) = join(0) else { panic!("the first has its turn") };
         let Joined::Wait(second) = join(0) else { panic!("the second waits") };
         assert!(matches!(join(1), Joined::OtherBody(_)));

@@ -35,7 +35,7 @@ fn unknown(job_id: &str) -> Unknown {
 
 /// What is known of the newest with this id.
 fn of(store: &Store, job_id: &str) -> Option<Unknown> {
-    store.unknowns_of(job_id, &TENANT).into_iter().next()
+    store.unknowns_of(job_id, || TENANT).into_iter().next()
 }
 
 fn keyed(number: u8) -> Keyed {
@@ -312,7 +312,7 @@ async fn what_was_sent_under_an_id_is_found_by_it_whatever_became_of_the_others(
     let (first, second) = (store.record_unknown(unknown("a")).await, store.record_unknown(unknown("a")).await);
     let other = Unknown { tenant: [8; 32], ..unknown("a") };
     store.record_unknown(other).await;
-    let numbers = || store.unknowns_of("a", &TENANT).iter().map(|it| it.number).collect::<Vec<_>>();
+    let numbers = || store.unknowns_of("a", || TENANT).iter().map(|it| it.number).collect::<Vec<_>>();
     store.change(first, |it| it.resolve(State::Absent, 0));
     assert_eq!(numbers(), [second, first]);
     let going = Place { region: region("eu-west-1"), job_id: "a2".to_owned() };
