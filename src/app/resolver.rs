@@ -182,15 +182,22 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
         Told::Nothing => return None,
     };
     let stored = unknown.elsewhere.is_some() || shown.is_some();
-    if !stored && shared.store.is_pending_in(elsewhere, unknown.number) {
+    let lost_there = shared.store.state_in(elsewhere, unknown.number);
+    if !stored && lost_there == Some(State::Pending) {
         return None;
     }
     // A call that broke off without its process proves nothing about where it was going.
     let ended_for = shared.store.ended_for(unknown.run);
     let counts = shown.is_none() && ended_for.is_some_and(|it| it >= shared.config.failover.late_write_grace);
     asked.noes_elsewhere += u32::from(counts);
-    let (cancelling, trusted, noes) = (asked.cancelling, !unknown.private, asked.noes_elsewhere);
-    let other = other_copy(Elsewhere { copy: shown, stored, cancelling, trusted, noes })?;
+    let other = other_copy(Elsewhere {
+        copy: shown,
+        stored,
+        cancelling: asked.cancelling,
+        absent: lost_there == Some(State::Absent),
+        trusted: !unknown.private,
+        noes: asked.noes_elsewhere,
+    })?;
     let (cancelled, result) = match remedy(late, other) {
         Remedy::None if late == CopyState::Gone => (Some(Cancelled::Late), Resolution::Landed),
         Remedy::None if asked.cancelling => (Some(Cancelled::Elsewhere), Resolution::Cancelled),

@@ -228,6 +228,8 @@ pub struct Elsewhere {
     pub stored: bool,
     /// It was told to cancel it, and its answer was lost.
     pub cancelling: bool,
+    /// It was proved before that it does not have it.
+    pub absent: bool,
     /// "No such job" does not depend on who asks.
     pub trusted: bool,
     /// How often it said "no such job" after the grace.
@@ -242,7 +244,7 @@ pub const fn other_copy(it: Elsewhere) -> Option<CopyState> {
         // Not shown any more: our own cancellation came through, or it was done and is forgotten, or is not shown to us.
         None if it.stored && it.cancelling => Some(CopyState::Gone),
         None if it.stored => Some(CopyState::Started),
-        None if it.trusted && it.noes as usize >= NO_MIN => Some(CopyState::Gone),
+        None if it.absent || (it.trusted && it.noes as usize >= NO_MIN) => Some(CopyState::Gone),
         None => None,
     }
 }

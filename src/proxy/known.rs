@@ -196,7 +196,11 @@ impl Caller<'_> {
     fn found(self, ask: &Ask) {
         let store = &self.proxy.shared.store;
         match ask.about {
-            About::Sent { number, .. } => self.resolve(number, State::Landed, Resolution::Landed, &ask.place),
+            About::Sent { number, alone: true } => {
+                self.resolve(number, State::Landed, Resolution::Landed, &ask.place);
+            }
+            // There may be a second copy, which the background looks for.
+            About::Sent { .. } => {}
             About::Going(number) => store.change(number, |it| it.elsewhere = it.going.take().or(it.elsewhere.take())),
             About::Key => {}
         }

@@ -170,10 +170,10 @@ impl Store {
         found
     }
 
-    /// Whether it is not known what became of a job in a place, beside what the row with this number says.
+    /// What is known of a job in a place, where it was lost there, too; beside what the row with this number says.
     #[must_use]
-    pub fn is_pending_in(&self, place: &Place, besides: u64) -> bool {
-        self.inner.table.lock().is_pending_in(place, besides)
+    pub fn state_in(&self, place: &Place, besides: u64) -> Option<State> {
+        self.inner.table.lock().state_in(place, besides)
     }
 
     /// For how long the calls of a run have ended at least; none for this run, or where nobody knows.

@@ -165,10 +165,10 @@ impl Table {
         found
     }
 
-    /// Whether nobody knows what became of a job in a place, beside what this row says.
-    pub(super) fn is_pending_in(&self, place: &Place, besides: u64) -> bool {
+    /// What is known of a job in a place, where it was lost there, too; beside what this row says.
+    pub(super) fn state_in(&self, place: &Place, besides: u64) -> Option<State> {
         let here = |it: &&Unknown| it.region == place.region && it.job_id.as_ref() == Some(&place.job_id);
-        self.of_job(&place.job_id).into_iter().filter(here).any(|it| it.number != besides && it.state == State::Pending)
+        self.of_job(&place.job_id).into_iter().filter(here).find(|it| it.number != besides).map(|it| it.state)
     }
 
     /// The newest first.

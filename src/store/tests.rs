@@ -318,9 +318,9 @@ async fn what_was_sent_under_an_id_is_found_by_it_whatever_became_of_the_others(
     let going = Place { region: region("eu-west-1"), job_id: "a2".to_owned() };
     store.change(first, |it| it.going = Some(going.clone()));
     assert_eq!(of(&store, "a2").map(|it| it.number), Some(first), "also by the id that it went on with");
-    assert!(!store.is_pending_in(&going, first));
+    assert_eq!(store.state_in(&going, first), None);
     let there = store.record_unknown(Unknown { region: going.region.clone(), ..unknown("a2") }).await;
-    assert!(store.is_pending_in(&going, first) && !store.is_pending_in(&going, there));
+    assert_eq!((store.state_in(&going, first), store.state_in(&going, there)), (Some(State::Pending), None));
     store.change(first, |it| it.going = None);
     assert_eq!(of(&store, "a2").map(|it| it.number), Some(there));
 }

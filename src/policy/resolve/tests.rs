@@ -121,12 +121,13 @@ fn of_two_copies_the_one_that_waits_is_cancelled_and_never_one_that_is_alone() {
 
 #[test]
 fn a_copy_that_is_not_shown_is_gone_only_where_that_is_proved() {
-    let unseen = Elsewhere { copy: None, stored: false, cancelling: false, trusted: true, noes: 2 };
+    let unseen = Elsewhere { copy: None, stored: false, cancelling: false, absent: false, trusted: true, noes: 2 };
     for (it, expected) in [
         (Elsewhere { copy: Some(CopyState::Waiting), ..unseen }, Some(CopyState::Waiting)),
         (unseen, Some(CopyState::Gone)),
         (Elsewhere { noes: 1, ..unseen }, None),
         (Elsewhere { trusted: false, ..unseen }, None),
+        (Elsewhere { trusted: false, absent: true, ..unseen }, Some(CopyState::Gone)),
         (Elsewhere { stored: true, ..unseen }, Some(CopyState::Started)),
         (Elsewhere { stored: true, cancelling: true, ..unseen }, Some(CopyState::Gone)),
     ] {

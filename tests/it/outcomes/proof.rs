@@ -68,6 +68,26 @@ async fn that_one_region_has_nothing_says_nothing_about_the_next_one() {
 }
 
 #[tokio::test]
+async fn of_two_places_where_nobody_knew_of_a_job_each_is_cleared_up_for_itself() {
+    for [first, second] in [[true, false], [false, true], [true, true]] {
+        let federation = redirecting().steered().start().await;
+        for (place, store) in [(0, first), (1, second)] {
+            federation.mute(place);
+            lose_next(&federation, place, store);
+        }
+        check_unknown(&federation.client.enqueue(own("a")).await, "eu-west-1");
+        federation.regions.iter().for_each(|region| region.faults().clear());
+        let again = federation.client.enqueue(own("a")).await;
+        assert_eq!((again.status.as_u16(), is_replay(&again)), (201, true), "{again:?}");
+        federation.advance(Duration::from_secs(16 * 60));
+        advance_until(&federation, "all is known", async || outcomes(&federation.client).await["pending"] == 0).await;
+        let waiting: Vec<_> = jobs(&federation).into_iter().filter(|(.., state)| state == "available").collect();
+        assert_eq!(waiting.len(), 1, "{first} {second}: {:?}", jobs(&federation));
+        assert_eq!((federation.enqueues(0), federation.enqueues(1)), (1, 1));
+    }
+}
+
+#[tokio::test]
 async fn a_job_that_went_on_and_was_refused_there_is_unknown_still_and_so_is_its_key() {
     for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE] {
         let federation = redirecting().steered().start().await;
