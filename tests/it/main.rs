@@ -19,6 +19,7 @@ mod enqueue;
 mod event_stream;
 mod failover;
 mod forward;
+mod hops;
 mod http;
 mod identity;
 mod listen;
