@@ -32,6 +32,7 @@ mod mutations;
 mod names;
 mod outage;
 mod outcomes;
+mod peers;
 mod pins;
 mod process;
 mod refusals;
