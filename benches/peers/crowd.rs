@@ -38,8 +38,8 @@ const UPLOAD: &str = "POST /ojs/v1/webhooks/data HTTP/1.1\r\nHost: localhost\r\n
 const HEALTH: &str = "GET /ojs/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 macro_rules! get {
-    ($target:literal) => {
-        concat!("GET ", $target, " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    ($target:literal $(, $more:literal)?) => {
+        concat!("GET ", $target, " HTTP/1.1\r\nHost: localhost\r\n", $($more,)? "\r\n")
     };
 }
 
@@ -54,7 +54,11 @@ pub const CROWDS: &[Kind] = &[
     ),
     kind("slow body, interpreted", 1000, Does::Trickle(POST)),
     kind("slow body, streamed", 1000, Does::Trickle(UPLOAD)),
-    kind("no reader of a stream", 500, Does::Deaf(get!("/ojs/v1/debug/endless-body?region=mad"))),
+    kind(
+        "no reader of a stream",
+        500,
+        Does::Deaf(get!("/ojs/v1/debug/endless-body", "OJS-Federation-Region: mad\r\n")),
+    ),
     kind("no reader of lists", 500, Does::Deaf(get!("/ojs/v1/jobs?region=mad"))),
     kind("no reader of events", 1000, Does::Deaf(get!("/ojs/v1/queues/default/events"))),
     kind("region: endless head", 50, Does::Provoke("endless-head")),
