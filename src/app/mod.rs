@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use crate::admin::{self, Readiness};
 use crate::base::Clock;
 use crate::config::Config;
+use crate::net::descriptors;
 use crate::net::resolve::{Resolve, SystemResolver};
 use crate::net::{
     BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound,
@@ -165,7 +166,13 @@ impl Bound {
 
     fn start_workers(&self, crew: &mut Crew) -> Result<(), RunError> {
         let shared = self.current.load_full();
-        let permits = ConnectionPermits::new(shared.config.limits.client_connections);
+        let wanted = shared.config.limits.client_connections;
+        let clients = descriptors::room_for(wanted);
+        if clients < wanted {
+            let rule = format!("only {clients} are let in, half of what may be open; raise the limit, or lower this");
+            event::config_warning(&shared.metrics, "limits.client_connections", "the limit on open files", &rule);
+        }
+        let permits = ConnectionPermits::new(clients);
         control::count_connections(&shared.metrics, &permits);
         let clone = |listener: &BoundListener| {
             let address = listener.local().clone();

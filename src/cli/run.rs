@@ -8,7 +8,7 @@ use super::supervisor::Supervisor;
 use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
 use crate::app::{BuildError, Source, World, build_with};
 use crate::config::{Loaded, Problems, Sources, load};
-use crate::net::HandedOver;
+use crate::net::{HandedOver, descriptors};
 use crate::telemetry::{self, event};
 
 /// Runs until a signal; exit code 0 after a drain, 1 when it cannot start, 78 when the configuration is wrong.
@@ -45,6 +45,7 @@ fn run_with(sources: Sources, Loaded { config, warnings }: Loaded, handed_over: 
         }
     };
     telemetry::tell_panics(&log);
+    descriptors::raise_limit(config.limits.client_connections);
     let files = sources.files.clone();
     let source = Source { load: Arc::new(move || load(&sources)), files, log: Some(log.clone()) };
     let bound = match build_with(config, World { source: Some(source), ..World::default() }, handed_over) {

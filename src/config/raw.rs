@@ -203,6 +203,7 @@ pub(super) struct RawLimits {
     pub(super) worker_threads: usize,
     pub(super) owner_entries: usize,
     pub(super) lookups: usize,
+    pub(super) hops: u16,
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@
 //! thread and shares nothing with the others.
 
 pub mod body;
+pub mod descriptors;
 pub mod dial;
 mod drain;
 mod evidence;

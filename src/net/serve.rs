@@ -211,7 +211,8 @@ impl<S> Server<S> {
             let open = self.options.activity.begin();
             let response = (self.service)(request, info.clone());
             let client = info.client.clone();
-            async move {
+            // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that.
+            Box::pin(async move {
                 let mut response = response.await;
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();
@@ -219,7 +220,7 @@ impl<S> Server<S> {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))
-            }
+            })
         });
         let served = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades().await;
         if let Some(leftover) = shared.take_leftover() {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::Proxy;
 use super::attempt::{Call, RegionAnswer, attempt};
+use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
 use super::plan::seconds;
 use crate::net::headers::strip_hop_by_hop;
@@ -31,7 +32,7 @@ pub(super) struct Question {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Silence {
-    /// The breaker is open: nothing was sent. Holds the document for the client.
+    /// The breaker is open, or the memory has no room for the answer: nothing was changed. Holds the document for the client.
     Closed(ErrorDocument),
     /// Nothing was sent.
     NotSent,
@@ -69,6 +70,9 @@ pub(super) async fn ask(
     if !question.leased {
         closed(proxy, index)?;
     }
+    if question.method == Method::GET && !proxy.shared.buffered.has_room_for_reads(&proxy.shared.config.limits) {
+        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+    }
     let call = Call {
         method: question.method.clone(),
         path: question.path.clone(),
@@ -79,6 +83,9 @@ pub(super) async fn ask(
         pinned: true,
     };
     let tried = attempt(proxy, index, &call).await;
+    if tried.crowded_out {
+        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+    }
     let not_sent = tried.ending.outcome() == Outcome::NotSent;
     tried.answer.ok_or(if not_sent { Silence::NotSent } else { Silence::Unknown })
 }

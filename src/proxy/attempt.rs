@@ -61,6 +61,8 @@ pub(super) struct Tried {
     pub(super) reason: FailoverReason,
     /// How it was lost, where the outcome is unknown.
     pub(super) lost: Lost,
+    /// Whether a read's answer was not taken in because too much of others is in memory: no fault of the region.
+    pub(super) crowded_out: bool,
 }
 
 /// Tries one region, tells its breaker and counts.
@@ -68,6 +70,7 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> T
     let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
     let shows = match &tried.answer {
         Some(answer) => effect(answer.status.as_u16(), answer.headers.contains_key(QUEUE_STATUS)),
+        None if tried.crowded_out => None,
         None => Some(RequestOutcome::Failure),
     };
     if let Some(shows) = shows {
@@ -114,9 +117,13 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
     };
     let (parts, body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
-    let share = proxy.shared.buffered.answer();
+    let buffered = &proxy.shared.buffered;
+    // What was only read can be read again; what was changed must be told.
+    let is_read = call.method == Method::GET;
+    let share = if is_read { buffered.read(&proxy.shared.config.limits, bytes_max) } else { buffered.answer() };
     let body = match collect(body, bytes_max, call.deadline, share).await {
         Ok(body) => body,
+        Err(CollectError::Overloaded) => return Tried { crowded_out: true, ..Tried::no_answer(Lost::Ended) },
         Err(CollectError::Timeout) => return Tried::no_answer(Lost::TimedOut),
         Err(_) => return Tried::no_answer(Lost::Ended),
     };
@@ -131,6 +138,7 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
         reason: FailoverReason::Unavailable,
         // An answer in the region's place is no end: a balancer that has given up has not stopped the region.
         lost: Lost::TimedOut,
+        crowded_out: false,
     }
 }
 
@@ -153,11 +161,11 @@ fn lost(error: &hyper::Error) -> Lost {
 
 impl Tried {
     const fn not_sent(reason: FailoverReason) -> Self {
-        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended }
+        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, crowded_out: false }
     }
 
     const fn no_answer(lost: Lost) -> Self {
-        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost }
+        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost, crowded_out: false }
     }
 
     /// Whether the answer is the region's own word for "stored".

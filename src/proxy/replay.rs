@@ -13,6 +13,7 @@ use super::Proxy;
 use super::attempt::RegionAnswer;
 use super::enqueue::{Head, Ran};
 use super::exchange::Exchange;
+use super::hops;
 use super::known::{Caller, Known};
 use super::locate::IDENTIFYING;
 use super::resolve::{is_private, kept_of};
@@ -51,13 +52,15 @@ struct Names<'r> {
     key: Option<Digest>,
     /// What was received.
     body: &'r Bytes,
+    /// How many sidecars the call has passed, this one included.
+    hops: u16,
 }
 
 /// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `sent_id` the one that it will be
 /// sent with.
 ///
-/// Errors: 400 for a key that is none, 409 for a key that came with another body, 500 `outcome_unknown` for an enqueue whose first
-/// time nobody knows the outcome of, 503 for one that there is no time left to send.
+/// Errors: 400 for a key that is none, 409 for a key that came with another body, 508 for an enqueue that has come back, 500
+/// `outcome_unknown` for one whose first time nobody knows the outcome of, 503 for one that there is no time left to send.
 pub(super) async fn recognise(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -70,7 +73,7 @@ pub(super) async fn recognise(
         return Ok(Recognised::New(None));
     }
     let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
-    let names = Names { job_id: ids.own, job, key, body };
+    let names = Names { job_id: ids.own, job, key, body, hops: hops::counted(&head.headers) };
     let turns = match wait(proxy, &names, head.deadline).await? {
         Waited::Answer(by, answer, region) => return Ok(replayed(proxy, by, answer, region)),
         Waited::Turns(turns) => turns,
@@ -117,11 +120,12 @@ async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Wai
     // Always in this order, so that two calls cannot wait for each other.
     for (name, by) in key.into_iter().chain(id) {
         loop {
-            let (end, is_same) = match proxy.shared.running.join(name.clone(), names.body) {
+            let (end, is_same) = match proxy.shared.running.join(name.clone(), names.body, names.hops) {
                 Joined::Turn(turn) => {
                     turns.push(turn);
                     break;
                 }
+                Joined::Circle => return Err(ErrorDocument::too_many_hops(names.hops.saturating_sub(1))),
                 Joined::OtherBody(_) if by == ReplayBy::Key => return Err(ErrorDocument::idempotency_key_reused()),
                 // Another job, of which the region, or the journal, judges what its id is worth once the first is over.
                 Joined::OtherBody(end) => (end, false),

@@ -40,6 +40,8 @@ pub struct Running(Arc<Mutex<HashMap<Name, Entry, RandomState>>>);
 #[derive(Debug)]
 struct Entry {
     body: Bytes,
+    /// How many sidecars it has passed.
+    hops: u16,
     end: watch::Receiver<Option<End>>,
 }
 
@@ -60,18 +62,22 @@ pub(super) enum Joined {
     Wait(Wait),
     /// The same name is under way with another body; this waits until that is over.
     OtherBody(Wait),
+    /// What is under way has come back, by way of other sidecars: waiting for it would be waiting for itself.
+    Circle,
 }
 
 impl Running {
-    /// Joins those with this name and body.
-    pub(super) fn join(&self, name: Name, body: &Bytes) -> Joined {
+    /// Joins those with this name and body. A repetition comes by the same way as the first and so with as many `hops`; one with
+    /// more is the first itself.
+    pub(super) fn join(&self, name: Name, body: &Bytes, hops: u16) -> Joined {
         let mut running = self.0.lock();
         match running.get(&name) {
+            Some(entry) if entry.hops < hops => Joined::Circle,
             Some(entry) if entry.body != *body => Joined::OtherBody(Wait(entry.end.clone())),
             Some(entry) => Joined::Wait(Wait(entry.end.clone())),
             None => {
                 let (sender, end) = watch::channel(None);
-                running.insert(name.clone(), Entry { body: body.clone(), end });
+                running.insert(name.clone(), Entry { body: body.clone(), hops, end });
                 Joined::Turn(Turn { all: self.clone(), name, ended: sender, end: None })
             }
         }
@@ -111,17 +117,18 @@ mod tests {
     async fn those_with_one_name_wait_for_the_first_and_leave_nothing_behind() {
         let running = Running::default();
         let name = || Name::Job([7; 32]);
-        let join = |body: u8| running.join(name(), &Bytes::from(vec![body]));
-        let Joined::Turn(turn) = join(0) else { panic!("the first has its turn") };
-        let Joined::Wait(second) = join(0) else { panic!("the second waits") };
-        assert!(matches!(join(1), Joined::OtherBody(_)));
+        let join = |body: u8, hops| running.join(name(), &Bytes::from(vec![body]), hops);
+        let Joined::Turn(turn) = join(0, 1) else { panic!("the first has its turn") };
+        let Joined::Wait(second) = join(0, 1) else { panic!("the second waits") };
+        assert!(matches!(join(1, 1), Joined::OtherBody(_)));
+        assert!(matches!(join(1, 2), Joined::Circle));
         turn.end(End::Unknown(Arc::new(ErrorDocument::outcome_unknown("a", None))));
         assert!(matches!(second.wait().await, End::Unknown(_)));
         assert!(running.0.lock().is_empty());
-        let Joined::Turn(turn) = join(0) else { panic!("its turn") };
-        let Joined::Wait(second) = join(0) else { panic!("the second waits") };
+        let Joined::Turn(turn) = join(0, 1) else { panic!("its turn") };
+        let Joined::Wait(second) = join(0, 1) else { panic!("the second waits") };
         drop(turn);
         assert!(matches!(second.wait().await, End::Nothing), "who breaks off holds nobody up");
-        assert!(matches!(join(0), Joined::Turn(_)));
+        assert!(matches!(join(0, 1), Joined::Turn(_)));
     }
 }

@@ -47,6 +47,7 @@ fn limits() -> Limits {
         worker_threads: 1,
         owner_entries: 100,
         lookups: 4,
+        hops: 3,
     }
 }
 
