@@ -129,6 +129,9 @@ fn probing(yaml: &mut Yaml, config: &Config) {
         yaml.duration("ratio_window", breaker.ratio_window);
         yaml.plain("ratio_min_requests", breaker.ratio_min_requests);
         yaml.duration("slow_start", breaker.slow_start);
+        yaml.plain("hold_down_changes", breaker.hold_down_changes);
+        yaml.duration("hold_down_window", breaker.hold_down_window);
+        yaml.duration("hold_down_quiet", breaker.hold_down_quiet);
     });
     yaml.section("load", |yaml| {
         yaml.text("source", config.load.source.as_str());

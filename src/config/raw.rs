@@ -145,6 +145,9 @@ pub(super) struct RawCircuitBreaker {
     pub(super) ratio_window: RawDuration,
     pub(super) ratio_min_requests: u32,
     pub(super) slow_start: RawDuration,
+    pub(super) hold_down_changes: u32,
+    pub(super) hold_down_window: RawDuration,
+    pub(super) hold_down_quiet: RawDuration,
 }
 
 #[derive(Deserialize)]

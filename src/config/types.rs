@@ -256,6 +256,12 @@ pub struct CircuitBreaker {
     pub ratio_min_requests: u32,
     /// How long flexible traffic ramps up after a recovery; 0 switches the ramp off.
     pub slow_start: Duration,
+    /// So many changes between usable and not, within `hold_down_window`, keep flexible jobs away; 0 switches this off.
+    pub hold_down_changes: u32,
+    /// The window of the changes.
+    pub hold_down_window: Duration,
+    /// How long the region must then be usable without a change.
+    pub hold_down_quiet: Duration,
 }
 
 /// Load polling. Spec: federation-spec §3.2.

@@ -13,6 +13,7 @@ mod guard;
 pub mod headers;
 mod listen;
 mod metered;
+pub mod own;
 mod permit;
 pub mod pool;
 pub mod resolve;

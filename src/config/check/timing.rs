@@ -57,6 +57,9 @@ impl Check {
             ratio_window: raw.ratio_window.0,
             ratio_min_requests: raw.ratio_min_requests,
             slow_start: raw.slow_start.0,
+            hold_down_changes: raw.hold_down_changes,
+            hold_down_window: raw.hold_down_window.0,
+            hold_down_quiet: raw.hold_down_quiet.0,
         }
     }
 

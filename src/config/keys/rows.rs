@@ -117,6 +117,13 @@ pub(super) const KEYS: &[Key] = &[
         "Requests in the window below which the ratio says nothing"),
     key("circuit_breaker.slow_start", Duration(0, HOUR), "10s", "duration",
         "How long flexible traffic ramps up after a recovery; 0s switches the ramp off"),
+    // Three outages with their returns. A breaker takes half a minute for one, so ten minutes hold twice as many.
+    key("circuit_breaker.hold_down_changes", Integer(0, 1_000), "6", "changes",
+        "So many changes between usable and not keep flexible jobs away from a region while there is another; 0 switches \
+            this off"),
+    key("circuit_breaker.hold_down_window", SOME_TIME, "10min", "duration", "Within which the changes are counted"),
+    key("circuit_breaker.hold_down_quiet", SOME_TIME, "60s", "duration",
+        "How long such a region must be usable without a change until jobs come back"),
     key("load.source", Choice(LoadSource::NAMES), "queue", "",
         "Which figure is polled: the depth of the queues lately used, or the region's total"),
     key("load.interval", SOME_TIME, "10s", "duration", "Between two polls of a region"),
