@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::collect::{CollectError, collect};
-use super::{Proxy, Reply};
+use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::headers::strip_answer;
@@ -16,7 +16,7 @@ use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, answer};
 use crate::policy::resolve::Lost;
-use crate::policy::{Answer, Ending, RegionIndex, RequestOutcome, classify_enqueue, effect};
+use crate::policy::{Answer, Ending, GuardClass, RegionIndex, classify_enqueue};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.
@@ -32,6 +32,10 @@ pub(super) struct Call {
     pub(super) deadline: Instant,
     pub(super) class: Class,
     pub(super) pinned: bool,
+    /// What it is to a region's guards.
+    pub(super) guard: GuardClass,
+    /// What may be to blame for a 500 in the region's place, as [`super::shown::source`] has it.
+    pub(super) source: Option<u64>,
 }
 
 /// A region's whole answer.
@@ -63,20 +67,15 @@ pub(super) struct Tried {
     pub(super) lost: Lost,
 }
 
-/// Tries one region, tells its breaker and counts.
+/// Tries one region, tells its breaker and its guards, and counts.
 pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
     let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
-    let shows = match &tried.answer {
-        Some(answer) => effect(answer.status.as_u16(), answer.headers.contains_key(QUEUE_STATUS)),
-        None => Some(RequestOutcome::Failure),
-    };
-    if let Some(shows) = shows {
-        proxy.shared.registry.on_request(index, shows);
-    }
+    let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
+    shown::tell(proxy, index, call.guard, answer, || call.source);
     tried
 }
 
-/// The same on connections of this pool, and without a word to the breaker: for questions about what failed, whose success would
+/// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
 /// make the failure look forgiven.
 pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
     let metrics = proxy.metrics(index);

@@ -13,11 +13,12 @@ use super::local::check_breaker;
 use super::locate::{Located, locate};
 use super::plan::{refusal, with_job};
 use super::several::check_replicated_from;
+use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::Strategy;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, jobs_within};
-use crate::policy::{Decision, RegionIndex, View, permits};
+use crate::policy::{Decision, GuardClass, RegionIndex, View, permits};
 
 /// Passes such a call to the owner of its job.
 ///
@@ -109,6 +110,8 @@ pub(super) async fn run_whole(
     (head, method, body): (Head, Method, bytes::Bytes),
     decision: Decision,
 ) -> Ran {
+    // The body holds several types, or none: all calls by this path are one source.
+    let source = source(head.path.path());
     let call = Call {
         method,
         path: head.path,
@@ -117,6 +120,8 @@ pub(super) async fn run_whole(
         deadline: head.deadline,
         class: exchange.matched.class,
         pinned: decision.pinned,
+        guard: GuardClass::Enqueue,
+        source: Some(source),
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);

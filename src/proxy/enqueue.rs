@@ -25,7 +25,9 @@ use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
-use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
+use crate::policy::{
+    BreakerState, Decision, GuardClass, GuardState, Health, Outcome, Progress, RegionIndex, Step, Stop, next,
+};
 use crate::telemetry::AttemptOutcome;
 
 /// A region that may hold an enqueue back gets this much longer than it asked for.
@@ -47,7 +49,7 @@ pub(super) async fn enqueue(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, received) = read(proxy, exchange, request).await?;
-    let Planned { decision, body, job_id, hinted, federation_id, shared_queue } =
+    let Planned { decision, body, job_id, hinted, federation_id, shared_queue, source } =
         plan(proxy, &received, &mut exchange.strategy)?;
     exchange.federation_id = federation_id.and_then(shown);
     let ids = Ids { own: job_id.as_deref().filter(|_| !hinted), sent: job_id.as_deref() };
@@ -68,6 +70,8 @@ pub(super) async fn enqueue(
         deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
         class: exchange.matched.class,
         pinned: decision.pinned,
+        guard: GuardClass::Enqueue,
+        source: Some(source),
     };
     let strategy = decision.strategy;
     let trail = Trail::new(head.deadline, exchange.federation_id.clone());
@@ -280,7 +284,8 @@ fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left
     let view = proxy.shared.registry.view();
     let usable = |index: RegionIndex| {
         let region = view.region(index);
-        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy
+        let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
+        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
     };
     let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
     let first = places.next();

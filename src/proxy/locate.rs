@@ -23,7 +23,7 @@ use super::exchange::Exchange;
 use crate::base::RegionId;
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, ErrorDocument, hint, path_segment};
-use crate::policy::RegionIndex;
+use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::LookupResult;
 
 /// What a client is told to wait when nothing better is known.
@@ -130,7 +130,7 @@ pub(super) async fn locate(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
 /// Asks the regions for a job, whatever is remembered of it.
 pub(super) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Located {
     let found = {
-        let joined = proxy.shared.lookups.join(key(headers, id));
+        let joined = proxy.shared.lookups.join(key(guard(exchange), headers, id));
         match &joined.cell {
             Some(cell) => cell.get_or_init(|| ask_around(proxy, exchange, headers, id)).await.clone(),
             None => ask_around(proxy, exchange, headers, id).await,
@@ -154,8 +154,9 @@ pub(super) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDoc
     document.clone()
 }
 
-fn key(headers: &HeaderMap, id: &str) -> Key {
-    let mut asker = Vec::new();
+fn key(guard: GuardClass, headers: &HeaderMap, id: &str) -> Key {
+    // What may be refused is not waited for by what may not.
+    let mut asker = vec![u8::from(guard.is_refusable())];
     for name in &IDENTIFYING {
         for value in headers.get_all(name) {
             asker.extend_from_slice(name.as_str().as_bytes());
@@ -167,6 +168,12 @@ fn key(headers: &HeaderMap, id: &str) -> Key {
     (id.to_owned(), asker)
 }
 
+/// A search for the owner of a leased job is part of the word about it, which no guard and no limit refuses.
+fn guard(exchange: &Exchange) -> GuardClass {
+    let class = GuardClass::of(exchange.matched.operation);
+    class.filter(|class| !class.is_refusable()).unwrap_or(GuardClass::Read)
+}
+
 /// Asks the region that the id hints at, then all others at once. Bounded by one deadline, the wait for its turn included.
 async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Found {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
@@ -176,6 +183,7 @@ async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id:
     let Some(question) = question(exchange.request_id(), headers, id, deadline) else {
         return Found::Unsure(Arc::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
     };
+    let question = Question { guard: guard(exchange), ..question };
     let (hinted, others) = by_hint(proxy, id);
     let mut search = Search::default();
     let found = match search.ask(proxy, hinted, &question).await {
@@ -274,7 +282,7 @@ mod tests {
     fn asked(id: &str, authorization: &'static str) -> Key {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, http::HeaderValue::from_static(authorization));
-        key(&headers, id)
+        key(GuardClass::Read, &headers, id)
     }
 
     #[test]

@@ -57,6 +57,7 @@ mod running;
 mod schemas;
 mod settle;
 mod several;
+mod shown;
 mod streams;
 mod sum;
 mod trail;

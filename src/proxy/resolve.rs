@@ -201,6 +201,8 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
         deadline,
         class: Class::Job,
         pinned: true,
+        guard: question.guard,
+        source: None,
     };
     let metrics = super::pool_meters(proxy.metrics(inquiry.index));
     let pool = Pool::new(PoolLimits { idle_max: 0, ..super::pool_limits(&proxy.shared.config) }, metrics);

@@ -21,7 +21,7 @@ use super::locate::{Located, locate, search, unsure};
 use super::{Proxy, Reply};
 use crate::ojs::worker::{completed, settled_job};
 use crate::ojs::{ErrorDocument, IdAt, Scope, path_segment};
-use crate::policy::{RegionIndex, Repeat};
+use crate::policy::{GuardClass, RegionIndex, Repeat};
 
 /// Tells the owner of a job what became of it.
 ///
@@ -105,6 +105,7 @@ async fn answer(
         headers: word.head.headers.clone(),
         body: vec![word.body.clone()],
         deadline: word.head.deadline,
+        guard: GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Ack),
         leased: true,
     };
     let insisted = insist(proxy, exchange.matched.class, index, &question, word.repeat).await;

@@ -19,6 +19,7 @@ mod enqueue;
 mod event_stream;
 mod failover;
 mod forward;
+mod guards;
 mod http;
 mod identity;
 mod listen;

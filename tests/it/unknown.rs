@@ -2,6 +2,8 @@
 //! itself is passed on. What follows where it can be said is in `outcomes`.
 
 use bytes::Bytes;
+use std::time::Duration;
+
 use http::StatusCode;
 use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 use tokio::task::JoinSet;
@@ -166,10 +168,13 @@ async fn client_errors_backpressure_and_a_few_500s_are_passed_on_and_open_no_bre
         for body in [job("a"), pinned("us-east-1", "b")] {
             for _ in 0..3 {
                 let answer = FaultAnswer::error_document(status, "scripted").header("retry-after", "3");
+                // Long enough for flexible jobs to come back: for a while they heed that the region asked for less.
+                federation.advance(Duration::from_secs(60));
                 check_passed_on(&federation, body.clone(), answer).await;
             }
         }
     }
+    federation.advance(Duration::from_secs(60));
     let answer = FaultAnswer::balancer(StatusCode::INTERNAL_SERVER_ERROR);
     check_passed_on(&federation, job("c"), answer).await;
 }

@@ -16,7 +16,7 @@ use super::lease;
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
-use crate::policy::{RegionIndex, permits};
+use crate::policy::{GuardClass, RegionIndex, permits};
 use crate::region::{KeptJob, handed_out_until};
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
 
@@ -151,6 +151,7 @@ impl<'p, 'b> Round<'p, 'b> {
             headers: self.head.headers.clone(),
             body,
             deadline: Instant::now() + share,
+            guard: GuardClass::Fetch,
             leased: false,
         };
         ask(self.proxy, self.class, index, &question).await

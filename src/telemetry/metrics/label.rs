@@ -234,6 +234,8 @@ labels! {
         Unknown = "unknown",
         /// The region's breaker was open when the job came.
         BreakerOpen = "breaker_open",
+        /// The region's enqueues failed when the job came, while other calls may have worked.
+        GuardOpen = "guard_open",
         /// The region was unhealthy when the job came.
         Unhealthy = "unhealthy",
     }
