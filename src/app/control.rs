@@ -142,7 +142,7 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let Some(current) = weak.upgrade() else { return };
         let shared = current.load();
         let now = shared.registry.clock().now();
-        let available = u32::try_from(shared.budget.available(now)).unwrap_or(u32::MAX);
+        let available = u32::try_from(shared.budgets.overall().available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
         shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
         shared.metrics.outcomes_pending.set(i64::try_from(shared.store.pending()).unwrap_or(i64::MAX));

@@ -3,6 +3,7 @@
 //! The overall budget bounds what we add to the federation, the budget of the region that a redirect goes to bounds what one
 //! region gets of it: without it, all redirects of an outage could meet in the last healthy region. Each is one compare-exchange.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::budget::{Pays, RetryBudget};
@@ -12,8 +13,8 @@ use crate::config::Failover;
 /// One budget for all redirects, and one for each region that they go to; shared by all worker threads.
 #[derive(Debug)]
 pub struct Budgets {
-    overall: RetryBudget,
-    regions: Box<[RetryBudget]>,
+    overall: Arc<RetryBudget>,
+    regions: Box<[Arc<RetryBudget>]>,
 }
 
 /// The budgets as a redirect to one region sees them.
@@ -27,8 +28,22 @@ impl Budgets {
     /// Full budgets for so many regions.
     #[must_use]
     pub fn new(config: &Failover, regions: usize, now: Instant) -> Self {
-        let budget = || RetryBudget::new(config, now);
+        let budget = || Arc::new(RetryBudget::new(config, now));
         Self { overall: budget(), regions: (0..regions).map(|_| budget()).collect() }
+    }
+
+    /// The budgets of a new configuration with the same rates: `known_as` tells for each of its regions which one of ours it
+    /// is. Balances are shared with these, so that what is still under way pays from them; a new region begins full.
+    #[must_use]
+    pub fn carried_over(
+        &self,
+        config: &Failover,
+        known_as: impl Iterator<Item = Option<RegionIndex>>,
+        now: Instant,
+    ) -> Self {
+        let known = |index: Option<RegionIndex>| self.regions.get(index?.get()).cloned();
+        let budget = |index| known(index).unwrap_or_else(|| Arc::new(RetryBudget::new(config, now)));
+        Self { overall: Arc::clone(&self.overall), regions: known_as.map(budget).collect() }
     }
 
     /// Pays in the share of one request, whose first attempt goes to `region`.
@@ -47,14 +62,14 @@ impl Budgets {
 
     /// The budget over all regions.
     #[must_use]
-    pub const fn overall(&self) -> &RetryBudget {
+    pub fn overall(&self) -> &RetryBudget {
         &self.overall
     }
 
     /// The budget of one region.
     #[must_use]
     pub fn of(&self, region: RegionIndex) -> Option<&RetryBudget> {
-        self.regions.get(region.get())
+        self.regions.get(region.get()).map(Arc::as_ref)
     }
 }
 
@@ -94,6 +109,17 @@ mod tests {
         assert!(!budgets.toward(A).try_withdraw(now));
         assert!(!budgets.toward(B).try_withdraw(now), "nothing is left overall");
         assert_eq!(budgets.of(B).map(|budget| budget.available(now)), Some(30), "what was not used is given back");
+    }
+
+    #[test]
+    fn balances_are_carried_over_to_the_same_region_at_another_place() {
+        let now = Instant::now();
+        let old = budgets(now);
+        assert!((0..4).all(|_| old.toward(A).try_withdraw(now)) && old.toward(B).try_withdraw(now));
+        let config = testing::config(&["a", "b"]).failover;
+        let next = old.carried_over(&config, [None, Some(A)].into_iter(), now);
+        let left = |index| next.of(index).map(|budget| budget.available(now));
+        assert_eq!((left(A), left(B), next.overall().available(now)), (Some(30), Some(26), 25));
     }
 
     #[test]

@@ -227,7 +227,9 @@ pub(super) struct Ran {
 pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
     let started = Instant::now();
     let moved_from = failover::before_first_try(proxy, &job.decision);
-    proxy.shared.budget.deposit();
+    if let Some(target) = job.decision.target() {
+        proxy.shared.budgets.deposit(target);
+    }
     let mut attempts = 0;
     let mut place = 0;
     let mut stored = None;
@@ -242,13 +244,16 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let left = usable_after(proxy, candidates, place);
         let progress =
             Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
-        let step = next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now());
+        let to = left.first.and_then(|first| candidates.get(first)).copied();
+        // Without a next region nothing is paid for.
+        let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
+        let step = next(tried.ending, progress, &budget, proxy.shared.registry.clock().now());
         let outcome = AttemptOutcome::from(tried.ending.outcome());
         let region = proxy.region(index).id.clone();
         let reason = match step {
             Step::Next { .. } => tried.reason,
             Step::Stop(Stop::OutcomeUnknown) => {
-                match resolve::after_unknown(proxy, &mut job, index, &tried, left.count).await {
+                match resolve::after_unknown(proxy, &mut job, index, &tried, to).await {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {
@@ -263,11 +268,10 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
                 break (settle(proxy, &job, index, stop, tried), Some(outcome), Some(region));
             }
         };
-        let candidates = &job.decision.candidates;
-        let Some(&to) = left.first.and_then(|first| candidates.get(first)) else { continue };
+        let Some(to) = to else { continue };
         failover::tell(proxy, index, to, reason);
         proxy.metrics(to).redirects.inc();
-        place = left.first.unwrap_or(candidates.len());
+        place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
     trail::ended(&mut job, may_be_stored(&result));
