@@ -146,8 +146,10 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         shared.metrics.retry_budget_available.set(f64::from(available));
         shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
         shared.metrics.outcomes_pending.set(i64::try_from(shared.store.pending()).unwrap_or(i64::MAX));
-        for (region, metrics) in shared.registry.view().regions.iter().zip(shared.metrics.regions()) {
-            refresh_load(region, metrics, now);
+        let view = shared.registry.view();
+        for (index, metrics) in view.indexes().zip(shared.metrics.regions()) {
+            refresh_load(view.region(index), metrics, now);
+            metrics.calls_limit.set(i64::try_from(shared.concurrency.limit(index)).unwrap_or(i64::MAX));
         }
     });
 }

@@ -20,7 +20,7 @@ use super::{BuildError, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, Loaded, Problems, RegionConfig};
-use crate::policy::Budgets;
+use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
 use crate::store::Store;
@@ -192,6 +192,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         running: Running::default(),
         workers: Arc::new(Workers::default()),
         unfit: Unfit::default(),
+        concurrency: Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls),
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
         registry: Arc::new(registry),
         metrics,
@@ -223,6 +224,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         workers: Arc::clone(&old.workers),
         // The operator may have mended what was wrong with a queue.
         unfit: Unfit::default(),
+        concurrency: concurrency(old, &config),
         budgets: budgets(old, &config),
         registry: Arc::new(registry),
         metrics,
@@ -240,8 +242,26 @@ fn budgets(old: &Shared, config: &Config) -> Budgets {
     if rates(&old.config) != rates(config) {
         return Budgets::new(&config.failover, config.regions.len(), now);
     }
+    old.budgets.carried_over(&config.failover, known_as(old, config), now)
+}
+
+/// Which region each one was before.
+fn known_as(old: &Shared, config: &Config) -> impl Iterator<Item = Option<RegionIndex>> {
     let known = |region: &RegionConfig| Some(old.registry.regions().iter().find(|known| known.id == region.id)?.index);
-    old.budgets.carried_over(&config.failover, config.regions.iter().map(known), now)
+    config.regions.iter().map(known)
+}
+
+const fn bounds(config: &Config) -> Bounds {
+    Bounds::below(config.limits.calls_per_region)
+}
+
+/// Calls that are under way go on counting, unless the limits have changed.
+fn concurrency(old: &Shared, config: &Config) -> Concurrency {
+    let limits = |config: &Config| (config.limits.calls, config.limits.calls_per_region);
+    if limits(&old.config) != limits(config) {
+        return Concurrency::new(config.regions.len(), bounds(config), config.limits.calls);
+    }
+    old.concurrency.carried_over(bounds(config), known_as(old, config))
 }
 
 /// What is remembered stays, unless its bound has changed.

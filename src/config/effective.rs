@@ -165,6 +165,8 @@ fn limits(yaml: &mut Yaml, config: &Config) {
     yaml.duration("call_timeout", limits.call_timeout);
     yaml.duration("connect_timeout", limits.connect_timeout);
     yaml.plain("client_connections", limits.client_connections);
+    yaml.plain("calls", limits.calls);
+    yaml.plain("calls_per_region", limits.calls_per_region);
     yaml.plain("pool_idle_per_region", limits.pool_idle_per_region);
     yaml.duration("pool_idle_timeout", limits.pool_idle_timeout);
     yaml.duration("connection_lifetime", limits.connection_lifetime);

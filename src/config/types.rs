@@ -332,6 +332,10 @@ pub struct Limits {
     pub connect_timeout: Duration,
     /// Client connections at once, over all listeners.
     pub client_connections: usize,
+    /// Calls to all regions at once; beyond it a call is 503.
+    pub calls: u64,
+    /// Calls to one region at once, less while it is slow.
+    pub calls_per_region: u64,
     /// Idle connections kept per region and worker thread.
     pub pool_idle_per_region: usize,
     /// How long an idle region connection is kept; shorter than regions keep theirs.

@@ -132,6 +132,8 @@ fn limits() -> Limits {
         call_timeout: second,
         connect_timeout: second,
         client_connections: 100,
+        calls: 8192,
+        calls_per_region: 4096,
         pool_idle_per_region: 8,
         pool_idle_timeout: second,
         connection_lifetime: second,

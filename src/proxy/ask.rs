@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::Proxy;
 use super::attempt::{Call, RegionAnswer, attempt};
+use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
 use super::plan::seconds;
 use super::shown::source;
@@ -27,15 +28,15 @@ pub(super) struct Question {
     pub(super) deadline: Instant,
     /// What it is to the region's guards.
     pub(super) guard: GuardClass,
-    /// About a job that the region leased: passes a breaker and a guard that is open, because the region would run the job
-    /// again.
+    /// About a job that the region leased, or to undo what was done: passes a breaker and a guard that is open and a limit that
+    /// is reached, because the region would run the job again.
     pub(super) leased: bool,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Silence {
-    /// The breaker or the guard is open: nothing was sent. Holds the document for the client.
+    /// The breaker or the guard is open, or too much is under way: nothing was sent. Holds the document for the client.
     Closed(ErrorDocument),
     /// Nothing was sent.
     NotSent,
@@ -84,8 +85,12 @@ pub(super) async fn ask(
         guard: question.guard,
         // The path names the job or the queue, where there is one.
         source: Some(source(question.path.path())),
+        pressing: question.leased,
     };
     let tried = attempt(proxy, index, &call).await;
+    if tried.shed.is_some() {
+        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+    }
     let not_sent = tried.ending.outcome() == Outcome::NotSent;
     tried.answer.ok_or(if not_sent { Silence::NotSent } else { Silence::Unknown })
 }

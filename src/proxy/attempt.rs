@@ -13,10 +13,10 @@ use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::headers::strip_answer;
 use crate::net::pool::{NotSent, Pool, SendError};
-use crate::ojs::header::QUEUE_STATUS;
+use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
 use crate::ojs::{Class, answer};
 use crate::policy::resolve::Lost;
-use crate::policy::{Answer, Ending, GuardClass, RegionIndex, classify_enqueue};
+use crate::policy::{Answer, CallPermit, Ending, GuardClass, RegionIndex, Shed, classify_enqueue};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.
@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) guard: GuardClass,
     /// What may be to blame for a 500 in the region's place, as [`super::shown::source`] has it.
     pub(super) source: Option<u64>,
+    /// About a job that the region leased, or to undo what was done: let through however many calls are under way.
+    pub(super) pressing: bool,
 }
 
 /// A region's whole answer.
@@ -65,14 +67,37 @@ pub(super) struct Tried {
     pub(super) reason: FailoverReason,
     /// How it was lost, where the outcome is unknown.
     pub(super) lost: Lost,
+    /// What was full, where nothing was tried because of that.
+    pub(super) shed: Option<Shed>,
 }
 
-/// Tries one region, tells its breaker and its guards, and counts.
+/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts.
 pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
+    let class = if call.pressing { GuardClass::Ack } else { call.guard };
+    let permit = match proxy.shared.concurrency.acquire(index, class) {
+        Ok(permit) => permit,
+        Err(shed) => return Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) },
+    };
+    let started = Instant::now();
     let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
+    release(permit, call, started, &tried);
     let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
     shown::tell(proxy, index, call.guard, answer, || call.source);
     tried
+}
+
+/// Gives a call's place back, and tells how long it took where that says something of the region.
+fn release(permit: CallPermit, call: &Call, started: Instant, tried: &Tried) {
+    let even = match call.guard {
+        GuardClass::Enqueue => !call.headers.contains_key(BLOCK_TIMEOUT),
+        GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
+        GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
+    };
+    if !even || tried.ending == Ending::NotSent {
+        return;
+    }
+    let now = Instant::now();
+    permit.done(now.into_std(), tried.answer.as_ref().map(|_| now.saturating_duration_since(started)));
 }
 
 /// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
@@ -128,6 +153,7 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
         ending: Ending::Answered(meaning),
         answer: Some(RegionAnswer { status: parts.status, headers, body }),
         reason: FailoverReason::Unavailable,
+        shed: None,
         // A balancer that has given up waiting has not stopped the region.
         lost: if parts.status == StatusCode::GATEWAY_TIMEOUT { Lost::TimedOut } else { Lost::Ended },
     }
@@ -152,11 +178,11 @@ fn lost(error: &hyper::Error) -> Lost {
 
 impl Tried {
     const fn not_sent(reason: FailoverReason) -> Self {
-        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended }
+        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, shed: None }
     }
 
     const fn no_answer(lost: Lost) -> Self {
-        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost }
+        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost, shed: None }
     }
 
     /// Whether the answer is the region's own word for "stored".

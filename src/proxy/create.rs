@@ -122,6 +122,7 @@ pub(super) async fn run_whole(
         pinned: decision.pinned,
         guard: GuardClass::Enqueue,
         source: Some(source),
+        pressing: false,
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);

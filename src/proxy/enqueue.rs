@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
-use super::collect::collect_body;
+use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
 use super::exchange::Exchange;
 use super::failover;
 use super::locate::unsure;
@@ -26,7 +26,7 @@ use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
 use crate::policy::{
-    BreakerState, Decision, GuardClass, GuardState, Health, Outcome, Progress, RegionIndex, Step, Stop, next,
+    BreakerState, Decision, GuardClass, GuardState, Health, Outcome, Progress, RegionIndex, Shed, Step, Stop, next,
 };
 use crate::telemetry::AttemptOutcome;
 
@@ -72,6 +72,7 @@ pub(super) async fn enqueue(
         pinned: decision.pinned,
         guard: GuardClass::Enqueue,
         source: Some(source),
+        pressing: false,
     };
     let strategy = decision.strategy;
     let trail = Trail::new(head.deadline, exchange.federation_id.clone());
@@ -230,7 +231,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
     if let Some(target) = job.decision.target() {
         proxy.shared.budgets.deposit(target);
     }
-    let mut attempts = 0;
+    let (mut tries, mut attempts) = (0, 0);
     let mut place = 0;
     let mut stored = None;
     let (result, outcome, region) = loop {
@@ -239,11 +240,14 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         };
         trail::sending(proxy, &job, index).await;
         let tried = attempt(proxy, index, &job.call).await;
-        attempts += 1;
+        tries += 1;
+        attempts += usize::from(tried.shed.is_none());
+        if tried.shed == Some(Shed::Total) {
+            break (Err(overloaded()), None, None);
+        }
         let candidates = &job.decision.candidates;
         let left = usable_after(proxy, candidates, place);
-        let progress =
-            Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
+        let progress = Progress { pinned: job.decision.pinned, redirects_done: tries - 1, candidates_left: left.count };
         let to = left.first.and_then(|first| candidates.get(first)).copied();
         // Without a next region nothing is paid for.
         let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
@@ -304,6 +308,11 @@ fn may_be_stored(result: &Result<RegionAnswer, ErrorDocument>) -> bool {
     }
 }
 
+/// The document for a job that nothing was done for, because too much is.
+fn overloaded() -> ErrorDocument {
+    ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
+}
+
 /// Turns the end of the last attempt into the client's answer.
 fn settle(
     proxy: &Proxy,
@@ -313,6 +322,9 @@ fn settle(
     tried: Tried,
 ) -> Result<RegionAnswer, ErrorDocument> {
     let id = &proxy.region(index).id;
+    if tried.shed.is_some() {
+        return Err(overloaded());
+    }
     match (stop, tried.answer) {
         (Stop::Answered | Stop::RetryBudget { answered: true }, Some(answer)) => {
             job.learn(proxy, index, &answer);

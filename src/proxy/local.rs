@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::ask::shut_for;
-use super::collect::broken_body;
+use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
 use super::exchange::Exchange;
 use super::vet::vet;
 use super::{Proxy, Reply, shown};
@@ -21,8 +21,8 @@ use crate::net::body::{Outgoing, Side, Upload};
 use crate::net::headers::{strip_answer, strip_hop_by_hop};
 use crate::net::pool::{RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
-use crate::ojs::{ErrorDocument, Operation};
-use crate::policy::{GuardClass, RegionIndex, RequestOutcome, effect};
+use crate::ojs::{Class, ErrorDocument, Operation};
+use crate::policy::{CallPermit, GuardClass, RegionIndex, RequestOutcome, effect};
 use crate::telemetry::{AttemptOutcome, Held, event};
 
 /// A client that only closed its sending side still reads; one that is gone for good is not worth more than this.
@@ -67,9 +67,24 @@ pub(super) async fn pass(
     check_breaker(proxy, exchange, index)?;
     parts.headers = headers_for(proxy, exchange, index, parts.headers);
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
+    let permit = place(proxy, exchange, index)?;
     let response = send(proxy, exchange, index, parts, repeatable).await?;
+    // Events come for as long as the client likes, and keep nobody else waiting.
+    let permit = Some(permit).filter(|_| exchange.matched.class != Class::Stream);
     let idle = proxy.shared.config.limits.stream_idle_timeout;
-    Ok(response.map(|body| Reply::stream(body, idle)))
+    Ok(response.map(|body| Reply::stream(body, idle, permit)))
+}
+
+/// A place among the calls that are under way at a region.
+///
+/// Errors: 503 `overloaded` at once where there is none, except for words about leased jobs.
+pub(super) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<CallPermit, ErrorDocument> {
+    // What nobody knows the class of may change something.
+    let class = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
+    proxy.shared.concurrency.acquire(index, class).map_err(|_| {
+        exchange.region = None;
+        ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
+    })
 }
 
 /// An open breaker rejects all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make

@@ -81,7 +81,7 @@ use crate::net::ConnectionInfo;
 use crate::net::headers::{is_websocket_upgrade, restates_request};
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
-use crate::policy::{BreakerState, Budgets, RegionIndex};
+use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex};
 use crate::region::{Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
 use crate::telemetry::{Metrics, RegionMetrics};
@@ -126,6 +126,8 @@ pub struct Shared {
     pub unfit: Unfit,
     /// How many redirects we may add, overall and to each region.
     pub budgets: Budgets,
+    /// How many calls may be under way.
+    pub concurrency: Concurrency,
     /// Whose turn it is in `round-robin`.
     pub turns: AtomicU64,
     /// When the process started.

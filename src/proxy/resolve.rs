@@ -210,6 +210,7 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
         pinned: true,
         guard: question.guard,
         source: None,
+        pressing: true,
     };
     let metrics = super::pool_meters(proxy.metrics(inquiry.index));
     let pool = Pool::new(PoolLimits { idle_max: 0, ..super::pool_limits(&proxy.shared.config) }, metrics);

@@ -8,7 +8,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::exchange::Exchange;
-use super::local::{check_breaker, headers_for};
+use super::local::{check_breaker, headers_for, place};
 use super::{Proxy, Reply};
 use crate::net::headers::strip_answer;
 use crate::net::pool::upgrade;
@@ -25,6 +25,7 @@ pub(super) async fn tunnel(
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
+    let permit = place(proxy, exchange, index)?;
     let client = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
     let offer = parts.headers.get(UPGRADE).cloned();
@@ -49,8 +50,10 @@ pub(super) async fn tunnel(
         let status = response.status();
         strip_answer(status, response.headers_mut());
         let idle = proxy.shared.config.limits.stream_idle_timeout;
-        return Ok(response.map(|body| Reply::stream(body, idle)));
+        return Ok(response.map(|body| Reply::stream(body, idle, Some(permit))));
     }
+    // A tunnel lasts for as long as its ends like, and keeps nobody waiting.
+    drop(permit);
     let far = hyper::upgrade::on(&mut response);
     tokio::task::spawn_local(copy(client, far));
     let (parts, _) = response.into_parts();

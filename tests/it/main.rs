@@ -32,6 +32,7 @@ mod mutations;
 mod names;
 mod outage;
 mod outcomes;
+mod overload;
 mod pins;
 mod process;
 mod refusals;

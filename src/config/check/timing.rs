@@ -85,6 +85,8 @@ impl Check {
             call_timeout: raw.call_timeout.0,
             connect_timeout: raw.connect_timeout.0,
             client_connections: raw.client_connections,
+            calls: raw.calls,
+            calls_per_region: raw.calls_per_region,
             pool_idle_per_region: raw.pool_idle_per_region,
             pool_idle_timeout: raw.pool_idle_timeout.0,
             connection_lifetime: raw.connection_lifetime.0,

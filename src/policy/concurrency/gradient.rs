@@ -14,6 +14,9 @@ const WINDOW: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(60);
 /// Latency may rise by this factor before the limit falls: what is usual between quiet and busy.
 const TOLERANCE: f64 = 1.5;
+/// A rise by less than this is none, whatever it is a multiple of: a burst at a region next door goes from a fraction of a
+/// millisecond to many without anything being wrong.
+const SLACK: Duration = Duration::from_millis(50);
 /// A new limit counts for this much.
 const SMOOTHING: f64 = 0.3;
 /// A failed call is a sample this many times as long as the long mean.
@@ -59,7 +62,10 @@ impl Gradient {
     /// changed.
     pub(super) fn on_sample(&mut self, now: Instant, latency: Option<Duration>, in_flight: u64) -> bool {
         let long = self.long.map(|(mean, _)| mean);
-        let Some(latency) = latency.map(|it| it.as_secs_f64()).or_else(|| long.map(|long| long * FAILURE)) else {
+        let Some(latency) = latency
+            .map(|it| it.as_secs_f64())
+            .or_else(|| long.map(|long| long * FAILURE + SLACK.as_secs_f64() * FAILURE))
+        else {
             return false;
         };
         let began = *self.began.get_or_insert(now);
@@ -79,7 +85,8 @@ impl Gradient {
         let keeps = (-now.saturating_duration_since(at).as_secs_f64() / LONG.as_secs_f64()).exp();
         let long = before * keeps + short * (1.0 - keeps);
         self.long = Some((long, now));
-        let gradient = (TOLERANCE * long / short.max(f64::MIN_POSITIVE)).clamp(0.5, 1.0);
+        let usual = TOLERANCE * long + SLACK.as_secs_f64();
+        let gradient = (usual / short.max(f64::MIN_POSITIVE)).clamp(0.5, 1.0);
         let wanted = self.limit * gradient + self.limit.sqrt();
         // A limit that nobody reaches has not been tried, so nothing is known above it.
         if wanted < self.limit || real(self.busiest) * 2.0 >= self.limit {

@@ -67,11 +67,21 @@ struct Limit {
 }
 
 impl Concurrency {
-    /// Limits for so many regions; `total` bounds all of them together.
+    /// Limits for so many regions; `total` bounds all of them together, and does not move.
     #[must_use]
-    pub fn new(regions: usize, region: Bounds, total: Bounds) -> Self {
+    pub fn new(regions: usize, region: Bounds, total: u64) -> Self {
+        let total = Bounds { floor: total, start: total, ceiling: total };
         let regions = (0..regions).map(|_| Arc::new(Limit::new(region))).collect();
         Self { total: Arc::new(Limit::new(total)), regions }
+    }
+
+    /// The limits of a new configuration with the same bounds: `known_as` tells for each of its regions which one of ours it is.
+    /// Calls that are under way count in both, and what was learned stays; a new region begins anew.
+    #[must_use]
+    pub fn carried_over(&self, region: Bounds, known_as: impl Iterator<Item = Option<RegionIndex>>) -> Self {
+        let known = |index: Option<RegionIndex>| self.regions.get(index?.get()).cloned();
+        let limit = |index| known(index).unwrap_or_else(|| Arc::new(Limit::new(region)));
+        Self { total: Arc::clone(&self.total), regions: known_as.map(limit).collect() }
     }
 
     /// A place for a call of this class at a region. Two compare-exchanges.
@@ -101,6 +111,12 @@ impl Concurrency {
         self.total.limit.load(Relaxed)
     }
 
+    /// The calls under way at all regions.
+    #[must_use]
+    pub fn total_in_flight(&self) -> u64 {
+        self.total.in_flight.load(Relaxed)
+    }
+
     /// The calls under way at a region.
     #[must_use]
     pub fn in_flight(&self, index: RegionIndex) -> u64 {
@@ -108,12 +124,21 @@ impl Concurrency {
     }
 }
 
+impl Bounds {
+    /// Between a third of a limit and all of it, beginning there: a healthy region is never kept from its usual traffic because
+    /// nothing was learned yet, and what is usual for a busy pod, a thousand calls at once, always fits the default.
+    #[must_use]
+    pub const fn below(limit: u64) -> Self {
+        Self { floor: limit.div_ceil(3), start: limit, ceiling: limit }
+    }
+}
+
 impl CallPermit {
-    /// The call ended after `latency`; none where it failed. Not for calls that are long by intention, such as a FETCH that
-    /// waits for jobs: drop their permits.
+    /// The call ended after `latency`; none where it failed. Not for calls that take long by intention, such as a FETCH that
+    /// waits for jobs, nor for lists, which take as long as they are: drop their permits. Nothing is learned for all regions
+    /// together: a mix that changes looks like a latency that does.
     pub fn done(self, now: Instant, latency: Option<Duration>) {
         self.region.learn(now, latency);
-        self.total.learn(now, latency);
     }
 }
 

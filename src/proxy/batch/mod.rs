@@ -128,6 +128,7 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         pinned: parcel.decision.pinned,
         guard: GuardClass::Enqueue,
         source: Some(parcel.source),
+        pressing: false,
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);

@@ -74,6 +74,7 @@ families! {
     BREAKER_TRANSITIONS = Kind::Counter, "breaker_transitions_total", ["region", "to"], "Changes of the breaker's state";
     GUARD_OPEN = Kind::Gauge, "guard_open", ["region", "class"], "1 while calls of this class are kept from the region, because they fail there";
     HELD_DOWN = Kind::Gauge, "held_down", ["region"], "1 while the region is left alone because it came and went too often";
+    CALLS_LIMIT = Kind::Gauge, "calls_limit", ["region"], "Calls at once that the region is trusted with; reads get four fifths of it";
     SELF_SUSPECT = Kind::Gauge, "self_suspect", [], "1 while failures are held to be those of the sidecar's own network";
     PROBES = Kind::Counter, "probes_total", ["region", "result"], "Health probes, by how they ended";
     PROBE_DURATION = Kind::Histogram(PROBE_SECONDS), "probe_duration_seconds", ["region"], "From the start of a health probe to its end";

@@ -226,6 +226,8 @@ labels! {
         Closed = "closed",
         /// The region refused the stream before it read the request (HTTP/2).
         RefusedStream = "refused_stream",
+        /// As many calls as it bears were under way there.
+        Overloaded = "overloaded",
         /// The region said in an error document that it is unavailable.
         Unavailable = "unavailable",
         /// The job had been sent, and proved not to be there.

@@ -63,6 +63,8 @@ pub struct RegionMetrics {
     pub(in super::super) breaker: Cells<Breaker, IntGauge>,
     /// Set by [`crate::telemetry::event::guard_transition`], by the number of the class.
     pub(in super::super) guards: Vec<IntGauge>,
+    /// Calls at once that the region is trusted with; set when somebody looks.
+    pub calls_limit: IntGauge,
     /// Set by [`crate::telemetry::event::hold_down`].
     pub(in super::super) held_down: IntGauge,
     /// Counted by [`crate::telemetry::event::breaker_transition`].
@@ -96,6 +98,7 @@ pub(super) struct Vectors {
     transitions: IntCounterVec,
     guards: IntGaugeVec,
     held_down: IntGaugeVec,
+    calls_limit: IntGaugeVec,
 }
 
 impl Vectors {
@@ -125,6 +128,7 @@ impl Vectors {
             transitions: families.counters(&family::BREAKER_TRANSITIONS),
             guards: families.int_gauges(&family::GUARD_OPEN),
             held_down: families.int_gauges(&family::HELD_DOWN),
+            calls_limit: families.int_gauges(&family::CALLS_LIMIT),
         }
     }
 
@@ -172,6 +176,7 @@ impl Vectors {
             breaker: Cells::each(Breaker::ALL, |state| self.breaker.with_label_values(&[region, state.as_str()])),
             guards: GUARDED.iter().map(|class| self.guards.with_label_values(&[region, class])).collect(),
             held_down: self.held_down.with_label_values(&[region]),
+            calls_limit: self.calls_limit.with_label_values(&[region]),
             breaker_transitions: Cells::each(Breaker::ALL, |to| {
                 self.transitions.with_label_values(&[region, to.as_str()])
             }),
@@ -189,7 +194,9 @@ impl Vectors {
         let plain = [&self.redirects, &self.unknown_outcomes, &self.dropped, &self.dns_failures];
         plain.iter().for_each(|vector| drop(vector.remove_label_values(&[region])));
         [&self.latency, &self.load, &self.load_age].iter().for_each(|it| drop(it.remove_label_values(&[region])));
-        [&self.in_flight, &self.healthy, &self.held_down].iter().for_each(|it| drop(it.remove_label_values(&[region])));
+        [&self.in_flight, &self.healthy, &self.held_down, &self.calls_limit]
+            .iter()
+            .for_each(|it| drop(it.remove_label_values(&[region])));
         let _ = self.probe_duration.remove_label_values(&[region]);
         for class in GUARDED {
             let _ = self.guards.remove_label_values(&[region, class]);
