@@ -122,12 +122,19 @@ pub(super) fn shut_for(proxy: &Proxy, region: &RegionView, class: Option<GuardCl
     (!admitted).then(|| guard.wait(now).map_or(1, seconds))
 }
 
+/// The document for a region that was not reached, with what remains of its cooldown where that has made its breaker open.
+pub(super) fn unavailable(proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    ErrorDocument::owner_unavailable(Some(region.id.as_str()), shut_for(proxy, region, None).unwrap_or(1))
+}
+
 impl Silence {
     /// The document for a client that needs this region's word.
     pub(super) fn document(self, proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
         match self {
             Self::Closed(document) => document,
-            Self::NotSent | Self::Unknown => ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1),
+            Self::NotSent | Self::Unknown => unavailable(proxy, index),
         }
     }
 }

@@ -9,12 +9,13 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use super::ask::shut_for;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
 use super::exchange::Exchange;
 use super::failover;
 use super::locate::unsure;
-use super::plan::{Planned, breaker_word, plan, seconds};
+use super::plan::{Planned, breaker_word, plan};
 use super::replay::{Ids, Recognised, Turns, recognise};
 use super::resolve::{self, Followed};
 use super::trail::{self, Trail};
@@ -337,11 +338,7 @@ fn settle(
         (Stop::RetryBudget { answered: false }, _) => Err(ErrorDocument::retry_budget(RETRY_AFTER_MIN)),
         (Stop::NoCandidateLeft, _) => {
             let view = proxy.shared.registry.view();
-            let wait = view
-                .region(index)
-                .open_until
-                .map_or(Duration::ZERO, |until| until.saturating_duration_since(proxy.shared.registry.clock().now()));
-            let wait = seconds(wait).max(RETRY_AFTER_MIN);
+            let wait = shut_for(proxy, view.region(index), Some(job.call.guard)).unwrap_or(RETRY_AFTER_MIN);
             Err(if job.decision.pinned {
                 ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait)
             } else {

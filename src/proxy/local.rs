@@ -11,7 +11,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::ask::shut_for;
+use super::ask::{shut_for, unavailable};
 use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
 use super::exchange::Exchange;
 use super::vet::vet;
@@ -149,9 +149,8 @@ pub(super) async fn send(
     if matches!(outgoing, Outgoing::Empty) && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
         headers.remove(CONTENT_LENGTH);
     }
-    let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
     let reach = region.reach();
-    let request = reach.request(method, &path, headers, outgoing).ok_or_else(unavailable)?;
+    let request = reach.request(method, &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?;
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let started = Instant::now();
     let sent = {
@@ -166,7 +165,7 @@ pub(super) async fn send(
     exchange.upstream = started.elapsed();
     let Some(sent) = sent else {
         exchange.vanished();
-        return Err(unavailable());
+        return Err(unavailable(proxy, index));
     };
     if !matches!(sent, Ok(Ok(_)))
         && let Some(document) = fault_of_client(upload.side(), sent.is_err())
@@ -181,19 +180,20 @@ pub(super) async fn send(
             strip_answer(status, response.headers_mut());
             (AttemptOutcome::Answered, Ok(response))
         }
-        Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Err(unavailable())),
+        Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Err(None)),
         Ok(Ok(_) | Err(SendError::Unknown(_))) | Err(()) => {
             let document = if repeatable {
                 ErrorDocument::upstream_timeout(region.id.as_str())
             } else {
                 ErrorDocument::outcome_unknown(region.id.as_str(), None)
             };
-            (AttemptOutcome::Unknown, Err(document))
+            (AttemptOutcome::Unknown, Err(Some(document)))
         }
     };
     tell(proxy, exchange, index, &path, result.as_ref().ok().map(|response| (response.status(), response.headers())));
     record(proxy, exchange, index, outcome);
-    result
+    // Only now is it known whether that has opened the breaker.
+    result.map_err(|document| document.unwrap_or_else(|| unavailable(proxy, index)))
 }
 
 /// Resolves when neither a piece of the body nor the answer's head came for so long.

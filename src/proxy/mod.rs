@@ -230,7 +230,7 @@ impl Proxy {
             Ok(()) => self.serve(exchange, request).await,
             Err(document) => Err(document),
         };
-        answered.unwrap_or_else(|document| exchange.refuse(&document))
+        answered.unwrap_or_else(|document| exchange.refuse(self, &document))
     }
 
     async fn serve(

@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use super::ask::unavailable;
 use super::exchange::Exchange;
 use super::local::{check_breaker, headers_for, place};
 use super::{Proxy, Reply};
@@ -34,17 +35,16 @@ pub(super) async fn tunnel(
     headers.extend(offer.map(|offer| (UPGRADE, offer)));
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let region = proxy.region(index);
-    let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
     let reach = region.reach();
-    let request =
-        reach.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty).ok_or_else(unavailable)?;
+    let request = reach.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty);
+    let request = request.ok_or_else(|| unavailable(proxy, index))?;
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let limits = super::pool_limits(&proxy.shared.config);
     let timeout = proxy.shared.config.limits.call_timeout;
     let sent = tokio::time::timeout(timeout, upgrade(&endpoint, &limits, request)).await;
     let Ok(Ok(mut response)) = sent else {
         proxy.shared.registry.on_request(index, RequestOutcome::Failure);
-        return Err(unavailable());
+        return Err(unavailable(proxy, index));
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let status = response.status();

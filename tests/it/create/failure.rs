@@ -1,5 +1,7 @@
 //! Creating calls while a region fails: nothing is sent twice, nothing pinned is sent elsewhere, nothing is called stored.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
@@ -49,9 +51,11 @@ async fn a_creating_call_that_may_have_been_received_is_answered_unknown_and_nev
 
 #[tokio::test]
 async fn a_regions_own_word_is_passed_on() {
-    let federation = Federation::start().await;
+    let federation = Setup::default().steered().start().await;
     for status in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::TOO_MANY_REQUESTS] {
         check_passed_on(&federation, &flexible(), status, 0).await;
+        // For a while it is heeded that the region has asked for less.
+        federation.advance(Duration::from_secs(60));
     }
     let pinned = body(SHAPES[0], r#""ojs.federation.region":"eu-west-1""#);
     check_passed_on(&federation, &pinned, StatusCode::SERVICE_UNAVAILABLE, 1).await;
