@@ -32,8 +32,7 @@ impl Pressure {
     /// The pressure after a further sign; none when it came too soon after the last to be told apart.
     #[must_use]
     pub fn after_sign(before: Option<Self>, now: Instant, retry_after: Option<Duration>) -> Option<Self> {
-        let soon = |last: Self| now.saturating_duration_since(last.signed_at) < SIGN_EVERY;
-        if before.is_some_and(soon) {
+        if before.is_some_and(|before| before.was_signed_just_before(now)) {
             return None;
         }
         let share = before.map_or(0.0, |before| before.share(now));
@@ -43,6 +42,12 @@ impl Pressure {
             falls_from: before.map_or(held, |before| before.falls_from.max(held)),
             signed_at: now,
         })
+    }
+
+    /// Whether a sign at this time would be too soon after the last to be told apart.
+    #[must_use]
+    pub fn was_signed_just_before(self, now: Instant) -> bool {
+        now.saturating_duration_since(self.signed_at) < SIGN_EVERY
     }
 
     /// The share of flexible jobs that look elsewhere first; 0 when the pressure is over.

@@ -140,7 +140,13 @@ impl Registry {
         if says_nothing && !attempt.asks_for_less() {
             return;
         }
-        let (now, totals) = (self.clock.now(), counters.totals());
+        let now = self.clock.now();
+        // In a storm of refusals only the first of many takes the lock.
+        let pressure = self.view.load().regions.get(index.get()).and_then(|region| region.pressure);
+        if says_nothing && pressure.is_some_and(|pressure| pressure.was_signed_just_before(now)) {
+            return;
+        }
+        let totals = counters.totals();
         self.change(index, |keeper, view| keeper.on_attempt(now, index, attempt, &totals, view));
     }
 
