@@ -22,8 +22,11 @@ use arc_swap::ArcSwap;
 use crate::admin::{self, Readiness};
 use crate::base::Clock;
 use crate::config::Config;
+use crate::net::descriptors;
 use crate::net::resolve::{Resolve, SystemResolver};
-use crate::net::{BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, LocalAddress, bind, bind_tcp};
+use crate::net::{
+    BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound,
+};
 use crate::proxy::Shared;
 use crate::region::SetupError;
 use crate::telemetry::event;
@@ -113,9 +116,17 @@ pub struct Bound {
 ///
 /// Errors: [`BuildError`]; nothing is left bound.
 pub fn build(config: Config, world: World) -> Result<Bound, BuildError> {
+    build_with(config, world, HandedOver::default())
+}
+
+/// As [`build`], with listening sockets that were bound for this process; those that the configuration names are used.
+///
+/// Errors: also when one of them is not named.
+pub fn build_with(config: Config, world: World, mut handed_over: HandedOver) -> Result<Bound, BuildError> {
     let shared = reload::first(config, &world)?;
-    let listeners = bind(&shared.config.listen)?;
-    let admin_listener = bind_tcp(shared.config.listen.admin)?.try_into_tcp()?;
+    let listeners = bind(&shared.config.listen, &mut handed_over)?;
+    let admin_listener = taken_or_bound(shared.config.listen.admin, &mut handed_over)?.try_into_tcp()?;
+    handed_over.all_taken()?;
     Ok(Bound {
         clients: listeners.iter().map(|listener| listener.local().clone()).collect(),
         admin: admin_listener.local_addr()?,
@@ -155,7 +166,13 @@ impl Bound {
 
     fn start_workers(&self, crew: &mut Crew) -> Result<(), RunError> {
         let shared = self.current.load_full();
-        let permits = ConnectionPermits::new(shared.config.limits.client_connections);
+        let wanted = shared.config.limits.client_connections;
+        let clients = descriptors::room_for(wanted);
+        if clients < wanted {
+            let rule = format!("only {clients} are let in, half of what may be open; raise the limit, or lower this");
+            event::config_warning(&shared.metrics, "limits.client_connections", "the limit on open files", &rule);
+        }
+        let permits = ConnectionPermits::new(clients);
         control::count_connections(&shared.metrics, &permits);
         let clone = |listener: &BoundListener| {
             let address = listener.local().clone();

@@ -6,14 +6,23 @@ use super::load::{complain_of, loaded, sources};
 use super::out::complain;
 use super::supervisor::Supervisor;
 use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
-use crate::app::{BuildError, Source, World, build};
+use crate::app::{BuildError, Source, World, build_with};
 use crate::config::{Loaded, Problems, Sources, load};
+use crate::net::{HandedOver, descriptors};
 use crate::telemetry::{self, event};
 
 /// Runs until a signal; exit code 0 after a drain, 1 when it cannot start, 78 when the configuration is wrong.
 pub(super) fn run(arguments: &ConfigArgs) -> u8 {
+    // While there are no threads: it takes variables out of the environment.
+    let handed_over = match HandedOver::of_this_process() {
+        Ok(handed_over) => handed_over,
+        Err(error) => {
+            complain(format_args!("ojs-sidecar cannot start: {error}"));
+            return FAILED;
+        }
+    };
     match first_load(arguments) {
-        Ok((sources, loaded)) => run_with(sources, loaded),
+        Ok((sources, loaded)) => run_with(sources, loaded, handed_over),
         Err(problems) => {
             complain_of(arguments, &problems);
             BAD_CONFIG
@@ -27,7 +36,7 @@ fn first_load(arguments: &ConfigArgs) -> Result<(Sources, Loaded), Problems> {
     Ok((sources, loaded))
 }
 
-fn run_with(sources: Sources, Loaded { config, warnings }: Loaded) -> u8 {
+fn run_with(sources: Sources, Loaded { config, warnings }: Loaded, handed_over: HandedOver) -> u8 {
     let log = match telemetry::init(&config.log) {
         Ok(log) => log,
         Err(error) => {
@@ -36,9 +45,10 @@ fn run_with(sources: Sources, Loaded { config, warnings }: Loaded) -> u8 {
         }
     };
     telemetry::tell_panics(&log);
+    descriptors::raise_limit(config.limits.client_connections);
     let files = sources.files.clone();
     let source = Source { load: Arc::new(move || load(&sources)), files, log: Some(log.clone()) };
-    let bound = match build(config, World { source: Some(source), ..World::default() }) {
+    let bound = match build_with(config, World { source: Some(source), ..World::default() }, handed_over) {
         Ok(bound) => bound,
         Err(error) => {
             log.flush();

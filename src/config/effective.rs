@@ -173,6 +173,7 @@ fn limits(yaml: &mut Yaml, config: &Config) {
     yaml.plain("worker_threads", limits.worker_threads);
     yaml.plain("owner_entries", limits.owner_entries);
     yaml.plain("lookups", limits.lookups);
+    yaml.plain("hops", limits.hops);
 }
 
 fn process(yaml: &mut Yaml, config: &Config) {

@@ -208,6 +208,7 @@ pub(super) struct RawLimits {
     pub(super) worker_threads: usize,
     pub(super) owner_entries: usize,
     pub(super) lookups: usize,
+    pub(super) hops: u16,
 }
 
 #[derive(Deserialize)]

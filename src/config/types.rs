@@ -348,6 +348,8 @@ pub struct Limits {
     pub owner_entries: usize,
     /// Searches of all regions for an unknown job, at once.
     pub lookups: usize,
+    /// Sidecars that a call may have passed.
+    pub hops: u16,
 }
 
 /// Logging.

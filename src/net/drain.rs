@@ -153,6 +153,13 @@ impl Activity {
     pub fn is_draining(&self) -> bool {
         self.drain.is_draining()
     }
+
+    /// Resolves when draining begins.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    pub async fn draining(&self) {
+        self.drain.wait().await;
+    }
 }
 
 /// A request that is being served.

@@ -27,7 +27,8 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 ];
 
 /// Names that a `Connection` line cannot take away from the far side: without them the message would mean something else.
-const KEPT: [&str; 6] = ["host", "content-length", "content-type", "authorization", "ojs-version", "x-request-id"];
+const KEPT: [&str; 7] =
+    ["host", "content-length", "content-type", "authorization", "ojs-version", "x-request-id", "ojs-federation-hops"];
 
 /// Removes everything that belongs to the connection on which the message came: the fixed set, what *every* `Connection`
 /// line names, and `Expect`, which hyper has answered already.

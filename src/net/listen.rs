@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::config::{ClientListen, Listen};
 
+use super::handover::HandedOver;
 use super::socket::Socket;
 
 /// Why an address cannot be listened on; the message says what to do.
@@ -27,6 +28,19 @@ pub enum BindError {
     /// Every address was a default one that this machine lacks.
     #[error("this machine has none of the default addresses; name one under `listen.clients`")]
     NoAddress,
+    /// A descriptor that was handed over is of no use.
+    #[error("{which} cannot be listened on: {source}; hand over listening TCP or Unix sockets only")]
+    HandedOver {
+        /// The descriptor.
+        which: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A socket was handed over that the configuration does not know.
+    #[error(
+        "a socket for {0} was handed over, but `listen` does not name that address; name it there, or do not hand it over"
+    )]
+    NotConfigured(LocalAddress),
     /// Any other answer of the system.
     #[error("cannot listen on {address}: {source}")]
     System {
@@ -61,6 +75,7 @@ pub struct BoundListener {
     listener: Descriptor,
     local: LocalAddress,
     file: Option<Arc<SocketFile>>,
+    handed_over: bool,
 }
 
 #[derive(Debug)]
@@ -84,14 +99,32 @@ impl BoundListener {
             Descriptor::Tcp(tcp) => Descriptor::Tcp(tcp.try_clone()?),
             Descriptor::Unix(unix) => Descriptor::Unix(unix.try_clone()?),
         };
-        Ok(Self { listener, local: self.local.clone(), file: self.file.clone() })
+        Ok(Self { listener, local: self.local.clone(), file: self.file.clone(), handed_over: self.handed_over })
+    }
+
+    /// A socket that somebody else bound and holds on to.
+    ///
+    /// Errors: the system's, when it does not say where the socket listens.
+    pub(super) fn handed_over_tcp(listener: TcpListener) -> io::Result<Self> {
+        let local = LocalAddress::Tcp(listener.local_addr()?);
+        Ok(Self { listener: Descriptor::Tcp(listener), local, file: None, handed_over: true })
+    }
+
+    /// As [`Self::handed_over_tcp`]; the socket's file belongs to who bound it.
+    ///
+    /// Errors: also for a socket without a path.
+    pub(super) fn handed_over_unix(listener: UnixListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().ok_or_else(|| io::Error::other("it has no path"))?;
+        let local = LocalAddress::Unix(path.to_owned());
+        Ok(Self { listener: Descriptor::Unix(listener), local, file: None, handed_over: true })
     }
 
     /// A listener that was not bound here, which may be none at all.
     #[cfg(test)]
     pub(crate) fn of(listener: TcpListener, local: LocalAddress) -> Self {
         listener.set_nonblocking(true).unwrap();
-        Self { listener: Descriptor::Tcp(listener), local, file: None }
+        Self { listener: Descriptor::Tcp(listener), local, file: None, handed_over: false }
     }
 
     /// The bare TCP listener.
@@ -112,7 +145,7 @@ impl BoundListener {
             Descriptor::Tcp(tcp) => Registered::Tcp(tokio::net::TcpListener::from_std(tcp)?),
             Descriptor::Unix(unix) => Registered::Unix(tokio::net::UnixListener::from_std(unix)?),
         };
-        Ok(Acceptor { listener, _file: self.file })
+        Ok(Acceptor { listener, _file: self.file, handed_over: self.handed_over })
     }
 }
 
@@ -121,6 +154,7 @@ impl BoundListener {
 pub struct Acceptor {
     listener: Registered,
     _file: Option<Arc<SocketFile>>,
+    handed_over: bool,
 }
 
 #[derive(Debug)]
@@ -130,6 +164,11 @@ enum Registered {
 }
 
 impl Acceptor {
+    /// Whether somebody else holds the socket, too: who is not accepted here waits there for the next process.
+    pub(super) const fn is_handed_over(&self) -> bool {
+        self.handed_over
+    }
+
     /// The next connection, and where it comes from.
     ///
     /// Cancel: no connection is lost.
@@ -146,12 +185,16 @@ impl Acceptor {
     }
 }
 
-/// Binds every client address, in the operator's order.
+/// Binds every client address, in the operator's order, but for those that were handed over.
 ///
 /// Errors: [`BindError`] for the first address that cannot be bound; what was bound before is released.
-pub fn bind(listen: &Listen) -> Result<Vec<BoundListener>, BindError> {
+pub fn bind(listen: &Listen, handed_over: &mut HandedOver) -> Result<Vec<BoundListener>, BindError> {
     let mut bound = Vec::with_capacity(listen.clients.len());
     for client in &listen.clients {
+        if let Some(socket) = handed_over.take(&address_of(client)) {
+            bound.push(socket);
+            continue;
+        }
         match client {
             ClientListen::Unix { path } => bound.push(bind_unix(path, listen.unix_mode)?),
             ClientListen::Tcp { address, optional } => match bind_tcp(*address) {
@@ -165,10 +208,24 @@ pub fn bind(listen: &Listen) -> Result<Vec<BoundListener>, BindError> {
     if bound.is_empty() { Err(BindError::NoAddress) } else { Ok(bound) }
 }
 
+fn address_of(client: &ClientListen) -> LocalAddress {
+    match client {
+        ClientListen::Unix { path } => LocalAddress::Unix(path.clone()),
+        ClientListen::Tcp { address, .. } => LocalAddress::Tcp(*address),
+    }
+}
+
+/// The TCP socket that was handed over for an address, or one bound as [`bind_tcp`] does.
+///
+/// Errors: as [`bind_tcp`].
+pub fn taken_or_bound(address: SocketAddr, handed_over: &mut HandedOver) -> Result<BoundListener, BindError> {
+    handed_over.take(&LocalAddress::Tcp(address)).map_or_else(|| bind_tcp(address), Ok)
+}
+
 /// Binds one TCP address, alone: without the option that would let a second process share the port.
 ///
 /// Errors: [`BindError::Taken`], or what the system says.
-pub fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> {
+pub(super) fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => BindError::Taken(LocalAddress::Tcp(address)),
         _ => BindError::System { address: LocalAddress::Tcp(address), source },
@@ -176,7 +233,7 @@ pub fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> {
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let local = LocalAddress::Tcp(listener.local_addr().map_err(failed)?);
-    Ok(BoundListener { listener: Descriptor::Tcp(listener), local, file: None })
+    Ok(BoundListener { listener: Descriptor::Tcp(listener), local, file: None, handed_over: false })
 }
 
 /// Binds beside the path and moves the socket there when its mode is set, so that nobody connects before, and a stale file is
@@ -203,7 +260,7 @@ fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)?;
     let file = SocketFile::at(path).map_err(failed)?;
-    Ok(BoundListener { listener: Descriptor::Unix(listener), local, file: Some(Arc::new(file)) })
+    Ok(BoundListener { listener: Descriptor::Unix(listener), local, file: Some(Arc::new(file)), handed_over: false })
 }
 
 /// Whether somebody listens on a socket's file: only a refused connection proves that nobody does.

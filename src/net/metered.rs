@@ -14,16 +14,22 @@ use tokio::net::TcpStream;
 
 use super::evidence::Evidence;
 
+/// So much is read before the other connections of the thread have their turn. A region that sends without a pause, interim
+/// answers for example, would else keep the thread for as long as the runtime lets one task.
+const TURN_BYTES: usize = 64 * 1024;
+
 /// A TCP socket with its count.
 #[derive(Debug)]
 pub struct Metered {
     socket: TcpStream,
     evidence: Arc<Evidence>,
+    /// What was read in this turn.
+    turn_bytes: usize,
 }
 
 impl Metered {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, evidence: Arc::default() }
+        Self { socket, evidence: Arc::default(), turn_bytes: 0 }
     }
 
     pub(super) const fn evidence(&self) -> &Arc<Evidence> {
@@ -51,7 +57,16 @@ impl Metered {
 
 impl AsyncRead for Metered {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_read(cx, buf)
+        let this = self.get_mut();
+        if this.turn_bytes >= TURN_BYTES {
+            this.turn_bytes = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        let poll = Pin::new(&mut this.socket).poll_read(cx, buf);
+        this.turn_bytes = if poll.is_pending() { 0 } else { this.turn_bytes + buf.filled().len() - before };
+        poll
     }
 }
 
@@ -91,6 +106,33 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_sends_without_a_pause_leaves_others_their_turn() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut socket = Metered::new(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (mut peer, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move { while peer.write_all(&[b'x'; 4096]).await.is_ok() {} });
+        let mut turns = 0;
+        let mut read = 0;
+        while read < 64 * TURN_BYTES {
+            // As a reader without measure does it, as long as there is something.
+            let turn = std::future::poll_fn(|cx| {
+                let (mut part, mut bytes) = ([0; 4096], 0);
+                let mut part = ReadBuf::new(&mut part);
+                while Pin::new(&mut socket).poll_read(cx, &mut part).is_ready() {
+                    bytes += part.filled().len();
+                    part.clear();
+                }
+                Poll::Ready(bytes)
+            });
+            let bytes = turn.await;
+            assert!(bytes <= TURN_BYTES + 4096, "{bytes} at once");
+            (turns, read) = (turns + 1, read + bytes);
+            tokio::task::yield_now().await;
+        }
+        assert!(turns >= 60);
+    }
 
     #[tokio::test]
     async fn the_last_words_of_a_peer_that_hung_up_are_read_even_after_a_failed_write() {

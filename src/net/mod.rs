@@ -5,11 +5,13 @@
 //! thread and shares nothing with the others.
 
 pub mod body;
+pub mod descriptors;
 pub mod dial;
 mod drain;
 mod evidence;
 pub mod framing;
 mod guard;
+mod handover;
 pub mod headers;
 mod listen;
 mod metered;
@@ -25,6 +27,7 @@ pub mod tls;
 pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
 pub use framing::Violation;
 pub use guard::ClientSide;
-pub use listen::{Acceptor, BindError, BoundListener, LocalAddress, bind, bind_tcp};
+pub use handover::HandedOver;
+pub use listen::{Acceptor, BindError, BoundListener, LocalAddress, bind, taken_or_bound};
 pub use permit::ConnectionPermits;
 pub use serve::{ConnectionInfo, Refused, ServeOptions, accept_loop};

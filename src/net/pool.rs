@@ -25,6 +25,9 @@ use connection::{Failed, Http1, Http2};
 pub use lease::RegionBody;
 pub use upgrade::upgrade;
 
+/// The least that the buffer of a connection may hold: regions that fill it are as many as there are calls.
+const BUFFER_BYTES: usize = 64 * 1024;
+
 /// Bounds of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimits {
@@ -38,6 +41,13 @@ pub struct PoolLimits {
     pub head_bytes: usize,
     /// Header lines of a response.
     pub headers: usize,
+}
+
+impl PoolLimits {
+    /// What a connection may hold of what a region sends and nobody has read: room for a head, and for the pieces of a stream.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        BUFFER_BYTES.max(self.head_bytes.saturating_mul(2))
+    }
 }
 
 /// What a pool reports.

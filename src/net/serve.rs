@@ -109,6 +109,8 @@ impl ConnectionInfo {
 
 /// Accepts and serves connections on the current thread, until it is dropped. A failing accept is logged and tried again.
 ///
+/// From a socket that was handed over it accepts until draining begins: who comes then is the next process's client.
+///
 /// Must run inside a `LocalSet`. The service is called for verified requests only, one at a time for each connection. Its
 /// future is not dropped when the client goes away ([`ClientSide::gone`]); it is when this thread's `LocalSet` is.
 /// Upgrades are taken with `hyper::upgrade::on`, and are in force when the service answers 101.
@@ -123,7 +125,10 @@ where
 {
     let server = Rc::new(Server { http: http(&options.limits), options, service });
     loop {
-        let (socket, peer) = accepted(&acceptor).await;
+        let (socket, peer) = tokio::select! {
+            accepted = accepted(&acceptor) => accepted,
+            () = handed_on(&acceptor, &server.options.activity) => break,
+        };
         server.options.activity.touch();
         let server = Rc::clone(&server);
         match server.options.permits.acquire() {
@@ -132,6 +137,17 @@ where
             })),
             None => farewell::busy(socket, &server.options.on_refused),
         }
+    }
+    drop(acceptor);
+    std::future::pending().await
+}
+
+/// Resolves when this process ends and another one accepts from the same socket, or will.
+async fn handed_on(acceptor: &Acceptor, activity: &Activity) {
+    if acceptor.is_handed_over() {
+        activity.draining().await;
+    } else {
+        std::future::pending().await
     }
 }
 
@@ -195,7 +211,8 @@ impl<S> Server<S> {
             let open = self.options.activity.begin();
             let response = (self.service)(request, info.clone());
             let client = info.client.clone();
-            async move {
+            // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that.
+            Box::pin(async move {
                 let mut response = response.await;
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();
@@ -203,7 +220,7 @@ impl<S> Server<S> {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))
-            }
+            })
         });
         let served = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades().await;
         if let Some(leftover) = shared.take_leftover() {

@@ -29,6 +29,9 @@ pub const FEDERATION_STRATEGY: HeaderName = HeaderName::from_static("ojs-federat
 /// How many regions were tried.
 pub const FEDERATION_ATTEMPTS: HeaderName = HeaderName::from_static("ojs-federation-attempts");
 
+/// How many sidecars a call has passed; on calls to regions, never on answers to clients.
+pub const FEDERATION_HOPS: HeaderName = HeaderName::from_static("ojs-federation-hops");
+
 /// On an answer from what is known: the call was recognised as a repetition and nothing was sent to be stored.
 pub const FEDERATION_REPLAYED: HeaderName = HeaderName::from_static("ojs-federation-replayed");
 

@@ -20,6 +20,7 @@ pub mod error;
 mod fault;
 pub mod header;
 pub mod hint;
+pub mod hops;
 mod key;
 pub mod list;
 mod manifest;

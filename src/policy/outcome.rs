@@ -88,8 +88,9 @@ pub const fn effect(status: u16, queue_status: bool) -> Option<RequestOutcome> {
         502 | 504 => Some(RequestOutcome::Failure),
         503 if queue_status => None,
         503 => Some(RequestOutcome::Failure),
-        // 501 speaks of the operation: servers of a lower conformance level answer it in perfect health.
-        500 | 505..=599 => Some(RequestOutcome::RatioOnly),
+        // 501 speaks of the operation: servers of a lower conformance level answer it in perfect health. 508 speaks of the way that
+        // the call came, which is a loop.
+        500 | 505..=507 | 509..=599 => Some(RequestOutcome::RatioOnly),
         _ => None,
     }
 }
@@ -142,6 +143,7 @@ mod tests {
         check(500, false, Some(RequestOutcome::RatioOnly));
         check(520, false, Some(RequestOutcome::RatioOnly));
         check(501, false, None);
+        check(508, false, None);
         check(101, false, None);
     }
 }

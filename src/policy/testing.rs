@@ -140,6 +140,7 @@ fn limits() -> Limits {
         worker_threads: 0,
         owner_entries: 100,
         lookups: 4,
+        hops: 3,
     }
 }
 

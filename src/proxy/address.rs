@@ -23,9 +23,6 @@ pub(super) fn address(
     exchange: &mut Exchange,
     request: &mut Request<Incoming>,
 ) -> Result<(), ErrorDocument> {
-    if matches!(exchange.matched.scope, Scope::Ours | Scope::Health) {
-        return Ok(());
-    }
     let mut names: Vec<String> = Vec::new();
     while let Some(value) = request.headers_mut().remove(FEDERATION_REGION) {
         names.push(String::from_utf8_lossy(value.as_bytes()).into_owned());

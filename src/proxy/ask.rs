@@ -36,7 +36,8 @@ pub(super) struct Question {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Silence {
-    /// The breaker or the guard is open, or too much is under way: nothing was sent. Holds the document for the client.
+    /// The breaker or the guard is open, too much is under way, or the memory has no room for the answer: nothing was changed. Holds
+    /// the document for the client.
     Closed(ErrorDocument),
     /// Nothing was sent.
     NotSent,
@@ -74,6 +75,9 @@ pub(super) async fn ask(
     if !question.leased {
         closed(proxy, index, question.guard)?;
     }
+    if question.method == Method::GET && !proxy.shared.buffered.has_room_for_reads(&proxy.shared.config.limits) {
+        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+    }
     let call = Call {
         method: question.method.clone(),
         path: question.path.clone(),
@@ -88,7 +92,7 @@ pub(super) async fn ask(
         pressing: question.leased,
     };
     let tried = attempt(proxy, index, &call).await;
-    if tried.shed.is_some() {
+    if tried.shed.is_some() || tried.crowded_out {
         return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
     let not_sent = tried.ending.outcome() == Outcome::NotSent;

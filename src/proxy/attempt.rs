@@ -69,6 +69,8 @@ pub(super) struct Tried {
     pub(super) lost: Lost,
     /// What was full, where nothing was tried because of that.
     pub(super) shed: Option<Shed>,
+    /// Whether a read's answer was not taken in because too much of others is in memory: no fault of the region.
+    pub(super) crowded_out: bool,
 }
 
 /// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts.
@@ -81,8 +83,10 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> T
     let started = Instant::now();
     let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
     release(permit, call, started, &tried);
-    let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
-    shown::tell(proxy, index, call.guard, answer, || call.source);
+    if !tried.crowded_out {
+        let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
+        shown::tell(proxy, index, call.guard, answer, || call.source);
+    }
     tried
 }
 
@@ -138,9 +142,13 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
     };
     let (parts, body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
-    let share = proxy.shared.buffered.answer();
+    let buffered = &proxy.shared.buffered;
+    // What was only read can be read again; what was changed must be told.
+    let is_read = call.method == Method::GET;
+    let share = if is_read { buffered.read(&proxy.shared.config.limits, bytes_max) } else { buffered.answer() };
     let body = match collect(body, bytes_max, call.deadline, share).await {
         Ok(body) => body,
+        Err(CollectError::Overloaded) => return Tried { crowded_out: true, ..Tried::no_answer(Lost::Ended) },
         Err(CollectError::Timeout) => return Tried::no_answer(Lost::TimedOut),
         Err(_) => return Tried::no_answer(Lost::Ended),
     };
@@ -156,6 +164,7 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
         shed: None,
         // A balancer that has given up waiting has not stopped the region.
         lost: if parts.status == StatusCode::GATEWAY_TIMEOUT { Lost::TimedOut } else { Lost::Ended },
+        crowded_out: false,
     }
 }
 
@@ -178,11 +187,18 @@ fn lost(error: &hyper::Error) -> Lost {
 
 impl Tried {
     const fn not_sent(reason: FailoverReason) -> Self {
-        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, shed: None }
+        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, shed: None, crowded_out: false }
     }
 
     const fn no_answer(lost: Lost) -> Self {
-        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost, shed: None }
+        Self {
+            ending: Ending::NoAnswer,
+            answer: None,
+            reason: FailoverReason::Unavailable,
+            lost,
+            shed: None,
+            crowded_out: false,
+        }
     }
 
     /// Whether the answer is the region's own word for "stored".

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 
+use crate::config::Limits;
+
 /// The bytes of bodies that are held in memory now. Clones count into the same sum.
 #[derive(Debug, Clone, Default)]
 pub struct Buffered(Arc<AtomicUsize>);
@@ -36,7 +38,19 @@ impl Buffered {
         Share { all: self.clone(), sum_max, bytes: 0 }
     }
 
-    /// The share of a region's answer: counted and never refused, because a job that is stored by now would become one that
+    /// Whether the answer of a read may be asked for. Reads get half of the memory, so that clients who do not read what they asked
+    /// for keep nobody from storing a job.
+    pub(super) fn has_room_for_reads(&self, limits: &Limits) -> bool {
+        self.bytes() < limits.buffered_bytes / 2
+    }
+
+    /// The share of a read's answer, which can be asked for again: refused where reads have taken their half. One whole answer, of
+    /// `bytes_max`, fits beyond it.
+    pub(super) fn read(&self, limits: &Limits, bytes_max: usize) -> Share {
+        self.request((limits.buffered_bytes / 2).saturating_add(bytes_max))
+    }
+
+    /// The share of a region's answer to anything else: counted and never refused, because a job that is stored by now would become one that
     /// nobody knows of.
     pub(super) fn answer(&self) -> Share {
         self.request(usize::MAX)

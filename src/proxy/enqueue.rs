@@ -130,8 +130,10 @@ pub(super) async fn read(
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(ErrorDocument::content_encoding());
     }
-    let deadline = tokio::time::Instant::now() + call_timeout(limits.call_timeout, &headers);
-    let body = collect_body(proxy, body, deadline).await?;
+    let begun = tokio::time::Instant::now();
+    let deadline = begun + call_timeout(limits.call_timeout, &headers);
+    // However long a region may hold the job back, the client may not take its time to send it.
+    let body = collect_body(proxy, body, begun + limits.call_timeout).await?;
     strip_hop_by_hop(&mut headers);
     // The length changes with the stamp, and the answer must be readable to us.
     headers.remove(CONTENT_LENGTH);

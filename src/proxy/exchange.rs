@@ -181,6 +181,8 @@ impl Exchange {
 
     fn complete_headers(&self, proxy: &Proxy, headers: &mut HeaderMap) {
         headers.insert(header::REQUEST_ID, self.request_id.clone());
+        // A region may echo it, and it is none of the client's business.
+        headers.remove(header::FEDERATION_HOPS);
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
         headers.insert(header::FEDERATION_REGION, self.regions().unwrap_or(NO_REGION));
         if let Some(attempts) = self.attempts {

@@ -21,7 +21,7 @@ use super::ask::{Question, Silence, ask};
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use crate::base::RegionId;
-use crate::ojs::header::REQUEST_ID;
+use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
 use crate::ojs::{Class, ErrorDocument, hint, path_segment};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::LookupResult;
@@ -211,7 +211,8 @@ fn by_hint(proxy: &Proxy, id: &str) -> (Vec<RegionIndex>, Vec<RegionIndex>) {
 pub(super) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, deadline: Instant) -> Option<Question> {
     let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
     let mut own = HeaderMap::with_capacity(4);
-    for name in &IDENTIFYING {
+    // The question passes as many sidecars as the call.
+    for name in IDENTIFYING.iter().chain([&FEDERATION_HOPS]) {
         for value in headers.get_all(name) {
             own.append(name.clone(), value.clone());
         }

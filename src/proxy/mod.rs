@@ -2,7 +2,7 @@
 //!
 //! 1. [`Proxy::begin`]: the operation is identified on the normalised path, the request id echoed or minted.
 //! 2. [`Proxy::admit`]: the `Host` is one of ours, and nothing that creates a job came by an odd path.
-//! 3. [`Proxy::dispatch`]: by routing class.
+//! 3. [`Proxy::dispatch`]: the hops between sidecars are counted, and then by routing class.
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
 //!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
@@ -38,6 +38,7 @@ mod failover;
 mod fetch;
 mod health;
 mod heartbeat;
+mod hops;
 mod insist;
 mod known;
 mod list;
@@ -226,7 +227,11 @@ impl Proxy {
 
     /// Answers an admitted request.
     pub async fn dispatch(&self, exchange: &mut Exchange, mut request: Request<Incoming>) -> Response<Reply> {
-        let answered = match address::address(self, exchange, &mut request) {
+        let prepared = match exchange.matched.scope {
+            Scope::Ours | Scope::Health => Ok(()),
+            _ => hops::count(self, request.headers_mut()).and_then(|()| address::address(self, exchange, &mut request)),
+        };
+        let answered = match prepared {
             Ok(()) => self.serve(exchange, request).await,
             Err(document) => Err(document),
         };

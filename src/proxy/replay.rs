@@ -12,6 +12,7 @@ use super::Proxy;
 use super::attempt::RegionAnswer;
 use super::enqueue::{Head, Ran};
 use super::exchange::Exchange;
+use super::hops;
 use super::known::{Caller, Known};
 use super::locate::IDENTIFYING;
 use super::running::{End, Joined, Name, Turn};
@@ -47,13 +48,15 @@ struct Names<'r> {
     job: Option<Digest>,
     /// Fingerprints of the key and of the body.
     keyed: Option<(Digest, Digest)>,
+    /// How many sidecars the call has passed, this one included.
+    hops: u16,
 }
 
 /// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `sent_id` the one that it will be
 /// sent with.
 ///
-/// Errors: 400 for a key that is none, 409 for a key that came with another body, 500 `outcome_unknown` for an enqueue whose first
-/// time nobody knows the outcome of.
+/// Errors: 400 for a key that is none, 409 for a key that came with another body, 508 for an enqueue that has come back, 500
+/// `outcome_unknown` for one whose first time nobody knows the outcome of.
 pub(super) async fn recognise(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -62,7 +65,8 @@ pub(super) async fn recognise(
     ids: Ids<'_>,
 ) -> Result<Recognised, ErrorDocument> {
     let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
-    let names = Names { job_id: ids.own, job, keyed: fingerprints(proxy, &head.headers, body)? };
+    let keyed = fingerprints(proxy, &head.headers, body)?;
+    let names = Names { job_id: ids.own, job, keyed, hops: hops::counted(&head.headers) };
     if names.job_id.is_none() && names.keyed.is_none() {
         return Ok(Recognised::New(None));
     }
@@ -107,11 +111,12 @@ async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Wai
     for (name, by) in key.into_iter().chain(id) {
         let body = names.keyed.map(|(_, body)| body).filter(|_| by == ReplayBy::Key);
         loop {
-            match proxy.shared.running.join(name.clone(), body) {
+            match proxy.shared.running.join(name.clone(), body, names.hops) {
                 Joined::Turn(turn) => {
                     turns.push(turn);
                     break;
                 }
+                Joined::Circle => return Err(ErrorDocument::too_many_hops(names.hops.saturating_sub(1))),
                 Joined::OtherBody => return Err(ErrorDocument::idempotency_key_reused()),
                 Joined::Wait(end) => match timeout_at(deadline, end.wait()).await {
                     Ok(End::Answered(answer, region)) => {

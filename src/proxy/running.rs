@@ -39,6 +39,8 @@ pub struct Running(Arc<Mutex<HashMap<Name, Entry, RandomState>>>);
 #[derive(Debug)]
 struct Entry {
     body: Option<Digest>,
+    /// How many sidecars it has passed.
+    hops: u16,
     end: watch::Receiver<Option<End>>,
 }
 
@@ -59,18 +61,22 @@ pub(super) enum Joined {
     Wait(Wait),
     /// The same key is under way with another body.
     OtherBody,
+    /// What is under way has come back, by way of other sidecars: waiting for it would be waiting for itself.
+    Circle,
 }
 
 impl Running {
-    /// Joins those with this name; `body` must be the same for all of them where it is given.
-    pub(super) fn join(&self, name: Name, body: Option<Digest>) -> Joined {
+    /// Joins those with this name; `body` must be the same for all of them where it is given. A repetition comes by the same way
+    /// as the first and so with as many `hops`; one with more is the first itself.
+    pub(super) fn join(&self, name: Name, body: Option<Digest>, hops: u16) -> Joined {
         let mut running = self.0.lock();
         match running.get(&name) {
+            Some(entry) if entry.hops < hops => Joined::Circle,
             Some(entry) if entry.body != body => Joined::OtherBody,
             Some(entry) => Joined::Wait(Wait(entry.end.clone())),
             None => {
                 let (sender, end) = watch::channel(None);
-                running.insert(name.clone(), Entry { body, end });
+                running.insert(name.clone(), Entry { body, hops, end });
                 Joined::Turn(Turn { all: self.clone(), name, ended: sender, end: None })
             }
         }
@@ -110,16 +116,17 @@ mod tests {
     async fn those_with_one_name_wait_for_the_first_and_leave_nothing_behind() {
         let running = Running::default();
         let name = || Name::Job([7; 32]);
-        let Joined::Turn(turn) = running.join(name(), None) else { panic!("the first has its turn") };
-        let Joined::Wait(second) = running.join(name(), None) else { panic!("the second waits") };
-        assert!(matches!(running.join(name(), Some([1; 32])), Joined::OtherBody));
+        let Joined::Turn(turn) = running.join(name(), None, 1) else { panic!("the first has its turn") };
+        let Joined::Wait(second) = running.join(name(), None, 1) else { panic!("the second waits") };
+        assert!(matches!(running.join(name(), Some([1; 32]), 1), Joined::OtherBody));
+        assert!(matches!(running.join(name(), Some([1; 32]), 2), Joined::Circle));
         turn.end(End::Unknown(Arc::new(ErrorDocument::outcome_unknown("a", None))));
         assert!(matches!(second.wait().await, End::Unknown(_)));
         assert!(running.0.lock().is_empty());
-        let Joined::Turn(turn) = running.join(name(), None) else { panic!("its turn") };
-        let Joined::Wait(second) = running.join(name(), None) else { panic!("the second waits") };
+        let Joined::Turn(turn) = running.join(name(), None, 1) else { panic!("its turn") };
+        let Joined::Wait(second) = running.join(name(), None, 1) else { panic!("the second waits") };
         drop(turn);
         assert!(matches!(second.wait().await, End::Nothing), "who breaks off holds nobody up");
-        assert!(matches!(running.join(name(), None), Joined::Turn(_)));
+        assert!(matches!(running.join(name(), None, 1), Joined::Turn(_)));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ojs_sidecar::base::text::parse_duration;
-use ojs_sidecar::config::{Config, Sources, load, schema};
+use ojs_sidecar::config::{ClientListen, Config, Sources, load, schema};
 use serde_json::{Value, json};
 
 use crate::files::{check_judged, document, documents, judge, parse, path, read};
@@ -170,7 +170,23 @@ fn systemd_understands_the_unit() {
     let here = here.replace("/usr/local/bin/ojs-sidecar", env!("CARGO_BIN_EXE_ojs-sidecar"));
     let unit = dir.path().join("ojs-sidecar.service");
     std::fs::write(&unit, here).unwrap();
-    check_judged("systemd-analyze", &["verify", "--man=no", unit.to_str().unwrap()], "");
+    let socket = dir.path().join("ojs-sidecar.socket");
+    std::fs::write(&socket, read("deploy/systemd/ojs-sidecar.socket")).unwrap();
+    let units = [unit.to_str().unwrap(), socket.to_str().unwrap()];
+    check_judged("systemd-analyze", &["verify", "--man=no", units[0], units[1]], "");
+}
+
+#[test]
+fn the_socket_unit_holds_every_address_that_is_listened_on() {
+    let unit = read("deploy/systemd/ojs-sidecar.socket");
+    let held: Vec<_> = unit.lines().filter_map(|line| line.strip_prefix("ListenStream=")).map(str::to_owned).collect();
+    let listen = config("config/minimal.yaml").listen;
+    let address = |client: &ClientListen| match client {
+        ClientListen::Tcp { address, .. } => address.to_string(),
+        ClientListen::Unix { path } => path.display().to_string(),
+    };
+    let listened: Vec<_> = listen.clients.iter().map(address).chain([listen.admin.to_string()]).collect();
+    assert_eq!(held, listened);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::support::{Client, eventually};
 
+mod handover;
+
 /// A running `ojs-sidecar run`; killed when the test is over.
 struct Process {
     child: Child,
@@ -54,7 +56,11 @@ impl Process {
     }
 
     async fn start_with(dir: &tempfile::TempDir, region: &DemoRegion, yaml: &str) -> Self {
-        let mut child = command(&config(dir, &region.url(), yaml)).spawn().unwrap();
+        Self::spawned(command(&config(dir, &region.url(), yaml))).await
+    }
+
+    async fn spawned(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let started = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("ojs.federation.started"));
         // Its first words say where it listens.
@@ -119,8 +125,12 @@ async fn a_second_signal_ends_the_process_at_once_with_130() {
 
 /// Runs it to its end, which must come by itself, and answers its exit code and what it said.
 async fn fails(config: std::path::PathBuf) -> (Option<i32>, String) {
+    ends(command(&config)).await
+}
+
+async fn ends(mut command: Command) -> (Option<i32>, String) {
     let output = tokio::task::spawn_blocking(move || {
-        let mut child = command(&config).spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         (child.wait().unwrap().code(), said)

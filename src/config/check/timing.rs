@@ -93,6 +93,7 @@ impl Check {
             worker_threads: raw.worker_threads,
             owner_entries: raw.owner_entries,
             lookups: raw.lookups,
+            hops: raw.hops,
         }
     }
 }

@@ -180,6 +180,9 @@ pub(super) const KEYS: &[Key] = &[
         "Jobs whose region is remembered; about 60 bytes each once they are there"),
     key("limits.lookups", Integer(1, 10_000), "64", "lookups",
         "Searches of all regions for an unknown job at once; more wait their turn"),
+    // Every further hop multiplies a call that goes to all regions by their number.
+    key("limits.hops", Integer(1, 16), "3", "sidecars",
+        "Sidecars that a call may pass on its way to a server; one more refuses it, because it goes in circles"),
     key("compat.json_content_type", Choice(JsonContentType::NAMES), "auto", "",
         "Who gets `application/json`: clients known to need it, everyone, nobody"),
     key("compat.client_replicated_from", Choice(ClientReplicatedFrom::NAMES), "pass", "",

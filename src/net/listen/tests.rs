@@ -18,12 +18,16 @@ fn tcp(clients: &[(SocketAddr, bool)]) -> Listen {
     Listen { clients, allowed_hosts: Vec::new(), admin: loopback(0), unix_mode: MODE }
 }
 
+fn bind_alone(listen: &Listen) -> Result<Vec<BoundListener>, BindError> {
+    bind(listen, &mut HandedOver::default())
+}
+
 #[test]
 fn a_port_that_is_taken_is_an_error_that_names_it() {
     let first = bind_tcp(loopback(0)).unwrap();
     let LocalAddress::Tcp(address) = *first.local() else { panic!("a TCP listener") };
     assert_ne!(address.port(), 0);
-    let error = bind(&tcp(&[(address, true)])).unwrap_err();
+    let error = bind_alone(&tcp(&[(address, true)])).unwrap_err();
     assert!(matches!(error, BindError::Taken(_)));
     assert!(error.to_string().starts_with(&format!("{address} is taken; ")), "{error}");
     let clone = first.try_clone().unwrap();
@@ -37,17 +41,17 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
 fn only_a_default_address_is_skipped_where_the_machine_lacks_it() {
     // An address for documentation, which no machine has.
     let missing: SocketAddr = "192.0.2.1:0".parse().unwrap();
-    let bound = bind(&tcp(&[(loopback(0), true), (missing, true)])).unwrap();
+    let bound = bind_alone(&tcp(&[(loopback(0), true), (missing, true)])).unwrap();
     assert_eq!(bound.len(), 1);
-    assert!(matches!(bind(&tcp(&[(missing, false)])), Err(BindError::System { .. })));
-    assert!(matches!(bind(&tcp(&[(missing, true)])), Err(BindError::NoAddress)));
+    assert!(matches!(bind_alone(&tcp(&[(missing, false)])), Err(BindError::System { .. })));
+    assert!(matches!(bind_alone(&tcp(&[(missing, true)])), Err(BindError::NoAddress)));
 }
 
 #[test]
 fn a_unix_socket_has_its_mode_and_goes_with_its_last_listener() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ojs.sock");
-    let mut bound = bind(&unix(&path)).unwrap();
+    let mut bound = bind_alone(&unix(&path)).unwrap();
     let listener = bound.pop().unwrap();
     assert_eq!(listener.local().to_string(), format!("unix:{}", path.display()));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
@@ -64,8 +68,8 @@ fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ojs.sock");
     drop(UnixListener::bind(&path).unwrap());
-    let listener = bind(&unix(&path)).unwrap();
-    assert!(matches!(bind(&unix(&path)), Err(BindError::Taken(_))));
+    let listener = bind_alone(&unix(&path)).unwrap();
+    assert!(matches!(bind_alone(&unix(&path)), Err(BindError::Taken(_))));
     UnixStream::connect(&path).unwrap();
     drop(listener);
     assert!(!path.exists());
@@ -75,7 +79,7 @@ fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
 fn a_successors_socket_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ojs.sock");
-    let listener = bind(&unix(&path)).unwrap();
+    let listener = bind_alone(&unix(&path)).unwrap();
     std::fs::remove_file(&path).unwrap();
     let _successor = UnixListener::bind(&path).unwrap();
     drop(listener);
@@ -87,7 +91,7 @@ fn a_path_that_cannot_be_a_socket_is_an_error_that_says_why() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "kept").unwrap();
-    assert!(matches!(bind(&unix(&file)), Err(BindError::NoSocket(_))));
+    assert!(matches!(bind_alone(&unix(&file)), Err(BindError::NoSocket(_))));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
-    assert!(matches!(bind(&unix(&directory.path().join("none/ojs.sock"))), Err(BindError::NoDirectory(_))));
+    assert!(matches!(bind_alone(&unix(&directory.path().join("none/ojs.sock"))), Err(BindError::NoDirectory(_))));
 }

@@ -56,6 +56,7 @@ impl Http1 {
         let (sender, connection) = http1::Builder::new()
             .max_headers(limits.headers)
             .max_header_size(limits.head_bytes)
+            .max_buf_size(limits.buffer_bytes())
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;

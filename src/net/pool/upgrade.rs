@@ -23,6 +23,7 @@ pub async fn upgrade(
     let (mut sender, connection) = http1::Builder::new()
         .max_headers(limits.headers)
         .max_header_size(limits.head_bytes)
+        .max_buf_size(limits.buffer_bytes())
         .handshake(TokioIo::new(stream))
         .await
         .map_err(broken)?;

@@ -13,7 +13,8 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::base::Clock;
-use crate::net::{Drain, bind_tcp};
+use crate::net::Drain;
+use crate::net::listen::bind_tcp;
 
 type Served = Response<BoxBody<Bytes, io::Error>>;
 
@@ -48,6 +49,7 @@ fn limits() -> Limits {
         worker_threads: 1,
         owner_entries: 100,
         lookups: 4,
+        hops: 3,
     }
 }
 

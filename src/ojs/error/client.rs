@@ -61,6 +61,16 @@ impl ErrorDocument {
         .with("field", "OJS-Federation-Region")
     }
 
+    /// 400: the count of sidecars that the call has passed is none.
+    #[must_use]
+    pub fn hops_unreadable() -> Self {
+        Self::invalid(
+            "hops_unreadable",
+            "`OJS-Federation-Hops` is set by sidecars and holds one number of at most three digits: leave it out",
+        )
+        .with("field", "OJS-Federation-Hops")
+    }
+
     /// 400: a call that does not take a region names one.
     #[must_use]
     pub fn not_addressable() -> Self {

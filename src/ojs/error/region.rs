@@ -108,6 +108,20 @@ impl ErrorDocument {
         document
     }
 
+    /// 508: sidecars send the call to each other. No SDK replays that status, which would only make the circle busier.
+    #[must_use]
+    pub fn too_many_hops(hops: u16) -> Self {
+        Self::new(
+            StatusCode::LOOP_DETECTED,
+            Code::BackendError,
+            "too_many_hops",
+            "the call has come back to a sidecar, or has passed as many as `limits.hops` allows, and was not sent any further: a \
+             region's URL leads to a sidecar; correct it, or raise the limit if the chain is meant to be this long",
+        )
+        .with("hops", hops)
+        .with("ojs_code", "OJS-2001")
+    }
+
     /// 503: too many connections, requests or calls. Units: `retry_after` in seconds.
     #[must_use]
     pub fn overloaded(retry_after: u64) -> Self {

@@ -42,6 +42,8 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::outcome_unknown("eu-west-1", Some("j")),
         ErrorDocument::upstream_timeout("eu-west-1"),
         ErrorDocument::overloaded(0),
+        ErrorDocument::hops_unreadable(),
+        ErrorDocument::too_many_hops(3),
         ErrorDocument::mixed_batch(Map::new()),
         ErrorDocument::contradicting_pins(Vec::new()),
         ErrorDocument::bound_elsewhere("eu-west-1"),

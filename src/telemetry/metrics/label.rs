@@ -142,6 +142,8 @@ labels! {
         NotFound = "not_found",
         /// Too many connections or requests at once.
         Overloaded = "overloaded",
+        /// The call has passed as many sidecars as it may.
+        TooManyHops = "too_many_hops",
         /// A defect of the sidecar.
         Internal = "internal",
     }

@@ -87,6 +87,13 @@ impl Process {
         eventually(words, async || self.log().iter().any(|line| line.contains(words))).await;
     }
 
+    /// How much memory it has.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Sends SIGTERM.
     pub fn terminate(&self) {
         let kill = format!("kill -TERM {}", self.child.id());

@@ -18,6 +18,30 @@ pub struct Wire<S = TcpStream> {
     unread: Vec<u8>,
 }
 
+impl Wire {
+    /// Whether the sidecar has said something that is still to be read.
+    pub fn has_answer(&mut self) -> bool {
+        let mut part = [0; 4096];
+        if let Ok(read) = self.socket.try_read(&mut part) {
+            self.unread.extend_from_slice(&part[..read]);
+        }
+        !self.unread.is_empty()
+    }
+
+    /// Whether the sidecar, asked for nothing much, says that it lets nobody in.
+    pub async fn is_refused(&mut self) -> bool {
+        self.send("GET /v1/federation/health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        while !self.has_answer() {
+            self.socket.readable().await.unwrap();
+        }
+        let refused = !self.unread.starts_with(b"HTTP/1.1 200");
+        if !refused {
+            self.answer().await;
+        }
+        refused
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub fn new(socket: S) -> Self {
         Self { socket, unread: Vec::new() }
