@@ -28,7 +28,11 @@ pub(super) async fn named(
     };
     match place(proxy, exchange, request.headers(), subject, &name).await {
         // What it does not tell, it says to the call itself.
-        Placed::At(index) | Placed::Said(index, _) => forward(proxy, exchange, index, request).await,
+        Placed::At(index) | Placed::Hidden(index, _) => forward(proxy, exchange, index, request).await,
+        Placed::Refused(index, answer) => {
+            exchange.region = Some(proxy.region(index).id.clone());
+            Ok(answer.into())
+        }
         Placed::Nowhere => local(proxy, exchange, request).await,
         Placed::Unsure(document) => Err(unsure(proxy, exchange, &document)),
     }
