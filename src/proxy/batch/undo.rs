@@ -55,8 +55,8 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
         return Undone::Not;
     };
     let (method, headers, body) = (Method::DELETE, headers.clone(), Vec::new());
-    // The breaker may have opened since: what was stored must go all the same.
-    let question = Question { method, path, headers, body, deadline, leased: true };
+    // No exception to a breaker that has opened since: what could not be cancelled is told to the client.
+    let question = Question { method, path, headers, body, deadline, leased: false };
     for tries in 1..=TRIES {
         if Instant::now() >= deadline {
             break;
