@@ -144,3 +144,20 @@ async fn a_workflow_is_not_missing_because_a_region_does_not_tell_or_a_balancer_
     let found = call(&federation, Method::GET, &path, &Value::Null).await;
     assert_eq!((found.status.as_u16(), found.region()), (200, "eu-west-1"), "{found:?}");
 }
+
+#[tokio::test]
+async fn what_was_remembered_wrongly_of_a_workflow_is_no_404() {
+    let federation = quiet(Dialect::Spec).start().await;
+    let flow = id(&post(&federation, WORKFLOWS, &chain(&[Some(1)])).await);
+    let path = format!("{WORKFLOWS}/{flow}");
+    let wrong = federation.shared.registry.view().regions[2].id.clone();
+    for method in [Method::GET, Method::DELETE] {
+        federation.shared.owners.learn(&flow, &wrong);
+        let answer = call(&federation, method, &path, &Value::Null).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (200, "eu-west-1"), "{answer:?}");
+    }
+    federation.shared.owners.learn(&flow, &wrong);
+    federation.regions[1].stop().await;
+    let unsure = call(&federation, Method::GET, &path, &Value::Null).await;
+    unsure.check_error(503, "backend_error", "owner_unavailable");
+}
