@@ -89,7 +89,7 @@ async fn by_owner(
         let index = match located {
             Located::At(index) => index,
             Located::Nowhere(_) => local,
-            Located::Unsure(doubt) => match doubt.left(proxy) {
+            Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
                 Some(index) => index,
                 None => return Err(unsure(proxy, exchange, &doubt)),
             },

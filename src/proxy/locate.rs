@@ -4,31 +4,31 @@
 //! there is no such job: a balancer's page says nothing. Searches for the same job are one search, and only so many run at a
 //! time, so that ids which nobody knows cannot be turned into a storm.
 
+mod search;
+
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
-use super::ask::{Question, Silence, ask};
+use super::ask::Question;
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
-use super::resolve::word;
 use crate::base::RegionId;
 use crate::ojs::header::REQUEST_ID;
-use crate::ojs::{Class, ErrorDocument, hint, path_segment, progress};
+use crate::ojs::{ErrorDocument, hint, path_segment, progress};
 use crate::policy::RegionIndex;
-use crate::policy::resolve::{CopyState, Word};
+use crate::policy::resolve::CopyState;
 use crate::telemetry::LookupResult;
+use search::Search;
 
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
@@ -63,6 +63,8 @@ enum Left {
     Unknown,
     /// All others have said no, and this one, the local region, does not tell who asks: it has the job, or nobody has.
     Local(RegionId),
+    /// This region shows it as one that was cancelled before it began, and not all others have said that they have no copy.
+    CalledOff(RegionId),
     /// Every region has refused the question with the same status, such as 400 for an id that cannot be one. Holds the local
     /// region's word.
     Refused(Arc<RegionAnswer>),
@@ -84,6 +86,12 @@ impl Doubt {
     /// The only region that can have the job, where that is so.
     pub(super) fn left(&self, proxy: &Proxy) -> Option<RegionIndex> {
         let Left::Local(region) = &self.left else { return None };
+        proxy.shared.registry.view().index_of(region.as_str())
+    }
+
+    /// The same for calls that nobody waits for with a lease, which are answered by a region that shows the job as cancelled, too.
+    pub(super) fn left_or_shown(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        let Left::CalledOff(region) = &self.left else { return self.left(proxy) };
         proxy.shared.registry.view().index_of(region.as_str())
     }
 }
@@ -260,12 +268,10 @@ async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id:
         None => search.ask(proxy, others, id, &question).await,
         found => found,
     };
-    let (result, found) = match found.or(search.called_off) {
+    let (result, found) = match found.or(search.called_off.filter(|_| search.has_heard_all())) {
         Some(index) => {
             let region = proxy.region(index).id.clone();
-            if found.is_some() || search.has_heard_all() {
-                proxy.shared.owners.learn(id, &region);
-            }
+            proxy.shared.owners.learn(id, &region);
             (LookupResult::Found, Found::At(region))
         }
         None => search.without(proxy),
@@ -294,92 +300,6 @@ pub(super) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, 
     }
     own.insert(REQUEST_ID, request_id.clone());
     Some(Question::get(path, own, deadline))
-}
-
-/// What the regions that do not have the job have said.
-#[derive(Debug, Default)]
-struct Search {
-    nowhere: Vec<(RegionIndex, RegionAnswer)>,
-    /// The first region that shows the job as one that was cancelled before it began.
-    called_off: Option<RegionIndex>,
-    /// Regions that refused the question.
-    refused: Vec<(RegionIndex, RegionAnswer)>,
-    /// The first region that said nothing, or nothing that is about the job.
-    silent: Option<ErrorDocument>,
-}
-
-impl Search {
-    /// The first of these regions that has the job; the others are not waited for then.
-    async fn ask(
-        &mut self,
-        proxy: &Proxy,
-        regions: Vec<RegionIndex>,
-        id: &str,
-        question: &Question,
-    ) -> Option<RegionIndex> {
-        let one = |index| async move { (index, ask(proxy, Class::Job, index, question).await) };
-        let mut asked: FuturesUnordered<_> = regions.into_iter().map(one).collect();
-        while let Some((index, answered)) = asked.next().await {
-            match answered {
-                Ok(answer) => match word(&answer, id) {
-                    Word::Has if !was_called_off(&answer.body) => return Some(index),
-                    Word::Has => drop(self.called_off.get_or_insert(index)),
-                    Word::HasNot => self.nowhere.push((index, answer)),
-                    Word::Silent if is_refusal(answer.status) => self.refused.push((index, answer)),
-                    Word::Silent => self.silent_is(proxy, index, Silence::Unknown),
-                },
-                Err(silence) => self.silent_is(proxy, index, silence),
-            }
-        }
-        None
-    }
-
-    fn silent_is(&mut self, proxy: &Proxy, index: RegionIndex, silence: Silence) {
-        self.silent.get_or_insert_with(|| silence.document(proxy, index));
-    }
-
-    /// Whether every region has said what it has.
-    fn has_heard_all(&self) -> bool {
-        self.silent.is_none() && self.refused.is_empty()
-    }
-
-    /// The result where no region has the job.
-    fn without(self, proxy: &Proxy) -> (LookupResult, Found) {
-        let local = proxy.shared.registry.view().local;
-        let Self { nowhere, refused, silent, .. } = self;
-        if let Some(document) = silent {
-            return (LookupResult::Unsure, Found::Unsure(Doubt::new(document)));
-        }
-        if let Some((index, _)) = refused.first() {
-            let document = Silence::Unknown.document(proxy, *index);
-            let left = left(proxy, local, nowhere.is_empty(), refused);
-            return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
-        }
-        let mut words = nowhere.into_iter();
-        let first = words.next();
-        match words.find(|(index, _)| *index == local).or(first) {
-            Some((_, answer)) => (LookupResult::Nowhere, Found::Nowhere(Arc::new(answer))),
-            None => {
-                let document = ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN);
-                (LookupResult::Unsure, Found::Unsure(Doubt::new(document)))
-            }
-        }
-    }
-}
-
-/// What is left where some regions refused the question and all others, if any, have said no.
-fn left(proxy: &Proxy, local: RegionIndex, all_refused: bool, refused: Vec<(RegionIndex, RegionAnswer)>) -> Left {
-    if matches!(refused.as_slice(), [(index, _)] if *index == local) {
-        return Left::Local(proxy.region(local).id.clone());
-    }
-    let alike = refused.windows(2).all(|pair| matches!(pair, [(_, one), (_, other)] if one.status == other.status));
-    let own = refused.into_iter().find(|(index, _)| *index == local).filter(|_| alike && all_refused);
-    own.map_or(Left::Unknown, |(_, answer)| Left::Refused(Arc::new(answer)))
-}
-
-/// Whether a region says that it does not tell who asks, as with 401, 403 or 429. A 404 that is no word of a server is none.
-fn is_refusal(status: StatusCode) -> bool {
-    status.is_client_error() && status != StatusCode::NOT_FOUND
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ async fn to_owner(
     match search(proxy, exchange, request.headers(), &id).await {
         Located::At(index) => at_owner(proxy, exchange, index, &id, request).await,
         Located::Nowhere(answer) => nowhere(proxy, exchange, &answer, request).await,
-        Located::Unsure(doubt) => match doubt.left(proxy) {
+        Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
             Some(index) => forward(proxy, exchange, index, request).await,
             None => in_doubt(proxy, exchange, &doubt).map(Into::into),
         },
@@ -88,7 +88,7 @@ async fn at_owner(
             proxy.shared.owners.forget(id);
             return Ok(response);
         }
-        Located::Unsure(doubt) => match doubt.left(proxy) {
+        Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
             Some(owner) => (owner, false),
             None => return in_doubt(proxy, exchange, &doubt).map(Into::into),
         },

@@ -102,3 +102,17 @@ async fn a_job_that_is_cancelled_is_found_and_remembered_like_any_other() {
     let questions = |place: usize| federation.regions[place].record().requests_to(PATH).len();
     assert_eq!((questions(0), questions(1)), (1, 1));
 }
+
+#[tokio::test]
+async fn a_cancelled_job_is_shown_while_a_region_is_down_and_takes_no_acknowledgement() {
+    let federation = Setup::default().by_the_documents().start().await;
+    assert_eq!(federation.client.enqueue(own(r#""ojs.federation.region":"us-east-1""#)).await.status, 201);
+    assert_eq!(federation.client.call(Method::DELETE, PATH, "").await.status, 200);
+    federation.shared.owners.forget(OWN);
+    federation.regions[1].stop().await;
+    let found = federation.client.get(PATH).await;
+    assert_eq!((found.status.as_u16(), &found.json()["job"]["state"]), (200, &"cancelled".into()), "{found:?}");
+    // Whoever has a lease has it elsewhere.
+    let ack = federation.client.post("/ojs/v1/workers/ack", format!(r#"{{"job_id":"{OWN}"}}"#)).await;
+    ack.check_error(503, "backend_error", "owner_unavailable");
+}
