@@ -126,7 +126,6 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
     let again = |pause: Duration| Some(Asked { due: clock.now() + pause, ..asked });
     match (next, told, place) {
         (Next::Landed, Told::Copy(late), Some(place)) => {
-            shared.owners.learn(&place.job_id, &place.region);
             landed(shared, unknown, &place, late).await.map_or(again(TICK), |()| None)
         }
         (Next::AskIn(pause), ..) => again(pause),
@@ -158,6 +157,7 @@ fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
 /// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
 async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState) -> Option<()> {
     let Some(elsewhere) = &unknown.elsewhere else {
+        shared.owners.learn(&place.job_id, &place.region);
         finish(shared, unknown, State::Landed);
         tell(shared, unknown, Resolution::Landed);
         return Some(());
@@ -179,6 +179,12 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
             return Some(());
         }
     };
+    // Both may have the same id: what is asked of it from now on is asked where it lives.
+    let stays = match (remedy(late, other), late) {
+        (Remedy::CancelLate, _) | (Remedy::None, CopyState::Gone) => elsewhere,
+        _ => place,
+    };
+    shared.owners.learn(&stays.job_id, &stays.region);
     let result = if cancelled.is_some() { Resolution::Cancelled } else { Resolution::Landed };
     let now_ms = shared.registry.clock().unix_ms();
     shared.store.change(unknown.number, |it| {

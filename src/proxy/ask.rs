@@ -28,8 +28,8 @@ pub(super) struct Question {
     pub(super) deadline: Instant,
     /// What it is to the region's guards.
     pub(super) guard: GuardClass,
-    /// About a job that the region leased, or to undo what was done: passes a breaker and a guard that is open and a limit that
-    /// is reached, because the region would run the job again.
+    /// About a job that the region leased: passes a breaker and a guard that is open and a limit that is reached, because the
+    /// region would run the job again.
     pub(super) leased: bool,
 }
 

@@ -89,7 +89,10 @@ async fn by_owner(
         let index = match located {
             Located::At(index) => index,
             Located::Nowhere(_) => local,
-            Located::Unsure(document) => return Err(unsure(proxy, exchange, &document)),
+            Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
+                Some(index) => index,
+                None => return Err(unsure(proxy, exchange, &doubt)),
+            },
         };
         match parts.iter_mut().find(|part| part.0 == index) {
             Some((_, places)) => places.push(place),

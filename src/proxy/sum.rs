@@ -111,10 +111,7 @@ fn figures(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Re
         sorted.unusable.push((index, Ok(answer)));
     }
     if sorted.done.is_empty() {
-        // "Nothing there" is true only when every region has said so.
-        let silent = sorted.unusable.iter().any(|(_, answer)| answer.is_err());
-        let said = if silent { sorted.unusable } else { sorted.absent.into_iter().chain(sorted.unusable).collect() };
-        return nobody(proxy, exchange, said);
+        return nobody(proxy, exchange, sorted.absent.into_iter().chain(sorted.unusable).collect());
     }
     let mut response = joined(proxy, exchange, sorted.done);
     name_missing(proxy, &mut response, &sorted.missing);

@@ -125,7 +125,8 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         body: vec![parcel.body.clone()],
         deadline: head.deadline,
         class: exchange.matched.class,
-        pinned: parcel.decision.pinned,
+        // A server that stores one job after the other may have said 503 in the middle: it is its last word.
+        pinned: parcel.decision.pinned || parcel.jobs.len() != 1,
         guard: GuardClass::Enqueue,
         source: Some(parcel.source),
         pressing: false,

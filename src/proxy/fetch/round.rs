@@ -62,12 +62,12 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 
     /// Takes what was claimed for the worker when it had gone.
-    pub(super) fn take_kept(&mut self) {
+    pub(super) fn take_kept(&mut self, claimant: &str) {
         let shared = &self.proxy.shared;
-        let (Some(claims), Some(worker), Some(missing)) = (self.claims, self.worker, self.missing()) else { return };
+        let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
         let now = shared.registry.clock().now();
         let asked = |queue: &str| claims.queues().any(|name| name == queue);
-        self.jobs = shared.workers.kept.take(worker, missing, now, asked);
+        self.jobs = shared.workers.kept.take(claimant, missing, now, asked);
         shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
     }
 

@@ -1,7 +1,9 @@
 //! `GET /ojs/v1/jobs/{id}`: a job is found wherever routing has put it.
 
 mod cold;
+mod evasive;
 mod several;
+mod twins;
 
 use ojs_sidecar::demo::{Fault, When};
 
