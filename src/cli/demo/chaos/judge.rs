@@ -234,13 +234,15 @@ impl<'c> Case<'c> {
     }
 
     /// Whether a copy was stored so long after a call that had come to its region, that the sidecar could not know: after its end,
-    /// or, where the call went on and was refused because its absence was proved, after its beginning.
+    /// or, where the call went on because its absence was proved and no journal can tell, after its beginning.
     fn is_late(self, copy: &Copy) -> bool {
         let answered = self.ends().any(|end| end == End::Stored(copy.id));
         let came_by = |send: &Send, number: usize| {
             let arrived =
                 self.arrivals.iter().any(|(call, region)| usize::from(*call) == number && *region == copy.region);
-            let over_ms = if send.end == End::Refused(503) { send.began_ms } else { send.ended_ms };
+            // The row that would tell of it is gone where it was in memory only.
+            let untold = send.end == End::Refused(503) || self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
+            let over_ms = if untold { send.began_ms } else { send.ended_ms };
             arrived && over_ms.saturating_add(self.grace_ms) < copy.created_ms
         };
         !answered && self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number))

@@ -209,6 +209,15 @@ fn a_write_long_after_the_call_is_the_regions_doing_and_one_in_time_is_not() {
     let written_at = |ms: u64| History::new().told(End::Stored(8)).stored(1, 8).stored_at(0, 7, ms);
     written_at(1_100 + GRACE_MS + 1).check(&[], &[Note::LateWrite]);
     written_at(1_100 + GRACE_MS).check(&[Wrong::Doubled], &[]);
+    // Within a call that went on, the journal tells; one in memory is gone with its process.
+    let within = |epoch: u16| {
+        let mut history =
+            History::new().told_by(epoch, End::Stored(8)).stored(1, 8).stored_at(0, 7, 1_000 + GRACE_MS + 1);
+        history.issue.sends[0].ended_ms = 1_000 + GRACE_MS;
+        history
+    };
+    within(0).check(&[Wrong::Doubled], &[]);
+    within(1).check(&[], &[Note::LateWrite]);
     // Only in a region that the call came to.
     let mut elsewhere = written_at(5_000);
     elsewhere.arrivals.retain(|(_, region)| *region == 1);
