@@ -50,18 +50,34 @@ impl Caller<'_> {
 
     /// A key whose call broke off with the process that it was in.
     async fn broken_off(self, keyed: &Keyed, id: &str) -> Result<Option<Known>, ErrorDocument> {
-        let grace = self.proxy.shared.config.failover.late_write_grace;
-        if self.age(keyed.at_ms) < grace {
-            return Err(ErrorDocument::owner_unavailable(None, grace.as_secs().max(1)));
+        let known = self.looked_for(keyed.at_ms, id).await?;
+        if let Some(Known { region: Some(region), .. }) = &known {
+            let region = Some(region.clone());
+            self.proxy.shared.store.end_key(Keyed { region, status: 201, ..keyed.clone() });
         }
-        // Its connections have ended; every region says twice that it has no such job, or one has it.
+        Ok(known)
+    }
+
+    /// A job whose call has ended, and of which nobody has heard that it was stored: as the region shows it that has it; none where
+    /// every region has said twice that it has no such job.
+    ///
+    /// Errors: 503 `owner_unavailable` while that is not certain.
+    async fn looked_for(self, at_ms: u64, id: &str) -> Result<Option<Known>, ErrorDocument> {
+        let grace = self.proxy.shared.config.failover.late_write_grace;
         for _ in 0..2 {
             match search(self.proxy, self.exchange, &self.head.headers, id).await {
                 Located::At(index) => {
                     let region = self.proxy.region(index).id.clone();
-                    let known = self.shown(&region, id, StatusCode::CREATED).await;
-                    self.proxy.shared.store.end_key(Keyed { region: Some(region), status: 201, ..keyed.clone() });
-                    return Ok(Some(known));
+                    // The search ends at the local region, too, where that says neither yes nor no: only the job itself proves it.
+                    let Some(answer) = self.job(index, id).await else {
+                        return Err(ErrorDocument::owner_unavailable(Some(region.as_str()), 1));
+                    };
+                    let answer = RegionAnswer { status: StatusCode::CREATED, ..answer };
+                    return Ok(Some(Known { answer, region: Some(region) }));
+                }
+                // It may still be written.
+                Located::Nowhere(_) if self.age(at_ms) < grace => {
+                    return Err(ErrorDocument::owner_unavailable(None, grace.as_secs().max(1)));
                 }
                 Located::Nowhere(_) => {}
                 Located::Unsure(document) => return Err(ErrorDocument::clone(&document)),
@@ -77,6 +93,10 @@ impl Caller<'_> {
         if let Some(Place { region, job_id }) = &unknown.elsewhere
             && unknown.cancelled_in.as_ref() != Some(region)
         {
+            if unknown.state == State::Pending {
+                // Written before it was sent there: the process may have ended in between.
+                return self.looked_for(unknown.at_ms, job_id).await;
+            }
             return Ok(Some(self.shown(region, job_id, StatusCode::CREATED).await));
         }
         let Some(id) = &unknown.job_id else { return Ok(None) };

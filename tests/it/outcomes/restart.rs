@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
 use super::{newest_in, outcomes};
 use crate::support::{Process, Setup, Stage, eventually, job};
@@ -12,11 +12,15 @@ use crate::support::{Process, Setup, Stage, eventually, job};
 const LOG: &str = "log.level=info";
 
 async fn stage(journal: &str) -> Stage {
+    stage_within(journal, "1s").await
+}
+
+async fn stage_within(journal: &str, call_timeout: &str) -> Stage {
     let stage = Setup::default()
         .regions(2)
         .yaml("circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }")
         .yaml("failover: { late_write_grace: 50ms }")
-        .yaml("limits: { call_timeout: 1s }")
+        .yaml(&format!("limits: {{ call_timeout: {call_timeout} }}"))
         .yaml(&format!("journal: {{ path: {journal:?} }}"))
         .stage()
         .await;
@@ -86,6 +90,64 @@ async fn a_key_outlives_the_process_also_one_whose_call_did_not_end() {
     assert_eq!(second.client.send(keyed("done"), job("c")).await.status, 409);
     let stored: Vec<u32> = stage.regions[0].jobs().iter().map(|job| job.stored).collect();
     assert_eq!(stored, [1, 1]);
+}
+
+/// How many enqueues a region has read to their end.
+fn read(stage: &Stage, place: usize) -> usize {
+    let requests = stage.regions[place].record().requests_to("/ojs/v1/jobs");
+    requests.iter().filter(|it| it.method == http::Method::POST && it.complete).count()
+}
+
+#[tokio::test]
+async fn a_local_region_that_says_neither_yes_nor_no_is_not_taken_for_the_one_that_has_a_keys_job() {
+    let stage = stage_within("{dir}/journal", "20s").await;
+    let faults = stage.regions[0].faults();
+    faults.add(When::enqueue(), Fault::HangAfterBody { store: false });
+    let keyed = || Request::post("/ojs/v1/jobs").header("idempotency-key", "k");
+    let first = run(&stage.config).await;
+    let client = first.client;
+    let broken = tokio::spawn(async move { client.try_send(keyed(), job("a")).await.is_err() });
+    eventually("the job is sent", async || read(&stage, 0) == 1).await;
+    drop(first);
+    assert!(broken.await.unwrap());
+    faults.clear();
+    let answer = FaultAnswer::error_document(http::StatusCode::INTERNAL_SERVER_ERROR, "internal_error");
+    faults.add(When::path("/ojs/v1/jobs/").method(http::Method::GET), Fault::Answer { answer, store: false });
+    let second = run(&stage.config).await;
+    for _ in 0..2 {
+        let again = second.client.send(keyed(), job("a")).await;
+        assert_eq!((again.status.as_u16(), again.reason().as_str()), (503, "owner_unavailable"), "{again:?}");
+    }
+    faults.clear();
+    let again = second.client.send(keyed(), job("a")).await;
+    assert_eq!(again.status, 201, "{again:?}");
+    let jobs = stage.regions[0].jobs();
+    assert_eq!(jobs.iter().map(|job| (job.id.clone(), job.stored)).collect::<Vec<_>>(), [(again.job_id(), 1)]);
+}
+
+#[tokio::test]
+async fn a_place_that_a_job_was_only_about_to_go_to_is_not_taken_for_the_one_that_has_it() {
+    let stage = stage_within("{dir}/journal", "20s").await;
+    stage.regions[0].faults().add(When::enqueue(), Fault::CutAfterRequest { store: false });
+    stage.regions[1].faults().add(When::enqueue(), Fault::HangAfterBody { store: false });
+    let body = r#"{"id":"01975c4e-6f0b-7cc1-9e11-3a5b6c7d8e9f","type":"email.send","args":["own"]}"#;
+    let first = run(&stage.config).await;
+    let client = first.client;
+    let broken = tokio::spawn(async move { client.try_send(Request::post("/ojs/v1/jobs"), body).await.is_err() });
+    eventually("the job has gone on", async || (read(&stage, 0), read(&stage, 1)) == (1, 1)).await;
+    drop(first);
+    assert!(broken.await.unwrap());
+    stage.regions.iter().for_each(|region| region.faults().clear());
+    let second = run(&stage.config).await;
+    assert_eq!(outcomes(&second.client).await["outcomes"][0]["elsewhere"]["region"], "eu-west-1");
+    let again = second.client.enqueue(body).await;
+    assert_eq!(again.status, 201, "{again:?}");
+    let stored: Vec<u32> = stage
+        .regions
+        .iter()
+        .flat_map(|region| region.jobs().iter().map(|job| job.stored).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(stored, [1], "what is answered with 201 is stored");
 }
 
 /// Routing goes on, the log says why in one word, and what is unknown is in memory.
