@@ -24,7 +24,7 @@ pub async fn handle(proxies: Rc<Proxies>, request: Request<Incoming>, connection
     let proxy = proxies.current();
     let mut exchange = proxy.begin(&request, connection);
     let response = match proxy.admit(&exchange, &request) {
-        Err(document) => exchange.refuse(&document),
+        Err(document) => exchange.refuse(&proxy, &document),
         Ok(()) if exchange.matched.class == Class::Federation => federation(&proxy, &mut exchange, request).await,
         Ok(()) => proxy.dispatch(&mut exchange, request).await,
     };
@@ -37,19 +37,21 @@ async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Inc
         Operation::FederationHealth => exchange.json(200, health::document(proxy)),
         Operation::FederationOutcomes => match outcomes::document(proxy, request.uri().query()) {
             Ok(document) => exchange.json(200, document),
-            Err(document) => exchange.refuse(&document),
+            Err(document) => exchange.refuse(proxy, &document),
         },
         Operation::FederationRoute => match route::document(proxy, exchange, request).await {
             Ok(document) => exchange.json(200, document),
-            Err(document) => exchange.refuse(&document),
+            Err(document) => exchange.refuse(proxy, &document),
         },
-        _ => refuse(exchange, request.uri().path()),
+        _ => refuse(proxy, exchange, request.uri().path()),
     }
 }
 
-fn refuse(exchange: &mut Exchange, path: &str) -> Response<Reply> {
-    let Some(allow) = federation_methods(path) else { return exchange.refuse(&ErrorDocument::not_found(path)) };
-    let mut response = exchange.refuse(&ErrorDocument::method_not_allowed(allow));
+fn refuse(proxy: &Proxy, exchange: &mut Exchange, path: &str) -> Response<Reply> {
+    let Some(allow) = federation_methods(path) else {
+        return exchange.refuse(proxy, &ErrorDocument::not_found(path));
+    };
+    let mut response = exchange.refuse(proxy, &ErrorDocument::method_not_allowed(allow));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

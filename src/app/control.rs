@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -16,11 +16,16 @@ use super::reload::Notes;
 use super::resolver::Resolver;
 use crate::admin::{self, AdminState, Readiness, ReadinessGuard, RegionState};
 use crate::api;
+use crate::base::Clock;
 use crate::net::ConnectionPermits;
+use crate::net::own::OwnNetwork;
 use crate::net::pool::Pool;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
-use crate::region::{LoadPoller, Prober, names};
+use crate::region::{LoadPoller, Prober, Registry, names};
 use crate::telemetry::{CertificateKind, Metrics, RegionMetrics, event};
+
+/// Our own network is looked at this often at most, and while it does not pass its check.
+const OWN_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// A runtime for one thread, on which nothing has to be `Send`.
 ///
@@ -77,7 +82,24 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
         });
     }
     loops.spawn_local(Resolver::new(Arc::clone(shared)).run());
+    let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
+    loops.spawn_local(async move { watch_own_network(&registry, &clock).await });
     Loops(loops)
+}
+
+/// Checks our own network when every region fails at once, and again while it does not pass, for ever.
+async fn watch_own_network(registry: &Registry, clock: &Clock) {
+    let mut network = OwnNetwork::default();
+    loop {
+        registry.all_fail().await;
+        registry.on_own_check(network.passes());
+        // In an outage every failed call asks for a check; one a second is enough.
+        clock.sleep(OWN_CHECK_EVERY).await;
+        while registry.is_suspect() {
+            registry.on_own_check(network.passes());
+            clock.sleep(OWN_CHECK_EVERY).await;
+        }
+    }
 }
 
 /// Serves metrics, liveness and readiness, for ever.
@@ -120,12 +142,14 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let Some(current) = weak.upgrade() else { return };
         let shared = current.load();
         let now = shared.registry.clock().now();
-        let available = u32::try_from(shared.budget.available(now)).unwrap_or(u32::MAX);
+        let available = u32::try_from(shared.budgets.overall().available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
         shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
         shared.metrics.outcomes_pending.set(i64::try_from(shared.store.pending()).unwrap_or(i64::MAX));
-        for (region, metrics) in shared.registry.view().regions.iter().zip(shared.metrics.regions()) {
-            refresh_load(region, metrics, now);
+        let view = shared.registry.view();
+        for (index, metrics) in view.indexes().zip(shared.metrics.regions()) {
+            refresh_load(view.region(index), metrics, now);
+            metrics.calls_limit.set(i64::try_from(shared.concurrency.limit(index)).unwrap_or(i64::MAX));
         }
     });
 }

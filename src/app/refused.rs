@@ -3,9 +3,11 @@
 
 use bytes::Bytes;
 
+use crate::base::Draw;
 use crate::net::{Refused, Violation};
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::{MEDIA_TYPE, VERSION};
+use crate::policy::jittered;
 use crate::telemetry::{HeadRejection, Metrics};
 
 /// A whole HTTP/1.1 answer with the error document. There is no request to echo an id of, so one is minted.
@@ -15,9 +17,13 @@ pub(super) fn refused(metrics: &Metrics, why: Refused) -> Bytes {
         Some(rejection) => metrics.rejected_heads[rejection].inc(),
         None => metrics.client_connections_refused.inc(),
     }
-    let id = format!("req_{}", uuid::Uuid::now_v7());
+    let uuid = uuid::Uuid::now_v7();
+    let id = format!("req_{uuid}");
     let body = document.to_json(&id);
-    let retry_after = document.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+    // The latter half of an id is random.
+    let mut draw = Draw::from_seed(uuid.as_u64_pair().1);
+    let wait = document.retry_after.map(|seconds| jittered(seconds, &mut draw));
+    let retry_after = wait.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
     let head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\nconnection: close\r\nojs-version: {VERSION}\r\n\
          x-request-id: {id}\r\nojs-federation-region: none\r\n{retry_after}\r\n",

@@ -19,8 +19,8 @@ use super::control::{self, Loops};
 use super::{BuildError, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
-use crate::config::{Config, Loaded, Problems};
-use crate::policy::RetryBudget;
+use crate::config::{Config, Loaded, Problems, RegionConfig};
+use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
 use crate::store::Store;
@@ -192,7 +192,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         running: Running::default(),
         workers: Arc::new(Workers::default()),
         unfit: Unfit::default(),
-        budget: Arc::new(RetryBudget::new(&config.failover, world.clock.now())),
+        concurrency: Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls),
+        budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
         registry: Arc::new(registry),
         metrics,
         turns: AtomicU64::new(0),
@@ -223,7 +224,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         workers: Arc::clone(&old.workers),
         // The operator may have mended what was wrong with a queue.
         unfit: Unfit::default(),
-        budget: budget(old, &config),
+        concurrency: concurrency(old, &config),
+        budgets: budgets(old, &config),
         registry: Arc::new(registry),
         metrics,
         turns: AtomicU64::new(old.turns.load(std::sync::atomic::Ordering::Relaxed)),
@@ -233,13 +235,33 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     })
 }
 
-/// The balance is carried over as long as it means the same: a reload in an outage must not pay for a storm of retries.
-fn budget(old: &Shared, config: &Config) -> Arc<RetryBudget> {
+/// Balances are carried over as long as they mean the same: a reload in an outage must not pay for a storm of retries.
+fn budgets(old: &Shared, config: &Config) -> Budgets {
     let rates = |config: &Config| (config.failover.retry_budget_ratio, config.failover.retry_budget_floor);
-    if rates(&old.config) == rates(config) {
-        return Arc::clone(&old.budget);
+    let now = old.registry.clock().now();
+    if rates(&old.config) != rates(config) {
+        return Budgets::new(&config.failover, config.regions.len(), now);
     }
-    Arc::new(RetryBudget::new(&config.failover, old.registry.clock().now()))
+    old.budgets.carried_over(&config.failover, known_as(old, config), now)
+}
+
+/// Which region each one was before.
+fn known_as(old: &Shared, config: &Config) -> impl Iterator<Item = Option<RegionIndex>> {
+    let known = |region: &RegionConfig| Some(old.registry.regions().iter().find(|known| known.id == region.id)?.index);
+    config.regions.iter().map(known)
+}
+
+const fn bounds(config: &Config) -> Bounds {
+    Bounds::below(config.limits.calls_per_region)
+}
+
+/// Calls that are under way go on counting, unless the limits have changed.
+fn concurrency(old: &Shared, config: &Config) -> Concurrency {
+    let limits = |config: &Config| (config.limits.calls, config.limits.calls_per_region);
+    if limits(&old.config) != limits(config) {
+        return Concurrency::new(config.regions.len(), bounds(config), config.limits.calls);
+    }
+    old.concurrency.carried_over(bounds(config), known_as(old, config))
 }
 
 /// What is remembered stays, unless its bound has changed.

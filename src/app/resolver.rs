@@ -137,7 +137,6 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
     };
     let mut next = later(heard);
     if let (Next::Landed, Told::Copy(late), Some(place)) = (next, told, place) {
-        shared.owners.learn(&place.job_id, &place.region);
         if landed(shared, unknown, &place, late, &mut asked).await.is_some() {
             return None;
         }
@@ -172,6 +171,7 @@ fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
 /// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
 async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState, asked: &mut Asked) -> Option<()> {
     let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
+        shared.owners.learn(&place.job_id, &place.region);
         finish(shared, unknown, State::Landed);
         tell(shared, unknown, Resolution::Landed);
         return Some(());
@@ -219,6 +219,9 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
             return Some(());
         }
     };
+    // Both may have the same id: what is asked of it from now on is asked where it lives.
+    let stays = if cancelled == Some(Cancelled::Late) { elsewhere } else { place };
+    shared.owners.learn(&stays.job_id, &stays.region);
     let now_ms = shared.registry.clock().unix_ms();
     shared.store.change(unknown.number, |it| {
         let going = it.going.take().filter(|_| stored);

@@ -152,6 +152,18 @@ struct DemoArgs {
     /// End after the tour: exit code 0 if all of it went as told, else 1
     #[arg(long)]
     tour_only: bool,
+    /// No tour: enqueue for so long while everything fails, then check every job; exit code 0 if every promise was kept, else 1
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    chaos: Option<u64>,
+    /// How many jobs are enqueued in that time
+    #[arg(long, value_name = "N", requires = "chaos", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    chaos_enqueues: Option<u64>,
+    /// How often the sidecar is killed and started again, beside once for each way to break its journal
+    #[arg(long, value_name = "N", requires = "chaos", default_value_t = 8, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    chaos_kills: u32,
+    /// The seed of the plan; without one a new one, which is printed
+    #[arg(long, value_name = "N", requires = "chaos")]
+    chaos_seed: Option<u64>,
 }
 
 /// Runs the command that the arguments name.

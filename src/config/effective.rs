@@ -129,6 +129,9 @@ fn probing(yaml: &mut Yaml, config: &Config) {
         yaml.duration("ratio_window", breaker.ratio_window);
         yaml.plain("ratio_min_requests", breaker.ratio_min_requests);
         yaml.duration("slow_start", breaker.slow_start);
+        yaml.plain("hold_down_changes", breaker.hold_down_changes);
+        yaml.duration("hold_down_window", breaker.hold_down_window);
+        yaml.duration("hold_down_quiet", breaker.hold_down_quiet);
     });
     yaml.section("load", |yaml| {
         yaml.text("source", config.load.source.as_str());
@@ -162,6 +165,8 @@ fn limits(yaml: &mut Yaml, config: &Config) {
     yaml.duration("call_timeout", limits.call_timeout);
     yaml.duration("connect_timeout", limits.connect_timeout);
     yaml.plain("client_connections", limits.client_connections);
+    yaml.plain("calls", limits.calls);
+    yaml.plain("calls_per_region", limits.calls_per_region);
     yaml.plain("pool_idle_per_region", limits.pool_idle_per_region);
     yaml.duration("pool_idle_timeout", limits.pool_idle_timeout);
     yaml.duration("connection_lifetime", limits.connection_lifetime);

@@ -145,6 +145,9 @@ pub(super) struct RawCircuitBreaker {
     pub(super) ratio_window: RawDuration,
     pub(super) ratio_min_requests: u32,
     pub(super) slow_start: RawDuration,
+    pub(super) hold_down_changes: u32,
+    pub(super) hold_down_window: RawDuration,
+    pub(super) hold_down_quiet: RawDuration,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +200,8 @@ pub(super) struct RawLimits {
     pub(super) call_timeout: RawDuration,
     pub(super) connect_timeout: RawDuration,
     pub(super) client_connections: usize,
+    pub(super) calls: u64,
+    pub(super) calls_per_region: u64,
     pub(super) pool_idle_per_region: usize,
     pub(super) pool_idle_timeout: RawDuration,
     pub(super) connection_lifetime: RawDuration,

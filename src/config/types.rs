@@ -256,6 +256,12 @@ pub struct CircuitBreaker {
     pub ratio_min_requests: u32,
     /// How long flexible traffic ramps up after a recovery; 0 switches the ramp off.
     pub slow_start: Duration,
+    /// So many changes between usable and not, within `hold_down_window`, keep flexible jobs away; 0 switches this off.
+    pub hold_down_changes: u32,
+    /// The window of the changes.
+    pub hold_down_window: Duration,
+    /// How long the region must then be usable without a change.
+    pub hold_down_quiet: Duration,
 }
 
 /// Load polling. Spec: federation-spec §3.2.
@@ -326,6 +332,10 @@ pub struct Limits {
     pub connect_timeout: Duration,
     /// Client connections at once, over all listeners.
     pub client_connections: usize,
+    /// Calls to all regions at once; beyond it a call is 503.
+    pub calls: u64,
+    /// Calls to one region at once, less while it is slow.
+    pub calls_per_region: u64,
     /// Idle connections kept per region and worker thread.
     pub pool_idle_per_region: usize,
     /// How long an idle region connection is kept; shorter than regions keep theirs.

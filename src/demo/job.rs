@@ -86,6 +86,8 @@ pub struct StoredJob {
     /// How many times a job with this id was submitted: more than 1 means that one overwrote another, or was refused as a
     /// duplicate.
     pub stored: u32,
+    /// When it was stored. Units: milliseconds since the Unix epoch, by the region's clock.
+    pub created_ms: u64,
     /// How many times an acknowledgement took effect.
     pub acknowledged: u32,
     /// The text as it was submitted.
@@ -282,6 +284,7 @@ impl Job {
             attempt: self.attempt,
             worker_id: self.worker_id.clone(),
             stored: self.stored,
+            created_ms: self.times.created,
             acknowledged: self.acknowledged,
             envelope: self.envelope.source.clone(),
             args: self.envelope.args.get().to_owned(),

@@ -49,7 +49,7 @@ pub use certs::{Authority, Identity, IdentityFiles};
 pub use dialect::Dialect;
 pub use faults::{Fault, FaultAnswer, Faults, Gate, When};
 pub use job::{JobState, Jobs, StoredJob};
-pub use record::{Record, Recorded, RecordedConnection};
+pub use record::{Drained, Record, Recorded, RecordedConnection};
 pub use region::{DemoRegion, RegionOptions};
 pub use store::{Definition, Directive};
 pub use tls::RegionTls;

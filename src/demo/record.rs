@@ -53,6 +53,17 @@ pub struct RecordedConnection {
     pub raw: Bytes,
 }
 
+/// What [`Record::drain`] takes out.
+#[derive(Debug, Clone)]
+pub struct Drained {
+    /// Requests that have arrived, or never will, in order of arrival.
+    pub requests: Vec<Recorded>,
+    /// What came by each connection, by its number.
+    pub raw: Vec<(u64, Bytes)>,
+    /// Whether something was dropped to stay below the bound.
+    pub truncated: bool,
+}
+
 /// The record of a region; a cheap handle, usable from any thread.
 #[derive(Debug, Clone)]
 pub struct Record(Arc<Shared>);
@@ -154,6 +165,29 @@ impl Record {
         });
         kept.bytes = kept.connections.len() * ENTRY_BYTES;
         kept.truncated = false;
+    }
+
+    /// Takes out what has arrived since the last time, so that a long run can be judged in bounded memory.
+    ///
+    /// Shape: requests whose bodies are still arriving stay until they have arrived or their connection has closed. `raw` has what
+    /// each connection received since, so that a word may stand across two drains.
+    #[must_use]
+    pub fn drain(&self) -> Drained {
+        let mut kept = self.0.kept.lock();
+        let kept = &mut *kept;
+        let open: std::collections::HashSet<u64> =
+            kept.connections.iter().filter(|it| it.connection.open).map(|it| it.connection.number).collect();
+        let (ended, arriving): (VecDeque<Entry>, VecDeque<Entry>) = std::mem::take(&mut kept.requests)
+            .into_iter()
+            .partition(|it| it.request.complete || !open.contains(&it.request.connection));
+        kept.requests = arriving;
+        let requests: Vec<Recorded> = ended.iter().map(Entry::seen).collect();
+        let taken = kept.connections.iter_mut().map(|it| (it.connection.number, it.raw.split().freeze()));
+        let raw: Vec<(u64, Bytes)> = taken.collect();
+        kept.connections.retain(|it| it.connection.open);
+        kept.bytes = (kept.connections.len() + kept.requests.len()) * ENTRY_BYTES
+            + kept.requests.iter().map(|it| it.arriving.len()).sum::<usize>();
+        Drained { requests, raw, truncated: std::mem::take(&mut kept.truncated) }
     }
 
     /// Waits until `seen` holds, asking again after every change.

@@ -15,6 +15,7 @@ mod handover;
 pub mod headers;
 mod listen;
 mod metered;
+pub mod own;
 mod permit;
 pub mod pool;
 pub mod resolve;

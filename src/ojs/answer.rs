@@ -69,7 +69,8 @@ pub fn text_member(body: &[u8], name: &str) -> Option<String> {
 
 /// Whether a list of cron jobs holds one of this name, and whether the list goes on after it.
 ///
-/// Shape: `{"cron_jobs":[…],"pagination":{…}}`, or `{"crons":[…]}` on real servers; none where it is no such list.
+/// Shape: `{"cron_jobs":[…],"pagination":{…}}`, or `{"crons":[…]}` on real servers, which may page beside the items; none where it is
+/// no such list.
 #[must_use]
 pub fn cron_list(body: &[u8], name: &str) -> Option<CronList> {
     let list = ["cron_jobs", "crons", "items"].into_iter().find_map(|member| batch::answer::elements(body, member))?;
@@ -77,11 +78,18 @@ pub fn cron_list(body: &[u8], name: &str) -> Option<CronList> {
         body.get(*start..*end).and_then(|cron| text(cron, "name")).is_some_and(|text| text == name)
     };
     let pagination = member(body, "pagination").unwrap_or_default();
+    let figure = |name: &str| member(pagination, name).or_else(|| member(body, name));
+    let has_more = figure("has_more").and_then(|flag| match flag {
+        b"true" => Some(true),
+        b"false" => Some(false),
+        _ => None,
+    });
     Some(CronList {
         found: list.iter().any(is_named),
         count: list.len(),
-        has_more: member(pagination, "has_more") == Some(b"true"),
-        cursor: text(pagination, "next_cursor").map(Cow::into_owned),
+        has_more,
+        total: figure("total").and_then(|total| std::str::from_utf8(total).ok()?.parse().ok()),
+        cursor: text(pagination, "next_cursor").or_else(|| text(body, "next_cursor")).map(Cow::into_owned),
     })
 }
 
@@ -92,10 +100,21 @@ pub struct CronList {
     pub found: bool,
     /// How many cron jobs are.
     pub count: usize,
-    /// Whether there are more.
-    pub has_more: bool,
+    /// Whether there are more, where it says so.
+    pub has_more: Option<bool>,
+    /// How many there are in all, where it says so.
+    pub total: Option<usize>,
     /// Where the next page begins, in the server's own words.
     pub cursor: Option<String>,
+}
+
+impl CronList {
+    /// Whether more follow where so many were seen, those of this page included. A page of none is the last one.
+    #[must_use]
+    pub fn goes_on(&self, seen: usize) -> bool {
+        let told = self.has_more.or(self.total.map(|total| seen < total));
+        self.count > 0 && told.unwrap_or(self.cursor.is_some())
+    }
 }
 
 /// The `status` of a health answer.
@@ -211,19 +230,36 @@ mod tests {
     #[test]
     fn cron_jobs_are_found_in_lists_of_both_dialects_and_page_by_page() {
         let list = |found, count, has_more, cursor: Option<&str>| {
-            Some(CronList { found, count, has_more, cursor: cursor.map(str::to_owned) })
+            Some(CronList { found, count, has_more, total: None, cursor: cursor.map(str::to_owned) })
         };
         for (body, expected) in [
-            (r#"{"crons":[{"name":"a"},{"name":"nightly"}]}"#, list(true, 2, false, None)),
+            (r#"{"crons":[{"name":"a"},{"name":"nightly"}]}"#, list(true, 2, None, None)),
             (
                 r#"{"cron_jobs":[{"name":"a"}],"pagination":{"has_more":true,"next_cursor":"c"}}"#,
-                list(false, 1, true, Some("c")),
+                list(false, 1, Some(true), Some("c")),
             ),
-            (r#"{"items":[],"pagination":{"has_more":false}}"#, list(false, 0, false, None)),
+            (r#"{"crons":[{"name":"a"}],"has_more":true,"next_cursor":"c"}"#, list(false, 1, Some(true), Some("c"))),
+            (r#"{"items":[],"pagination":{"has_more":false}}"#, list(false, 0, Some(false), None)),
             (r#"{"crons":{}}"#, None),
             ("404 page not found", None),
         ] {
             assert_eq!(cron_list(body.as_bytes(), "nightly"), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_cron_jobs_goes_on_wherever_its_server_says_so() {
+        for (body, seen, expected) in [
+            (r#"{"crons":[{}]}"#, 1, false),
+            (r#"{"crons":[{}],"has_more":true}"#, 1, true),
+            (r#"{"crons":[{}],"has_more":false,"total":9}"#, 1, false),
+            (r#"{"crons":[{}],"total":9,"limit":1,"offset":3}"#, 4, true),
+            (r#"{"crons":[{}],"pagination":{"total":9}}"#, 9, false),
+            (r#"{"crons":[{}],"next_cursor":"c"}"#, 1, true),
+            (r#"{"crons":[{}],"next_cursor":null}"#, 1, false),
+            (r#"{"crons":[],"has_more":true}"#, 1, false),
+        ] {
+            assert_eq!(cron_list(body.as_bytes(), "x").unwrap().goes_on(seen), expected, "{body}");
         }
     }
 

@@ -119,7 +119,7 @@ impl Breaker {
                 self.probe_failures = self.probe_failures.saturating_add(1);
                 (self.probe_failures >= self.config.failure_threshold).then(|| self.open(now, Cause::ProbeFailures))
             }
-            (BreakerState::HalfOpen, true) => Some(self.close()),
+            (BreakerState::HalfOpen, true) => Some(self.close(Cause::ProbeSucceeded)),
             (BreakerState::HalfOpen, false) => Some(self.open(now, Cause::ProbeFailed)),
             (BreakerState::Open, _) => None,
         }
@@ -156,18 +156,26 @@ impl Breaker {
         })
     }
 
+    /// Takes back that it opened: the failures were our own. A breaker that is not open stays as it is.
+    pub(super) fn revoke(&mut self) -> Option<Transition> {
+        (self.state == BreakerState::Open).then(|| {
+            self.open_until = None;
+            self.close(Cause::SelfSuspect)
+        })
+    }
+
     fn open(&mut self, now: Instant, cause: Cause) -> Transition {
         self.open_until = Some(now + self.cooldown());
         self.openings = self.openings.saturating_add(1);
         self.shift(BreakerState::Open, cause)
     }
 
-    fn close(&mut self) -> Transition {
+    fn close(&mut self, cause: Cause) -> Transition {
         self.openings = 0;
         self.probe_failures = 0;
         self.request_failures = 0;
         self.ratio.clear();
-        self.shift(BreakerState::Closed, Cause::ProbeSucceeded)
+        self.shift(BreakerState::Closed, cause)
     }
 
     fn shift(&mut self, to: BreakerState, cause: Cause) -> Transition {

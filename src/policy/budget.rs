@@ -7,6 +7,7 @@
 //! Shape of the word: the upper 40 bits are milliseconds since the budget was made (34 years), the lower 24 bits are
 //! thousandths of a token.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -19,6 +20,25 @@ const TOKEN: u64 = 1_000;
 const BURST_SECONDS: f64 = 10.0;
 /// … and never less than this many tokens, so that a budget without a floor can save up from its requests.
 const BURST_TOKENS_MIN: f64 = 10.0;
+
+/// What pays for a redirect.
+pub trait Pays {
+    /// Takes out what one redirect costs; false when it cannot be paid.
+    #[must_use]
+    fn try_withdraw(&self, now: Instant) -> bool;
+}
+
+impl Pays for RetryBudget {
+    fn try_withdraw(&self, now: Instant) -> bool {
+        Self::try_withdraw(self, now)
+    }
+}
+
+impl<P: Pays + ?Sized> Pays for Arc<P> {
+    fn try_withdraw(&self, now: Instant) -> bool {
+        P::try_withdraw(self, now)
+    }
+}
 
 /// Tokens for redirects, shared by all worker threads.
 #[derive(Debug)]
@@ -45,9 +65,18 @@ impl RetryBudget {
 
     /// Pays in the share of one request. Costs one shared load while the budget is full, which it is while all is well.
     pub fn deposit(&self) {
+        self.pay_in(self.per_request);
+    }
+
+    /// Pays back a token that was taken out and not used.
+    pub(super) fn give_back(&self) {
+        self.pay_in(TOKEN);
+    }
+
+    fn pay_in(&self, amount: u64) {
         let mut word = self.word.load(Relaxed);
         while word & BALANCE_MASK < self.full {
-            let balance = (word & BALANCE_MASK).saturating_add(self.per_request).min(self.full);
+            let balance = (word & BALANCE_MASK).saturating_add(amount).min(self.full);
             match self.word.compare_exchange_weak(word, word & !BALANCE_MASK | balance, Relaxed, Relaxed) {
                 Ok(_) => return,
                 Err(other) => word = other,

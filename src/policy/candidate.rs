@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::breaker::BreakerState;
+use super::guard::{GuardClass, GuardState};
 use super::health::Health;
 use super::load::{FigureKind, corrected};
 use super::plan::{Permitted, Plan, fallback};
@@ -39,6 +40,9 @@ pub enum Refusal {
     /// Its breaker waits for the result of one probe.
     #[error("circuit breaker half-open, waiting for one probe")]
     HalfOpen,
+    /// Its enqueues fail, or a share of them is tried and this job was not drawn for it.
+    #[error("enqueues fail there")]
+    GuardOpen,
     /// Its queue is as deep as it may be for `affinity`.
     #[error("queue at its maximum depth")]
     AtCapacity,
@@ -59,6 +63,7 @@ impl Refusal {
             Self::Unhealthy => "unhealthy",
             Self::BreakerOpen => "breaker_open",
             Self::HalfOpen => "half_open",
+            Self::GuardOpen => "guard_open",
             Self::AtCapacity => "at_capacity",
             Self::Excluded => "excluded",
         }
@@ -70,10 +75,14 @@ impl Refusal {
 pub(super) enum Standing {
     /// Known to be healthy.
     Sound,
+    /// Healthy, asks for less, and this job was drawn to look elsewhere.
+    Pressed,
     /// Healthy again, and this job was not drawn for the ramp.
     RampingUp,
     /// Never probed.
     Unknown,
+    /// It came and went too often: the last resort.
+    HeldDown,
 }
 
 /// What is wrong with the region itself, whatever the job.
@@ -83,7 +92,9 @@ pub(super) fn unusable(region: &RegionView) -> Option<Refusal> {
         (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
         (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
         (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
-        (BreakerState::Closed, Health::Healthy | Health::Unknown) => None,
+        (BreakerState::Closed, Health::Healthy | Health::Unknown) => {
+            matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. }).then_some(Refusal::GuardOpen)
+        }
     }
 }
 
@@ -98,6 +109,9 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
     if let Some(refusal) = unusable(region) {
         return Err(refusal);
     }
+    if !region.admits(GuardClass::Enqueue, context.now, &mut context.draw) {
+        return Err(Refusal::GuardOpen);
+    }
     if plan.pinned {
         return Ok(if region.health == Health::Unknown { Standing::Unknown } else { Standing::Sound });
     }
@@ -108,7 +122,9 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
         return Err(Refusal::AtCapacity);
     }
     Ok(match region.health {
+        _ if region.held => Standing::HeldDown,
         Health::Unknown => Standing::Unknown,
+        _ if looks_elsewhere(context, region) => Standing::Pressed,
         _ if loses_ramp(context, region) => Standing::RampingUp,
         _ => Standing::Sound,
     })
@@ -124,6 +140,7 @@ pub(super) fn usable_in(view: &View, index: RegionIndex, refusal: Refusal, now: 
             let until = view.region(index).open_until;
             until.map_or(RETRY_MIN, |until| until.saturating_duration_since(now))
         }
+        Refusal::GuardOpen => view.region(index).guard(GuardClass::Enqueue).wait(now).unwrap_or(RETRY_MIN),
         Refusal::HalfOpen => RETRY_MIN,
         Refusal::AtCapacity => view.settings.load_interval,
     };
@@ -156,8 +173,18 @@ fn at_capacity(context: &Context<'_, '_>, index: RegionIndex) -> bool {
 
 /// A region that just came back takes a share of jobs that grows with time, so that the crowd does not throw it down again.
 fn loses_ramp(context: &mut Context<'_, '_>, region: &RegionView) -> bool {
-    let Some(since) = region.recovered_at else { return false };
+    let enqueues = match region.guard(GuardClass::Enqueue) {
+        GuardState::Closed { recovered_at } => recovered_at,
+        GuardState::Open { .. } | GuardState::Trial { .. } => None,
+    };
+    let Some(since) = region.recovered_at.max(enqueues) else { return false };
     let elapsed = context.now.saturating_duration_since(since);
     let ramp = context.view.settings.slow_start;
     elapsed < ramp && context.draw.unit() >= elapsed.as_secs_f64() / ramp.as_secs_f64()
+}
+
+/// A region that asks for less gets less, as long as there is another one.
+fn looks_elsewhere(context: &mut Context<'_, '_>, region: &RegionView) -> bool {
+    let share = region.pressure.map_or(0.0, |pressure| pressure.share(context.now));
+    share > 0.0 && context.draw.unit() < share
 }

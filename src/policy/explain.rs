@@ -60,8 +60,10 @@ fn reason(slot: &Slot, beyond_redirects: bool) -> String {
     let mut text = slot.reason.to_string();
     text.push_str(match slot.standing {
         Standing::Sound => ", healthy",
+        Standing::Pressed => ", healthy, asks for less",
         Standing::RampingUp => ", healthy, ramping up after its recovery",
         Standing::Unknown => ", never probed",
+        Standing::HeldDown => ", held down because it came and went too often",
     });
     if beyond_redirects {
         // Writing to a String cannot fail.

@@ -1,11 +1,11 @@
 //! What may follow an attempt.
 //!
 //! The first redirect after a connection that was never made is free: it costs the next region nothing that the first would
-//! not have cost. Everything else draws on the [`RetryBudget`], and what may have been received is never sent elsewhere.
+//! not have cost. Everything else draws on a budget, and what may have been received is never sent elsewhere.
 
 use std::time::Instant;
 
-use super::budget::RetryBudget;
+use super::budget::Pays;
 use super::outcome::{Answer, Ending, Outcome};
 
 /// How far a job has come.
@@ -48,7 +48,7 @@ pub enum Stop {
 }
 
 /// What may follow an attempt that ended so.
-pub fn next(ending: Ending, progress: Progress, budget: &RetryBudget, now: Instant) -> Step {
+pub fn next(ending: Ending, progress: Progress, budget: &impl Pays, now: Instant) -> Step {
     let outcome = ending.outcome();
     let answered = outcome == Outcome::Answered;
     match ending {
@@ -67,7 +67,7 @@ pub fn next(ending: Ending, progress: Progress, budget: &RetryBudget, now: Insta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::testing;
+    use crate::policy::{RetryBudget, testing};
 
     const TRY_NEXT: Ending = Ending::Answered(Answer::TryNext);
 

@@ -62,6 +62,11 @@ impl HealthTracker {
         self.health
     }
 
+    /// Takes a verdict back.
+    pub(super) const fn restore(&mut self, before: Health) {
+        (self.health, self.contrary) = (before, 0);
+    }
+
     /// Takes a probe result; `Some` with the new verdict when it changed.
     pub fn on_probe(&mut self, ok: bool) -> Option<Health> {
         let says = if ok { Health::Healthy } else { Health::Unhealthy };

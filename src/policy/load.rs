@@ -26,6 +26,21 @@ pub struct Figure {
     pub at: Instant,
     /// What it counts.
     pub kind: FigureKind,
+    /// How fast it has lately moved, up or down. Units: jobs per second.
+    pub drift: u64,
+}
+
+impl Figure {
+    /// A figure that follows another one of the same thing.
+    fn following(before: Option<&Self>, depth: u64, at: Instant, kind: FigureKind) -> Self {
+        let moved = |before: &Self| {
+            let ms = u64::try_from(at.saturating_duration_since(before.at).as_millis()).unwrap_or(u64::MAX).max(1);
+            let speed = before.depth.abs_diff(depth).saturating_mul(1_000) / ms;
+            // A crowd that comes and goes shows in every other figure only, so what was seen fades slowly.
+            speed.max(before.drift / 2)
+        };
+        Self { depth, at, kind, drift: before.map_or(0, moved) }
+    }
 }
 
 /// The latest figures of one region.
@@ -41,19 +56,19 @@ pub struct LoadFigures {
 impl LoadFigures {
     /// Replaces the region's total.
     pub fn set_total(&mut self, depth: u64, at: Instant) {
-        self.total = Some(Figure { depth, at, kind: FigureKind::Total });
+        self.total = Some(Figure::following(self.total.as_ref(), depth, at, FigureKind::Total));
     }
 
     /// Replaces the figure of one queue; beyond `queues_max` the oldest figure goes.
     pub fn set_queue(&mut self, queue: &str, depth: u64, at: Instant, queues_max: usize) {
-        let figure = Figure { depth, at, kind: FigureKind::Queue };
+        let follow = |before| Figure::following(before, depth, at, FigureKind::Queue);
         match self.place(queue) {
             Ok(place) => {
                 if let Some((_, known)) = self.queues.get_mut(place) {
-                    *known = figure;
+                    *known = follow(Some(known));
                 }
             }
-            Err(place) => self.queues.insert(place, (Arc::from(queue), figure)),
+            Err(place) => self.queues.insert(place, (Arc::from(queue), follow(None))),
         }
         while self.queues.len() > queues_max {
             let oldest = self.queues.iter().enumerate().min_by_key(|(_, (_, figure))| figure.at);
@@ -144,6 +159,17 @@ mod tests {
         assert_eq!(figures.queues().map(|(queue, _)| queue).collect::<Vec<_>>(), ["mail", "video"]);
         assert_eq!(figures.queue("mail").map(|figure| figure.depth), Some(3));
         assert_eq!(figures.queue("default"), None);
+    }
+
+    #[test]
+    fn a_figure_remembers_how_fast_it_moved_and_forgets_slowly() {
+        let start = Instant::now();
+        let mut figures = LoadFigures::default();
+        let seen = [100, 1_100, 1_100, 1_080].into_iter().enumerate().map(|(poll, depth)| {
+            figures.set_queue("q", depth, start + Duration::from_secs(10) * poll as u32, 1);
+            figures.queue("q").map(|figure| figure.drift)
+        });
+        assert_eq!(seen.collect::<Vec<_>>(), [Some(0), Some(100), Some(50), Some(25)]);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! replayed from its seed.
 //!
 //! Two halves meet in the [`View`], one immutable snapshot of all regions:
-//! - the state machines that the control plane drives: [`Breaker`], [`HealthTracker`], [`LoadFigures`];
+//! - the state machines that the control plane drives through the [`Keeper`]: [`Breaker`], [`HealthTracker`], guards, hold-down,
+//!   self-suspicion; and [`LoadFigures`];
 //! - the decision that every request takes: `plan` (which strategy, which regions are permitted), `candidate` (who falls out
 //!   and why), `strategy` (the order), `shortlist` (how far failover may go), then after each attempt [`next`].
 //!
@@ -15,16 +16,23 @@
 
 mod breaker;
 mod budget;
+mod budgets;
 mod candidate;
+mod concurrency;
 mod error;
 mod explain;
 mod failover;
 mod glob;
+mod guard;
 mod health;
+mod hold;
+mod jitter;
 mod job;
+mod keeper;
 mod load;
 mod outcome;
 mod plan;
+mod pressure;
 mod ratio;
 mod region_set;
 pub mod resolve;
@@ -33,26 +41,35 @@ mod route;
 mod rules;
 mod settings;
 mod shortlist;
+mod state;
 mod strategy;
+mod suspect;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod together;
 mod view;
 
 pub use breaker::{Breaker, BreakerState, Cause, Permit, RequestOutcome, Transition};
-pub use budget::RetryBudget;
+pub use budget::{Pays, RetryBudget};
+pub use budgets::{Budgets, Toward};
 pub use candidate::Refusal;
+pub use concurrency::{Bounds, CallPermit, Concurrency, Shed};
 pub use error::RouteError;
 pub use explain::{Explanation, Scored, explain};
 pub use failover::{Progress, Step, Stop, next};
 pub use glob::Glob;
+pub use guard::{Attempt, ClassTotals, GuardClass, GuardState, Shown};
 pub use health::{Health, HealthTracker};
+pub use jitter::jittered;
 pub use job::Job;
+pub use keeper::Keeper;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
 pub use outcome::{Answer, Ending, Outcome, classify_enqueue, effect};
+pub use pressure::Pressure;
 pub use region_set::RegionSet;
 pub use retry::{End, Repeat, TRIES_MAX, Then, Tries};
 pub use route::{Decision, Inputs, permits, route, route_within};
 pub use settings::Settings;
+pub use state::{Change, Probe, Totals};
 pub use together::{Demand, Part, Together, together};
 pub use view::{RegionIndex, RegionView, View};

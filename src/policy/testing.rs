@@ -63,6 +63,9 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             ratio_window: Duration::from_secs(10),
             ratio_min_requests: 20,
             slow_start: Duration::from_secs(10),
+            hold_down_changes: 6,
+            hold_down_window: Duration::from_secs(600),
+            hold_down_quiet: Duration::from_secs(60),
         },
         load: Load { source: LoadSource::Queue, interval: Duration::from_secs(10), queues_max: 16, tolerance: 0.2 },
         failover: Failover {
@@ -129,6 +132,8 @@ fn limits() -> Limits {
         call_timeout: second,
         connect_timeout: second,
         client_connections: 100,
+        calls: 8192,
+        calls_per_region: 4096,
         pool_idle_per_region: 8,
         pool_idle_timeout: second,
         connection_lifetime: second,

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::breaker::BreakerState;
+use super::guard::{GuardClass, GuardState};
 use super::health::Health;
 use super::load::LoadFigures;
+use super::pressure::Pressure;
 use super::settings::Settings;
-use crate::base::RegionId;
+use crate::base::{Draw, RegionId};
 use crate::config::{Config, RegionConfig};
 
 /// A region's place in the registry; valid for every view and the settings of one configuration.
@@ -67,6 +69,14 @@ pub struct RegionView {
     pub load: LoadFigures,
     /// When it last came back, healthy and with its breaker closed, after having been unusable: the start of the ramp.
     pub recovered_at: Option<Instant>,
+    /// Which calls are kept from it, by [`GuardClass::index`].
+    pub guards: [GuardState; GuardClass::REFUSABLE],
+    /// How hard it asks for less.
+    pub pressure: Option<Pressure>,
+    /// The share of enqueues that failed there lately, from 0 to 1 in steps of a twentieth.
+    pub failing: f64,
+    /// Whether it came and went too often, so that flexible jobs leave it alone until it was quiet.
+    pub held: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
     pub last_probe_unix_ms: Option<u64>,
     /// Since when its health is what it is, for display. Units: milliseconds since the Unix epoch.
@@ -88,9 +98,26 @@ impl RegionView {
             latency: None,
             load: LoadFigures::default(),
             recovered_at: None,
+            guards: [GuardState::FLOWING; GuardClass::REFUSABLE],
+            pressure: None,
+            failing: 0.0,
+            held: false,
             last_probe_unix_ms: None,
             status_since_unix_ms: None,
         }
+    }
+}
+
+impl RegionView {
+    /// The guard of a class; one of a class that is never refused always lets calls through.
+    #[must_use]
+    pub fn guard(&self, class: GuardClass) -> GuardState {
+        self.guards.get(class.index()).copied().unwrap_or(GuardState::FLOWING)
+    }
+
+    /// Whether the guard of its class lets a call through; in trial it does for a share of calls.
+    pub fn admits(&self, class: GuardClass, now: Instant, draw: &mut Draw) -> bool {
+        self.guard(class).admits(now, draw)
     }
 }
 

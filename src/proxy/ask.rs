@@ -11,10 +11,11 @@ use super::attempt::{Call, RegionAnswer, attempt};
 use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
 use super::plan::seconds;
+use super::shown::source;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, ErrorDocument};
-use crate::policy::{BreakerState, Outcome, RegionIndex};
+use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RegionIndex, RegionView};
 
 /// What is asked, whichever region it goes to.
 #[derive(Debug, Clone)]
@@ -25,14 +26,18 @@ pub(super) struct Question {
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<Bytes>,
     pub(super) deadline: Instant,
-    /// About a job that the region leased: passes a breaker that is open, because the region would run the job again.
+    /// What it is to the region's guards.
+    pub(super) guard: GuardClass,
+    /// About a job that the region leased: passes a breaker and a guard that is open and a limit that is reached, because the
+    /// region would run the job again.
     pub(super) leased: bool,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Silence {
-    /// The breaker is open, or the memory has no room for the answer: nothing was changed. Holds the document for the client.
+    /// The breaker or the guard is open, too much is under way, or the memory has no room for the answer: nothing was changed. Holds
+    /// the document for the client.
     Closed(ErrorDocument),
     /// Nothing was sent.
     NotSent,
@@ -43,7 +48,7 @@ pub(super) enum Silence {
 impl Question {
     /// A read.
     pub(super) fn get(path: PathAndQuery, headers: HeaderMap, deadline: Instant) -> Self {
-        Self { method: Method::GET, path, headers, body: Vec::new(), deadline, leased: false }
+        Self { method: Method::GET, path, headers, body: Vec::new(), deadline, guard: GuardClass::Read, leased: false }
     }
 }
 
@@ -58,7 +63,7 @@ pub(super) fn question_headers(exchange: &Exchange, headers: &HeaderMap) -> Head
     headers
 }
 
-/// Asks one region once. The answer is bounded like that of an enqueue; the breaker is told, nothing is tried again.
+/// Asks one region once. The answer is bounded like that of an enqueue; breaker and guards are told, nothing is tried again.
 ///
 /// Errors: [`Silence`].
 pub(super) async fn ask(
@@ -68,7 +73,7 @@ pub(super) async fn ask(
     question: &Question,
 ) -> Result<RegionAnswer, Silence> {
     if !question.leased {
-        closed(proxy, index)?;
+        closed(proxy, index, question.guard)?;
     }
     if question.method == Method::GET && !proxy.shared.buffered.has_room_for_reads(&proxy.shared.config.limits) {
         return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
@@ -81,25 +86,51 @@ pub(super) async fn ask(
         deadline: question.deadline,
         class,
         pinned: true,
+        guard: question.guard,
+        // The path names the job or the queue, where there is one.
+        source: Some(source(question.path.path())),
+        pressing: question.leased,
     };
     let tried = attempt(proxy, index, &call).await;
-    if tried.crowded_out {
+    if tried.shed.is_some() || tried.crowded_out {
         return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
     let not_sent = tried.ending.outcome() == Outcome::NotSent;
     tried.answer.ok_or(if not_sent { Silence::NotSent } else { Silence::Unknown })
 }
 
-/// Whether the region's breaker lets calls through.
-fn closed(proxy: &Proxy, index: RegionIndex) -> Result<(), Silence> {
+/// Whether the region's breaker and the guard of the class let the call through.
+fn closed(proxy: &Proxy, index: RegionIndex, class: GuardClass) -> Result<(), Silence> {
     let view = proxy.shared.registry.view();
     let region = view.region(index);
-    if region.breaker == BreakerState::Closed {
-        return Ok(());
+    let shut = shut_for(proxy, region, Some(class));
+    shut.map_or(Ok(()), |wait| Err(Silence::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))))
+}
+
+/// For how long a region's breaker, or its guard, lets no such call through; none where it does.
+///
+/// Units: seconds. A guard in trial lets a share of calls through, and each is drawn for anew.
+pub(super) fn shut_for(proxy: &Proxy, region: &RegionView, class: Option<GuardClass>) -> Option<u64> {
+    let clock = proxy.shared.registry.clock();
+    if region.breaker != BreakerState::Closed {
+        let until = region.open_until;
+        return Some(until.map_or(1, |until| seconds(until.saturating_duration_since(clock.now()))));
     }
-    let now = proxy.shared.registry.clock().now();
-    let wait = region.open_until.map_or(1, |until| seconds(until.saturating_duration_since(now)));
-    Err(Silence::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait)))
+    let guard = region.guard(class?);
+    // Hardly ever anything else, and then no time and no draw is needed.
+    if matches!(guard, GuardState::Closed { .. }) {
+        return None;
+    }
+    let now = clock.now();
+    let admitted = guard.admits(now, &mut proxy.random.draw());
+    (!admitted).then(|| guard.wait(now).map_or(1, seconds))
+}
+
+/// The document for a region that was not reached, with what remains of its cooldown where that has made its breaker open.
+pub(super) fn unavailable(proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    ErrorDocument::owner_unavailable(Some(region.id.as_str()), shut_for(proxy, region, None).unwrap_or(1))
 }
 
 impl Silence {
@@ -107,7 +138,7 @@ impl Silence {
     pub(super) fn document(self, proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
         match self {
             Self::Closed(document) => document,
-            Self::NotSent | Self::Unknown => ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1),
+            Self::NotSent | Self::Unknown => unavailable(proxy, index),
         }
     }
 }

@@ -8,15 +8,15 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::collect::{CollectError, collect};
-use super::{Proxy, Reply};
+use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::headers::strip_answer;
 use crate::net::pool::{NotSent, Pool, SendError};
-use crate::ojs::header::QUEUE_STATUS;
+use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
 use crate::ojs::{Class, answer};
 use crate::policy::resolve::Lost;
-use crate::policy::{Answer, Ending, RegionIndex, RequestOutcome, classify_enqueue, effect};
+use crate::policy::{Answer, CallPermit, Ending, GuardClass, RegionIndex, Shed, classify_enqueue};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.
@@ -32,6 +32,12 @@ pub(super) struct Call {
     pub(super) deadline: Instant,
     pub(super) class: Class,
     pub(super) pinned: bool,
+    /// What it is to a region's guards.
+    pub(super) guard: GuardClass,
+    /// What may be to blame for a 500 in the region's place, as [`super::shown::source`] has it.
+    pub(super) source: Option<u64>,
+    /// About a job that the region leased, or to undo what was done: let through however many calls are under way.
+    pub(super) pressing: bool,
 }
 
 /// A region's whole answer.
@@ -61,25 +67,44 @@ pub(super) struct Tried {
     pub(super) reason: FailoverReason,
     /// How it was lost, where the outcome is unknown.
     pub(super) lost: Lost,
+    /// What was full, where nothing was tried because of that.
+    pub(super) shed: Option<Shed>,
     /// Whether a read's answer was not taken in because too much of others is in memory: no fault of the region.
     pub(super) crowded_out: bool,
 }
 
-/// Tries one region, tells its breaker and counts.
+/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts.
 pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
-    let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
-    let shows = match &tried.answer {
-        Some(answer) => effect(answer.status.as_u16(), answer.headers.contains_key(QUEUE_STATUS)),
-        None if tried.crowded_out => None,
-        None => Some(RequestOutcome::Failure),
+    let class = if call.pressing { GuardClass::Ack } else { call.guard };
+    let permit = match proxy.shared.concurrency.acquire(index, class) {
+        Ok(permit) => permit,
+        Err(shed) => return Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) },
     };
-    if let Some(shows) = shows {
-        proxy.shared.registry.on_request(index, shows);
+    let started = Instant::now();
+    let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
+    release(permit, call, started, &tried);
+    if !tried.crowded_out {
+        let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
+        shown::tell(proxy, index, call.guard, answer, || call.source);
     }
     tried
 }
 
-/// The same on connections of this pool, and without a word to the breaker: for questions about what failed, whose success would
+/// Gives a call's place back, and tells how long it took where that says something of the region.
+fn release(permit: CallPermit, call: &Call, started: Instant, tried: &Tried) {
+    let even = match call.guard {
+        GuardClass::Enqueue => !call.headers.contains_key(BLOCK_TIMEOUT),
+        GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
+        GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
+    };
+    if !even || tried.ending == Ending::NotSent {
+        return;
+    }
+    let now = Instant::now();
+    permit.done(now.into_std(), tried.answer.as_ref().map(|_| now.saturating_duration_since(started)));
+}
+
+/// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
 /// make the failure look forgiven.
 pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
     let metrics = proxy.metrics(index);
@@ -136,6 +161,7 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
         ending: Ending::Answered(meaning),
         answer: Some(RegionAnswer { status: parts.status, headers, body }),
         reason: FailoverReason::Unavailable,
+        shed: None,
         // An answer in the region's place is no end: a balancer that has given up has not stopped the region.
         lost: Lost::TimedOut,
         crowded_out: false,
@@ -161,11 +187,18 @@ fn lost(error: &hyper::Error) -> Lost {
 
 impl Tried {
     const fn not_sent(reason: FailoverReason) -> Self {
-        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, crowded_out: false }
+        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, shed: None, crowded_out: false }
     }
 
     const fn no_answer(lost: Lost) -> Self {
-        Self { ending: Ending::NoAnswer, answer: None, reason: FailoverReason::Unavailable, lost, crowded_out: false }
+        Self {
+            ending: Ending::NoAnswer,
+            answer: None,
+            reason: FailoverReason::Unavailable,
+            lost,
+            shed: None,
+            crowded_out: false,
+        }
     }
 
     /// Whether the answer is the region's own word for "stored".

@@ -20,7 +20,7 @@ use super::locate::{Located, locate, unsure};
 use super::reads::results;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
-use crate::policy::RegionIndex;
+use crate::policy::{GuardClass, RegionIndex};
 
 /// Searches of one call at once, so that one call does not take every turn.
 const SEARCHES: usize = 16;
@@ -89,7 +89,10 @@ async fn by_owner(
         let index = match located {
             Located::At(index) => index,
             Located::Nowhere(_) => local,
-            Located::Unsure(document) => return Err(unsure(proxy, exchange, &document)),
+            Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
+                Some(index) => index,
+                None => return Err(unsure(proxy, exchange, &doubt)),
+            },
         };
         match parts.iter_mut().find(|part| part.0 == index) {
             Some((_, places)) => places.push(place),
@@ -120,6 +123,7 @@ impl Call {
     ) -> Result<Vec<(RegionIndex, RegionAnswer)>, ErrorDocument> {
         check_bodies(proxy, &bodies)?;
         let class = exchange.matched.class;
+        let guard = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
         let started = std::time::Instant::now();
         let asked = bodies.into_iter().map(|(index, body)| {
             let question = Question {
@@ -128,6 +132,7 @@ impl Call {
                 headers: self.headers.clone(),
                 body,
                 deadline: self.deadline,
+                guard,
                 leased: false,
             };
             async move { (index, ask(proxy, class, index, &question).await) }

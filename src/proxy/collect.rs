@@ -13,7 +13,7 @@ use crate::ojs::ErrorDocument;
 
 /// What is reserved at once on the word of a `Content-Length`; the rest is taken as it comes.
 const RESERVE_BYTES_MAX: usize = 64 * 1024;
-/// How soon bodies in memory make room for others: most calls take less. Units: seconds.
+/// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(super) const OVERLOADED_RETRY_AFTER: u64 = 1;
 
 /// Why a body could not be read whole.

@@ -3,21 +3,23 @@
 //! The new job is made where the old one is. Nothing of it can go anywhere else, so a body that asks for another region is
 //! refused and nothing is sent.
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::attempt::Call;
 use super::enqueue::{Head, Job, Ran, note, read, run};
 use super::exchange::Exchange;
 use super::local::check_breaker;
-use super::locate::{Located, locate};
+use super::locate::{Located, locate, search, unsure};
 use super::plan::{refusal, with_job};
+use super::reads::Guard;
 use super::several::check_replicated_from;
+use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::Strategy;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, jobs_within};
-use crate::policy::{Decision, RegionIndex, View, permits};
+use crate::policy::{Decision, GuardClass, RegionIndex, View, permits};
 
 /// Passes such a call to the owner of its job.
 ///
@@ -26,17 +28,58 @@ use crate::policy::{Decision, RegionIndex, View, permits};
 pub(super) async fn recreate(
     proxy: &Proxy,
     exchange: &mut Exchange,
+    mut request: Request<Incoming>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let guard = Guard::of(proxy, exchange, &mut request);
+    let response = at_owner(proxy, exchange, request).await?;
+    match guard {
+        Some(guard) => guard.judge(proxy, exchange, response).await,
+        None => Ok(response),
+    }
+}
+
+async fn at_owner(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
     let id = exchange.matched.named_in(request.uri().path());
     let (head, body) = read(proxy, exchange, request).await?;
-    let index = match locate(proxy, exchange, &head.headers, &id).await {
+    let index = match locate(proxy, exchange, &head.headers, &id).await.or_left(proxy) {
         Located::At(index) => index,
         // Its id may be another than that of a job.
-        Located::Nowhere(_) => proxy.shared.registry.view().local,
-        Located::Unsure(document) => return Err((*document).clone()),
+        Located::Nowhere(_) => return made_in(proxy, exchange, local_of(proxy), (head, method, body)).await,
+        Located::Unsure(doubt) => return Err(unsure(proxy, exchange, &doubt)),
     };
+    let again = Head { path: head.path.clone(), headers: head.headers.clone(), deadline: head.deadline };
+    let response = made_in(proxy, exchange, index, (head, method.clone(), body.clone())).await?;
+    if response.status() != StatusCode::NOT_FOUND {
+        return Ok(response);
+    }
+    // What was remembered of the job may have been wrong; a region that does not know it has made nothing of it.
+    match search(proxy, exchange, &again.headers, &id).await.or_left(proxy) {
+        Located::At(other) if other != index => made_in(proxy, exchange, other, (again, method, body)).await,
+        Located::At(_) => Ok(response),
+        Located::Nowhere(_) => {
+            proxy.shared.owners.forget(&id);
+            Ok(response)
+        }
+        Located::Unsure(doubt) => Err(unsure(proxy, exchange, &doubt)),
+    }
+}
+
+fn local_of(proxy: &Proxy) -> RegionIndex {
+    proxy.shared.registry.view().local
+}
+
+/// Sends the call to a region, if what is in it may go there.
+async fn made_in(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    (head, method, body): (Head, Method, bytes::Bytes),
+) -> Result<Response<Reply>, ErrorDocument> {
     {
         let found = jobs_within(&body, proxy.shared.config.limits.json_depth)
             .map_err(|fault| ErrorDocument::from_fault(&fault))?;
@@ -109,6 +152,8 @@ pub(super) async fn run_whole(
     (head, method, body): (Head, Method, bytes::Bytes),
     decision: Decision,
 ) -> Ran {
+    // The body holds several types, or none: all calls by this path are one source.
+    let source = source(head.path.path());
     let call = Call {
         method,
         path: head.path,
@@ -117,6 +162,9 @@ pub(super) async fn run_whole(
         deadline: head.deadline,
         class: exchange.matched.class,
         pinned: decision.pinned,
+        guard: GuardClass::Enqueue,
+        source: Some(source),
+        pressing: false,
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);

@@ -94,7 +94,7 @@ async fn changed_workflow(
     match place(proxy, exchange, &head.headers, Subject::Workflow, id).await {
         Placed::At(index) => at(proxy, index, &demand),
         Placed::Nowhere => decide(proxy, body, depth_max),
-        Placed::Said(index, answer) => Ok(Goes::Said(index, answer)),
+        Placed::Hidden(index, answer) | Placed::Refused(index, answer) => Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => Err(document),
     }
 }
@@ -146,7 +146,7 @@ async fn cron_region(
             return Err(ErrorDocument::cron_elsewhere(id.as_str()));
         }
         Placed::Nowhere => {}
-        Placed::Said(index, answer) => return Ok(Goes::Said(index, answer)),
+        Placed::Hidden(index, answer) | Placed::Refused(index, answer) => return Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => return Err(document),
     }
     at(proxy, region, &demand)

@@ -9,12 +9,13 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use super::ask::shut_for;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
-use super::collect::collect_body;
+use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
 use super::exchange::Exchange;
 use super::failover;
 use super::locate::unsure;
-use super::plan::{Planned, breaker_word, plan, seconds};
+use super::plan::{Planned, breaker_word, plan};
 use super::replay::{Ids, Recognised, Turns, recognise};
 use super::resolve::{self, Followed};
 use super::trail::{self, Trail};
@@ -25,7 +26,9 @@ use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
-use crate::policy::{BreakerState, Decision, Health, Outcome, Progress, RegionIndex, Step, Stop, next};
+use crate::policy::{
+    BreakerState, Decision, GuardClass, GuardState, Health, Outcome, Progress, RegionIndex, Shed, Step, Stop, next,
+};
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
 
@@ -48,7 +51,7 @@ pub(super) async fn enqueue(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, received) = read(proxy, exchange, request).await?;
-    let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue } =
+    let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
         plan(proxy, &received, &mut exchange.strategy)?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     let turns = match recognise(proxy, exchange, &head, &received, ids).await {
@@ -72,6 +75,9 @@ pub(super) async fn enqueue(
         deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
         class: exchange.matched.class,
         pinned: decision.pinned,
+        guard: GuardClass::Enqueue,
+        source: Some(source),
+        pressing: false,
     };
     let strategy = decision.strategy;
     let trail = Trail { received, minted, key, ..Trail::new(head.deadline, exchange.federation_id.clone()) };
@@ -232,8 +238,10 @@ pub(super) struct Ran {
 pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
     let started = Instant::now();
     let moved_from = failover::before_first_try(proxy, &job.decision);
-    proxy.shared.budget.deposit();
-    let mut attempts = 0;
+    if let Some(target) = job.decision.target() {
+        proxy.shared.budgets.deposit(target);
+    }
+    let (mut tries, mut attempts) = (0, 0);
     let mut place = 0;
     let mut stored = None;
     let (result, outcome, region) = loop {
@@ -242,18 +250,24 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         };
         trail::sending(proxy, &job, index).await;
         let tried = attempt(proxy, index, &job.call).await;
-        attempts += 1;
+        tries += 1;
+        attempts += usize::from(tried.shed.is_none());
+        if tried.shed == Some(Shed::Total) {
+            break (Err(overloaded()), None, None);
+        }
         let candidates = &job.decision.candidates;
         let left = usable_after(proxy, candidates, place);
-        let progress =
-            Progress { pinned: job.decision.pinned, redirects_done: attempts - 1, candidates_left: left.count };
-        let step = next(tried.ending, progress, &proxy.shared.budget, proxy.shared.registry.clock().now());
+        let progress = Progress { pinned: job.decision.pinned, redirects_done: tries - 1, candidates_left: left.count };
+        let to = left.first.and_then(|first| candidates.get(first)).copied();
+        // Without a next region nothing is paid for.
+        let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
+        let step = next(tried.ending, progress, &budget, proxy.shared.registry.clock().now());
         let outcome = AttemptOutcome::from(tried.ending.outcome());
         let region = proxy.region(index).id.clone();
         let reason = match step {
             Step::Next { .. } => tried.reason,
             Step::Stop(Stop::OutcomeUnknown) => {
-                match resolve::after_unknown(proxy, &mut job, index, &tried, left.count).await {
+                match resolve::after_unknown(proxy, &mut job, index, &tried, to).await {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {
@@ -268,11 +282,10 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
                 break (settle(proxy, &job, index, stop, tried), Some(outcome), Some(region));
             }
         };
-        let candidates = &job.decision.candidates;
-        let Some(&to) = left.first.and_then(|first| candidates.get(first)) else { continue };
+        let Some(to) = to else { continue };
         failover::tell(proxy, index, to, reason);
         proxy.metrics(to).redirects.inc();
-        place = left.first.unwrap_or(candidates.len());
+        place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
     let (result, outcome, region) = match trail::ended(&mut job, &result) {
@@ -295,11 +308,17 @@ fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left
     let view = proxy.shared.registry.view();
     let usable = |index: RegionIndex| {
         let region = view.region(index);
-        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy
+        let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
+        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
     };
     let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
     let first = places.next();
     Left { count: usize::from(first.is_some()) + places.count(), first }
+}
+
+/// The document for a job that nothing was done for, because too much is.
+fn overloaded() -> ErrorDocument {
+    ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
 }
 
 /// Turns the end of the last attempt into the client's answer.
@@ -311,6 +330,9 @@ fn settle(
     tried: Tried,
 ) -> Result<RegionAnswer, ErrorDocument> {
     let id = &proxy.region(index).id;
+    if tried.shed.is_some() {
+        return Err(overloaded());
+    }
     match (stop, tried.answer) {
         (Stop::Answered | Stop::RetryBudget { answered: true }, Some(answer)) => {
             job.learn(proxy, index, &answer);
@@ -323,11 +345,7 @@ fn settle(
         (Stop::RetryBudget { answered: false }, _) => Err(ErrorDocument::retry_budget(RETRY_AFTER_MIN)),
         (Stop::NoCandidateLeft, _) => {
             let view = proxy.shared.registry.view();
-            let wait = view
-                .region(index)
-                .open_until
-                .map_or(Duration::ZERO, |until| until.saturating_duration_since(proxy.shared.registry.clock().now()));
-            let wait = seconds(wait).max(RETRY_AFTER_MIN);
+            let wait = shut_for(proxy, view.region(index), Some(job.call.guard)).unwrap_or(RETRY_AFTER_MIN);
             Err(if job.decision.pinned {
                 ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait)
             } else {

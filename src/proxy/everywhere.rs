@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
-use http::{HeaderMap, HeaderValue, Method, Response};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use super::ask::{Question, Silence, ask, question_headers};
 use super::attempt::RegionAnswer;
@@ -98,7 +98,8 @@ pub(super) fn name_missing(proxy: &Proxy, response: &mut Response<Reply>, missin
     }
 }
 
-/// What a client is told where no region gave a usable answer: what one said all the same, the local one first.
+/// What a client is told where no region gave a usable answer: what one said all the same, the local one first. "Nothing there"
+/// is true only when every region has said so.
 ///
 /// Errors: 503 `owner_unavailable` where none said anything.
 pub(super) fn nobody(
@@ -107,9 +108,11 @@ pub(super) fn nobody(
     said: Vec<Said>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let local = proxy.shared.registry.view().local;
+    let is_no = |said: &Said| said.1.as_ref().is_ok_and(|answer| answer.status == StatusCode::NOT_FOUND);
+    let all_no = said.iter().all(is_no);
     let mut document = None;
     let mut word: Option<(RegionIndex, RegionAnswer)> = None;
-    for (index, answer) in said {
+    for (index, answer) in said.into_iter().filter(|said| all_no || !is_no(said)) {
         match answer {
             // What is no answer to the question is none to the client either.
             Ok(answer) if answer.status.is_success() => {}

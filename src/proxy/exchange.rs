@@ -13,7 +13,7 @@ use crate::config::JsonContentType;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
-use crate::policy::RegionIndex;
+use crate::policy::{RegionIndex, jittered};
 use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
 
 /// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.
@@ -109,9 +109,9 @@ impl Exchange {
         self.vanished
     }
 
-    /// Answers with an error document of ours.
+    /// Answers with an error document of ours. Who is told to come back is told when, each a little otherwise.
     #[must_use]
-    pub fn refuse(&mut self, document: &ErrorDocument) -> Response<Reply> {
+    pub fn refuse(&mut self, proxy: &Proxy, document: &ErrorDocument) -> Response<Reply> {
         self.refusal = (!self.vanished).then(|| refusal_reason(document));
         let id = self.request_id.to_str().unwrap_or_default();
         let mut response = self.json(document.status.as_u16(), document.to_json(id));
@@ -121,7 +121,7 @@ impl Exchange {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if let Some(seconds) = document.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(jittered(seconds, &mut proxy.random.draw())));
         }
         response
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Proxy;
 use crate::base::RegionId;
-use crate::policy::{BreakerState, Decision, Health, RegionIndex};
+use crate::policy::{BreakerState, Decision, GuardClass, GuardState, Health, RegionIndex};
 use crate::telemetry::{FailoverReason, event};
 
 /// A failover that repeats is counted each time and told this often.
@@ -25,7 +25,10 @@ pub(super) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<Reg
         _ if region.weight == 0 => return None,
         (BreakerState::Open | BreakerState::HalfOpen, _) => FailoverReason::BreakerOpen,
         (BreakerState::Closed, Health::Unhealthy) => FailoverReason::Unhealthy,
-        (BreakerState::Closed, Health::Healthy | Health::Unknown) => return None,
+        (BreakerState::Closed, Health::Healthy | Health::Unknown) => match region.guard(GuardClass::Enqueue) {
+            GuardState::Closed { .. } => return None,
+            GuardState::Open { .. } | GuardState::Trial { .. } => FailoverReason::GuardOpen,
+        },
     };
     tell(proxy, home, target, reason);
     Some(region.id.clone())

@@ -10,14 +10,17 @@
 
 mod round;
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use aws_lc_rs::digest::{SHA256, digest};
+use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
 use super::enqueue::read;
 use super::exchange::Exchange;
 use super::insist::{rewritten, unanswered};
+use super::locate::asker;
 use super::{Proxy, Reply};
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{Claimed, Claims};
@@ -46,28 +49,42 @@ pub(super) async fn fetch(
     let claims = Claims::read(&body, proxy.shared.config.limits.json_depth).ok();
     let worker_id = claims.as_ref().and_then(Claims::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
+    let claimant = worker.map(|worker| claimant(worker, &head.headers));
     let started = Instant::now();
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker);
-    round.take_kept();
+    if let Some(claimant) = &claimant {
+        round.take_kept(claimant);
+    }
     // Nothing is claimed for a worker that is known to be gone.
     if !exchange.client().is_gone() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
     }
     exchange.upstream = started.elapsed();
-    if let Some(worker) = worker
+    if let Some(claimant) = &claimant
         && exchange.client().is_gone()
     {
         exchange.vanished();
-        keep(proxy, worker, std::mem::take(&mut round.jobs));
+        keep(proxy, claimant, std::mem::take(&mut round.jobs));
     }
     answer(proxy, exchange, round)
 }
 
+/// Who may be given what was claimed for a worker. A name such as `worker-1` is many tenants' own, and a region that judges by
+/// tenant and credentials is not asked again.
+fn claimant(worker: &str, headers: &HeaderMap) -> String {
+    let asker = digest(&SHA256, &asker(headers));
+    let mut claimant = worker.to_owned();
+    for byte in asker.as_ref() {
+        let _ = write!(claimant, " {byte:02x}");
+    }
+    claimant
+}
+
 /// Keeps a vanished worker's jobs for its next FETCH.
-fn keep(proxy: &Proxy, worker: &str, jobs: Vec<KeptJob>) {
+fn keep(proxy: &Proxy, claimant: &str, jobs: Vec<KeptJob>) {
     let (claimed, shared) = (jobs.len(), &proxy.shared);
-    let kept = shared.workers.kept.keep(worker, jobs, shared.registry.clock().now());
+    let kept = shared.workers.kept.keep(claimant, jobs, shared.registry.clock().now());
     shared.metrics.kept_jobs[Became::Kept].inc_by(kept as u64);
     shared.metrics.kept_jobs[Became::Left].inc_by((claimed - kept) as u64);
 }

@@ -22,7 +22,7 @@ use super::insist::{Insisted, insist, note, rewritten};
 use super::{Proxy, Reply};
 use crate::ojs::worker::{Beat, Beaten, Directive};
 use crate::ojs::{Class, ErrorDocument, Segments, heartbeat_state};
-use crate::policy::{RegionIndex, Repeat};
+use crate::policy::{GuardClass, RegionIndex, Repeat};
 use crate::region::Workers;
 
 /// The local region's answer does not wait longer for the others: a worker whose heartbeats are late loses its leases.
@@ -117,6 +117,7 @@ async fn everywhere(
             headers: head.headers.clone(),
             body: part(index),
             deadline: begun + within,
+            guard: GuardClass::Heartbeat,
             leased: true,
         };
         (index, insist(proxy, class, index, &question, Repeat::Freely).await)

@@ -23,7 +23,7 @@ pub(super) fn count(proxy: &Proxy, headers: &mut HeaderMap) -> Result<(), ErrorD
         return Err(ErrorDocument::too_many_hops(hops));
     }
     if hops > 0 {
-        let _ = shared.budget.try_withdraw(shared.registry.clock().now());
+        let _ = shared.budgets.overall().try_withdraw(shared.registry.clock().now());
     }
     headers.insert(FEDERATION_HOPS, HeaderValue::from(hops + 1));
     Ok(())

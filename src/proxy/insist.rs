@@ -6,7 +6,7 @@ use http::Response;
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use tokio::time::Instant;
 
-use super::ask::{Question, Silence, ask};
+use super::ask::{Question, Silence, ask, unavailable};
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::{Proxy, Reply};
@@ -76,7 +76,7 @@ pub(super) fn unanswered(proxy: &Proxy, index: RegionIndex, silence: &Silence, m
     let region = proxy.region(index).id.as_str();
     match silence {
         Silence::Closed(document) => document.clone(),
-        Silence::NotSent if !maybe => ErrorDocument::owner_unavailable(Some(region), 1),
+        Silence::NotSent if !maybe => unavailable(proxy, index),
         Silence::NotSent | Silence::Unknown => ErrorDocument::upstream_timeout(region),
     }
 }

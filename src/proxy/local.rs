@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::collect::broken_body;
+use super::ask::{shut_for, unavailable};
+use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
 use super::exchange::Exchange;
-use super::plan::seconds;
 use super::vet::vet;
-use super::{Proxy, Reply};
+use super::{Proxy, Reply, shown};
 use crate::net::ClientSide;
 use crate::net::body::{Outgoing, Side, Upload};
 use crate::net::headers::{strip_answer, strip_hop_by_hop};
 use crate::net::pool::{RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
-use crate::ojs::{ErrorDocument, Operation};
-use crate::policy::{BreakerState, RegionIndex, RequestOutcome, effect};
+use crate::ojs::{Class, ErrorDocument, Operation};
+use crate::policy::{CallPermit, GuardClass, RegionIndex, RequestOutcome, effect};
 use crate::telemetry::{AttemptOutcome, Held, event};
 
 /// A client that only closed its sending side still reads; one that is gone for good is not worth more than this.
@@ -67,12 +67,27 @@ pub(super) async fn pass(
     check_breaker(proxy, exchange, index)?;
     parts.headers = headers_for(proxy, exchange, index, parts.headers);
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
+    let permit = place(proxy, exchange, index)?;
     let response = send(proxy, exchange, index, parts, repeatable).await?;
+    // Events come for as long as the client likes, and keep nobody else waiting.
+    let permit = Some(permit).filter(|_| exchange.matched.class != Class::Stream);
     let idle = proxy.shared.config.limits.stream_idle_timeout;
-    Ok(response.map(|body| Reply::stream(body, idle)))
+    Ok(response.map(|body| Reply::stream(body, idle, permit)))
 }
 
-/// Open rejects all routed traffic. The one exception are words about jobs that the region leased: refused, they would make
+/// A place among the calls that are under way at a region.
+///
+/// Errors: 503 `overloaded` at once where there is none, except for words about leased jobs.
+pub(super) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<CallPermit, ErrorDocument> {
+    // What nobody knows the class of may change something.
+    let class = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
+    proxy.shared.concurrency.acquire(index, class).map_err(|_| {
+        exchange.region = None;
+        ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
+    })
+}
+
+/// An open breaker rejects all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make
 /// it run those jobs again.
 pub(super) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<(), ErrorDocument> {
     let view = proxy.shared.registry.view();
@@ -82,13 +97,12 @@ pub(super) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: Regio
         exchange.matched.operation,
         Operation::Ack | Operation::Nack | Operation::Heartbeat | Operation::JobSettle
     );
-    if region.breaker == BreakerState::Closed || about_a_lease {
-        exchange.region = Some(region.id.clone());
-        return Ok(());
+    let class = GuardClass::of(exchange.matched.operation);
+    if let Some(wait) = shut_for(proxy, region, class).filter(|_| !about_a_lease) {
+        return Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait));
     }
-    let now = proxy.shared.registry.clock().now();
-    let wait = region.open_until.map_or(1, |until| seconds(until.saturating_duration_since(now)));
-    Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))
+    exchange.region = Some(region.id.clone());
+    Ok(())
 }
 
 /// A client's headers for a region: nothing that belongs to the client's connection, and its request id.
@@ -119,7 +133,7 @@ impl Parts {
     }
 }
 
-/// Sends a call to one region, tells its breaker and counts.
+/// Sends a call to one region, tells its breaker and its guards, and counts.
 ///
 /// Errors: the error document for the client, when no answer came.
 pub(super) async fn send(
@@ -135,9 +149,8 @@ pub(super) async fn send(
     if matches!(outgoing, Outgoing::Empty) && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
         headers.remove(CONTENT_LENGTH);
     }
-    let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
     let reach = region.reach();
-    let request = reach.request(method, &path, headers, outgoing).ok_or_else(unavailable)?;
+    let request = reach.request(method, &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?;
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let started = Instant::now();
     let sent = {
@@ -152,34 +165,35 @@ pub(super) async fn send(
     exchange.upstream = started.elapsed();
     let Some(sent) = sent else {
         exchange.vanished();
-        return Err(unavailable());
+        return Err(unavailable(proxy, index));
     };
     if !matches!(sent, Ok(Ok(_)))
         && let Some(document) = fault_of_client(upload.side(), sent.is_err())
     {
-        record(proxy, exchange, index, AttemptOutcome::Unknown, None);
+        record(proxy, exchange, index, AttemptOutcome::Unknown);
         return Err(document);
     }
-    let (outcome, shows, result) = match sent {
+    let (outcome, result) = match sent {
         // Nobody asked for a switch of protocols here, and passed on it would end HTTP for the client.
         Ok(Ok(mut response)) if !response.status().is_informational() => {
-            let shows = effect(response.status().as_u16(), response.headers().contains_key(QUEUE_STATUS));
             let status = response.status();
             strip_answer(status, response.headers_mut());
-            (AttemptOutcome::Answered, shows, Ok(response))
+            (AttemptOutcome::Answered, Ok(response))
         }
-        Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Some(RequestOutcome::Failure), Err(unavailable())),
+        Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Err(None)),
         Ok(Ok(_) | Err(SendError::Unknown(_))) | Err(()) => {
             let document = if repeatable {
                 ErrorDocument::upstream_timeout(region.id.as_str())
             } else {
                 ErrorDocument::outcome_unknown(region.id.as_str(), None)
             };
-            (AttemptOutcome::Unknown, Some(RequestOutcome::Failure), Err(document))
+            (AttemptOutcome::Unknown, Err(Some(document)))
         }
     };
-    record(proxy, exchange, index, outcome, shows);
-    result
+    tell(proxy, exchange, index, &path, result.as_ref().ok().map(|response| (response.status(), response.headers())));
+    record(proxy, exchange, index, outcome);
+    // Only now is it known whether that has opened the breaker.
+    result.map_err(|document| document.unwrap_or_else(|| unavailable(proxy, index)))
 }
 
 /// Resolves when neither a piece of the body nor the answer's head came for so long.
@@ -208,23 +222,34 @@ pub(super) async fn vanished(client: &ClientSide) {
     tokio::time::sleep(HALF_CLOSED_PATIENCE).await;
 }
 
-/// Tells the breaker and counts.
-pub(super) fn record(
+/// Tells the breaker, and the guards where the operation is of a class.
+fn tell(
     proxy: &Proxy,
-    exchange: &mut Exchange,
+    exchange: &Exchange,
     index: RegionIndex,
-    outcome: AttemptOutcome,
-    shows: Option<RequestOutcome>,
+    path: &PathAndQuery,
+    answer: Option<(StatusCode, &HeaderMap)>,
 ) {
+    if let Some(class) = GuardClass::of(exchange.matched.operation) {
+        return shown::tell(proxy, index, class, answer, || Some(shown::source(path.path())));
+    }
+    let shows = match answer {
+        Some((status, headers)) => effect(status.as_u16(), headers.contains_key(QUEUE_STATUS)),
+        None => Some(RequestOutcome::Failure),
+    };
+    if let Some(shows) = shows {
+        proxy.shared.registry.on_request(index, shows);
+    }
+}
+
+/// Counts.
+fn record(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex, outcome: AttemptOutcome) {
     let (metrics, class) = (proxy.metrics(index), exchange.matched.class.index());
     metrics.attempts[class][outcome].inc();
     if outcome == AttemptOutcome::Answered {
         metrics.request_duration[class].observe(exchange.upstream.as_secs_f64());
     }
     exchange.outcome = Some(outcome);
-    if let Some(shows) = shows {
-        proxy.shared.registry.on_request(index, shows);
-    }
 }
 
 /// Whether doing it twice does no harm, so that a client may be told to try again.

@@ -1,30 +1,34 @@
 //! Which region holds a job: what is remembered, what its id hints at, and what the regions say.
 //!
-//! A search asks every region at once and takes the first that has the job. Searches for the same job are one search, and
-//! only so many run at a time, so that ids which nobody knows cannot be turned into a storm.
+//! A search asks every region at once and takes the first that has the job. Only an OJS server's own error document says that
+//! there is no such job: a balancer's page says nothing. Searches for the same job are one search, and only so many run at a
+//! time, so that ids which nobody knows cannot be turned into a storm.
+
+mod search;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
-use super::ask::{Question, Silence, ask};
+use super::ask::Question;
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use crate::base::RegionId;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
-use crate::ojs::{Class, ErrorDocument, hint, path_segment};
-use crate::policy::RegionIndex;
+use crate::ojs::{ErrorDocument, hint, path_segment, progress};
+use crate::policy::resolve::CopyState;
+use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::LookupResult;
+use search::Search;
 
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
@@ -37,12 +41,69 @@ pub(super) const IDENTIFYING: [HeaderName; 3] =
 /// Where a job is.
 #[derive(Debug, Clone)]
 pub(super) enum Located {
-    /// In this region.
+    /// In this region, which has shown it.
     At(RegionIndex),
     /// In no region: each has said so. Holds the local region's word.
     Nowhere(Arc<RegionAnswer>),
-    /// No region has it, and not every region could be asked.
-    Unsure(Arc<ErrorDocument>),
+    /// No region has shown it, and not every region has said that it does not have it.
+    Unsure(Doubt),
+}
+
+/// Why nobody can say where a job is: the document for the client, and what may be done all the same.
+#[derive(Debug, Clone)]
+pub(super) struct Doubt {
+    document: Arc<ErrorDocument>,
+    left: Left,
+}
+
+/// What is left of a search that has not found the job.
+#[derive(Debug, Clone)]
+enum Left {
+    /// Nothing: it may be in a region that has not said.
+    Unknown,
+    /// All others have said no, and this one, the local region, does not tell who asks: it has the job, or nobody has.
+    Local(RegionId),
+    /// This region shows it as one that was cancelled before it began, and not all others have said that they have no copy.
+    CalledOff(RegionId),
+    /// Every region has refused the question with the same status, such as 400 for an id that cannot be one. Holds the local
+    /// region's word.
+    Refused(Arc<RegionAnswer>),
+}
+
+impl Deref for Doubt {
+    type Target = ErrorDocument;
+
+    fn deref(&self) -> &ErrorDocument {
+        &self.document
+    }
+}
+
+impl Doubt {
+    fn new(document: ErrorDocument) -> Self {
+        Self { document: Arc::new(document), left: Left::Unknown }
+    }
+
+    /// The only region that can have the job, where that is so.
+    pub(super) fn left(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        let Left::Local(region) = &self.left else { return None };
+        proxy.shared.registry.view().index_of(region.as_str())
+    }
+
+    /// The same for calls that nobody waits for with a lease, which are answered by a region that shows the job as cancelled, too.
+    pub(super) fn left_or_shown(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        let Left::CalledOff(region) = &self.left else { return self.left(proxy) };
+        proxy.shared.registry.view().index_of(region.as_str())
+    }
+}
+
+impl Located {
+    /// The same for a call whose answer is a region's own word: where only one region is left, it is that one's.
+    pub(super) fn or_left(self, proxy: &Proxy) -> Self {
+        match &self {
+            Self::Unsure(doubt) => doubt.left(proxy).map_or(self, Self::At),
+            Self::At(_) | Self::Nowhere(_) => self,
+        }
+    }
 }
 
 /// The searches that are under way; shared by all threads.
@@ -59,7 +120,7 @@ type Key = (String, Vec<u8>);
 enum Found {
     At(RegionId),
     Nowhere(Arc<RegionAnswer>),
-    Unsure(Arc<ErrorDocument>),
+    Unsure(Doubt),
 }
 
 /// One search that several requests may wait for.
@@ -130,7 +191,7 @@ pub(super) async fn locate(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
 /// Asks the regions for a job, whatever is remembered of it.
 pub(super) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Located {
     let found = {
-        let joined = proxy.shared.lookups.join(key(headers, id));
+        let joined = proxy.shared.lookups.join(key(guard(exchange), headers, id));
         match &joined.cell {
             Some(cell) => cell.get_or_init(|| ask_around(proxy, exchange, headers, id)).await.clone(),
             None => ask_around(proxy, exchange, headers, id).await,
@@ -139,11 +200,30 @@ pub(super) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
     match found {
         Found::At(region) => match proxy.shared.registry.view().index_of(region.as_str()) {
             Some(index) => Located::At(index),
-            None => Located::Unsure(Arc::new(ErrorDocument::owner_unavailable(Some(region.as_str()), RETRY_AFTER_MIN))),
+            None => {
+                let document = ErrorDocument::owner_unavailable(Some(region.as_str()), RETRY_AFTER_MIN);
+                Located::Unsure(Doubt::new(document))
+            }
         },
         Found::Nowhere(answer) => Located::Nowhere(answer),
-        Found::Unsure(document) => Located::Unsure(document),
+        Found::Unsure(doubt) => Located::Unsure(doubt),
     }
+}
+
+/// The answer where nobody can say where a job is: what every region refuses alike, the local one says.
+///
+/// Errors: 503 `owner_unavailable` otherwise.
+pub(super) fn in_doubt(proxy: &Proxy, exchange: &mut Exchange, doubt: &Doubt) -> Result<RegionAnswer, ErrorDocument> {
+    let Left::Refused(answer) = &doubt.left else { return Err(unsure(proxy, exchange, doubt)) };
+    let view = proxy.shared.registry.view();
+    exchange.region = Some(view.region(view.local).id.clone());
+    Ok(RegionAnswer::clone(answer))
+}
+
+/// Whether an answer or an item shows a job that was cancelled before any worker had it. Such a job may be the cancelled twin of
+/// one that lives in another region under the same id, so that it tells nothing of where the job is.
+pub(super) fn was_called_off(shown: &[u8]) -> bool {
+    progress(shown).is_some_and(|it| CopyState::of(&it.state, it.attempt) == CopyState::Gone)
 }
 
 /// The region of the answer is the one whose word is missing.
@@ -154,7 +234,15 @@ pub(super) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDoc
     document.clone()
 }
 
-fn key(headers: &HeaderMap, id: &str) -> Key {
+fn key(guard: GuardClass, headers: &HeaderMap, id: &str) -> Key {
+    let mut asker = asker(headers);
+    // What may be refused is not waited for by what may not.
+    asker.push(u8::from(guard.is_refusable()));
+    (id.to_owned(), asker)
+}
+
+/// On whose behalf a call is made, as its headers say it.
+pub(super) fn asker(headers: &HeaderMap) -> Vec<u8> {
     let mut asker = Vec::new();
     for name in &IDENTIFYING {
         for value in headers.get_all(name) {
@@ -164,25 +252,33 @@ fn key(headers: &HeaderMap, id: &str) -> Key {
             asker.push(b'\n');
         }
     }
-    (id.to_owned(), asker)
+    asker
 }
 
-/// Asks the region that the id hints at, then all others at once. Bounded by one deadline, the wait for its turn included.
+/// A search for the owner of a leased job is part of the word about it, which no guard and no limit refuses.
+fn guard(exchange: &Exchange) -> GuardClass {
+    let class = GuardClass::of(exchange.matched.operation);
+    class.filter(|class| !class.is_refusable()).unwrap_or(GuardClass::Read)
+}
+
+/// Asks the region that the id hints at and the one where the job was last seen, then all others at once. Bounded by one
+/// deadline, the wait for its turn included.
 async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Found {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let Some(_permit) = proxy.shared.lookups.permit(deadline).await else {
-        return Found::Unsure(Arc::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
+        return Found::Unsure(Doubt::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
     };
     let Some(question) = question(exchange.request_id(), headers, id, deadline) else {
-        return Found::Unsure(Arc::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
+        return Found::Unsure(Doubt::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
     };
-    let (hinted, others) = by_hint(proxy, id);
+    let question = Question { guard: guard(exchange), ..question };
+    let (likely, others) = by_likelihood(proxy, id);
     let mut search = Search::default();
-    let found = match search.ask(proxy, hinted, &question).await {
-        None => search.ask(proxy, others, &question).await,
+    let found = match search.ask(proxy, likely, id, &question).await {
+        None => search.ask(proxy, others, id, &question).await,
         found => found,
     };
-    let (result, found) = match found {
+    let (result, found) = match found.or(search.called_off.filter(|_| search.has_heard_all())) {
         Some(index) => {
             let region = proxy.region(index).id.clone();
             proxy.shared.owners.learn(id, &region);
@@ -194,9 +290,13 @@ async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id:
     found
 }
 
-fn by_hint(proxy: &Proxy, id: &str) -> (Vec<RegionIndex>, Vec<RegionIndex>) {
+fn by_likelihood(proxy: &Proxy, id: &str) -> (Vec<RegionIndex>, Vec<RegionIndex>) {
     let view = proxy.shared.registry.view();
-    view.indexes().partition(|index| hint::names(id, view.region(*index).id.as_str()))
+    let seen = proxy.shared.owners.region_of(id);
+    view.indexes().partition(|index| {
+        let region = &view.region(*index).id;
+        seen.as_ref() == Some(region) || hint::names(id, region.as_str())
+    })
 }
 
 /// The question for a job, on behalf of whoever sent these headers.
@@ -213,61 +313,6 @@ pub(super) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, 
     Some(Question::get(path, own, deadline))
 }
 
-/// What the regions that do not have the job have said.
-#[derive(Debug, Default)]
-struct Search {
-    nowhere: Vec<(RegionIndex, RegionAnswer)>,
-    /// The first region that did not say, with the document for it.
-    unsure: Option<ErrorDocument>,
-    /// Regions that answered neither yes nor no.
-    evasive: Vec<RegionIndex>,
-}
-
-impl Search {
-    /// The first of these regions that has the job; the others are not waited for then.
-    async fn ask(&mut self, proxy: &Proxy, regions: Vec<RegionIndex>, question: &Question) -> Option<RegionIndex> {
-        let one = |index| async move { (index, ask(proxy, Class::Job, index, question).await) };
-        let mut asked: FuturesUnordered<_> = regions.into_iter().map(one).collect();
-        while let Some((index, answered)) = asked.next().await {
-            match answered {
-                Ok(answer) if answer.status.is_success() => return Some(index),
-                Ok(answer) if answer.status == StatusCode::NOT_FOUND => self.nowhere.push((index, answer)),
-                Ok(_) => {
-                    self.evasive.push(index);
-                    self.unsure_of(proxy, index, Silence::Unknown);
-                }
-                Err(silence) => self.unsure_of(proxy, index, silence),
-            }
-        }
-        None
-    }
-
-    fn unsure_of(&mut self, proxy: &Proxy, index: RegionIndex, silence: Silence) {
-        self.unsure.get_or_insert_with(|| silence.document(proxy, index));
-    }
-
-    /// The result where no region has the job.
-    fn without(self, proxy: &Proxy) -> (LookupResult, Found) {
-        let local = proxy.shared.registry.view().local;
-        // What the local region says otherwise, such as a 401, is its word to the client, as with every other call.
-        if self.evasive.contains(&local) {
-            return (LookupResult::Unsure, Found::At(proxy.region(local).id.clone()));
-        }
-        let Self { nowhere, unsure, .. } = self;
-        let mut words = nowhere.into_iter();
-        let first = words.next();
-        let word = words.find(|(index, _)| *index == local).or(first);
-        match (unsure, word) {
-            (None, Some((_, answer))) => (LookupResult::Nowhere, Found::Nowhere(Arc::new(answer))),
-            (Some(document), _) => (LookupResult::Unsure, Found::Unsure(Arc::new(document))),
-            (None, None) => {
-                let document = ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN);
-                (LookupResult::Unsure, Found::Unsure(Arc::new(document)))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +320,7 @@ mod tests {
     fn asked(id: &str, authorization: &'static str) -> Key {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, http::HeaderValue::from_static(authorization));
-        key(&headers, id)
+        key(GuardClass::Read, &headers, id)
     }
 
     #[test]
@@ -299,7 +344,7 @@ mod tests {
     fn a_search_that_is_over_is_not_joined() {
         let lookups = Lookups::new(1);
         let [first, second] = [lookups.join(asked("a", "x")), lookups.join(asked("a", "x"))];
-        let found = Found::Unsure(Arc::new(ErrorDocument::owner_unavailable(None, 1)));
+        let found = Found::Unsure(Doubt::new(ErrorDocument::owner_unavailable(None, 1)));
         first.cell.as_ref().unwrap().set(found).unwrap();
         drop(first);
         let later = lookups.join(asked("a", "x"));

@@ -58,6 +58,7 @@ mod running;
 mod schemas;
 mod settle;
 mod several;
+mod shown;
 mod streams;
 mod sum;
 mod trail;
@@ -81,7 +82,7 @@ use crate::net::ConnectionInfo;
 use crate::net::headers::{is_websocket_upgrade, restates_request};
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
-use crate::policy::{BreakerState, RegionIndex, RetryBudget};
+use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex};
 use crate::region::{Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
 use crate::telemetry::{Metrics, RegionMetrics};
@@ -124,8 +125,10 @@ pub struct Shared {
     pub workers: Arc<Workers>,
     /// Queues that are fetched from no other region although the configuration names them.
     pub unfit: Unfit,
-    /// How many redirects we may add.
-    pub budget: Arc<RetryBudget>,
+    /// How many redirects we may add, overall and to each region.
+    pub budgets: Budgets,
+    /// How many calls may be under way.
+    pub concurrency: Concurrency,
     /// Whose turn it is in `round-robin`.
     pub turns: AtomicU64,
     /// When the process started.
@@ -232,7 +235,7 @@ impl Proxy {
             Ok(()) => self.serve(exchange, request).await,
             Err(document) => Err(document),
         };
-        answered.unwrap_or_else(|document| exchange.refuse(&document))
+        answered.unwrap_or_else(|document| exchange.refuse(self, &document))
     }
 
     async fn serve(

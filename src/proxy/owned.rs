@@ -3,6 +3,7 @@
 //! A job is in any region, because routing put it there. Where nothing is known of it the regions are asked first, with reads,
 //! so that only its own region gets the call. A 404 for a job is passed on only when every region has said so.
 
+use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -10,11 +11,14 @@ use hyper::body::Incoming;
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
-use super::locate::{Located, known, search, unsure};
+use super::locate::{Located, in_doubt, known, search};
 use super::reads::Guard;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::RegionIndex;
+
+/// What a client is told to wait when nothing better is known.
+const RETRY_AFTER_MIN: u64 = 1;
 
 /// Passes a call to the owner of its job.
 ///
@@ -49,40 +53,59 @@ async fn to_owner(
         return local(proxy, exchange, request).await;
     }
     let id = exchange.matched.named_in(request.uri().path());
-    match known(proxy, &id) {
-        Some(index) => at_known(proxy, exchange, index, &id, request).await,
-        None => match search(proxy, exchange, request.headers(), &id).await {
-            Located::At(index) => forward(proxy, exchange, index, request).await,
-            Located::Nowhere(answer) => nowhere(proxy, exchange, &answer, request).await,
-            Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
+    if let Some(index) = known(proxy, &id) {
+        return at_owner(proxy, exchange, index, &id, request).await;
+    }
+    match search(proxy, exchange, request.headers(), &id).await {
+        Located::At(index) => at_owner(proxy, exchange, index, &id, request).await,
+        Located::Nowhere(answer) => nowhere(proxy, exchange, &answer, request).await,
+        Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
+            Some(index) => forward(proxy, exchange, index, request).await,
+            None => in_doubt(proxy, exchange, &doubt).map(Into::into),
         },
     }
 }
 
-/// Asks the region that is remembered; where it does not know the job any more, the others before the client is told so.
-async fn at_known(
+/// Asks the region that is said to have the job; where it does not know the job any more, the others before the client is told
+/// so.
+async fn at_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
     id: &str,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let about_job = matches!(exchange.matched.operation, Operation::JobGet | Operation::JobCancel);
-    let path = request.uri().path_and_query().cloned();
-    let again = path.filter(|_| about_job && request.body().is_end_stream());
-    let again = again.map(|path| (request.method().clone(), path, request.headers().clone()));
+    let of_job = matches!(exchange.matched.operation, Operation::JobGet | Operation::JobCancel);
+    let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let (method, headers, bare) = (request.method().clone(), request.headers().clone(), request.body().is_end_stream());
     let response = forward(proxy, exchange, index, request).await?;
-    let Some((method, path, headers)) = again.filter(|_| response.status() == StatusCode::NOT_FOUND) else {
+    if response.status() != StatusCode::NOT_FOUND {
         return Ok(response);
-    };
-    match search(proxy, exchange, &headers, id).await {
-        Located::At(other) if other != index => pass(proxy, exchange, other, Parts::bare(method, path, headers)).await,
-        Located::At(_) | Located::Nowhere(_) => {
-            proxy.shared.owners.forget(id);
-            Ok(response)
-        }
-        Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
     }
+    let (owner, shown) = match search(proxy, exchange, &headers, id).await {
+        Located::At(owner) => (owner, true),
+        Located::Nowhere(_) => {
+            proxy.shared.owners.forget(id);
+            return Ok(response);
+        }
+        Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
+            Some(owner) => (owner, false),
+            None => return in_doubt(proxy, exchange, &doubt).map(Into::into),
+        },
+    };
+    // A region that has the job may lack what was asked of it, such as its result; that it has no such job was not its word.
+    let contradicted = shown && of_job;
+    if owner == index && !contradicted {
+        return Ok(response);
+    }
+    let unavailable = || ErrorDocument::owner_unavailable(Some(proxy.region(owner).id.as_str()), RETRY_AFTER_MIN);
+    // What had a body cannot be sent a second time; from now on it is known where to.
+    if !bare {
+        exchange.region = Some(proxy.region(owner).id.clone());
+        return Err(unavailable());
+    }
+    let response = pass(proxy, exchange, owner, Parts::bare(method, path, headers)).await?;
+    if response.status() == StatusCode::NOT_FOUND && contradicted { Err(unavailable()) } else { Ok(response) }
 }
 
 /// No region has the job. Its own region's word is the answer to a lookup; any other call is the local region's to answer,

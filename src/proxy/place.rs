@@ -17,6 +17,8 @@ use crate::policy::RegionIndex;
 
 /// Pages of a list of cron jobs; with 200 a page, nobody has more.
 const PAGES_MAX: usize = 50;
+/// Asked for only to hear whether a server of jobs answers.
+const NO_JOB: &str = "/ojs/v1/jobs/00000000-0000-0000-0000-000000000000";
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
 
@@ -39,8 +41,10 @@ pub(super) enum Placed {
     Nowhere,
     /// No region has it, and not every region could be asked.
     Unsure(ErrorDocument),
-    /// The region that was asked first, or the local one, does not tell this client, and says why.
-    Said(RegionIndex, RegionAnswer),
+    /// All others have said no, and this one, the local one, does not tell this client: it has it, or nobody has. With its word.
+    Hidden(RegionIndex, RegionAnswer),
+    /// The region that must have a say, or every region alike, refuses the question: its word is for the client.
+    Refused(RegionIndex, RegionAnswer),
 }
 
 /// What one region says.
@@ -76,21 +80,67 @@ pub(super) async fn place(
     });
     let local = view.local;
     drop(view);
-    let mut unsure = None;
+    let main = match subject {
+        Subject::Cron { first, .. } => first,
+        Subject::Workflow => local,
+    };
+    let mut heard = Heard::default();
     for regions in [first, others] {
-        match search.among(local, regions).await {
-            Placed::At(index) => {
-                if matches!(subject, Subject::Workflow) {
-                    proxy.shared.owners.learn(name, &proxy.region(index).id);
-                }
-                return Placed::At(index);
+        search.among(regions, &mut heard).await;
+        if let Some(index) = heard.home(local) {
+            if matches!(subject, Subject::Workflow) {
+                proxy.shared.owners.learn(name, &proxy.region(index).id);
             }
-            Placed::Nowhere => {}
-            Placed::Unsure(document) => unsure = unsure.or(Some(document)),
-            said @ Placed::Said(..) => return said,
+            return Placed::At(index);
+        }
+        // What is to live there is its own to refuse.
+        if matches!(subject, Subject::Cron { quiet: true, .. })
+            && let Some((index, answer)) = heard.refusal(main)
+        {
+            return Placed::Refused(index, answer);
         }
     }
-    unsure.map_or(Placed::Nowhere, Placed::Unsure)
+    heard.without(proxy, main)
+}
+
+/// What the regions have said so far.
+#[derive(Default)]
+struct Heard {
+    here: Vec<RegionIndex>,
+    noes: usize,
+    evasive: Vec<(RegionIndex, RegionAnswer)>,
+    silent: Option<ErrorDocument>,
+}
+
+impl Heard {
+    /// Where several have it, the local region's or the first one's.
+    fn home(&self, local: RegionIndex) -> Option<RegionIndex> {
+        self.here.iter().find(|index| **index == local).or(self.here.iter().min()).copied()
+    }
+
+    /// What a region refuses with, such as a 401, or a 429 with its time to wait.
+    fn refusal(&mut self, main: RegionIndex) -> Option<(RegionIndex, RegionAnswer)> {
+        let is_refusal = |status: StatusCode| status.is_client_error() && status != StatusCode::NOT_FOUND;
+        let place = self.evasive.iter().position(|(index, answer)| *index == main && is_refusal(answer.status))?;
+        Some(self.evasive.swap_remove(place))
+    }
+
+    /// The result where no region has it.
+    fn without(mut self, proxy: &Proxy, main: RegionIndex) -> Placed {
+        if let Some(document) = self.silent {
+            return Placed::Unsure(document);
+        }
+        let Some((index, _)) = self.evasive.first() else { return Placed::Nowhere };
+        let region = proxy.region(*index).id.as_str();
+        let unsure = Placed::Unsure(ErrorDocument::owner_unavailable(Some(region), RETRY_AFTER_MIN));
+        let refusals = self.evasive.len();
+        let alike = self.evasive.windows(2).all(|pair| matches!(pair, [one, other] if one.1.status == other.1.status));
+        match self.refusal(main) {
+            Some((index, answer)) if refusals == 1 => Placed::Hidden(index, answer),
+            Some((index, answer)) if alike && self.noes == 0 => Placed::Refused(index, answer),
+            _ => unsure,
+        }
+    }
 }
 
 struct Search<'s> {
@@ -103,33 +153,16 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Asks these regions at once, and waits for all: the same name may be in two.
-    async fn among(&self, local: RegionIndex, regions: Vec<RegionIndex>) -> Placed {
+    async fn among(&self, regions: Vec<RegionIndex>, heard: &mut Heard) {
         let one = |index| async move { (index, self.word(index).await) };
         let mut asked: FuturesUnordered<_> = regions.into_iter().map(one).collect();
-        let main = match self.subject {
-            Subject::Cron { first, .. } => first,
-            Subject::Workflow => local,
-        };
-        let (mut here, mut silent, mut said) = (Vec::new(), None, None);
         while let Some((index, word)) = asked.next().await {
             match word {
-                Word::Here => here.push(index),
-                Word::NotHere => {}
-                Word::Silent(document) => silent = silent.or(Some(document)),
-                // Such as a 401, or a 429 with its time to wait: that is for the client.
-                Word::Evasive(answer) if index == main && answer.status.is_client_error() => said = Some(answer),
-                Word::Evasive(_) => {
-                    let region = self.proxy.region(index).id.as_str();
-                    silent = silent.or_else(|| Some(ErrorDocument::owner_unavailable(Some(region), RETRY_AFTER_MIN)));
-                }
+                Word::Here => heard.here.push(index),
+                Word::NotHere => heard.noes += 1,
+                Word::Silent(document) => drop(heard.silent.get_or_insert(document)),
+                Word::Evasive(answer) => heard.evasive.push((index, answer)),
             }
-        }
-        match here.iter().find(|index| **index == local).or(here.iter().min()) {
-            Some(&index) => Placed::At(index),
-            None => match said {
-                Some(answer) => Placed::Said(main, answer),
-                None => silent.map_or(Placed::Nowhere, Placed::Unsure),
-            },
         }
     }
 
@@ -138,7 +171,7 @@ impl Search<'_> {
         match self.subject {
             Subject::Workflow => match self.get(index, format!("/ojs/v1/workflows/{name}")).await {
                 Ok(answer) if answer.status.is_success() => Word::Here,
-                Ok(answer) if is_absent(answer.status) => Word::NotHere,
+                Ok(answer) if is_absent(answer.status) => self.absent(index, answer).await,
                 Ok(answer) => Word::Evasive(answer),
                 Err(document) => Word::Silent(document),
             },
@@ -162,7 +195,7 @@ impl Search<'_> {
         let mut seen = 0;
         for _ in 0..PAGES_MAX {
             let answer = match self.get(index, path).await {
-                Ok(answer) if is_absent(answer.status) => return Word::NotHere,
+                Ok(answer) if is_absent(answer.status) => return self.absent(index, answer).await,
                 Ok(answer) if answer.status.is_success() => answer,
                 Ok(answer) => return Word::Evasive(answer),
                 Err(document) => return Word::Silent(document),
@@ -171,12 +204,25 @@ impl Search<'_> {
             seen += list.count;
             path = match list.cursor {
                 _ if list.found => return Word::Here,
-                _ if !list.has_more || list.count == 0 => return Word::NotHere,
+                _ if !list.goes_on(seen) => return Word::NotHere,
                 Some(cursor) => format!("/ojs/v1/cron?limit=200&cursor={}", path_segment(&cursor)),
                 None => format!("/ojs/v1/cron?limit=200&offset={seen}"),
             };
         }
         Word::Silent(ErrorDocument::owner_unavailable(Some(self.proxy.region(index).id.as_str()), RETRY_AFTER_MIN))
+    }
+
+    /// What an answer says that the server has no such thing, or does not serve such paths. A 404 that is no error document may be
+    /// a balancer's, with no server behind it: then that same region does not speak as a server of jobs either.
+    async fn absent(&self, index: RegionIndex, answer: RegionAnswer) -> Word {
+        if answer.status != StatusCode::NOT_FOUND || answer::is_error_document(&answer.body) {
+            return Word::NotHere;
+        }
+        match self.get(index, NO_JOB.to_owned()).await {
+            Ok(said) if answer::is_error_document(&said.body) => Word::NotHere,
+            Ok(_) => Word::Evasive(answer),
+            Err(document) => Word::Silent(document),
+        }
     }
 
     async fn get(&self, index: RegionIndex, path: String) -> Result<RegionAnswer, ErrorDocument> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::shown::source;
 use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
@@ -30,6 +31,8 @@ pub(super) struct Planned {
     pub(super) federation_id: Option<String>,
     /// The queue, where other regions may be asked about it.
     pub(super) shared_queue: Option<String>,
+    /// Its job type, as what may be to blame for a 500.
+    pub(super) source: u64,
 }
 
 /// What a live call would get, for the dry run.
@@ -154,6 +157,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decis
         federation_id: stamp.federation_id(envelope).map(str::to_owned),
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| envelope.queue().to_owned()),
+        source: source(envelope.job_type().unwrap_or_default()),
         decision,
     }
 }

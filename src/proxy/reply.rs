@@ -10,6 +10,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::net::body::BodyError;
 use crate::net::pool::RegionBody;
+use crate::policy::CallPermit;
 
 /// The body of an answer to a client.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Streamed {
     idle: Option<Pin<Box<Sleep>>>,
     /// Whether it runs: the time that a slow client takes to read is not the region's.
     waiting: bool,
+    /// Its place among the calls that are under way, free again when this is dropped.
+    _permit: Option<CallPermit>,
 }
 
 impl Reply {
@@ -41,13 +44,13 @@ impl Reply {
         if bytes.is_empty() { Self::Empty } else { Self::Full(bytes) }
     }
 
-    /// A region's answer that is cut when nothing came for `idle_timeout`.
+    /// A region's answer that is cut when nothing came for `idle_timeout`, and holds its place until it has ended.
     #[must_use]
-    pub fn stream(body: RegionBody, idle_timeout: Duration) -> Self {
+    pub fn stream(body: RegionBody, idle_timeout: Duration, permit: Option<CallPermit>) -> Self {
         if body.is_end_stream() {
             return Self::Empty;
         }
-        Self::Stream(Box::new(Streamed { body, idle_timeout, idle: None, waiting: false }))
+        Self::Stream(Box::new(Streamed { body, idle_timeout, idle: None, waiting: false, _permit: permit }))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::net::pool::{Pool, PoolLimits};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::{Class, ErrorDocument, Progress, progress};
 use crate::policy::resolve::{Circumstances, Follow, Heard, Lost, Verdict, Word, follow, judge};
-use crate::policy::{BreakerState, RegionIndex};
+use crate::policy::{BreakerState, Pays as _, RegionIndex};
 use crate::store::{ID_BYTES_MAX, State, Unknown};
 use crate::telemetry::{FailoverReason, Resolution, event};
 
@@ -58,13 +58,15 @@ pub(super) fn is_private(proxy: &Proxy, index: RegionIndex, headers: &HeaderMap)
 }
 
 /// Finds out what became of a job, and decides what follows. What the client is not told is in the journal when this returns.
+/// `next` is where the job may go instead.
 pub(super) async fn after_unknown(
     proxy: &Proxy,
     job: &mut Job,
     index: RegionIndex,
     tried: &Tried,
-    candidates_left: usize,
+    next: Option<RegionIndex>,
 ) -> Followed {
+    let candidates_left = usize::from(next.is_some());
     let region = proxy.region(index).id.clone();
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect
         && job.job_id.is_some()
@@ -106,7 +108,7 @@ pub(super) async fn after_unknown(
     match (follow(verdict, circumstances), answer) {
         (Follow::Answer, Some(answer)) => Followed::Found(RegionAnswer { status: StatusCode::CREATED, ..answer }),
         (Follow::Next | Follow::Again, _) if !in_time => fail(proxy, job, index, tried.lost, proved).await,
-        (Follow::Next | Follow::Again, _) if !pays(proxy) => match verdict {
+        (follow @ (Follow::Next | Follow::Again), _) if !pays(proxy, target(follow, index, next)) => match verdict {
             Verdict::Absent => Followed::Fail(ErrorDocument::retry_budget(1)),
             _ => fail(proxy, job, index, tried.lost, false).await,
         },
@@ -145,8 +147,13 @@ fn quarter(until: Instant) -> Instant {
     now + until.saturating_duration_since(now) / 4
 }
 
-fn pays(proxy: &Proxy) -> bool {
-    proxy.shared.budget.try_withdraw(proxy.shared.registry.clock().now())
+/// Where what follows is sent.
+fn target(follow: Follow, index: RegionIndex, next: Option<RegionIndex>) -> RegionIndex {
+    next.filter(|_| follow == Follow::Next).unwrap_or(index)
+}
+
+fn pays(proxy: &Proxy, to: RegionIndex) -> bool {
+    proxy.shared.budgets.toward(to).try_withdraw(proxy.shared.registry.clock().now())
 }
 
 fn tell_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
@@ -222,6 +229,9 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
         deadline,
         class: Class::Job,
         pinned: true,
+        guard: question.guard,
+        source: None,
+        pressing: true,
     };
     let metrics = super::pool_meters(proxy.metrics(inquiry.index));
     let pool = Pool::new(PoolLimits { idle_max: 0, ..super::pool_limits(&proxy.shared.config) }, metrics);

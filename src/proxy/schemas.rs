@@ -15,7 +15,7 @@ use super::exchange::Exchange;
 use super::local::local;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, normal_path};
-use crate::policy::{BreakerState, RegionIndex};
+use crate::policy::{BreakerState, GuardClass, RegionIndex};
 use crate::telemetry::AttemptOutcome;
 
 /// Reads a schema in the local region, else in another; writes it to all.
@@ -56,7 +56,7 @@ async fn write(
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let (method, headers) = (parts.method, question_headers(exchange, &parts.headers));
     let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
-    let question = Question { method, path, headers, body, deadline, leased: false };
+    let question = Question { method, path, headers, body, deadline, guard: GuardClass::Admin, leased: false };
     let class = exchange.matched.class;
     let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
     let started = std::time::Instant::now();

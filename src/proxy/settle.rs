@@ -17,11 +17,12 @@ use super::attempt::RegionAnswer;
 use super::enqueue::{Head, read};
 use super::exchange::Exchange;
 use super::insist::{Insisted, insist, note};
-use super::locate::{Located, locate, search, unsure};
+use super::locate::{Located, in_doubt, locate, search};
 use super::{Proxy, Reply};
+use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::{completed, settled_job};
-use crate::ojs::{ErrorDocument, IdAt, Scope, path_segment};
-use crate::policy::{RegionIndex, Repeat};
+use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, path_segment};
+use crate::policy::{GuardClass, RegionIndex, Repeat};
 
 /// Tells the owner of a job what became of it.
 ///
@@ -58,25 +59,33 @@ struct Word {
 
 async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<Response<Reply>, ErrorDocument> {
     let local = proxy.shared.registry.view().local;
-    let Some(id) = word.id.as_deref() else { return answer(proxy, exchange, local, &word).await };
-    let index = match locate(proxy, exchange, &word.head.headers, id).await {
+    let Some(id) = word.id.as_deref() else {
+        return answer(proxy, exchange, local, &word).await.map(|said| said.response);
+    };
+    let index = match locate(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
         Located::At(index) => index,
         other => return elsewhere(proxy, exchange, other),
     };
-    let response = answer(proxy, exchange, index, &word).await?;
-    if response.status() != StatusCode::NOT_FOUND {
-        return Ok(response);
+    let mut said = answer(proxy, exchange, index, &word).await?;
+    if said.response.status() != StatusCode::NOT_FOUND {
+        return Ok(said.response);
     }
     // What was remembered of the job may have been wrong.
-    match search(proxy, exchange, &word.head.headers, id).await {
-        Located::At(other) if other != index => answer(proxy, exchange, other, &word).await,
-        Located::At(_) => Ok(response),
+    match search(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
+        Located::At(other) if other != index => said = answer(proxy, exchange, other, &word).await?,
+        Located::At(_) => {}
         other @ Located::Nowhere(_) => {
             proxy.shared.owners.forget(id);
-            elsewhere(proxy, exchange, other).map(|_| response)
+            let told = elsewhere(proxy, exchange, other)?;
+            return Ok(if said.nobodys { told } else { said.response });
         }
-        other @ Located::Unsure(_) => elsewhere(proxy, exchange, other),
+        other @ Located::Unsure(_) => return elsewhere(proxy, exchange, other),
     }
+    if said.nobodys { Err(ErrorDocument::owner_unavailable(Some(region_of(exchange)), 1)) } else { Ok(said.response) }
+}
+
+fn region_of(exchange: &Exchange) -> &str {
+    exchange.region.as_ref().map_or("", crate::base::RegionId::as_str)
 }
 
 /// The answer where there is no owner to tell.
@@ -87,8 +96,24 @@ fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result
             exchange.region = Some(view.region(view.local).id.clone());
             Ok(RegionAnswer::clone(&answer).into())
         }
-        Located::Unsure(document) => Err(unsure(proxy, exchange, &document)),
+        Located::Unsure(doubt) => in_doubt(proxy, exchange, &doubt).map(Into::into),
         Located::At(index) => Err(ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1)),
+    }
+}
+
+/// What a region has said to a worker's word.
+struct Said {
+    response: Response<Reply>,
+    /// A 404 that is no word of an OJS server. Of paths that not every server has nobody can say, so that it is one there.
+    nobodys: bool,
+}
+
+impl Said {
+    fn of(exchange: &Exchange, answer: RegionAnswer) -> Self {
+        let everybody_has = matches!(exchange.matched.operation, Operation::Ack | Operation::Nack);
+        let is_no = answer.status == StatusCode::NOT_FOUND;
+        let nobodys = is_no && everybody_has && !is_error_document(&answer.body);
+        Self { response: answer.into(), nobodys }
     }
 }
 
@@ -98,13 +123,14 @@ async fn answer(
     exchange: &mut Exchange,
     index: RegionIndex,
     word: &Word,
-) -> Result<Response<Reply>, ErrorDocument> {
+) -> Result<Said, ErrorDocument> {
     let question = Question {
         method: http::Method::POST,
         path: word.head.path.clone(),
         headers: word.head.headers.clone(),
         body: vec![word.body.clone()],
         deadline: word.head.deadline,
+        guard: GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Ack),
         leased: true,
     };
     let insisted = insist(proxy, exchange.matched.class, index, &question, word.repeat).await;
@@ -116,10 +142,10 @@ async fn answer(
         && let Some(id) = &word.id
         && let Some(done) = first_was_heard(proxy, exchange, index, id, &question).await
     {
-        return Ok(exchange.json(StatusCode::OK.as_u16(), done));
+        return Ok(Said { response: exchange.json(StatusCode::OK.as_u16(), done), nobodys: false });
     }
     match insisted {
-        Insisted { result: Ok(answer), .. } => Ok(answer.into()),
+        Insisted { result: Ok(answer), .. } => Ok(Said::of(exchange, answer)),
         Insisted { .. } => Err(ErrorDocument::upstream_timeout(proxy.region(index).id.as_str())),
     }
 }

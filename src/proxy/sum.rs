@@ -20,7 +20,7 @@ use super::{Proxy, Reply};
 use crate::config::QueueControl;
 use crate::ojs::ErrorDocument;
 use crate::ojs::list::{Part, is_object, summed};
-use crate::policy::RegionIndex;
+use crate::policy::{GuardClass, RegionIndex};
 
 /// Sums the figures of all regions, or passes the call to the one that the client named.
 ///
@@ -69,7 +69,8 @@ async fn everywhere(
     let bodies: Vec<(RegionIndex, Vec<Bytes>)> = regions.iter().map(|index| (*index, body.clone())).collect();
     check_bodies(proxy, &bodies)?;
     let headers = if method == Method::GET { read_headers(exchange, &head.headers) } else { head.headers };
-    let question = Question { method, path: head.path, headers, body, deadline: head.deadline, leased: false };
+    let guard = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
+    let question = Question { method, path: head.path, headers, body, deadline: head.deadline, guard, leased: false };
     let questions = regions.into_iter().map(|index| (index, question.clone())).collect();
     ask_each(proxy, exchange, questions).await
 }
@@ -110,10 +111,7 @@ fn figures(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Re
         sorted.unusable.push((index, Ok(answer)));
     }
     if sorted.done.is_empty() {
-        // "Nothing there" is true only when every region has said so.
-        let silent = sorted.unusable.iter().any(|(_, answer)| answer.is_err());
-        let said = if silent { sorted.unusable } else { sorted.absent.into_iter().chain(sorted.unusable).collect() };
-        return nobody(proxy, exchange, said);
+        return nobody(proxy, exchange, sorted.absent.into_iter().chain(sorted.unusable).collect());
     }
     let mut response = joined(proxy, exchange, sorted.done);
     name_missing(proxy, &mut response, &sorted.missing);

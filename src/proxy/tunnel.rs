@@ -7,8 +7,9 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use super::ask::unavailable;
 use super::exchange::Exchange;
-use super::local::{check_breaker, headers_for};
+use super::local::{check_breaker, headers_for, place};
 use super::{Proxy, Reply};
 use crate::net::headers::strip_answer;
 use crate::net::pool::upgrade;
@@ -25,6 +26,7 @@ pub(super) async fn tunnel(
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
+    let permit = place(proxy, exchange, index)?;
     let client = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
     let offer = parts.headers.get(UPGRADE).cloned();
@@ -33,24 +35,25 @@ pub(super) async fn tunnel(
     headers.extend(offer.map(|offer| (UPGRADE, offer)));
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let region = proxy.region(index);
-    let unavailable = || ErrorDocument::owner_unavailable(Some(region.id.as_str()), 1);
     let reach = region.reach();
-    let request =
-        reach.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty).ok_or_else(unavailable)?;
+    let request = reach.request(parts.method, &path, headers, crate::net::body::Outgoing::Empty);
+    let request = request.ok_or_else(|| unavailable(proxy, index))?;
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let limits = super::pool_limits(&proxy.shared.config);
     let timeout = proxy.shared.config.limits.call_timeout;
     let sent = tokio::time::timeout(timeout, upgrade(&endpoint, &limits, request)).await;
     let Ok(Ok(mut response)) = sent else {
         proxy.shared.registry.on_request(index, RequestOutcome::Failure);
-        return Err(unavailable());
+        return Err(unavailable(proxy, index));
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let status = response.status();
         strip_answer(status, response.headers_mut());
         let idle = proxy.shared.config.limits.stream_idle_timeout;
-        return Ok(response.map(|body| Reply::stream(body, idle)));
+        return Ok(response.map(|body| Reply::stream(body, idle, Some(permit))));
     }
+    // A tunnel lasts for as long as its ends like, and keeps nobody waiting.
+    drop(permit);
     let far = hyper::upgrade::on(&mut response);
     tokio::task::spawn_local(copy(client, far));
     let (parts, _) = response.into_parts();

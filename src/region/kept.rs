@@ -61,7 +61,7 @@ pub fn handed_out_until(claimed_at: Instant, lease: Duration) -> Instant {
 }
 
 impl Kept {
-    /// Keeps a worker's jobs; returns how many found room and time.
+    /// Keeps a worker's jobs, whose name here is told apart from that of other tenants' workers; returns how many found room and time.
     pub fn keep(&self, worker: &str, jobs: impl IntoIterator<Item = KeptJob>, now: Instant) -> usize {
         let mut kept = self.0.lock();
         kept.forget_lapsed(now);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -15,7 +15,7 @@ use crate::base::RegionId;
 use crate::config::{Problem, RegionConfig};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
-use crate::policy::RegionIndex;
+use crate::policy::{ClassTotals, GuardClass, RegionIndex, Totals};
 
 /// One region at run time; shared by all threads.
 #[derive(Debug)]
@@ -33,15 +33,45 @@ pub struct Region {
     addresses: Arc<ArcSwap<Vec<SocketAddr>>>,
 }
 
-/// What data threads count at a region for its breaker.
+/// What data threads count at a region for its breaker and its guards.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests that ended, since start.
     pub requests: AtomicU64,
-    /// Those of them that count as failures in the breaker's ratio.
+    /// Those of them that count as failures in the breaker's ratio, as far as they were told without their class.
     pub failures: AtomicU64,
-    /// Whether consecutive request failures are being counted, so that a success has something to reset.
-    pub failing: AtomicBool,
+    /// Of which classes a success would change something, as [`crate::policy::Change::heeds`] has it.
+    pub heeds: AtomicU8,
+    /// By class.
+    pub classes: [ClassCounters; GuardClass::ALL.len()],
+}
+
+/// What is counted of one class.
+#[derive(Debug, Default)]
+pub struct ClassCounters {
+    /// Calls that showed something.
+    pub calls: AtomicU64,
+    /// Those of them that failed.
+    pub failures: AtomicU64,
+    /// Those of them that ended in a server error.
+    pub server_errors: AtomicU64,
+}
+
+impl Counters {
+    /// Where everything stands.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let class = |class: &ClassCounters| ClassTotals {
+            calls: class.calls.load(Relaxed),
+            failures: class.failures.load(Relaxed),
+            server_errors: class.server_errors.load(Relaxed),
+        };
+        Totals {
+            requests: self.requests.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+            classes: self.classes.each_ref().map(class),
+        }
+    }
 }
 
 /// Why a region cannot be set up; the message holds no path and no content of its files.

@@ -5,56 +5,41 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{ProbeReport, Region};
-use crate::base::{Clock, Ewma};
+use crate::base::Clock;
 use crate::config::Config;
 use crate::policy::{
-    Breaker, BreakerState, Health, HealthTracker, LoadFigures, Permit, RegionIndex, RegionView, RequestOutcome,
-    Transition, View,
+    Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Permit, Probe, RegionIndex, RegionView, RequestOutcome,
+    Shown, Transition, View,
 };
 use crate::telemetry::{self, Metrics, event};
-
-/// Latency forgets with this time constant: about the last three probes at the default interval.
-const LATENCY_DECAY: Duration = Duration::from_secs(30);
 
 /// All regions at run time; shared by all threads.
 #[derive(Debug)]
 pub struct Registry {
     regions: Vec<Arc<Region>>,
     view: ArcSwap<View>,
-    states: Mutex<Vec<State>>,
+    keeper: Mutex<Keeper>,
     changed: Vec<Notify>,
+    all_fail: Notify,
     clock: Clock,
     metrics: Arc<Metrics>,
-}
-
-/// What the registry keeps of a region beside the view.
-#[derive(Debug)]
-struct State {
-    breaker: Breaker,
-    health: HealthTracker,
-    latency: Option<Ewma>,
 }
 
 impl Registry {
     /// A registry in which nothing was probed yet.
     #[must_use]
     pub fn new(config: &Config, regions: Vec<Arc<Region>>, clock: Clock, metrics: Arc<Metrics>) -> Self {
-        let state = |_: &Arc<Region>| State {
-            breaker: Breaker::new(&config.circuit_breaker),
-            health: HealthTracker::new(&config.health_check),
-            latency: None,
-        };
         Self {
             view: ArcSwap::from_pointee(View::unprobed(config)),
-            states: Mutex::new(regions.iter().map(state).collect()),
+            keeper: Mutex::new(Keeper::new(config)),
             changed: regions.iter().map(|_| Notify::new()).collect(),
+            all_fail: Notify::new(),
             regions,
             clock,
             metrics,
@@ -67,19 +52,18 @@ impl Registry {
     pub fn successor(&self, config: &Config, regions: Vec<Arc<Region>>, metrics: Arc<Metrics>) -> Self {
         let mut next = Self::new(config, regions, self.clock.clone(), metrics);
         let mut view = View::unprobed(config);
-        let mut old = self.states.lock();
+        let mut old = self.keeper.lock();
         let old_view = self.view.load();
-        let states = next.states.get_mut();
-        for ((region, state), shown) in next.regions.iter().zip(states).zip(&mut view.regions) {
-            let known = self.regions.iter().position(|old| old.is_reached_as(region.config()));
+        let keeper = next.keeper.get_mut();
+        for (region, shown) in next.regions.iter().zip(&mut view.regions) {
+            let known = self.regions.iter().find(|old| old.is_reached_as(region.config()));
             let Some((known, old_shown)) =
-                known.and_then(|place| Some((old.get_mut(place)?, old_view.regions.get(place)?)))
+                known.and_then(|known| Some((known, old_view.regions.get(known.index.get())?)))
             else {
                 continue;
             };
-            std::mem::swap(state, known);
-            state.breaker.reconfigure(&config.circuit_breaker);
-            state.health.reconfigure(&config.health_check);
+            keeper.adopt(region.index, &mut old, known.index, config);
+            region.counters.heeds.store(known.counters.heeds.load(Relaxed), Relaxed);
             *shown = RegionView {
                 weight: shown.weight,
                 tags: std::mem::take(&mut shown.tags),
@@ -119,12 +103,12 @@ impl Registry {
         self.changed[index.get()].notified().await;
     }
 
-    /// Takes what a request showed of its region. Costs two relaxed additions while all is well.
+    /// Takes what a request of a class that nobody knows showed of its region. Costs two relaxed additions while all is well.
     pub fn on_request(&self, index: RegionIndex, outcome: RequestOutcome) {
         let counters = &self.region(index).counters;
         counters.requests.fetch_add(1, Relaxed);
         match outcome {
-            RequestOutcome::Success if !counters.failing.load(Relaxed) => return,
+            RequestOutcome::Success if counters.heeds.load(Relaxed) & Change::ANY == 0 => return,
             RequestOutcome::Success => {}
             RequestOutcome::Failure => {
                 counters.failures.fetch_add(1, Relaxed);
@@ -135,39 +119,60 @@ impl Registry {
             }
         }
         let now = self.clock.now();
-        self.change(index, |state, view| {
-            // Under the lock, so that the flag and the breaker's count cannot disagree.
-            counters.failing.store(outcome == RequestOutcome::Failure, Relaxed);
-            let transition = state.breaker.on_request(now, outcome);
-            settle(state, view, now, transition)
-        });
+        self.change(index, |keeper, view| keeper.on_request(now, index, outcome, view));
+    }
+
+    /// Takes what an attempt showed of its region. Costs two relaxed additions while all is well.
+    pub fn on_attempt(&self, index: RegionIndex, attempt: &Attempt) {
+        let counters = &self.region(index).counters;
+        let shown = attempt.shown();
+        if let (true, Some(class)) = (shown != Shown::Nothing, counters.classes.get(attempt.class.index())) {
+            counters.requests.fetch_add(1, Relaxed);
+            class.calls.fetch_add(1, Relaxed);
+            match shown {
+                Shown::Failure => class.failures.fetch_add(1, Relaxed),
+                Shown::ServerError => class.server_errors.fetch_add(1, Relaxed),
+                Shown::Success | Shown::Nothing => 0,
+            };
+        }
+        let unheeded = counters.heeds.load(Relaxed) & Change::heed_bits(attempt.class) == 0;
+        let says_nothing = matches!(shown, Shown::Success if unheeded) || shown == Shown::Nothing;
+        if says_nothing && !attempt.asks_for_less() {
+            return;
+        }
+        let now = self.clock.now();
+        // In a storm of refusals only the first of many takes the lock.
+        let pressure = self.view.load().regions.get(index.get()).and_then(|region| region.pressure);
+        if says_nothing && pressure.is_some_and(|pressure| pressure.was_signed_just_before(now)) {
+            return;
+        }
+        let totals = counters.totals();
+        self.change(index, |keeper, view| keeper.on_attempt(now, index, attempt, &totals, view));
     }
 
     /// Leave to probe a region, if its breaker gives it.
     #[must_use]
     pub fn probe_permitted(&self, index: RegionIndex) -> Option<Permit> {
-        self.states.lock()[index.get()].breaker.probe_permitted()
+        self.keeper.lock().probe_permitted(index)
     }
 
     /// Takes the result of a probe.
     pub fn on_probe(&self, index: RegionIndex, permit: Permit, report: ProbeReport) {
         let (now, unix_ms) = (self.clock.now(), self.clock.unix_ms());
         let metrics = self.metrics.region(index.get());
+        let probe = Probe { healthy: report.healthy, round_trip: report.round_trip };
         let mut verdict = None;
-        self.change(index, |state, view| {
-            if let Some(round_trip) = report.round_trip {
-                let mean = observe(&mut state.latency, round_trip, now);
-                view.latency = Some(mean);
+        self.change(index, |keeper, view| {
+            view.last_probe_unix_ms = Some(unix_ms);
+            let change = keeper.on_probe(now, index, permit, probe, view);
+            if let Some(mean) = view.latency {
                 metrics.latency.set(mean.as_secs_f64());
             }
-            view.last_probe_unix_ms = Some(unix_ms);
-            verdict = state.health.on_probe(report.healthy);
+            verdict = change.health;
             if verdict.is_some() {
                 view.status_since_unix_ms = Some(unix_ms);
             }
-            let transition = state.breaker.on_probe(now, permit, report.healthy);
-            let _ = settle(state, view, now, transition);
-            (transition, true)
+            Change { shows: true, ..change }
         });
         // Told once it is true: who reads the line finds jobs routed by it.
         if let Some(health) = verdict {
@@ -175,76 +180,85 @@ impl Registry {
         }
     }
 
-    /// Lets time act on a region's breaker: the end of a cooldown, and the failure ratio.
+    /// Lets time act on a region: the end of cooldowns and of hold-down, and the failure ratios.
     pub fn tick(&self, index: RegionIndex) {
-        let now = self.clock.now();
-        let counters = &self.region(index).counters;
-        let (requests, failures) = (counters.requests.load(Relaxed), counters.failures.load(Relaxed));
-        self.change(index, |state, view| {
-            let ratio = state.breaker.on_counts(now, requests, failures);
-            let transition = ratio.or_else(|| state.breaker.tick(now));
-            settle(state, view, now, transition)
-        });
+        let (now, totals) = (self.clock.now(), self.region(index).counters.totals());
+        self.change(index, |keeper, view| keeper.tick(now, index, &totals, view));
     }
 
     /// Takes the figures of a load poll.
     pub fn on_load(&self, index: RegionIndex, merge: impl FnOnce(&mut LoadFigures)) {
         self.change(index, |_, view| {
             merge(&mut view.load);
-            (None, true)
+            Change { shows: true, ..Change::default() }
         });
     }
 
-    /// Changes one region's state under the lock, and swaps the view if `change` says that it shows.
-    fn change(
-        &self,
-        index: RegionIndex,
-        change: impl FnOnce(&mut State, &mut RegionView) -> (Option<Transition>, bool),
-    ) {
-        let mut states = self.states.lock();
-        let Some(state) = states.get_mut(index.get()) else { return };
+    /// Resolves when every region fails at once, so that our own network is to be checked.
+    pub async fn all_fail(&self) {
+        self.all_fail.notified().await;
+    }
+
+    /// Whether failures are held to be our own.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.keeper.lock().is_suspect()
+    }
+
+    /// Takes the result of a check of our own network.
+    pub fn on_own_check(&self, passed: bool) {
+        let mut keeper = self.keeper.lock();
+        let mut next = View::clone(&self.view.load());
+        let Some((suspect, changes)) = keeper.on_own_check(self.clock.now(), passed, &mut next) else { return };
+        for region in &self.regions {
+            // The next success of any region is worth being told of: it ends the suspicion.
+            region.counters.heeds.store(Change::ANY, Relaxed);
+        }
+        self.view.store(Arc::new(next));
+        drop(keeper);
+        event::self_suspect(&self.metrics, suspect);
+        changes.iter().for_each(|(index, change)| self.tell(*index, change));
+    }
+
+    /// Changes one region's state under the lock, and swaps the view where that shows.
+    fn change(&self, index: RegionIndex, change: impl FnOnce(&mut Keeper, &mut RegionView) -> Change) {
+        let mut keeper = self.keeper.lock();
         let current = self.view.load();
-        let mut region = current.region(index).clone();
-        let (transition, shows) = change(state, &mut region);
-        if shows {
+        let Some(mut region) = current.regions.get(index.get()).cloned() else { return };
+        let change = change(&mut keeper, &mut region);
+        // Under the lock, so that the flags and the state cannot disagree.
+        if let Some(heeds) = change.heeds {
+            self.region(index).counters.heeds.store(heeds, Relaxed);
+        }
+        if change.shows {
             let mut next = View::clone(&current);
             if let Some(slot) = next.regions.get_mut(index.get()) {
                 *slot = region;
             }
             self.view.store(Arc::new(next));
         }
-        drop(states);
-        if let Some(Transition { from, to, cause }) = transition {
-            let metrics = self.metrics.region(index.get());
+        let all_fail = keeper.wants_check(self.clock.now());
+        drop(keeper);
+        self.tell(index, &change);
+        if all_fail {
+            self.all_fail.notify_one();
+        }
+    }
+
+    /// Tells of a change once it is true, and wakes whoever waits for one.
+    fn tell(&self, index: RegionIndex, change: &Change) {
+        let metrics = self.metrics.region(index.get());
+        if let Some(Transition { from, to, cause }) = change.breaker {
             event::breaker_transition(metrics, word(from), word(to), cause.as_str());
             self.changed[index.get()].notify_one();
         }
+        for (class, state) in &change.guards {
+            event::guard_transition(metrics, class.index(), class.as_str(), state.as_str());
+        }
+        if let Some(held) = change.held {
+            event::hold_down(metrics, held);
+        }
     }
-}
-
-/// Brings the view of a region in line with its state, and notes when it came back.
-fn settle(
-    state: &State,
-    view: &mut RegionView,
-    now: Instant,
-    transition: Option<Transition>,
-) -> (Option<Transition>, bool) {
-    let was_out = view.health == Health::Unhealthy || view.breaker != BreakerState::Closed;
-    view.health = state.health.health();
-    view.breaker = state.breaker.state();
-    view.open_until = state.breaker.open_until();
-    let is_out = view.health == Health::Unhealthy || view.breaker != BreakerState::Closed;
-    if was_out && !is_out {
-        view.recovered_at = Some(now);
-    }
-    (transition, transition.is_some())
-}
-
-fn observe(latency: &mut Option<Ewma>, round_trip: Duration, now: Instant) -> Duration {
-    let sample = round_trip.as_secs_f64();
-    let mean = latency.get_or_insert(Ewma::starting(sample, now, LATENCY_DECAY));
-    mean.add(sample, now);
-    Duration::try_from_secs_f64(mean.mean()).unwrap_or_default()
 }
 
 const fn word(state: BreakerState) -> telemetry::Breaker {
@@ -254,3 +268,6 @@ const fn word(state: BreakerState) -> telemetry::Breaker {
         BreakerState::HalfOpen => telemetry::Breaker::HalfOpen,
     }
 }
+
+#[cfg(test)]
+mod tests;

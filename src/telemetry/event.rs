@@ -61,6 +61,54 @@ pub fn breaker_transition(region: &RegionMetrics, from: Breaker, to: Breaker, wh
     }
 }
 
+/// The guard of a class of calls changed its state, which is one of `closed`, `open` and `trial`.
+pub fn guard_transition(region: &RegionMetrics, place: usize, class: &'static str, to: &'static str) {
+    if let Some(open) = region.guards.get(place) {
+        open.set(i64::from(to != "closed"));
+    }
+    let id = region.id.as_str();
+    match to {
+        "open" => warn!(
+            target: TARGET, event = "ojs.federation.guard", region = id, class, to,
+            "calls of this class fail: they are kept from the region, others are not"
+        ),
+        "trial" => info!(
+            target: TARGET, event = "ojs.federation.guard", region = id, class, to,
+            "a share of the calls of this class is tried again"
+        ),
+        _ => info!(
+            target: TARGET, event = "ojs.federation.guard", region = id, class, to, "calls of this class flow again"
+        ),
+    }
+}
+
+/// A region came and went too often, or has been quiet for long enough since.
+pub fn hold_down(region: &RegionMetrics, held: bool) {
+    region.held_down.set(i64::from(held));
+    let id = region.id.as_str();
+    if held {
+        warn!(
+            target: TARGET, event = "ojs.federation.hold_down", region = id, held,
+            "the region came and went too often: jobs that may go elsewhere leave it alone until it was quiet"
+        );
+    } else {
+        info!(target: TARGET, event = "ojs.federation.hold_down", region = id, held, "the region was quiet: jobs come back");
+    }
+}
+
+/// Every region failed with our own network, or that is over.
+pub fn self_suspect(metrics: &Metrics, suspect: bool) {
+    metrics.self_suspect.set(i64::from(suspect));
+    if suspect {
+        warn!(
+            target: TARGET, event = "ojs.federation.self_suspect", suspect,
+            "all regions fail and so does our own network: the regions keep their verdicts; look at this pod's network"
+        );
+    } else {
+        info!(target: TARGET, event = "ojs.federation.self_suspect", suspect, "our own network works again");
+    }
+}
+
 /// A region became healthy or unhealthy; `why` is a closed word, such as `timeout`.
 pub fn region_health(region: &RegionMetrics, healthy: bool, why: &'static str) {
     region.healthy.set(i64::from(healthy));

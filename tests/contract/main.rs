@@ -8,6 +8,7 @@ mod alerts;
 mod files;
 mod manifests;
 mod openapi;
+mod pitfalls;
 mod process;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with tests that need more of it")]

@@ -52,9 +52,9 @@ async fn check_state(federation: &Federation, state: &str) {
 }
 
 /// A pinned job is refused and told when to come back.
-fn check_unavailable(answer: &Answer, retry_after: &str) {
+fn check_unavailable(answer: &Answer, retry_after: u64) {
     assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "region_unavailable"), "{answer:?}");
-    assert_eq!(answer.header("retry-after"), Some(retry_after));
+    answer.check_retry_after(retry_after);
 }
 
 /// Moves time by the interval of probes, and waits until a region was probed: whatever was due elsewhere has begun.
@@ -96,13 +96,13 @@ async fn while_open_the_region_gets_no_request_and_no_probe_until_the_cooldown_i
     check_state(&federation, "open").await;
     let region = &federation.regions[0];
     region.record().clear();
-    check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, "30");
+    check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, 30);
     let answer = federation.client.enqueue(job("flexible")).await;
     assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
     for _ in 0..2 {
         probed(&federation, "eu-west-1", "healthy").await;
     }
-    check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, "6");
+    check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, 6);
     federation.advance(SECOND * 5);
     federation.settle().await;
     check_state(&federation, "open").await;
@@ -111,6 +111,19 @@ async fn while_open_the_region_gets_no_request_and_no_probe_until_the_cooldown_i
     check_state(&federation, "closed").await;
     assert_eq!(federation.probes(0), 1, "the one probe that closed it is the first thing that the region hears");
     assert_eq!(region.record().requests().len(), 1);
+}
+
+#[tokio::test]
+async fn who_is_refused_at_once_is_told_to_come_back_at_different_times() {
+    let federation = opened(quiet()).await;
+    let mut waits = std::collections::BTreeSet::new();
+    for round in 0..40 {
+        let answer = federation.client.enqueue(pinned("us-east-1", &format!("a{round}"))).await;
+        check_unavailable(&answer, 30);
+        waits.insert(answer.retry_after());
+    }
+    // Of sixteen that there are; all forty meet in fewer than five less often than once in a million million runs.
+    assert!(waits.len() >= 5, "{waits:?}");
 }
 
 #[tokio::test]
@@ -125,7 +138,7 @@ async fn half_open_sends_exactly_one_probe_however_long_it_takes() {
     check_state(&federation, "half-open").await;
     for _ in 0..3 {
         probed(&federation, "eu-west-1", "healthy").await;
-        check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, "1");
+        check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, 1);
         let answer = federation.client.enqueue(job("flexible")).await;
         assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
     }
@@ -153,7 +166,7 @@ async fn a_failed_probe_reopens_it_for_another_cooldown() {
         let transitions = r#"breaker_transitions_total{region="us-east-1",to="open"}"#;
         eventually("open again", async || federation.metric(transitions).await == opened).await;
         check_state(&federation, "open").await;
-        check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, "30");
+        check_unavailable(&federation.client.enqueue(pinned("us-east-1", "waiting")).await, 30);
     }
     federation.advance(COOLDOWN);
     check_state(&federation, "closed").await;
@@ -192,15 +205,19 @@ async fn failures_of_probes_and_of_requests_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn a_share_of_500s_opens_it_and_any_number_of_client_errors_does_not() {
+async fn a_share_of_500s_of_several_job_types_opens_it_and_any_number_of_client_errors_does_not() {
     for (status, state) in [(500, "open"), (422, "closed"), (429, "closed"), (404, "closed")] {
         let federation = quiet().start().await;
         federation.advance(SECOND);
         federation.settle().await;
         let answer = FaultAnswer::error_document(StatusCode::from_u16(status).unwrap(), "scripted");
         federation.regions[0].faults().add(When::enqueue(), Fault::Answer { answer, store: false });
-        for _ in 0..20 {
-            assert_eq!(federation.client.enqueue(job("a")).await.status, status);
+        for round in 0..20 {
+            // Those of one type might be one caller's poison.
+            let job_type = ["email.send", "invoice.print", "image.scale"][round % 3];
+            // A flexible job would look elsewhere after a 429.
+            let job = pinned("us-east-1", "a").replace("email.send", job_type);
+            assert_eq!(federation.client.enqueue(job).await.status, status);
         }
         federation.settle().await;
         assert_eq!(federation.breaker(0), "closed", "a 500 is in no run");
@@ -241,7 +258,7 @@ async fn words_about_leased_jobs_pass_an_open_breaker_and_nothing_else_does() {
     ] {
         let answer = federation.client.call(method, path, body).await;
         assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "owner_unavailable"), "{path}");
-        assert_eq!(answer.header("retry-after"), Some("30"), "{path}");
+        answer.check_retry_after(30);
     }
     assert_eq!(federation.regions[0].record().requests().len(), passed);
 }

@@ -95,6 +95,7 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_known() {
         (&["runn"], "run"),
         (&["run", "--confg", "x"], "--config"),
         (&["demo", "--port", "99999"], "--port"),
+        (&["demo", "--chaos-seed", "1"], "--chaos <SECONDS>"),
         (&["route"], "<FILE>"),
         (&["regions", "extra"], "extra"),
     ] {
@@ -115,7 +116,8 @@ fn help_names_every_command_and_every_option_and_ends_with_0() {
         ("check", &["--config <FILE>", "--set <KEY=VALUE>"]),
         ("regions", &["--address <ADDRESS>", "--json"]),
         ("route", &["<FILE>", "--address <ADDRESS>", "--json"]),
-        ("demo", &["--port <PORT>", "--admin-port <ADMIN_PORT>", "--tour-only"]),
+        ("demo", &["--port <PORT>", "--admin-port <ADMIN_PORT>", "--tour-only", "--chaos <SECONDS>"]),
+        ("demo", &["--chaos-enqueues <N>", "--chaos-kills <N>", "--chaos-seed <N>"]),
     ] {
         let help = command(&[name, "--help"], &[], "");
         assert!(help.code == Some(0) && help.stderr.is_empty(), "{help:?}");

@@ -1,5 +1,6 @@
 //! A job that could not be sent goes to the next region, and is stored exactly once.
 
+use http::StatusCode;
 use ojs_sidecar::demo::{DemoRegion, Fault, FaultAnswer, When};
 
 use crate::support::{Answer, Federation, Setup, job, pinned};
@@ -178,6 +179,28 @@ async fn a_spent_retry_budget_stops_further_redirects_and_says_so() {
     assert!(federation.seen("refused").is_empty());
     federation.regions[1].resume().await.unwrap();
     check_stored(&federation, &federation.client.enqueue(job("free")).await, 1, 2);
+}
+
+#[tokio::test]
+async fn redirects_to_one_region_leave_those_to_another_their_own_budget() {
+    let yaml = "\
+routing: { rules: [{ match: { job_type: 'a.*' }, target: { regions: [us-east-1, ap-south-1] } },
+  { match: { job_type: 'e.*' }, target: { regions: [us-east-1, eu-west-1] } }] }
+failover: { retry_budget: { ratio: 1, floor: 0 } }
+circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }";
+    let federation = quiet().yaml(yaml).start().await;
+    let answer = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "backend_error");
+    federation.regions[0].faults().add(When::enqueue(), Fault::Answer { answer, store: false });
+    let europe = r#"{"type":"e.x","args":[]}"#;
+    // Each request pays in one token for its first region and one overall, and its redirect takes out one overall and one
+    // of its target's, which are ten at first.
+    for _ in 0..10 {
+        check_stored(&federation, &federation.client.enqueue(europe).await, 1, 2);
+    }
+    let answer = federation.client.enqueue(europe).await;
+    assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-attempts")), (503, Some("1")), "{answer:?}");
+    assert_eq!(federation.metric("retry_budget_available").await, 10.0, "it is not the overall budget that is spent");
+    check_stored(&federation, &federation.client.enqueue(r#"{"type":"a.x","args":[]}"#).await, 2, 2);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a running sidecar logs.
 
-use ojs_sidecar::demo::{Fault, When};
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 use serde_json::Value;
 
 use crate::support::{Process, Setup, Stage};
@@ -136,4 +136,33 @@ async fn breakers_and_recoveries_are_told_and_text_lines_hold_the_same_words() {
         assert!(log.contains(words), "no {words} in\n{log}");
     }
     assert!(!log.contains('\u{1b}'), "a file gets no colours");
+}
+
+#[tokio::test]
+async fn a_region_that_is_held_down_and_let_go_and_a_guard_that_opens_are_told() {
+    let quick = "health_check: { interval: 20ms }\n\
+        circuit_breaker: { failure_threshold: 2, cooldown: 50ms, hold_down_changes: 2, hold_down_quiet: 50ms }";
+    let stage = Setup::default().yaml(quick).stage().await;
+    let sidecar = run(&stage, &["log.level=info"]).await;
+    stage.regions[1].stop().await;
+    sidecar.wait_for_line("to=\"open\"").await;
+    stage.regions[1].resume().await.unwrap();
+    sidecar.wait_for_line("event=\"ojs.federation.hold_down\" region=\"eu-west-1\" held=true").await;
+    sidecar.wait_for_line("event=\"ojs.federation.hold_down\" region=\"eu-west-1\" held=false").await;
+    // Reads fail beside enqueues that are stored.
+    let answer = FaultAnswer::balancer(http::StatusCode::BAD_GATEWAY);
+    stage.regions[0].faults().add(When::path("/ojs/v1/queues"), Fault::Answer { answer, store: false });
+    let told = async {
+        sidecar.wait_for_line("event=\"ojs.federation.guard\" region=\"us-east-1\" class=\"read\" to=\"open\"").await;
+    };
+    let fail = async {
+        loop {
+            assert_eq!(sidecar.client.enqueue(JOB).await.status, 201);
+            sidecar.client.get("/ojs/v1/queues/default/jobs?region=us-east-1").await;
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        () = fail => {}
+    }
 }

@@ -228,11 +228,11 @@ async fn a_reload_refills_the_retry_budget_only_when_its_rates_change() {
     let federation = setup.start().await;
     let left = || {
         let shared = federation.current.load();
-        shared.budget.available(shared.registry.clock().now())
+        shared.budgets.overall().available(shared.registry.clock().now())
     };
     let full = left();
     let first = federation.current.load_full();
-    assert!(first.budget.try_withdraw(first.registry.clock().now()));
+    assert!(first.budgets.overall().try_withdraw(first.registry.clock().now()));
     let good = std::fs::read_to_string(&federation.config).unwrap();
     std::fs::write(&federation.config, format!("routing: {{ strategy: overflow }}\n{good}")).unwrap();
     look(&federation, "configuration", "applied", 1.0).await;

@@ -2,6 +2,8 @@
 //! itself is passed on. What follows where it can be said is in `outcomes`.
 
 use bytes::Bytes;
+use std::time::Duration;
+
 use http::StatusCode;
 use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 use tokio::task::JoinSet;
@@ -154,7 +156,9 @@ async fn a_regions_own_503_is_passed_on_for_a_pinned_job() {
 async fn a_503_for_one_queue_is_passed_on_and_says_nothing_against_the_region() {
     let federation = Setup::default().steered().regions(2).start().await;
     for round in 0..30 {
-        check_passed_on(&federation, job(&format!("a{round}")), FaultAnswer::queue_unavailable()).await;
+        // A flexible job would look elsewhere after the first one.
+        let body = pinned("us-east-1", &format!("a{round}"));
+        check_passed_on(&federation, body, FaultAnswer::queue_unavailable()).await;
     }
 }
 
@@ -166,10 +170,13 @@ async fn client_errors_backpressure_and_a_few_500s_are_passed_on_and_open_no_bre
         for body in [job("a"), pinned("us-east-1", "b")] {
             for _ in 0..3 {
                 let answer = FaultAnswer::error_document(status, "scripted").header("retry-after", "3");
+                // Long enough for flexible jobs to come back: for a while they heed that the region asked for less.
+                federation.advance(Duration::from_secs(60));
                 check_passed_on(&federation, body.clone(), answer).await;
             }
         }
     }
+    federation.advance(Duration::from_secs(60));
     let answer = FaultAnswer::balancer(StatusCode::INTERNAL_SERVER_ERROR);
     check_passed_on(&federation, job("c"), answer).await;
 }

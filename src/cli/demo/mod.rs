@@ -1,5 +1,7 @@
-//! `ojs-sidecar demo`: three regions in memory, a sidecar before them, and a tour of what federation does.
+//! `ojs-sidecar demo`: three regions in memory, a sidecar before them, and a tour of what federation does; or, with `--chaos`,
+//! a history checker over all of them while everything fails.
 
+mod chaos;
 mod stage;
 mod tour;
 
@@ -17,10 +19,13 @@ pub(super) fn runtime() -> std::io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
-/// Plays the tour, then serves until Ctrl-C; with `--tour-only` it ends after the tour.
+/// Plays the tour, then serves until Ctrl-C; with `--tour-only` it ends after the tour; with `--chaos` it checks histories instead.
 pub(super) fn demo(arguments: &DemoArgs) -> u8 {
     match runtime() {
-        Ok(runtime) => runtime.block_on(play(arguments)),
+        Ok(runtime) => match arguments.chaos {
+            Some(seconds) => runtime.block_on(Box::pin(chaos::play(arguments, seconds))),
+            None => runtime.block_on(play(arguments)),
+        },
         Err(error) => {
             complain(format_args!("the system refuses a runtime: {error}"));
             FAILED

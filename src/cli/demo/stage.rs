@@ -45,7 +45,8 @@ impl Stage {
     ///
     /// Errors: a sentence for the person at the terminal.
     pub(super) async fn set(port: u16, admin_port: u16) -> Result<Self, String> {
-        let files = scratch().map_err(|error| format!("a folder for throw-away certificates: {error}"))?;
+        let files = scratch_in(&std::env::temp_dir())
+            .map_err(|error| format!("a folder for throw-away certificates: {error}"))?;
         let (regions, yaml) = start_regions(&files, port, admin_port).await.map_err(|error| error.to_string())?;
         let path = files.join("config.yaml");
         std::fs::write(&path, yaml).map_err(|error| error.to_string())?;
@@ -133,9 +134,9 @@ async fn start_regions(files: &Path, port: u16, admin_port: u16) -> std::io::Res
 }
 
 /// A folder that only this user can read.
-fn scratch() -> std::io::Result<PathBuf> {
+pub(super) fn scratch_in(folder: &Path) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
-    let path = std::env::temp_dir().join(format!("ojs-sidecar-demo-{}", uuid::Uuid::now_v7()));
+    let path = folder.join(format!("ojs-sidecar-demo-{}", uuid::Uuid::now_v7()));
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)
 }

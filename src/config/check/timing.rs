@@ -57,6 +57,9 @@ impl Check {
             ratio_window: raw.ratio_window.0,
             ratio_min_requests: raw.ratio_min_requests,
             slow_start: raw.slow_start.0,
+            hold_down_changes: raw.hold_down_changes,
+            hold_down_window: raw.hold_down_window.0,
+            hold_down_quiet: raw.hold_down_quiet.0,
         }
     }
 
@@ -82,6 +85,8 @@ impl Check {
             call_timeout: raw.call_timeout.0,
             connect_timeout: raw.connect_timeout.0,
             client_connections: raw.client_connections,
+            calls: raw.calls,
+            calls_per_region: raw.calls_per_region,
             pool_idle_per_region: raw.pool_idle_per_region,
             pool_idle_timeout: raw.pool_idle_timeout.0,
             connection_lifetime: raw.connection_lifetime.0,

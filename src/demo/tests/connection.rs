@@ -168,3 +168,29 @@ async fn a_record_that_had_to_drop_something_says_so() {
     region.record().clear();
     assert!(!region.record().is_truncated());
 }
+
+#[tokio::test]
+async fn a_drained_record_gives_everything_once_and_keeps_what_is_still_arriving() {
+    let region = plain().await;
+    let mut client = Client::plain(&region).await;
+    assert_eq!(client.post("/ojs/v1/jobs", JOB).await.status, 201);
+    let mut slow = TcpStream::connect(region.address()).await.unwrap();
+    let (head, half) =
+        ("POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 24\r\n\r\n", JOB.split_at(10));
+    slow.write_all(format!("{head}{}", half.0).as_bytes()).await.unwrap();
+    region.record().wait_for(|record| record.contains(half.0.as_bytes()) && record.requests().len() == 2).await;
+    let drained = region.record().drain();
+    assert_eq!(drained.requests.iter().map(|it| it.body.as_ref()).collect::<Vec<_>>(), [JOB.as_bytes()]);
+    assert!(drained.raw.iter().any(|(_, raw)| memchr::memmem::find(raw, JOB.as_bytes()).is_some()));
+    let again = region.record().drain();
+    assert!(again.requests.is_empty(), "{again:?}");
+    slow.write_all(half.1.as_bytes()).await.unwrap();
+    region.record().wait_for(|record| record.requests().iter().all(|it| it.complete)).await;
+    let whole = region.record().drain().requests;
+    assert_eq!(
+        whole.iter().map(|it| it.body.as_ref()).collect::<Vec<_>>(),
+        [JOB.as_bytes()],
+        "the beginning is not lost"
+    );
+    assert!(region.record().drain().requests.is_empty());
+}

@@ -41,6 +41,8 @@ fn limits() -> Limits {
         call_timeout: short,
         connect_timeout: short,
         client_connections: 8,
+        calls: 8192,
+        calls_per_region: 4096,
         pool_idle_per_region: 1,
         pool_idle_timeout: short,
         connection_lifetime: short,

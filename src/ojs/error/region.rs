@@ -132,7 +132,7 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
-    /// 503: too many connections or requests. Units: `retry_after` in seconds.
+    /// 503: too many connections, requests or calls. Units: `retry_after` in seconds.
     #[must_use]
     pub fn overloaded(retry_after: u64) -> Self {
         Self::unavailable("overloaded", retry_after, "the sidecar has as many requests as it may hold; try again later")

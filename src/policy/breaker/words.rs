@@ -49,6 +49,8 @@ pub enum Cause {
     ProbeSucceeded,
     /// The half-open probe failed.
     ProbeFailed,
+    /// Every region failed with our own network.
+    SelfSuspect,
 }
 
 impl Cause {
@@ -62,6 +64,7 @@ impl Cause {
             Self::CooldownOver => "cooldown_over",
             Self::ProbeSucceeded => "probe_succeeded",
             Self::ProbeFailed => "probe_failed",
+            Self::SelfSuspect => "self_suspect",
         }
     }
 }

@@ -237,7 +237,8 @@ fn overflow_draws_by_weight_among_loads_that_their_age_makes_indistinguishable()
     };
     check([200, 110, 200], 0, [64..=70, 30..=36, 0..=0]);
     check([200, 150, 200], 0, [100..=100, 0..=0, 0..=0]);
-    check([200, 150, 200], 20, [64..=70, 30..=36, 0..=0]);
+    // c is beyond what cannot be told apart by two thirds, and keeps a third of its lot.
+    check([200, 150, 200], 20, [56..=63, 26..=33, 7..=13]);
     check([0, 0, 1], 0, [47..=53, 22..=28, 22..=28]);
 }
 
@@ -332,4 +333,38 @@ fn geographic_with_a_default_of_geo_pin_leads_to_the_hint_or_the_local_region_an
     check_hint(Strategy::GeoPin, Some("se"), "near local");
     check_hint(Strategy::GeoPin, Some("de"), "local");
     check_hint(Strategy::GeoPin, None, "local");
+}
+
+#[test]
+fn overflow_does_not_take_a_region_that_fails_fast_for_an_idle_one() {
+    // b has nothing waiting and nothing in flight because it fails what comes.
+    let check = |depths: [Option<u64>; 3], failing, percent: std::ops::RangeInclusive<u64>| {
+        let (mut view, now) = loaded(depths.map(|depth| (1, depth)), 0);
+        view.regions[1].failing = failing;
+        check_share(&shares(&view, &named("overflow"), now), "b", percent);
+    };
+    check([Some(100), Some(0), Some(100)], 0.0, 100..=100);
+    check([Some(100), Some(0), Some(100)], 0.3, 0..=0);
+    check([Some(0), Some(0), Some(0)], 0.0, 30..=36);
+    check([Some(0), Some(0), Some(0)], 0.5, 18..=22);
+    check([None, Some(0), None], 0.5, 18..=22);
+}
+
+#[test]
+fn overflow_tells_less_apart_where_loads_have_lately_moved_fast() {
+    let check = |before: u64, age, expected: [std::ops::RangeInclusive<u64>; 2]| {
+        let (mut view, polled) = loaded([(1, Some(before)), (1, Some(1_000)), (1, Some(1_000))], 0);
+        let now = polled + SECOND * 10;
+        for (region, depth) in view.regions.iter_mut().zip([400, 1_000, 1_000]) {
+            region.load.set_queue("default", depth, now, 4);
+        }
+        let shares = shares(&view, &named("overflow"), now + SECOND * age);
+        for (region, percent) in ["a", "b"].into_iter().zip(expected) {
+            check_share(&shares, region, percent);
+        }
+    };
+    check(400, 5, [100..=100, 0..=0]);
+    // A crowd of 300 a second was seen: three seconds later nobody knows who is the least loaded.
+    check(3_400, 0, [100..=100, 0..=0]);
+    check(3_400, 3, [30..=36, 30..=36]);
 }

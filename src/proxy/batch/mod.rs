@@ -18,12 +18,13 @@ use hyper::body::Incoming;
 use super::attempt::{Call, RegionAnswer};
 use super::enqueue::{Head, Job, Ran, note, read, run};
 use super::exchange::Exchange;
+use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer;
-use crate::policy::{Decision, RegionIndex};
+use crate::policy::{Decision, GuardClass, RegionIndex};
 use crate::telemetry::AttemptOutcome;
 use plan::{Planned, plan};
 
@@ -35,6 +36,8 @@ struct Parcel {
     /// Their places in the request.
     members: Vec<usize>,
     jobs: Vec<Sent>,
+    /// The type of its first job, as what may be to blame for a 500.
+    source: u64,
 }
 
 /// What is remembered of a job that is sent.
@@ -62,7 +65,8 @@ pub(super) async fn batch(
     let (head, body) = read(proxy, exchange, request).await?;
     match plan(proxy, exchange, &head.headers, &body)? {
         Planned::Whole(decision) => {
-            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new() };
+            let source = source(head.path.path());
+            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source };
             send_one(proxy, exchange, head, parcel).await
         }
         Planned::One(parcel) => send_one(proxy, exchange, head, parcel).await,
@@ -121,7 +125,11 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         body: vec![parcel.body.clone()],
         deadline: head.deadline,
         class: exchange.matched.class,
-        pinned: parcel.decision.pinned,
+        // A server that stores one job after the other may have said 503 in the middle: it is its last word.
+        pinned: parcel.decision.pinned || parcel.jobs.len() != 1,
+        guard: GuardClass::Enqueue,
+        source: Some(parcel.source),
+        pressing: false,
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);

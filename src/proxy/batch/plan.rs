@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::super::exchange::Exchange;
 use super::super::plan::{Stamped, in_turn, refusal, with_word};
 use super::super::several::{Bounds, Whole, check_replicated_from, demand, demand_of_holder, places_of_keys};
+use super::super::shown::source;
 use super::super::{Proxy, collect};
 use super::{Parcel, Sent};
 use crate::config::MixedBatch;
@@ -144,7 +145,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         } else {
             collect::hold(self.proxy, self.batch.whole(&mut stamps))
         };
-        Ok(Parcel { decision, body, members, jobs })
+        Ok(Parcel { source: self.source(&members), decision, body, members, jobs })
     }
 
     /// Every part is checked before anything is sent; one whose region cannot take it now fails all that must succeed together.
@@ -163,7 +164,12 @@ impl<'p, 'b> Planner<'p, 'b> {
             self.decide(leader, &Demand::only(part.region)).map_err(|document| document.with("index", leader))?;
         let (mut stamps, jobs) = self.stamp(&part.members, &decision);
         let body = collect::hold(self.proxy, self.batch.part(&part.members, &mut stamps));
-        Ok(Parcel { decision, body, members: part.members.clone(), jobs })
+        Ok(Parcel { decision, body, members: part.members.clone(), jobs, source: self.source(&part.members) })
+    }
+
+    fn source(&self, members: &[usize]) -> u64 {
+        let first = members.first().and_then(|&place| self.batch.jobs.get(place));
+        source(first.and_then(|job| job.envelope.job_type()).unwrap_or_default())
     }
 
     fn stamp(&self, members: &[usize], decision: &Decision) -> (Vec<Splices>, Vec<Sent>) {

@@ -151,8 +151,7 @@ impl Torn {
     /// The region refused the part. Some servers store jobs one by one and leave those before the one that failed.
     fn refused(&mut self, region: Option<RegionIndex>, member: usize, sent: &Sent, status: StatusCode) {
         self.failed.insert(member);
-        let may_be_left =
-            status == StatusCode::CONFLICT || (status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE);
+        let may_be_left = status == StatusCode::CONFLICT || status.is_server_error();
         let id = sent.id.as_deref().filter(|_| sent.minted && may_be_left);
         if let (Some(region), Some(id)) = (region, id) {
             self.doomed.push(Doomed { member, region, id: id.to_owned(), certain: false });

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::super::Proxy;
 use super::super::ask::{Question, ask};
 use crate::ojs::{Class, path_segment};
-use crate::policy::RegionIndex;
+use crate::policy::{GuardClass, RegionIndex};
 
 /// Cancellations under way at once, so that a large batch takes no region's connections from everybody else.
 const AT_ONCE: usize = 32;
@@ -55,8 +55,9 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
         return Undone::Not;
     };
     let (method, headers, body) = (Method::DELETE, headers.clone(), Vec::new());
-    // The breaker may have opened since: what was stored must go all the same.
-    let question = Question { method, path, headers, body, deadline, leased: true };
+    // No exception to a breaker that has opened since: what could not be cancelled is told to the client. But no guard and no limit
+    // refuses it, as they refuse no word about a leased job.
+    let question = Question { method, path, headers, body, deadline, guard: GuardClass::Ack, leased: false };
     for tries in 1..=TRIES {
         if Instant::now() >= deadline {
             break;

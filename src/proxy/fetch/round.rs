@@ -16,7 +16,7 @@ use super::lease;
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
-use crate::policy::{RegionIndex, permits};
+use crate::policy::{GuardClass, RegionIndex, permits};
 use crate::region::{KeptJob, handed_out_until};
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
 
@@ -62,12 +62,12 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 
     /// Takes what was claimed for the worker when it had gone.
-    pub(super) fn take_kept(&mut self) {
+    pub(super) fn take_kept(&mut self, claimant: &str) {
         let shared = &self.proxy.shared;
-        let (Some(claims), Some(worker), Some(missing)) = (self.claims, self.worker, self.missing()) else { return };
+        let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
         let now = shared.registry.clock().now();
         let asked = |queue: &str| claims.queues().any(|name| name == queue);
-        self.jobs = shared.workers.kept.take(worker, missing, now, asked);
+        self.jobs = shared.workers.kept.take(claimant, missing, now, asked);
         shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
     }
 
@@ -151,6 +151,7 @@ impl<'p, 'b> Round<'p, 'b> {
             headers: self.head.headers.clone(),
             body,
             deadline: Instant::now() + share,
+            guard: GuardClass::Fetch,
             leased: false,
         };
         ask(self.proxy, self.class, index, &question).await

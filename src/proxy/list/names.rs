@@ -20,6 +20,8 @@ use crate::telemetry::AttemptOutcome;
 
 /// The most names of one region; one with more is missing from the answer, and named. Ten thousand queues are a few megabytes.
 const NAMES_MAX: usize = 10_000;
+/// The most bytes of one region's pages, which are all in memory at once: what ten thousand queues take, several times over.
+const NAMES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How many are asked for at once: no server gives less when asked for as many.
 const PER_ASK: u64 = 100;
 /// Whose name the cursor of a united list goes by, which is of no region.
@@ -118,9 +120,9 @@ async fn all_of(
 ) -> (RegionIndex, Result<Vec<Page>, Said>) {
     let unusable = |answer| (index, Err((index, answer)));
     let mut pages: Vec<Page> = Vec::new();
-    let (mut place, mut limit, mut read) = (Place::Start, PER_ASK, 0_usize);
+    let (mut place, mut limit, mut read, mut bytes) = (Place::Start, PER_ASK, 0_usize, 0_usize);
     // Each round brings at least one name, or is the last.
-    while read <= NAMES_MAX {
+    while read <= NAMES_MAX && bytes <= NAMES_BYTES_MAX {
         let Some(question) = listing.question(&wanted.query(&place, limit)) else { break };
         let said = match ask(proxy, class, index, &question).await {
             Ok(answer) if answer.status == StatusCode::OK => answer,
@@ -129,6 +131,7 @@ async fn all_of(
         let Ok(page) = Page::read(&said.body) else { return unusable(Ok(said)) };
         let told = page.told().clone();
         read += told.items;
+        bytes = bytes.saturating_add(page.body().len());
         pages.push(page);
         let all_read = told.total.is_some_and(|total| read as u64 >= total);
         let more = told.paged && told.items > 0 && told.has_more.unwrap_or(!all_read);

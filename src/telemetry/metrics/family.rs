@@ -73,6 +73,10 @@ families! {
     REGION_HEALTHY = Kind::Gauge, "region_healthy", ["region"], "1 while health probes say that the region is usable; 0 before the first";
     BREAKER_STATE = Kind::Gauge, "breaker_state", ["region", "state"], "1 for the state that the breaker is in; closed means that traffic flows";
     BREAKER_TRANSITIONS = Kind::Counter, "breaker_transitions_total", ["region", "to"], "Changes of the breaker's state";
+    GUARD_OPEN = Kind::Gauge, "guard_open", ["region", "class"], "1 while calls of this class are kept from the region, because they fail there";
+    HELD_DOWN = Kind::Gauge, "held_down", ["region"], "1 while the region is left alone because it came and went too often";
+    CALLS_LIMIT = Kind::Gauge, "calls_limit", ["region"], "Calls at once that the region is trusted with; reads get four fifths of it";
+    SELF_SUSPECT = Kind::Gauge, "self_suspect", [], "1 while failures are held to be those of the sidecar's own network";
     PROBES = Kind::Counter, "probes_total", ["region", "result"], "Health probes, by how they ended";
     PROBE_DURATION = Kind::Histogram(PROBE_SECONDS), "probe_duration_seconds", ["region"], "From the start of a health probe to its end";
     REGION_LATENCY = Kind::Gauge, "region_latency_seconds", ["region"], "Decaying mean of the probes' round trips; NaN before the first";

@@ -238,6 +238,8 @@ labels! {
         Closed = "closed",
         /// The region refused the stream before it read the request (HTTP/2).
         RefusedStream = "refused_stream",
+        /// As many calls as it bears were under way there.
+        Overloaded = "overloaded",
         /// The region said in an error document that it is unavailable.
         Unavailable = "unavailable",
         /// The job had been sent, and proved not to be there.
@@ -246,6 +248,8 @@ labels! {
         Unknown = "unknown",
         /// The region's breaker was open when the job came.
         BreakerOpen = "breaker_open",
+        /// The region's enqueues failed when the job came, while other calls may have worked.
+        GuardOpen = "guard_open",
         /// The region was unhealthy when the job came.
         Unhealthy = "unhealthy",
     }

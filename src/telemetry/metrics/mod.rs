@@ -86,6 +86,8 @@ pub struct Metrics {
     pub(super) reloads: Cells<ReloadKind, Cells<ReloadResult, Counter>>,
     /// Settings accepted with a warning; counted by [`super::event::config_warning`].
     pub(super) config_warnings: Counter,
+    /// 1 while failures are held to be our own; set by [`super::event::self_suspect`].
+    pub(super) self_suspect: IntGauge,
     /// 1 once the process was told to end; set by [`super::event::drain_started`].
     pub(super) draining: IntGauge,
 }
@@ -143,6 +145,7 @@ impl Metrics {
                 Cells::each(ReloadResult::ALL, |result| reloads.with_label_values(&[kind.as_str(), result.as_str()]))
             }),
             config_warnings: families.counter(&family::CONFIG_WARNINGS),
+            self_suspect: families.int_gauge(&family::SELF_SUSPECT),
             draining: families.int_gauge(&family::DRAINING),
             process: process_registry(),
             registry,
@@ -183,6 +186,7 @@ impl Metrics {
             rejected_heads: self.rejected_heads.clone(),
             reloads: self.reloads.clone(),
             config_warnings: self.config_warnings.clone(),
+            self_suspect: self.self_suspect.clone(),
             draining: self.draining.clone(),
         })
     }

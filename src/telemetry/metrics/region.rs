@@ -11,6 +11,9 @@ use super::{
 };
 use crate::base::{RegionId, Strategy};
 
+/// The classes of calls that a guard may keep from a region, by their numbers.
+const GUARDED: [&str; 4] = ["enqueue", "fetch", "read", "admin"];
+
 /// Everything that is counted by region.
 #[derive(Debug)]
 pub struct RegionMetrics {
@@ -58,6 +61,12 @@ pub struct RegionMetrics {
     pub(in super::super) healthy: IntGauge,
     /// Set by [`crate::telemetry::event::breaker_transition`].
     pub(in super::super) breaker: Cells<Breaker, IntGauge>,
+    /// Set by [`crate::telemetry::event::guard_transition`], by the number of the class.
+    pub(in super::super) guards: Vec<IntGauge>,
+    /// Calls at once that the region is trusted with; set when somebody looks.
+    pub calls_limit: IntGauge,
+    /// Set by [`crate::telemetry::event::hold_down`].
+    pub(in super::super) held_down: IntGauge,
     /// Counted by [`crate::telemetry::event::breaker_transition`].
     pub(in super::super) breaker_transitions: Cells<Breaker, Counter>,
 }
@@ -87,6 +96,9 @@ pub(super) struct Vectors {
     healthy: IntGaugeVec,
     breaker: IntGaugeVec,
     transitions: IntCounterVec,
+    guards: IntGaugeVec,
+    held_down: IntGaugeVec,
+    calls_limit: IntGaugeVec,
 }
 
 impl Vectors {
@@ -114,6 +126,9 @@ impl Vectors {
             healthy: families.int_gauges(&family::REGION_HEALTHY),
             breaker: families.int_gauges(&family::BREAKER_STATE),
             transitions: families.counters(&family::BREAKER_TRANSITIONS),
+            guards: families.int_gauges(&family::GUARD_OPEN),
+            held_down: families.int_gauges(&family::HELD_DOWN),
+            calls_limit: families.int_gauges(&family::CALLS_LIMIT),
         }
     }
 
@@ -159,6 +174,9 @@ impl Vectors {
             dns_failures: self.dns_failures.with_label_values(&[region]),
             healthy: self.healthy.with_label_values(&[region]),
             breaker: Cells::each(Breaker::ALL, |state| self.breaker.with_label_values(&[region, state.as_str()])),
+            guards: GUARDED.iter().map(|class| self.guards.with_label_values(&[region, class])).collect(),
+            held_down: self.held_down.with_label_values(&[region]),
+            calls_limit: self.calls_limit.with_label_values(&[region]),
             breaker_transitions: Cells::each(Breaker::ALL, |to| {
                 self.transitions.with_label_values(&[region, to.as_str()])
             }),
@@ -176,8 +194,13 @@ impl Vectors {
         let plain = [&self.redirects, &self.unknown_outcomes, &self.dropped, &self.dns_failures];
         plain.iter().for_each(|vector| drop(vector.remove_label_values(&[region])));
         [&self.latency, &self.load, &self.load_age].iter().for_each(|it| drop(it.remove_label_values(&[region])));
-        [&self.in_flight, &self.healthy].iter().for_each(|it| drop(it.remove_label_values(&[region])));
+        [&self.in_flight, &self.healthy, &self.held_down, &self.calls_limit]
+            .iter()
+            .for_each(|it| drop(it.remove_label_values(&[region])));
         let _ = self.probe_duration.remove_label_values(&[region]);
+        for class in GUARDED {
+            let _ = self.guards.remove_label_values(&[region, class]);
+        }
         for class in &self.classes {
             for outcome in AttemptOutcome::ALL {
                 let _ = self.attempts.remove_label_values(&[region, class, outcome.as_str()]);

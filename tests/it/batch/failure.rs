@@ -114,3 +114,23 @@ async fn a_balancers_word_for_a_part_is_no_gateway_error_for_the_client() {
         check_fates(&answer, &[0], &[], &[], &[1]);
     }
 }
+
+#[tokio::test]
+async fn a_batch_that_a_region_answers_503_goes_to_no_other_because_some_of_it_may_be_stored() {
+    let federation = quiet().start().await;
+    let fails = |store| {
+        let answer = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "scripted");
+        federation.regions[0].faults().add(When::path("/ojs/v1/jobs/").next(1), Fault::Answer { answer, store });
+    };
+    for path in [BATCH, super::BULK] {
+        fails(true);
+        let answer = post(&federation, path, &mixed(&[None, None])).await;
+        assert!(!answer.json().to_string().contains("outcome_unknown"), "{answer:?}");
+        assert!(answer.status == 503 || answer.status == 207, "{path}: {answer:?}");
+    }
+    assert_eq!(alive(&federation)[1..], [vec![""; 0], vec![]]);
+    // One job is refused whole.
+    fails(false);
+    let answer = post(&federation, BATCH, &mixed(&[None])).await;
+    assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-attempts")), (201, Some("2")), "{answer:?}");
+}

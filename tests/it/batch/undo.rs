@@ -63,3 +63,29 @@ async fn what_a_server_left_of_a_part_that_it_refused_is_cancelled_too() {
     assert_eq!(alive(&federation), [vec![], vec!["t.u"], vec![]]);
     assert_eq!(cancelled(&federation), [vec!["t.a"], vec!["t.b"], vec![]]);
 }
+
+#[tokio::test]
+async fn what_a_server_left_of_a_part_that_it_answered_503_is_cancelled_too() {
+    let federation = quiet().start().await;
+    let answer = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "scripted");
+    federation.regions[1].faults().add(When::path(BATCH).next(1), Fault::Answer { answer, store: true });
+    let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1), Some(1)])).await;
+    check_fates(&answer, &[], &[], &[0, 1, 2], &[]);
+    assert_eq!(alive(&federation), [[""; 0]; 3]);
+    assert_eq!(cancelled(&federation), [vec!["t.a"], vec!["t.b", "t.c"], vec![]]);
+}
+
+#[tokio::test]
+async fn a_breaker_that_opens_meanwhile_lets_no_cancellation_through() {
+    let federation =
+        Setup::default().steered().by_the_documents().yaml("circuit_breaker: { failure_threshold: 1 }").start().await;
+    let refusal = FaultAnswer::error_document(StatusCode::UNPROCESSABLE_ENTITY, "scripted");
+    federation.regions[1].faults().add(When::path(BATCH), Fault::Answer { answer: refusal, store: false });
+    let deletes = When::path("/ojs/v1/jobs/").method(Method::DELETE);
+    federation.regions[0].faults().add(deletes, Fault::CutAfterRequest { store: false });
+    let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1)])).await;
+    answer.check_error(500, "backend_error", "partly_created");
+    check_fates(&answer, &[0], &[1], &[], &[]);
+    let calls = federation.regions[0].record().requests_to("/ojs/v1/jobs/");
+    assert_eq!(calls.iter().filter(|call| call.method == Method::DELETE).count(), 1);
+}

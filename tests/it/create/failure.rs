@@ -1,7 +1,10 @@
 //! Creating calls while a region fails: nothing is sent twice, nothing pinned is sent elsewhere, nothing is called stored.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use serde_json::json;
 
 use super::{CALLS, CANARY, RECREATING, SHAPES, body, call};
 use crate::support::{Federation, Setup, eventually};
@@ -49,9 +52,11 @@ async fn a_creating_call_that_may_have_been_received_is_answered_unknown_and_nev
 
 #[tokio::test]
 async fn a_regions_own_word_is_passed_on() {
-    let federation = Federation::start().await;
+    let federation = Setup::default().steered().start().await;
     for status in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::TOO_MANY_REQUESTS] {
         check_passed_on(&federation, &flexible(), status, 0).await;
+        // For a while it is heeded that the region has asked for less.
+        federation.advance(Duration::from_secs(60));
     }
     let pinned = body(SHAPES[0], r#""ojs.federation.region":"eu-west-1""#);
     check_passed_on(&federation, &pinned, StatusCode::SERVICE_UNAVAILABLE, 1).await;
@@ -116,4 +121,28 @@ async fn pinned_creating_calls_are_refused_while_their_region_is_down() {
     eventually("the region is back", async || federation.breaker(1) == "closed").await;
     let pinned = body(SHAPES[0], r#""ojs.federation.region":"eu-west-1""#);
     assert_eq!(call(&federation, "POST", BATCH, &pinned).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_retried_dead_letter_that_was_remembered_wrongly_is_looked_for_again() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let dead = json!({
+        "type": "a", "args": [], "meta": { "ojs.federation.region": "eu-west-1" },
+        "options": { "retry": { "max_attempts": 1, "on_exhaustion": "dead_letter" } },
+    });
+    let id = federation.client.enqueue(dead.to_string()).await.job_id();
+    let beside = federation.sidecar_in("eu-west-1", &[]).await;
+    let worker = beside.client;
+    worker.post("/ojs/v1/workers/fetch", r#"{"queues":["default"],"worker_id":"w"}"#).await;
+    let failed = json!({ "job_id": id, "error": { "code": "x", "message": "x", "retryable": false } });
+    assert_eq!(worker.post("/ojs/v1/workers/nack", failed.to_string()).await.status, 200);
+    let wrong = federation.shared.registry.view().regions[2].id.clone();
+    let path = format!("/ojs/v1/dead-letter/{id}/retry");
+    federation.shared.owners.learn(&id, &wrong);
+    federation.regions[1].stop().await;
+    federation.client.post(&path, "").await.check_error(503, "backend_error", "owner_unavailable");
+    federation.regions[1].resume().await.unwrap();
+    federation.shared.owners.learn(&id, &wrong);
+    let retried = federation.client.post(&path, "").await;
+    assert!(retried.status.is_success() && retried.region() == "eu-west-1", "{retried:?}");
 }

@@ -1,7 +1,7 @@
 //! A cron job lives in one region, and its name in no other.
 
-use http::Method;
-use ojs_sidecar::demo::{Dialect, Fault, When};
+use http::{Method, StatusCode};
+use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{call, defined, pin, post, quiet};
@@ -152,4 +152,32 @@ async fn a_list_is_read_page_by_page_for_a_name() {
     answer.check_error(409, "duplicate", "cron_in_other_region");
     federation.regions[1].faults().add(When::path(CRON), Fault::CutBeforeBody);
     post(&federation, CRON, &cron("new")).await.check_error(503, "backend_error", "owner_unavailable");
+}
+
+#[tokio::test]
+async fn a_cron_job_is_not_missing_because_a_region_does_not_tell_or_a_balancer_answers() {
+    let federation = quiet(Dialect::Spec).start().await;
+    assert!(post(&federation, CRON, &pinned("nightly", 1)).await.status.is_success());
+    let nightly = format!("{CRON}/nightly");
+    let answers = |answer: FaultAnswer| Fault::Answer { answer, store: false };
+    let busy = answers(FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "rate_limited"));
+    federation.regions[0].faults().add(When::path(CRON).next(1), busy.clone());
+    let found = call(&federation, Method::GET, &nightly, &Value::Null).await;
+    assert_eq!((found.status.as_u16(), found.region()), (200, "eu-west-1"), "{found:?}");
+    for (place, fault) in [(0, busy.clone()), (1, answers(FaultAnswer::balancer(StatusCode::NOT_FOUND)))] {
+        federation.regions[place].faults().add(When::path("/ojs/v1/"), fault);
+    }
+    for method in [Method::GET, Method::DELETE] {
+        let unsure = call(&federation, method, &nightly, &Value::Null).await;
+        unsure.check_error(503, "backend_error", "owner_unavailable");
+    }
+    federation.regions[0].faults().clear();
+    let unsure = call(&federation, Method::GET, &nightly, &Value::Null).await;
+    unsure.check_error(503, "backend_error", "owner_unavailable");
+    // What only the local region can have is its to answer.
+    federation.regions[1].faults().clear();
+    assert_eq!(call(&federation, Method::DELETE, &nightly, &Value::Null).await.status, 200);
+    federation.regions[0].faults().add(When::path(CRON).method(Method::GET), busy);
+    let said = call(&federation, Method::GET, &nightly, &Value::Null).await;
+    assert_eq!((said.status.as_u16(), said.region()), (429, "us-east-1"), "{said:?}");
 }

@@ -1,7 +1,7 @@
 //! A workflow lives whole in one region.
 
-use http::Method;
-use ojs_sidecar::demo::Dialect;
+use http::{Method, StatusCode};
+use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{call, defined, pin, post, quiet};
@@ -115,4 +115,49 @@ async fn a_workflow_is_found_and_cancelled_where_it_lives_also_by_who_never_hear
         let unsure = federation.client.get(&format!("{WORKFLOWS}/wf_nobodys")).await;
         unsure.check_error(503, "backend_error", "owner_unavailable");
     }
+}
+
+#[tokio::test]
+async fn a_workflow_is_not_missing_because_a_region_does_not_tell_or_a_balancer_answers() {
+    let federation = quiet(Dialect::Spec).start().await;
+    let flow = id(&post(&federation, WORKFLOWS, &chain(&[Some(1)])).await);
+    let path = format!("{WORKFLOWS}/{flow}");
+    let answers = |answer: FaultAnswer| Fault::Answer { answer, store: false };
+    for fault in [
+        answers(FaultAnswer::balancer(StatusCode::NOT_FOUND)),
+        answers(FaultAnswer::error_document(StatusCode::FORBIDDEN, "forbidden")),
+    ] {
+        federation.shared.owners.forget(&flow);
+        federation.regions[1].faults().add(When::path("/ojs/v1/"), fault);
+        for method in [Method::GET, Method::DELETE] {
+            let unsure = call(&federation, method, &path, &Value::Null).await;
+            unsure.check_error(503, "backend_error", "owner_unavailable");
+        }
+        federation.regions[1].faults().clear();
+    }
+    let busy = answers(FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "rate_limited"));
+    federation.regions[0].faults().add(When::path(WORKFLOWS), busy);
+    federation.regions[1].stop().await;
+    let unsure = call(&federation, Method::GET, &path, &Value::Null).await;
+    unsure.check_error(503, "backend_error", "owner_unavailable");
+    federation.regions[1].resume().await.unwrap();
+    let found = call(&federation, Method::GET, &path, &Value::Null).await;
+    assert_eq!((found.status.as_u16(), found.region()), (200, "eu-west-1"), "{found:?}");
+}
+
+#[tokio::test]
+async fn what_was_remembered_wrongly_of_a_workflow_is_no_404() {
+    let federation = quiet(Dialect::Spec).start().await;
+    let flow = id(&post(&federation, WORKFLOWS, &chain(&[Some(1)])).await);
+    let path = format!("{WORKFLOWS}/{flow}");
+    let wrong = federation.shared.registry.view().regions[2].id.clone();
+    for method in [Method::GET, Method::DELETE] {
+        federation.shared.owners.learn(&flow, &wrong);
+        let answer = call(&federation, method, &path, &Value::Null).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (200, "eu-west-1"), "{answer:?}");
+    }
+    federation.shared.owners.learn(&flow, &wrong);
+    federation.regions[1].stop().await;
+    let unsure = call(&federation, Method::GET, &path, &Value::Null).await;
+    unsure.check_error(503, "backend_error", "owner_unavailable");
 }

@@ -58,3 +58,35 @@ async fn dead_letters_of_all_regions_are_counted_and_retried_and_a_region_that_d
     let deleted = federation.client.call(Method::DELETE, "/ojs/v1/dead-letter", all).await;
     assert_eq!((deleted.status, &deleted.json()["total_matched"]), (StatusCode::OK, &json!(0)), "{deleted:?}");
 }
+
+#[tokio::test]
+async fn a_queue_is_not_found_only_when_every_region_has_said_so() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let calls = [
+        (Method::GET, "/ojs/v1/queues/q/stats"),
+        (Method::GET, "/ojs/v1/queues/q/jobs"),
+        (Method::POST, "/ojs/v1/queues/q/pause"),
+    ];
+    let says = |place: usize, status: StatusCode| {
+        let answer = FaultAnswer::error_document(status, "scripted");
+        federation.regions[place].faults().add(When::path("/ojs/v1/queues/q/"), Fault::Answer { answer, store: false });
+    };
+    says(0, StatusCode::NOT_FOUND);
+    [1, 2].into_iter().for_each(|place| says(place, StatusCode::INTERNAL_SERVER_ERROR));
+    for (method, path) in &calls {
+        let answer = federation.client.call(method.clone(), path, "").await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (500, "eu-west-1"), "{method} {path}: {answer:?}");
+    }
+    [1, 2].into_iter().for_each(|place| federation.regions[place].faults().clear());
+    says(1, StatusCode::NOT_FOUND);
+    says(2, StatusCode::NOT_FOUND);
+    for (method, path) in &calls {
+        let answer = federation.client.call(method.clone(), path, "").await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (404, "us-east-1"), "{method} {path}: {answer:?}");
+    }
+    federation.regions[2].stop().await;
+    for (method, path) in &calls {
+        let answer = federation.client.call(method.clone(), path, "").await;
+        assert_eq!(answer.status, 503, "{method} {path}: {answer:?}");
+    }
+}

@@ -137,3 +137,16 @@ async fn an_annotated_queue_says_what_each_region_has() {
     assert_eq!(queue["available"], 8);
     assert_eq!(queue["x-ojs-federation"]["regions"]["ap-south-1"]["available"], 5, "{queue}");
 }
+
+#[tokio::test]
+async fn a_region_whose_queues_never_end_is_named_as_missing_before_they_fill_the_memory() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let filler = "x".repeat(7 * 1024 * 1024);
+    let page = format!(r#"{{"queues":[{{"name":"q","x":"{filler}"}}],"pagination":{{"has_more":true}}}}"#);
+    let headers = vec![("content-type".to_owned(), "application/openjobspec+json".to_owned())];
+    let answer = FaultAnswer { status: StatusCode::OK, headers, body: page.into() };
+    federation.regions[1].faults().add(When::path("/ojs/v1/queues"), Fault::Answer { answer, store: false });
+    let answer = federation.client.get("/ojs/v1/queues").await;
+    assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-partial")), (200, Some("eu-west-1")));
+    assert_eq!(federation.regions[1].record().requests_to("/ojs/v1/queues").len(), 3);
+}

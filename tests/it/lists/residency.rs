@@ -207,3 +207,32 @@ async fn a_job_that_a_rule_keeps_in_another_region_is_redacted_like_one_with_a_p
     assert!(!shows(&answer), "{answer:?}");
     assert_eq!(item(&answer.json(), &ruled.job_id()).unwrap()["x-ojs-federation"]["redacted"], true);
 }
+
+/// A worker of the job's own region has failed it for good.
+async fn died(federation: &Federation, id: &str) {
+    let beside = federation.sidecar_in("eu-west-1", &[]).await;
+    let worker = beside.client;
+    let fetched = worker.post("/ojs/v1/workers/fetch", r#"{"queues":["q"],"worker_id":"w"}"#).await.json();
+    assert_eq!(fetched["jobs"][0]["id"], id);
+    let failed = json!({ "job_id": id, "error": { "code": "x", "message": "x", "retryable": false } });
+    assert_eq!(worker.post("/ojs/v1/workers/nack", failed.to_string()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_retried_dead_letter_is_answered_redacted_like_every_change() {
+    for (mode, prefix) in [("deny", "/ojs/v1/dead-letter"), ("redact", "/ojs/v1/admin/dead-letter")] {
+        let federation = Setup::default().by_the_documents().start().await;
+        let mut body: Value = serde_json::from_str(&job(Some("eu-west-1"))).unwrap();
+        body["options"]["retry"] = json!({ "max_attempts": 1, "on_exhaustion": "dead_letter" });
+        let id = federation.client.enqueue(body.to_string()).await.job_id();
+        let sidecar = federation.sidecar_in("us-east-1", &[("residency.read", mode)]).await;
+        died(&federation, &id).await;
+        let retried = sidecar.client.post(&format!("{prefix}/{id}/retry"), "").await;
+        assert!(retried.status.is_success() && !shows(&retried), "{mode}: {retried:?}");
+        assert_eq!(retried.region(), "eu-west-1");
+        let shown = retried.json();
+        let shown = if shown["job"].is_object() { &shown["job"] } else { &shown };
+        assert_eq!((&shown["id"], &shown["args"]), (&json!(id), &json!([])), "{retried:?}");
+        assert_eq!(federation.regions[1].jobs().job(&id).unwrap().state.as_str(), "available");
+    }
+}

@@ -1,7 +1,9 @@
 //! `GET /ojs/v1/jobs/{id}`: a job is found wherever routing has put it.
 
 mod cold;
+mod evasive;
 mod several;
+mod twins;
 
 use ojs_sidecar::demo::{Fault, When};
 
@@ -37,7 +39,7 @@ async fn a_job_is_not_found_only_when_every_region_has_said_so() {
     federation.regions[1].stop().await;
     let unsure = federation.client.get(NOBODYS).await;
     assert_eq!((unsure.status.as_u16(), unsure.reason().as_str()), (503, "owner_unavailable"), "{unsure:?}");
-    assert_eq!(unsure.header("retry-after"), Some("1"));
+    unsure.check_retry_after(1);
 }
 
 #[tokio::test]

@@ -12,11 +12,15 @@ use crate::support::{Process, Setup, Stage, eventually, job};
 const LOG: &str = "log.level=info";
 
 async fn stage(journal: &str) -> Stage {
+    stage_within(journal, "1s").await
+}
+
+async fn stage_within(journal: &str, call_timeout: &str) -> Stage {
     let stage = Setup::default()
         .regions(2)
         .yaml("circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }")
         .yaml("failover: { late_write_grace: 50ms }")
-        .yaml("limits: { call_timeout: 1s }")
+        .yaml(&format!("limits: {{ call_timeout: {call_timeout} }}"))
         .yaml(&format!("journal: {{ path: {journal:?} }}"))
         .stage()
         .await;

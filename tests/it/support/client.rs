@@ -40,6 +40,19 @@ impl Answer {
         self.json()["error"]["details"]["reason"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// Checks that the client is told to wait at least so long, and at most half as long again or a second more.
+    #[track_caller]
+    pub fn check_retry_after(&self, least: u64) {
+        let wait = self.retry_after();
+        assert!((least..=least + (least / 2).max(1)).contains(&wait), "{wait} for {least}: {self:?}");
+    }
+
+    /// `Retry-After`. Units: seconds.
+    #[track_caller]
+    pub fn retry_after(&self) -> u64 {
+        self.header("retry-after").unwrap().parse().unwrap()
+    }
+
     /// The region that answered, as the header says.
     pub fn region(&self) -> &str {
         self.header("ojs-federation-region").unwrap()

@@ -152,3 +152,49 @@ async fn what_was_remembered_wrongly_of_a_job_costs_a_question_and_no_acknowledg
     assert_eq!((answer.status.as_u16(), answer.region()), (200, "ap-south-1"), "{answer:?}");
     assert_eq!(federation.state(2, &id), JobState::Completed);
 }
+
+#[tokio::test]
+async fn a_region_that_does_not_tell_gets_no_acknowledgement_while_the_owner_may_be_another() {
+    let (federation, id) = remote_job(patient()).await;
+    federation.shared.owners.forget(&id);
+    let answer = FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    let look_ups = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    federation.regions[0].faults().add(look_ups, Fault::Answer { answer, store: false });
+    federation.regions[2].stop().await;
+    for path in [ACK, NACK] {
+        let answer = federation.client.post(path, Sdk::Rust.ack(&id)).await;
+        answer.check_error(503, "backend_error", "owner_unavailable");
+        assert_eq!(federation.calls(path), [0, 0, 0]);
+    }
+    federation.regions[2].resume().await.unwrap();
+    let answer = federation.client.post(ACK, Sdk::Rust.ack(&id)).await;
+    assert_eq!((answer.status.as_u16(), federation.calls(ACK)), (200, vec![0, 0, 1]), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_only_the_local_region_can_have_leased_is_acknowledged_there_by_who_may_not_read() {
+    let federation = Federation::start().await;
+    federation.fill(0, "a", 1);
+    let id = super::fetch(federation.client, Sdk::Rust.fetch(&["a"], 1, "w")).await.remove(0);
+    federation.shared.owners.forget(&id);
+    let answer = FaultAnswer::error_document(StatusCode::FORBIDDEN, "forbidden");
+    let look_ups = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    federation.regions[0].faults().add(look_ups, Fault::Answer { answer, store: false });
+    let answer = federation.client.post(ACK, Sdk::Rust.ack(&id)).await;
+    assert_eq!((answer.status.as_u16(), federation.calls(ACK)), (200, vec![1, 0, 0]), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_balancers_404_to_an_acknowledgement_is_not_the_owners_word() {
+    let (federation, id) = remote_job(patient()).await;
+    let page = || Fault::Answer { answer: FaultAnswer::balancer(StatusCode::NOT_FOUND), store: false };
+    // To the acknowledgement, and to everything about the job.
+    for path in [ACK, "/ojs/v1/"] {
+        federation.regions[2].faults().add(When::path(path), page());
+        let answer = federation.client.post(ACK, Sdk::Rust.ack(&id)).await;
+        answer.check_error(503, "backend_error", "owner_unavailable");
+        federation.regions[2].faults().clear();
+    }
+    assert_eq!((federation.calls(ACK)[..2].to_vec(), federation.state(2, &id)), (vec![0, 0], JobState::Active));
+    assert_eq!(federation.client.post(ACK, Sdk::Rust.ack(&id)).await.status, 200);
+}

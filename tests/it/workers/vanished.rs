@@ -95,3 +95,17 @@ async fn jobs_of_other_regions_are_kept_too_and_acknowledged_there() {
     assert_eq!(federation.client.post(super::ACK, Sdk::Go.ack(&taken[0])).await.status, 200);
     assert_eq!(federation.calls(super::ACK), [0, 1, 0]);
 }
+
+#[tokio::test]
+async fn what_was_claimed_for_one_tenants_worker_is_given_to_no_other_tenants_of_the_same_name() {
+    let federation = with_jobs().await;
+    let fetch = Sdk::Rust.fetch(&["a"], 2, "worker-1");
+    vanish(&federation, 0, &fetch).await;
+    kept(&federation, 2.0).await;
+    for (name, value) in [("x-ojs-tenant", "b"), ("authorization", "Bearer b")] {
+        let other = http::Request::post(FETCH).header("content-type", "application/json").header(name, value);
+        let answer = federation.client.send(other, fetch.clone()).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["jobs"]), (200, &serde_json::json!([])), "{name}");
+    }
+    assert_eq!(super::fetch(federation.client, fetch).await.len(), 2);
+}

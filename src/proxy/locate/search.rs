@@ -1,0 +1,132 @@
+//! One search: what each region says, and what follows from all of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::StatusCode;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::Proxy;
+use super::super::ask::{Question, Silence, ask};
+use super::super::attempt::RegionAnswer;
+use super::super::resolve::word;
+use super::{Doubt, Found, Left, RETRY_AFTER_MIN, was_called_off};
+use crate::ojs::{Class, ErrorDocument};
+use crate::policy::RegionIndex;
+use crate::policy::resolve::Word;
+use crate::telemetry::LookupResult;
+
+/// A job that was cancelled is shown after this long although another region may have a copy that lives: a region that hangs holds
+/// up no look-up of it.
+const TWIN_MAX: Duration = Duration::from_secs(2);
+
+/// What the regions that do not have the job have said.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    nowhere: Vec<(RegionIndex, RegionAnswer)>,
+    /// The first region that shows the job as one that was cancelled before it began.
+    pub(super) called_off: Option<RegionIndex>,
+    /// Until when the others are waited for then.
+    patience: Option<Instant>,
+    /// Regions that refused the question.
+    refused: Vec<(RegionIndex, RegionAnswer)>,
+    /// The first region that said nothing, or nothing that is about the job.
+    silent: Option<ErrorDocument>,
+}
+
+impl Search {
+    /// The first of these regions that has the job; the others are not waited for then.
+    pub(super) async fn ask(
+        &mut self,
+        proxy: &Proxy,
+        regions: Vec<RegionIndex>,
+        id: &str,
+        question: &Question,
+    ) -> Option<RegionIndex> {
+        let one = |index| async move { (index, ask(proxy, Class::Job, index, question).await) };
+        let mut asked: FuturesUnordered<_> = regions.into_iter().map(one).collect();
+        while !asked.is_empty() {
+            let next = match self.patience {
+                Some(until) => timeout_at(until, asked.next()).await,
+                None => Ok(asked.next().await),
+            };
+            let Ok(next) = next else {
+                self.silent.get_or_insert_with(|| ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN));
+                break;
+            };
+            let Some((index, answered)) = next else { break };
+            match answered {
+                Ok(answer) => match word(&answer, id) {
+                    Word::Has if !was_called_off(&answer.body) => return Some(index),
+                    Word::Has => {
+                        self.called_off.get_or_insert(index);
+                        self.patience.get_or_insert_with(|| Instant::now() + TWIN_MAX);
+                    }
+                    Word::HasNot => self.nowhere.push((index, answer)),
+                    Word::Silent if is_refusal(answer.status) => self.refused.push((index, answer)),
+                    Word::Silent => self.is_silent(proxy, index, Silence::Unknown),
+                },
+                Err(silence) => self.is_silent(proxy, index, silence),
+            }
+        }
+        None
+    }
+
+    fn is_silent(&mut self, proxy: &Proxy, index: RegionIndex, silence: Silence) {
+        self.silent.get_or_insert_with(|| silence.document(proxy, index));
+    }
+
+    /// Whether every region has said what it has.
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.silent.is_none() && self.refused.is_empty()
+    }
+
+    /// The result where no region has the job.
+    pub(super) fn without(self, proxy: &Proxy) -> (LookupResult, Found) {
+        let local = proxy.shared.registry.view().local;
+        let Self { nowhere, refused, silent, called_off, .. } = self;
+        let called_off = called_off.map(|index| Left::CalledOff(proxy.region(index).id.clone()));
+        if let Some(document) = silent {
+            let left = called_off.unwrap_or(Left::Unknown);
+            return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
+        }
+        if let Some((index, _)) = refused.first() {
+            let document = Silence::Unknown.document(proxy, *index);
+            let left = called_off.unwrap_or_else(|| left(proxy, local, nowhere.is_empty(), refused));
+            return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
+        }
+        let mut words = nowhere.into_iter();
+        let first = words.next();
+        match words.find(|(index, _)| *index == local).or(first) {
+            Some((_, answer)) => (LookupResult::Nowhere, Found::Nowhere(Arc::new(answer))),
+            None => {
+                let document = ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN);
+                (LookupResult::Unsure, Found::Unsure(Doubt::new(document)))
+            }
+        }
+    }
+}
+
+/// What is left where some regions refused the question and all others, if any, have said no.
+fn left(proxy: &Proxy, local: RegionIndex, all_refused: bool, refused: Vec<(RegionIndex, RegionAnswer)>) -> Left {
+    if matches!(refused.as_slice(), [(index, _)] if *index == local) {
+        return Left::Local(proxy.region(local).id.clone());
+    }
+    let alike = refused.windows(2).all(|pair| matches!(pair, [(_, one), (_, other)] if one.status == other.status));
+    let own = refused.into_iter().find(|(index, _)| *index == local).filter(|_| alike && all_refused);
+    match own {
+        // Where no server looks up a job there is none: such an id is a word of the path, such as `batch`.
+        Some((_, answer)) if answer.status == StatusCode::METHOD_NOT_ALLOWED => {
+            Left::Local(proxy.region(local).id.clone())
+        }
+        Some((_, answer)) => Left::Refused(Arc::new(answer)),
+        None => Left::Unknown,
+    }
+}
+
+/// Whether a region says that it does not tell who asks, as with 401, 403 or 429. A 404 that is no word of a server is none.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && status != StatusCode::NOT_FOUND
+}

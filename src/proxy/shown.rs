@@ -1,0 +1,43 @@
+//! What a call shows of the region that it went to, for that region's breaker and guards.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
+
+use super::Proxy;
+use crate::ojs::header::QUEUE_STATUS;
+use crate::ojs::retry_after_seconds;
+use crate::policy::{Attempt, GuardClass, RegionIndex};
+
+/// What may be to blame for a 500 in the region's place, as a number: a job type, or a path with an id in it.
+pub(super) fn source(of: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Tells a region's breaker and guards what an answer of its shows, or that no whole answer came.
+pub(super) fn tell(
+    proxy: &Proxy,
+    index: RegionIndex,
+    class: GuardClass,
+    answer: Option<(StatusCode, &HeaderMap)>,
+    source: impl FnOnce() -> Option<u64>,
+) {
+    let (status, headers) = answer.unzip();
+    let status = status.map(|status| status.as_u16());
+    // Only a server error has anybody to blame.
+    let source = if status.is_some_and(|status| status >= 500) { source() } else { None };
+    let queue_status = headers.is_some_and(|headers| headers.contains_key(QUEUE_STATUS));
+    let retry_after = headers.and_then(|headers| asked_for(proxy, headers));
+    proxy.shared.registry.on_attempt(index, &Attempt { class, status, queue_status, retry_after, source });
+}
+
+/// How long a region asks to be left alone.
+fn asked_for(proxy: &Proxy, headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?;
+    Some(Duration::from_secs(retry_after_seconds(value.as_bytes(), proxy.shared.registry.clock().unix_ms())))
+}
