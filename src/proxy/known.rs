@@ -27,6 +27,8 @@ use crate::telemetry::{Resolution, event};
 /// A job that turned out to be stored is shown to repetitions for so long; later, a repeated id is the region's to judge. Units:
 /// milliseconds.
 const SHOWN_MS: u64 = 24 * 60 * 60 * 1_000;
+/// When a repeated key is worth another try: regions need no longer to answer, or to be back. Units: seconds.
+const RETRY_AFTER: u64 = 1;
 
 /// An answer from what is known.
 pub(super) struct Known {
@@ -66,7 +68,7 @@ enum About {
 impl Caller<'_> {
     /// The answer to a key that was there before; none where it turns out that nothing came of it.
     ///
-    /// Errors: 500 `outcome_unknown` while nobody knows.
+    /// Errors: 500 `outcome_unknown` or 503 `owner_unavailable` while nobody knows.
     pub(super) async fn keyed(self, keyed: &Keyed) -> Result<Option<Known>, ErrorDocument> {
         let Some(id) = &keyed.job_id else { return Err(ErrorDocument::outcome_unknown("", None)) };
         let unknowns = self.proxy.shared.store.unknowns_of(id, || self.tenant());
@@ -90,6 +92,8 @@ impl Caller<'_> {
 
     /// A key whose call broke off, or whose unknown outcome was forgotten: any region that its job may go to may have it. That none
     /// has it is proved only where the call broke off with its process, whose connections have ended.
+    ///
+    /// Errors: 503 `owner_unavailable` while that is not certain of such a call, else 500 `outcome_unknown`.
     async fn broken_off(self, keyed: &Keyed, id: &str) -> Result<Option<Known>, ErrorDocument> {
         let ended_for = self.proxy.shared.store.ended_for(keyed.run).filter(|_| keyed.status == 0);
         let headers = &self.head.headers;
@@ -100,7 +104,12 @@ impl Caller<'_> {
             private: keyed.private || is_private(self.proxy, index, headers),
             about: About::Key,
         };
-        self.ask_all(permitted(self.proxy, self.received)?.into_iter().map(ask).collect()).await
+        let asked = self.ask_all(permitted(self.proxy, self.received)?.into_iter().map(ask).collect()).await;
+        // This call has sent nothing. With its key the client may repeat it until it is known what became of the one that did.
+        asked.map_err(|unknown| {
+            let region = unknown.details.get("region").and_then(|region| region.as_str());
+            if ended_for.is_some() { ErrorDocument::owner_unavailable(region, RETRY_AFTER) } else { unknown }
+        })
     }
 
     /// The answer to an enqueue whose earlier times ended unknown; none where it turns out that nothing came of them, or that they

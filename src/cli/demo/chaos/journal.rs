@@ -64,7 +64,7 @@ impl Breakage {
             // SQLite leaves a torn tail out by itself: what is there is whole.
             Self::None | Self::TornTail => "the journal is in its file",
             Self::FullDisk | Self::ReadOnly => "the journal's file cannot be used; routing goes on",
-            Self::Corrupt => "could not be read and was moved aside",
+            Self::Corrupt => "was moved aside",
         }
     }
 
