@@ -42,6 +42,14 @@ pub enum Fault {
         /// How much of the body leaves: at most all but its last byte.
         after_bytes: usize,
     },
+    /// h2: the request takes effect, and once the gate opens, the stream is reset with `CANCEL` inside the answer's body, which
+    /// announces no length. HTTP/1.1: as [`Fault::CutMidResponse`].
+    CancelMidResponse {
+        /// How much of the body leaves: at most all but its last byte.
+        after_bytes: usize,
+        /// A reset takes back what has not left yet, so it waits for this.
+        gate: Gate,
+    },
     /// The request is served after a wait, measured by the region's clock.
     Slow {
         /// How long.

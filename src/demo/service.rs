@@ -219,7 +219,10 @@ async fn struck_after_body(
             std::future::pending().await
         }
         (Fault::Raw { .. }, _) => cut(peer).await,
-        (Fault::CutMidResponse { after_bytes }, Some(response)) => {
+        (Fault::CancelMidResponse { after_bytes, gate }, Some(response)) if head.version == Version::HTTP_2 => {
+            Ok(stream::cancelled(response, after_bytes, gate).await)
+        }
+        (Fault::CutMidResponse { after_bytes } | Fault::CancelMidResponse { after_bytes, .. }, Some(response)) => {
             Ok(stream::cut_short(response, after_bytes, Arc::clone(&peer.wire)).await)
         }
         _ => std::future::pending().await,

@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::answer::{Body, BoxError, full, typed};
+use super::faults::Gate;
 use super::record::Record;
 use super::routes::parameter;
 use super::wire::Wire;
@@ -154,6 +155,35 @@ pub(super) async fn cut_short(response: Response<Body>, after_bytes: usize, wire
     let announced = SizeHint::with_exact(u64::try_from(whole.len()).unwrap_or(u64::MAX));
     let body = CutShort { first: Some(whole.slice(..kept)), announced, wire };
     Response::from_parts(head, body.boxed_unsync())
+}
+
+/// The first part of an answer, after which the stream is reset.
+struct Cancelled {
+    first: Option<Bytes>,
+    then: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl http_body::Body for Cancelled {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        std::task::ready!(self.then.as_mut().poll(cx));
+        Poll::Ready(Some(Err(h2::Error::from(h2::Reason::CANCEL).into())))
+    }
+}
+
+/// Resets the HTTP/2 stream after `after_bytes` of the body, or one byte before its end, once the gate opens.
+pub(super) async fn cancelled(response: Response<Body>, after_bytes: usize, gate: Gate) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    let whole = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let kept = whole.len().saturating_sub(1).min(after_bytes);
+    let then = Box::pin(async move { gate.passed().await });
+    Response::from_parts(head, Cancelled { first: Some(whole.slice(..kept)), then }.boxed_unsync())
 }
 
 /// `ws`: accepts the upgrade and sends back every byte; the frames of the protocol are not looked at.

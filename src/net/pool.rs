@@ -22,7 +22,7 @@ use super::body::Outgoing;
 use super::dial::{DialError, Endpoint, dial};
 use super::stream::Stream;
 use connection::{Failed, Http1, Http2};
-pub use lease::RegionBody;
+pub use lease::{Cut, RegionBody};
 pub use upgrade::upgrade;
 
 /// The least that the buffer of a connection may hold: regions that fill it are as many as there are calls.

@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 
 use super::Region;
 use crate::net::body::Outgoing;
-use crate::net::pool::{NotSent, Pool, RegionBody, SendError};
+use crate::net::pool::{Cut, NotSent, Pool, RegionBody, SendError};
 use crate::ojs::{answer, header, path_segment};
 
 /// The path of every OJS server's health. Spec: federation-spec §4.2.
@@ -27,7 +27,7 @@ pub enum AskError {
     NotSent(NotSent),
     /// The connection broke.
     #[error("the connection broke: {0}")]
-    Broken(hyper::Error),
+    Broken(Cut),
     /// No whole answer within the time.
     #[error("no answer in time")]
     Timeout,
@@ -104,7 +104,7 @@ async fn question(
     let asked = async {
         let response = pool.send(&endpoint, request).await.map_err(|error| match error {
             SendError::NotSent(why) => AskError::NotSent(why),
-            SendError::Unknown(error) => AskError::Broken(error),
+            SendError::Unknown(error) => AskError::Broken(error.into()),
         })?;
         let (head, body) = response.into_parts();
         Ok((head, read(body, bytes_max).await?))

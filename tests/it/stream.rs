@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, Request};
-use ojs_sidecar::demo::{Fault, When};
+use ojs_sidecar::demo::{Fault, Gate, When};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Federation, Setup, Wire, eventually};
@@ -297,6 +297,25 @@ async fn a_region_that_does_not_begin_to_answer_is_given_up() {
     let answer = federation.client.send(Request::post("/ojs/v1/queues/q/unknown"), "{}").await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (500, "outcome_unknown".to_owned()));
     assert_eq!(answer.json()["error"]["retryable"], false);
+}
+
+#[tokio::test]
+async fn an_answer_whose_stream_a_region_resets_does_not_look_complete() {
+    let federation = Setup::default().http2().start().await;
+    let region = &federation.regions[0];
+    let gate = Gate::new();
+    let fault = Fault::CancelMidResponse { after_bytes: 5, gate: gate.clone() };
+    region.faults().add(When::path("/ojs/v1/debug/stream"), fault);
+    let mut socket = federation.client.connect().await;
+    socket.write_all(b"GET /ojs/v1/debug/stream?bytes=9 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while memchr::memmem::find(&answer, b"xxxxx").is_none() {
+        assert_ne!(socket.read_buf(&mut answer).await.unwrap(), 0, "{}", String::from_utf8_lossy(&answer));
+    }
+    gate.open();
+    // A reset or a close, without the chunk that would say that this was all.
+    let _ = socket.read_to_end(&mut answer).await;
+    assert!(!answer.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&answer));
 }
 
 #[tokio::test]

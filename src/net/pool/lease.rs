@@ -18,6 +18,7 @@ use super::connection::Http1;
 pub struct RegionBody {
     incoming: Incoming,
     lease: Option<Lease>,
+    is_over_http2: bool,
 }
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ struct Lease {
 
 impl RegionBody {
     pub(super) fn leased(incoming: Incoming, http1: Http1, busy: Busy, pool: Pool) -> Self {
-        let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }) };
+        let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }), is_over_http2: false };
         if body.incoming.is_end_stream() {
             body.finish();
         }
@@ -37,7 +38,7 @@ impl RegionBody {
     }
 
     pub(super) const fn shared(incoming: Incoming) -> Self {
-        Self { incoming, lease: None }
+        Self { incoming, lease: None, is_over_http2: true }
     }
 
     fn finish(&mut self) {
@@ -48,9 +49,20 @@ impl RegionBody {
     }
 }
 
+/// Why the rest of a region's answer does not come.
+#[derive(Debug, thiserror::Error)]
+pub enum Cut {
+    /// The connection broke, or what came is no HTTP.
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    /// The region reset the HTTP/2 stream before its end, with a reason by which it means no harm.
+    #[error("the region reset the stream before the end of its answer")]
+    Reset,
+}
+
 impl Body for RegionBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Cut;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let this = self.get_mut();
@@ -58,9 +70,13 @@ impl Body for RegionBody {
         match &frame {
             Some(Err(_)) => drop(this.lease.take()),
             Some(Ok(_)) if !this.incoming.is_end_stream() => {}
+            // hyper passes a stream that was reset with NO_ERROR or CANCEL for one that has ended.
+            None if this.is_over_http2 && !this.incoming.is_end_stream() => {
+                return Poll::Ready(Some(Err(Cut::Reset)));
+            }
             Some(Ok(_)) | None => this.finish(),
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
