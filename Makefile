@@ -1,4 +1,4 @@
-.PHONY: check test demo ci supply-chain sbom fuzz fuzz-all
+.PHONY: check test demo bench-hop ci supply-chain sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -10,6 +10,11 @@ test:
 
 demo:
 	cargo run --release --locked -- demo
+
+# What one hop costs beside other proxies; needs wrk, nginx and haproxy: make bench-hop ARGS='--cases pinned --rounds 3'.
+bench-hop:
+	@for tool in wrk nginx haproxy taskset; do command -v $$tool >/dev/null || { echo "needs $$tool: a package of the distribution"; exit 1; }; done
+	cargo bench --locked --bench hop -- $(ARGS)
 
 ci:
 	.ci/run

@@ -1,0 +1,211 @@
+//! The measurements, one group after the other.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::figures::{Sample, median};
+use super::machine::{Process, described};
+use super::options::Options;
+use super::peers::{Sidecar, sidecar, start};
+use super::report::Report;
+use super::stage::Stage;
+use super::steady::{self, Steady};
+use super::wrk;
+
+/// The proxy has this core when it is pinned, everything else the other.
+const PROXY: usize = 0;
+const REST: usize = 1;
+/// A measurement that others disturb is tried again so often.
+const TRIES: usize = 12;
+
+/// A job as SDKs send it, of so many bytes.
+pub(crate) fn job(bytes: usize) -> String {
+    let before = r#"{"type":"email.send","args":["someone@example.com","welcome",{"locale":"en"}],"options":{"queue":"default","priority":0,"timeout_ms":30000,"retry":{"max_attempts":3,"initial_interval":"PT1S"}},"meta":{"tenant":"t-1","trace":"0123456789abcdef0123456789abcdef","note":""#;
+    let after = r#""}}"#;
+    let room = bytes.saturating_sub(before.len() + after.len());
+    format!("{before}{}{after}", "x".repeat(room))
+}
+
+pub(crate) fn run(options: &Options) {
+    let mut report = Report::new(&described(), options);
+    if options.wants("pinned") {
+        connections(options, &mut report, true);
+    }
+    if options.wants("unpinned") {
+        connections(options, &mut report, false);
+    }
+    if options.wants("rates") {
+        rates(options, &mut report);
+    }
+    if options.wants("bodies") {
+        bodies(options, &mut report);
+    }
+    if options.wants("regions") {
+        regions(options, &mut report);
+    }
+    if options.wants("memory") {
+        memory(options, &mut report);
+    }
+    report.finish(options);
+}
+
+/// One load, tried until the machine is quiet.
+fn loaded(
+    core: Option<usize>,
+    script: &std::path::Path,
+    to: (u16, Option<&Process>),
+    connections: usize,
+    time: Duration,
+    stage: &Stage,
+    foreign: f64,
+) -> Sample {
+    for _ in 0..TRIES {
+        if let Some(sample) = wrk::load(core, script, to.0, connections, time, (to.1, &stage.region), foreign) {
+            return sample;
+        }
+        std::thread::sleep(Duration::from_secs(3));
+    }
+    panic!(
+        "the machine is not quiet: other work disturbed {TRIES} runs; stop it, or allow more with --foreign PERCENT"
+    );
+}
+
+/// Every peer at every number of connections.
+fn connections(options: &Options, report: &mut Report, pinned: bool) {
+    let (proxy, rest) = if pinned { (Some(PROXY), Some(REST)) } else { (None, None) };
+    let stage = Stage::new(rest, "h1");
+    let script = wrk::script(stage.dir(), &job(600));
+    let mut samples = vec![vec![Vec::new(); options.connections.len()]; options.peers.len()];
+    for round in 0..options.rounds {
+        for (peer_index, name) in options.peers.iter().enumerate() {
+            eprintln!("round {}: {name}, {}", round + 1, if pinned { "pinned" } else { "unpinned" });
+            let peer = start(name, &stage, proxy);
+            for (index, connections) in options.connections.iter().enumerate() {
+                let to = (peer.port, peer.process.as_ref());
+                let sample = loaded(rest, &script, to, *connections, options.time, &stage, options.foreign_max);
+                samples[peer_index][index].push(sample);
+            }
+            peer.end();
+        }
+    }
+    let rows: Vec<_> = options
+        .peers
+        .iter()
+        .zip(&samples)
+        .map(|(name, of)| (name.clone(), of.iter().map(|it| median(it)).collect()))
+        .collect();
+    report.connections(if pinned { "pinned" } else { "unpinned" }, &options.connections, &rows);
+}
+
+/// Fixed rates: latency from the time at which each request was due.
+fn rates(options: &Options, report: &mut Report) {
+    let stage = Stage::new(Some(REST), "h1");
+    let body = job(600);
+    for rate in [1_000, 10_000] {
+        let mut all = vec![Vec::new(); options.peers.len()];
+        for round in 0..options.rounds {
+            for (name, samples) in options.peers.iter().zip(&mut all) {
+                eprintln!("round {}: {name}, {rate}/s", round + 1);
+                let peer = start(name, &stage, Some(PROXY));
+                samples.push(steady::load(Some(REST), peer.port, rate, 32, options.time, &body));
+                peer.end();
+            }
+        }
+        let rows: Vec<_> = options.peers.iter().cloned().zip(all.iter().map(|it| medians(it))).collect();
+        report.rate(rate, &rows);
+    }
+}
+
+fn medians(samples: &[Steady]) -> Steady {
+    let of = |figure: fn(&Steady) -> f64| {
+        let mut figures: Vec<f64> = samples.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[figures.len() / 2]
+    };
+    Steady { p50: of(|it| it.p50), p90: of(|it| it.p90), p99: of(|it| it.p99), p999: of(|it| it.p999) }
+}
+
+/// Larger jobs, at 16 connections.
+fn bodies(options: &Options, report: &mut Report) {
+    let stage = Stage::new(Some(REST), "h1");
+    let sizes = [2_000, 64_000, 1_000_000];
+    let scripts = sizes.map(|bytes| wrk::script(stage.dir(), &job(bytes)));
+    let mut samples = vec![vec![Vec::new(); sizes.len()]; options.peers.len()];
+    for round in 0..options.rounds {
+        for (peer_index, name) in options.peers.iter().enumerate() {
+            eprintln!("round {}: {name}, large jobs", round + 1);
+            let peer = start(name, &stage, Some(PROXY));
+            for (index, script) in scripts.iter().enumerate() {
+                let to = (peer.port, peer.process.as_ref());
+                let sample = loaded(Some(REST), script, to, 16, options.time, &stage, options.foreign_max);
+                samples[peer_index][index].push(sample);
+            }
+            peer.end();
+        }
+    }
+    let rows: Vec<_> = options
+        .peers
+        .iter()
+        .zip(&samples)
+        .map(|(name, of)| (name.clone(), of.iter().map(|it| median(it)).collect()))
+        .collect();
+    report.bodies(&sizes, &rows);
+}
+
+/// The sidecar with more and more regions to choose from.
+fn regions(options: &Options, report: &mut Report) {
+    let stage = Stage::new(Some(REST), "h1");
+    let script = wrk::script(stage.dir(), &job(600));
+    let counts = [1, 3, 20, 100];
+    let mut samples = vec![Vec::new(); counts.len()];
+    for round in 0..options.rounds {
+        for (count, samples) in counts.iter().zip(&mut samples) {
+            eprintln!("round {}: sidecar, {count} regions", round + 1);
+            let peer = sidecar(&stage, Some(PROXY), Sidecar { more_regions: count - 1, ..Sidecar::default() });
+            let to = (peer.port, peer.process.as_ref());
+            samples.push(loaded(Some(REST), &script, to, 64, options.time, &stage, options.foreign_max));
+            peer.end();
+        }
+    }
+    let rows: Vec<_> = counts.into_iter().zip(samples.iter().map(|it| median(it))).collect();
+    report.regions(&rows);
+}
+
+/// The sidecar's resident memory over a day in small.
+fn memory(options: &Options, report: &mut Report) {
+    const IDLE_CONNECTIONS: usize = 10_000;
+    let stage = Stage::new(Some(REST), "h1");
+    let script = wrk::script(stage.dir(), &job(600));
+    let peer = sidecar(&stage, Some(PROXY), Sidecar { more_regions: 2, ..Sidecar::default() });
+    let process = peer.process.as_ref().unwrap();
+    let mut rows = vec![("idle, 3 regions".to_owned(), process.rss())];
+    for connections in [64, 256] {
+        let sample = loaded(
+            Some(REST),
+            &script,
+            (peer.port, Some(process)),
+            connections,
+            options.time,
+            &stage,
+            options.foreign_max,
+        );
+        rows.push((format!("after {connections} connections"), sample.rss));
+    }
+    eprintln!("a minute of rest");
+    std::thread::sleep(Duration::from_secs(60));
+    rows.push(("one minute later".to_owned(), process.rss()));
+    let before = process.rss();
+    let open = || TcpStream::connect(("127.0.0.1", peer.port));
+    let held: Vec<_> = (0..IDLE_CONNECTIONS).map_while(|_| open().ok()).collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let after = process.rss();
+    let each = (after - before) * 1e6 / held.len() as f64 / 1e3;
+    rows.push((format!("each of {} idle connections, kB", held.len()), each));
+    drop(held);
+    peer.end();
+    let begun = Instant::now();
+    let again = sidecar(&stage, Some(PROXY), Sidecar { more_regions: 2, ..Sidecar::default() });
+    rows.push(("from start to ready, ms".to_owned(), begun.elapsed().as_secs_f64() * 1e3));
+    again.end();
+    report.memory(&rows);
+}

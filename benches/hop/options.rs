@@ -1,0 +1,61 @@
+//! The command line of the bench.
+
+use std::time::Duration;
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// How often each peer's turn comes.
+    pub(crate) rounds: usize,
+    /// How long one measurement is.
+    pub(crate) time: Duration,
+    /// Which groups of measurements.
+    pub(crate) cases: Vec<String>,
+    /// Which peers.
+    pub(crate) peers: Vec<String>,
+    /// Connections of the load.
+    pub(crate) connections: Vec<usize>,
+    /// How much of the machine others may have used before a measurement is thrown away, in percent of one core.
+    pub(crate) foreign_max: f64,
+    /// Where the table goes, beside standard output.
+    pub(crate) write: Option<String>,
+}
+
+const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,rates,bodies,regions,memory --peers direct,nginx,haproxy,bare,sidecar,logged \
+--connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FILE'";
+
+impl Options {
+    pub(crate) fn read(words: impl Iterator<Item = String>) -> Self {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let mut options = Self {
+            rounds: 3,
+            time: Duration::from_secs(5),
+            cases: list("pinned,unpinned,rates,bodies,regions,memory"),
+            peers: list("direct,nginx,haproxy,bare,sidecar,logged"),
+            connections: vec![1, 16, 64, 256],
+            foreign_max: 10.0,
+            write: None,
+        };
+        let mut words = words;
+        while let Some(word) = words.next() {
+            let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value; {HELP}"));
+            match word.as_str() {
+                "--rounds" => options.rounds = value().parse().expect("a number"),
+                "--seconds" => options.time = Duration::from_secs(value().parse().expect("whole seconds")),
+                "--cases" => options.cases = list(&value()),
+                "--peers" => options.peers = list(&value()),
+                "--connections" => {
+                    options.connections = list(&value()).iter().map(|it| it.parse().expect("numbers")).collect();
+                }
+                "--foreign" => options.foreign_max = value().parse().expect("percent"),
+                "--write" => options.write = Some(value()),
+                _ => panic!("{word} is unknown; {HELP}"),
+            }
+        }
+        options
+    }
+
+    pub(crate) fn wants(&self, case: &str) -> bool {
+        self.cases.iter().any(|it| it == case)
+    }
+}

@@ -1,0 +1,147 @@
+//! The programs that are compared, each configured as its manual says for this job: plain HTTP in, mutual TLS and kept-alive
+//! connections out.
+
+use std::fmt::Write as _;
+
+use super::machine::Process;
+use super::stage::{Stage, free_port, listens, this_program};
+
+/// A running proxy.
+pub(crate) struct Peer {
+    /// The process; none for a direct connection.
+    pub(crate) process: Option<Process>,
+    /// Where the load goes.
+    pub(crate) port: u16,
+}
+
+impl Peer {
+    pub(crate) fn end(self) {
+        if let Some(process) = self.process {
+            process.end();
+        }
+    }
+}
+
+/// How the sidecar is configured beyond what every peer has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sidecar {
+    /// Further regions, which nobody answers for, so that the local one is always taken.
+    pub(crate) more_regions: usize,
+    /// Every access event as JSON.
+    pub(crate) logged: bool,
+}
+
+/// Starts a peer by its name, on a core.
+pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
+    match name {
+        "direct" => Peer { process: None, port: stage.plain_port },
+        "nginx" => nginx(stage, core),
+        "haproxy" => haproxy(stage, core),
+        "bare" => bare(stage, core),
+        "sidecar" => sidecar(stage, core, Sidecar::default()),
+        "logged" => sidecar(stage, core, Sidecar { logged: true, ..Sidecar::default() }),
+        other => panic!("no peer is called {other}"),
+    }
+}
+
+fn started(process: Process, port: u16) -> Peer {
+    listens(port);
+    Peer { process: Some(process), port }
+}
+
+fn nginx(stage: &Stage, core: Option<usize>) -> Peer {
+    let port = free_port();
+    let workers = if core.is_some() { 1 } else { 2 };
+    let config = format!(
+        "daemon off;\nworker_processes {workers};\npid {dir}/nginx.pid;\nerror_log {dir}/nginx.err;\n\
+         events {{ worker_connections 16384; }}\n\
+         http {{\n access_log off;\n client_body_temp_path {dir}/nginx-body; proxy_temp_path {dir}/nginx-proxy;\n\
+         fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
+         client_max_body_size 16m; client_body_buffer_size 16k; keepalive_timeout 120s; keepalive_requests 1000000000;\n\
+         upstream region {{ server 127.0.0.1:{to}; keepalive 512; keepalive_requests 1000000000; }}\n\
+         server {{ listen 127.0.0.1:{port} backlog=4096;\n location / {{ proxy_pass https://region; proxy_http_version 1.1;\n\
+         proxy_set_header Connection \"\"; proxy_set_header Host $host; proxy_ssl_protocols TLSv1.3; proxy_ssl_session_reuse on;\n\
+         proxy_ssl_certificate {cert}; proxy_ssl_certificate_key {key};\n\
+         proxy_ssl_trusted_certificate {ca}; proxy_ssl_verify on; proxy_ssl_name localhost; proxy_ssl_server_name on;\n\
+         }} }} }}\n",
+        dir = stage.dir().display(),
+        to = stage.tls_port,
+        cert = stage.file("client.cert.pem"),
+        key = stage.file("client.key.pem"),
+        ca = stage.file("servers.ca.pem"),
+    );
+    let path = stage.write("nginx.conf", &config).display().to_string();
+    let arguments = ["-c".to_owned(), path, "-p".to_owned(), stage.dir().display().to_string()];
+    started(Process::start(core, "nginx", &arguments), port)
+}
+
+fn haproxy(stage: &Stage, core: Option<usize>) -> Peer {
+    let port = free_port();
+    let threads = if core.is_some() { 1 } else { 2 };
+    let config = format!(
+        "global\n nbthread {threads}\n maxconn 4000\n\
+         defaults\n mode http\n timeout client 120s\n timeout server 30s\n timeout connect 5s\n timeout http-keep-alive 120s\n\
+         frontend clients\n bind 127.0.0.1:{port}\n default_backend region\n\
+         backend region\n http-reuse always\n\
+         server r1 127.0.0.1:{to} ssl verify required ca-file {ca} crt {pem} sni str(localhost) verifyhost localhost alpn http/1.1 ssl-min-ver TLSv1.3 pool-max-conn 512\n",
+        to = stage.tls_port,
+        ca = stage.file("servers.ca.pem"),
+        pem = stage.file("client.pem"),
+    );
+    let path = stage.write("haproxy.cfg", &config).display().to_string();
+    started(Process::start(core, "haproxy", &["-db".to_owned(), "-f".to_owned(), path]), port)
+}
+
+fn bare(stage: &Stage, core: Option<usize>) -> Peer {
+    let port = free_port();
+    let to = [port.to_string(), stage.tls_port.to_string()];
+    let files = [stage.file("client.cert.pem"), stage.file("client.key.pem"), stage.file("servers.ca.pem")];
+    let arguments = [&["bare".to_owned()][..], &to[..], &files[..]].concat();
+    started(Process::start(core, &this_program(), &arguments), port)
+}
+
+/// The sidecar with its default configuration but for what `with` says.
+pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer {
+    let (port, admin) = (free_port(), free_port());
+    let tls = format!(
+        "{{ ca: \"{}\", cert: \"{}\", key: \"{}\" }}",
+        stage.file("servers.ca.pem"),
+        stage.file("client.cert.pem"),
+        stage.file("client.key.pem")
+    );
+    let mut config = format!(
+        "local_region: region-0\nlisten: {{ clients: [\"127.0.0.1:{port}\"], admin: \"127.0.0.1:{admin}\" }}\n\
+         log: {{ format: json, access: {} }}\nregions:\n  - {{ id: region-0, url: \"https://localhost:{}\", tls: {tls} }}\n",
+        if with.logged { "all" } else { "errors" },
+        stage.tls_port,
+    );
+    for number in 1..=with.more_regions {
+        let _ = writeln!(
+            config,
+            "  - {{ id: region-{number}, url: \"https://localhost:{}\", tls: {tls} }}",
+            stage.tls_port
+        );
+    }
+    let path = stage.write(&format!("sidecar-{port}.yaml"), &config).display().to_string();
+    let arguments = ["run".to_owned(), "--config".to_owned(), path];
+    let peer = started(Process::start(core, env!("CARGO_BIN_EXE_ojs-sidecar"), &arguments), port);
+    ready(admin);
+    peer
+}
+
+/// Waits for the first round of probes: before it, every region counts as unknown.
+fn ready(admin: u16) {
+    use std::io::{Read as _, Write as _};
+    let is_ready = || {
+        let mut socket = std::net::TcpStream::connect(("127.0.0.1", admin)).ok()?;
+        socket.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        answer.starts_with("HTTP/1.1 200").then_some(())
+    };
+    let begun = std::time::Instant::now();
+    while is_ready().is_none() {
+        assert!(begun.elapsed().as_secs() < 20, "the sidecar is not ready");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,161 @@
+//! What is told: tables in Markdown, to read and to commit.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use super::figures::Sample;
+use super::options::Options;
+use super::steady::Steady;
+
+pub(crate) struct Report(String);
+
+impl Report {
+    pub(crate) fn new(machine: &str, options: &Options) -> Self {
+        let version = |program: &str, flag: &str| {
+            let output = Command::new(program).arg(flag).output().ok();
+            let text = output.map(|it| [it.stdout, it.stderr].concat()).unwrap_or_default();
+            String::from_utf8_lossy(&text).lines().next().unwrap_or("not found").to_owned()
+        };
+        let mut text = format!("Machine: {machine}.\n");
+        let _ = writeln!(
+            text,
+            "Versions: {}; {}; {}.",
+            version("nginx", "-v"),
+            version("haproxy", "-v"),
+            version("wrk", "-v")
+        );
+        let _ = writeln!(text, "Medians of {} rounds of {} s, peers in turn.", options.rounds, options.time.as_secs());
+        Self(text)
+    }
+
+    fn table(&mut self, title: &str, head: &[String], rows: &[Vec<String>]) {
+        let _ = writeln!(self.0, "\n### {title}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for row in rows {
+            let _ = writeln!(self.0, "| {} |", row.join(" | "));
+        }
+    }
+
+    /// Throughput, CPU, tail and memory by peer and number of connections.
+    pub(crate) fn connections(&mut self, how: &str, connections: &[usize], rows: &[(String, Vec<Sample>)]) {
+        let with_proxy = |figure: fn(&Sample) -> String| {
+            move |name: &str, it: &Sample| if name == "direct" { "-".to_owned() } else { figure(it) }
+        };
+        self.by_connections(&format!("Answers a second, {how}"), connections, rows, |_, it| format!("{:.0}", it.rate));
+        self.by_connections(
+            &format!("CPU seconds of the proxy for 100 000 answers, {how}"),
+            connections,
+            rows,
+            with_proxy(|it| format!("{:.2}", it.cpu)),
+        );
+        self.by_connections(&format!("p50, p99 and p99.9 in microseconds, {how}"), connections, rows, |_, it| {
+            format!("{:.0} / {:.0} / {:.0}", it.p50, it.p99, it.p999)
+        });
+        self.by_connections(
+            &format!("Resident memory after each load in MB, {how}"),
+            connections,
+            rows,
+            with_proxy(|it| format!("{:.1}", it.rss)),
+        );
+        self.ratios(how, connections, rows);
+    }
+
+    fn by_connections(
+        &mut self,
+        title: &str,
+        connections: &[usize],
+        rows: &[(String, Vec<Sample>)],
+        cell: impl Fn(&str, &Sample) -> String,
+    ) {
+        let head: Vec<String> =
+            std::iter::once("peer".to_owned()).chain(connections.iter().map(|it| format!("c={it}"))).collect();
+        let row = |(name, samples): &(String, Vec<Sample>)| {
+            std::iter::once(name.clone()).chain(samples.iter().map(|it| cell(name, it))).collect()
+        };
+        self.table(title, &head, &rows.iter().map(row).collect::<Vec<_>>());
+    }
+
+    /// The sidecar against the better of nginx and HAProxy, and against the bare pass-through.
+    fn ratios(&mut self, how: &str, connections: &[usize], rows: &[(String, Vec<Sample>)]) {
+        let of = |name: &str, index: usize| rows.iter().find(|(it, _)| it == name).map(|(_, samples)| samples[index]);
+        let mut table = Vec::new();
+        for (index, connections) in connections.iter().enumerate() {
+            let (Some(ours), Some(nginx), Some(haproxy)) =
+                (of("sidecar", index), of("nginx", index), of("haproxy", index))
+            else {
+                return;
+            };
+            let bare = of("bare", index).map_or("-".to_owned(), |it| format!("{:.2}", ours.rate / it.rate));
+            table.push(vec![
+                format!("c={connections}"),
+                format!("{:.2}", ours.rate / nginx.rate.max(haproxy.rate)),
+                format!("{:.2}", ours.cpu / nginx.cpu.min(haproxy.cpu)),
+                format!("{:.2}", ours.p99 / nginx.p99.min(haproxy.p99)),
+                bare,
+            ]);
+        }
+        let head = ["", "rate", "CPU", "p99", "rate against bare"].map(str::to_owned);
+        self.table(&format!("The sidecar against the better of nginx and HAProxy, {how}"), &head, &table);
+    }
+
+    pub(crate) fn rate(&mut self, rate: usize, rows: &[(String, Steady)]) {
+        let head = ["peer", "p50", "p90", "p99", "p99.9"].map(str::to_owned);
+        let row = |(name, it): &(String, Steady)| {
+            vec![
+                name.clone(),
+                format!("{:.0}", it.p50),
+                format!("{:.0}", it.p90),
+                format!("{:.0}", it.p99),
+                format!("{:.0}", it.p999),
+            ]
+        };
+        self.table(
+            &format!("Microseconds from when each request was due, {rate} a second, 32 connections"),
+            &head,
+            &rows.iter().map(row).collect::<Vec<_>>(),
+        );
+    }
+
+    pub(crate) fn bodies(&mut self, sizes: &[usize], rows: &[(String, Vec<Sample>)]) {
+        let head: Vec<String> =
+            std::iter::once("peer".to_owned()).chain(sizes.iter().map(|it| format!("{it} bytes"))).collect();
+        let row = |(name, samples): &(String, Vec<Sample>)| {
+            std::iter::once(name.clone())
+                .chain(samples.iter().map(|it| format!("{:.0} ({:.1} MB)", it.rate, it.rss)))
+                .collect()
+        };
+        self.table(
+            "Answers a second and resident memory with larger jobs, 16 connections, pinned",
+            &head,
+            &rows.iter().map(row).collect::<Vec<_>>(),
+        );
+    }
+
+    pub(crate) fn regions(&mut self, rows: &[(usize, Sample)]) {
+        let head = ["regions", "answers a second", "CPU s per 100 000", "p99"].map(str::to_owned);
+        let row = |(count, it): &(usize, Sample)| {
+            vec![count.to_string(), format!("{:.0}", it.rate), format!("{:.2}", it.cpu), format!("{:.0}", it.p99)]
+        };
+        self.table(
+            "The sidecar by number of regions, 64 connections, pinned",
+            &head,
+            &rows.iter().map(row).collect::<Vec<_>>(),
+        );
+    }
+
+    pub(crate) fn memory(&mut self, rows: &[(String, f64)]) {
+        let row = |(what, figure): &(String, f64)| vec![what.clone(), format!("{figure:.1}")];
+        self.table(
+            "The sidecar's resident memory, MB",
+            &["when".to_owned(), "MB".to_owned()],
+            &rows.iter().map(row).collect::<Vec<_>>(),
+        );
+    }
+
+    /// Prints everything, and writes it where it is wanted.
+    pub(crate) fn finish(&self, options: &Options) {
+        println!("{}", self.0);
+        if let Some(path) = &options.write {
+            std::fs::write(path, &self.0).unwrap();
+        }
+    }
+}
