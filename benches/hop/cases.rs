@@ -1,6 +1,7 @@
 //! The measurements, one group after the other.
 
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::figures::{Sample, median};
@@ -10,7 +11,7 @@ use super::peers::{Sidecar, sidecar, start};
 use super::report::Report;
 use super::stage::Stage;
 use super::steady::{self, Steady};
-use super::wrk;
+use super::wrk::{self, Load};
 
 /// The proxy has this core when it is pinned, everything else the other.
 const PROXY: usize = 0;
@@ -50,17 +51,9 @@ pub(crate) fn run(options: &Options) {
 }
 
 /// One load, tried until the machine is quiet.
-fn loaded(
-    core: Option<usize>,
-    script: &std::path::Path,
-    to: (u16, Option<&Process>),
-    connections: usize,
-    time: Duration,
-    stage: &Stage,
-    foreign: f64,
-) -> Sample {
+fn loaded(what: &Load<'_>, to: (u16, Option<&Process>), stage: &Stage) -> Sample {
     for _ in 0..TRIES {
-        if let Some(sample) = wrk::load(core, script, to.0, connections, time, (to.1, &stage.region), foreign) {
+        if let Some(sample) = wrk::load(what, to.0, to.1, &stage.region) {
             return sample;
         }
         std::thread::sleep(Duration::from_secs(3));
@@ -68,6 +61,11 @@ fn loaded(
     panic!(
         "the machine is not quiet: other work disturbed {TRIES} runs; stop it, or allow more with --foreign PERCENT"
     );
+}
+
+/// A load as the options have it.
+fn load<'l>(options: &Options, core: Option<usize>, script: &'l Path, connections: usize) -> Load<'l> {
+    Load { core, script, connections, time: options.time, foreign_max: options.foreign_max }
 }
 
 /// Every peer at every number of connections.
@@ -82,7 +80,7 @@ fn connections(options: &Options, report: &mut Report, pinned: bool) {
             let peer = start(name, &stage, proxy);
             for (index, connections) in options.connections.iter().enumerate() {
                 let to = (peer.port, peer.process.as_ref());
-                let sample = loaded(rest, &script, to, *connections, options.time, &stage, options.foreign_max);
+                let sample = loaded(&load(options, rest, &script, *connections), to, &stage);
                 samples[peer_index][index].push(sample);
             }
             peer.end();
@@ -137,7 +135,7 @@ fn bodies(options: &Options, report: &mut Report) {
             let peer = start(name, &stage, Some(PROXY));
             for (index, script) in scripts.iter().enumerate() {
                 let to = (peer.port, peer.process.as_ref());
-                let sample = loaded(Some(REST), script, to, 16, options.time, &stage, options.foreign_max);
+                let sample = loaded(&load(options, Some(REST), script, 16), to, &stage);
                 samples[peer_index][index].push(sample);
             }
             peer.end();
@@ -163,7 +161,7 @@ fn regions(options: &Options, report: &mut Report) {
             eprintln!("round {}: sidecar, {count} regions", round + 1);
             let peer = sidecar(&stage, Some(PROXY), Sidecar { more_regions: count - 1, ..Sidecar::default() });
             let to = (peer.port, peer.process.as_ref());
-            samples.push(loaded(Some(REST), &script, to, 64, options.time, &stage, options.foreign_max));
+            samples.push(loaded(&load(options, Some(REST), &script, 64), to, &stage));
             peer.end();
         }
     }
@@ -180,15 +178,7 @@ fn memory(options: &Options, report: &mut Report) {
     let process = peer.process.as_ref().unwrap();
     let mut rows = vec![("idle, 3 regions".to_owned(), process.rss())];
     for connections in [64, 256] {
-        let sample = loaded(
-            Some(REST),
-            &script,
-            (peer.port, Some(process)),
-            connections,
-            options.time,
-            &stage,
-            options.foreign_max,
-        );
+        let sample = loaded(&load(options, Some(REST), &script, connections), (peer.port, Some(process)), &stage);
         rows.push((format!("after {connections} connections"), sample.rss));
     }
     eprintln!("a minute of rest");

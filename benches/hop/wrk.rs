@@ -30,18 +30,21 @@ pub(crate) fn script(dir: &Path, body: &str) -> PathBuf {
     path
 }
 
+/// What is sent: how, from which core, for how long.
+pub(crate) struct Load<'l> {
+    pub(crate) core: Option<usize>,
+    pub(crate) script: &'l Path,
+    pub(crate) connections: usize,
+    pub(crate) time: Duration,
+    /// How much others may use of the machine. Units: percent of a core.
+    pub(crate) foreign_max: f64,
+}
+
 /// One load of wrk against a port: what it saw, and what the proxy used meanwhile.
 ///
-/// `None` when others used more of the machine than `foreign_max` percent of a core.
-pub(crate) fn load(
-    core: Option<usize>,
-    script: &Path,
-    port: u16,
-    connections: usize,
-    time: Duration,
-    (proxy, region): (Option<&Process>, &Process),
-    foreign_max: f64,
-) -> Option<Sample> {
+/// `None` when others used more of the machine than they may.
+pub(crate) fn load(what: &Load<'_>, port: u16, proxy: Option<&Process>, region: &Process) -> Option<Sample> {
+    let Load { core, script, connections, time, foreign_max } = *what;
     let used = || (proxy.map_or(0.0, Process::cpu), region.cpu(), worked());
     let before = used();
     let begun = std::time::Instant::now();

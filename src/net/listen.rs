@@ -215,9 +215,9 @@ fn address_of(client: &ClientListen) -> LocalAddress {
     }
 }
 
-/// The TCP socket that was handed over for an address, or one bound as [`bind_tcp`] does.
+/// The TCP socket that was handed over for an address, or one that is bound alone: nobody else may share the port.
 ///
-/// Errors: as [`bind_tcp`].
+/// Errors: [`BindError::Taken`], or what the system says.
 pub fn taken_or_bound(address: SocketAddr, handed_over: &mut HandedOver) -> Result<BoundListener, BindError> {
     handed_over.take(&LocalAddress::Tcp(address)).map_or_else(|| bind_tcp(address), Ok)
 }
