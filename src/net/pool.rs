@@ -197,7 +197,8 @@ impl Pool {
                 Err(failed) => return Err(failed.into()),
             }
         }
-        let result = match self.connect(endpoint).await.map_err(|error| SendError::NotSent(error.into()))? {
+        // Boxed: a handshake needs far more room than a request on a connection that is there.
+        let result = match Box::pin(self.connect(endpoint)).await.map_err(|error| SendError::NotSent(error.into()))? {
             Fresh::Http1(http1) => self.send_on(http1, request).await,
             Fresh::Http2(http2) => http2.send(request, endpoint.authority).await,
         };

@@ -267,7 +267,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let reason = match step {
             Step::Next { .. } => tried.reason,
             Step::Stop(Stop::OutcomeUnknown) => {
-                match resolve::after_unknown(proxy, &mut job, index, &tried, to).await {
+                match Box::pin(resolve::after_unknown(proxy, &mut job, index, &tried, to)).await {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {

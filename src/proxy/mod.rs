@@ -247,14 +247,14 @@ impl Proxy {
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }
+        // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
         match scope {
-            Scope::Enqueue => enqueue::enqueue(self, exchange, request).await,
+            Scope::Enqueue => Box::pin(enqueue::enqueue(self, exchange, request)).await,
             Scope::Health => Ok(health::health(self)),
             Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)).await,
             Scope::Define => Box::pin(define::define(self, exchange, request)).await,
             _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)).await,
-            _ if asks_for_tunnel(&request) => tunnel::tunnel(self, exchange, request).await,
-            // Calls over several regions are boxed: they are larger than what is called often.
+            _ if asks_for_tunnel(&request) => Box::pin(tunnel::tunnel(self, exchange, request)).await,
             Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)).await,
             Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, request)).await,
             Scope::QueueControl => Box::pin(sum::control(self, exchange, request)).await,
@@ -264,13 +264,13 @@ impl Proxy {
             Scope::Owner(IdAt::Path) if exchange.matched.operation == Operation::JobSettle => {
                 Box::pin(settle::settle(self, exchange, request)).await
             }
-            Scope::Owner(IdAt::Path) => owned::owned(self, exchange, request).await,
+            Scope::Owner(IdAt::Path) => Box::pin(owned::owned(self, exchange, request)).await,
             Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)).await,
             Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)).await,
             Scope::Manifest => Box::pin(manifest::manifest(self, exchange, request)).await,
             Scope::Named => Box::pin(named::named(self, exchange, request)).await,
             Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
-            Scope::Tunnel | Scope::Local | Scope::Ours => local::local(self, exchange, request).await,
+            Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, request)).await,
         }
     }
 

@@ -70,6 +70,10 @@ pub(super) async fn sending(proxy: &Proxy, job: &Job, index: RegionIndex) {
 /// The call is over, and what it has left behind says how. Returns the place that decides the client's answer where that is not the
 /// last region's: nobody knows whether the job is there, and no region has said that it stored it.
 pub(super) fn ended(job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) -> Option<Place> {
+    // Hardly ever anything else, and then the answer need not be read.
+    if job.trail.left.is_empty() && job.trail.gone_on_unknown.is_none() {
+        return None;
+    }
     let stored = result.as_ref().ok().filter(|answer| answer.status.is_success());
     let unknown = result.as_ref().is_err_and(|document| document.reason() == "outcome_unknown");
     // A unique policy may have answered with another job, which is none of ours.
