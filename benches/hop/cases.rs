@@ -73,26 +73,34 @@ fn connections(options: &Options, report: &mut Report, pinned: bool) {
     let (proxy, rest) = if pinned { (Some(PROXY), Some(REST)) } else { (None, None) };
     let stage = Stage::new(rest, "h1");
     let script = wrk::script(stage.dir(), &job(600));
-    let mut samples = vec![vec![Vec::new(); options.connections.len()]; options.peers.len()];
+    let loads: Vec<_> = options.connections.iter().map(|connections| (script.as_path(), *connections)).collect();
+    let how = if pinned { "pinned" } else { "unpinned" };
+    let rows = in_turn(options, &stage, (proxy, rest), how, &loads);
+    report.connections(how, &options.connections, &rows);
+}
+
+/// Every peer under every load, round after round: the medians.
+fn in_turn(
+    options: &Options,
+    stage: &Stage,
+    (proxy, rest): (Option<usize>, Option<usize>),
+    how: &str,
+    loads: &[(&Path, usize)],
+) -> Vec<(String, Vec<Sample>)> {
+    let mut samples = vec![vec![Vec::new(); loads.len()]; options.peers.len()];
     for round in 0..options.rounds {
-        for (peer_index, name) in options.peers.iter().enumerate() {
-            eprintln!("round {}: {name}, {}", round + 1, if pinned { "pinned" } else { "unpinned" });
-            let peer = start(name, &stage, proxy);
-            for (index, connections) in options.connections.iter().enumerate() {
+        for (name, samples) in options.peers.iter().zip(&mut samples) {
+            eprintln!("round {}: {name}, {how}", round + 1);
+            let peer = start(name, stage, proxy);
+            for ((script, connections), samples) in loads.iter().zip(samples) {
                 let to = (peer.port, peer.process.as_ref());
-                let sample = loaded(&load(options, rest, &script, *connections), to, &stage);
-                samples[peer_index][index].push(sample);
+                samples.push(loaded(&load(options, rest, script, *connections), to, stage));
             }
             peer.end();
         }
     }
-    let rows: Vec<_> = options
-        .peers
-        .iter()
-        .zip(&samples)
-        .map(|(name, of)| (name.clone(), of.iter().map(|it| median(it)).collect()))
-        .collect();
-    report.connections(if pinned { "pinned" } else { "unpinned" }, &options.connections, &rows);
+    let medians = |of: &Vec<Vec<Sample>>| of.iter().map(|it| median(it)).collect();
+    options.peers.iter().cloned().zip(samples.iter().map(medians)).collect()
 }
 
 /// Fixed rates: latency from the time at which each request was due.
@@ -128,25 +136,8 @@ fn bodies(options: &Options, report: &mut Report) {
     let stage = Stage::new(Some(REST), "h1");
     let sizes = [2_000, 64_000, 1_000_000];
     let scripts = sizes.map(|bytes| wrk::script(stage.dir(), &job(bytes)));
-    let mut samples = vec![vec![Vec::new(); sizes.len()]; options.peers.len()];
-    for round in 0..options.rounds {
-        for (peer_index, name) in options.peers.iter().enumerate() {
-            eprintln!("round {}: {name}, large jobs", round + 1);
-            let peer = start(name, &stage, Some(PROXY));
-            for (index, script) in scripts.iter().enumerate() {
-                let to = (peer.port, peer.process.as_ref());
-                let sample = loaded(&load(options, Some(REST), script, 16), to, &stage);
-                samples[peer_index][index].push(sample);
-            }
-            peer.end();
-        }
-    }
-    let rows: Vec<_> = options
-        .peers
-        .iter()
-        .zip(&samples)
-        .map(|(name, of)| (name.clone(), of.iter().map(|it| median(it)).collect()))
-        .collect();
+    let loads: Vec<_> = scripts.iter().map(|script| (script.as_path(), 16)).collect();
+    let rows = in_turn(options, &stage, (Some(PROXY), Some(REST)), "large jobs", &loads);
     report.bodies(&sizes, &rows);
 }
 

@@ -19,7 +19,7 @@ fn root() -> &'static Path {
 }
 
 /// Two runs at the same time: this program's policy and the naive one.
-fn both(scenario: impl Fn(bool) -> crate::engine::Scenario + Sync) -> [Sim; 2] {
+fn both(scenario: impl Fn(bool) -> crate::scenario::Scenario + Sync) -> [Sim; 2] {
     std::thread::scope(|scope| {
         let naive = scope.spawn(|| Sim::new(scenario(true)).run());
         [Sim::new(scenario(false)).run(), naive.join().unwrap()]

@@ -19,6 +19,7 @@ mod figures;
 mod ledger;
 mod measure;
 mod region;
+mod scenario;
 mod scenarios;
 mod sidecar;
 mod svg;
@@ -26,8 +27,9 @@ mod svg;
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use engine::{Sabotage, Scenario, Sim};
+use engine::Sim;
 use measure::{Flaps, Ramp, Stampede};
+use scenario::{Sabotage, Scenario};
 
 const SEEDS: u64 = 256;
 /// Of every eight seeds one is calm, one recovers, one flaps and one draws on the budget; the others are random.

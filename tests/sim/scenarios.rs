@@ -3,8 +3,8 @@
 use ojs_sidecar::base::Draw;
 
 use crate::config::{Knobs, NAIVE_BREAKER};
-use crate::engine::Scenario;
 use crate::region::Fault;
+use crate::scenario::Scenario;
 
 /// Faults of all kinds at random times, some on top of each other; the last half minute is for recovery.
 pub fn random(seed: u64) -> Scenario {
