@@ -172,7 +172,12 @@ fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
 async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState, asked: &mut Asked) -> Option<()> {
     let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
         shared.owners.learn(&place.job_id, &place.region);
-        finish(shared, unknown, State::Landed);
+        let now_ms = shared.registry.clock().unix_ms();
+        shared.store.change(unknown.number, |it| {
+            // A job of a batch that was told to be cancelled: whether it was, the region has just said.
+            it.cancelled = it.cancelled.filter(|_| late == CopyState::Gone);
+            it.resolve(State::Landed, now_ms);
+        });
         tell(shared, unknown, Resolution::Landed);
         return Some(());
     };

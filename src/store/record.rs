@@ -106,7 +106,7 @@ pub struct Unknown {
     pub going: Option<Place>,
     /// Where it was stored after it had been sent here, by the word of the region.
     pub elsewhere: Option<Place>,
-    /// The copy that was cancelled.
+    /// The copy that was cancelled; while it is pending, the one that was told to be.
     pub cancelled: Option<Cancelled>,
     /// When it was cleared up. Units: milliseconds since the Unix epoch.
     pub resolved_ms: Option<u64>,
@@ -132,10 +132,10 @@ impl Unknown {
         elsewhere.or_else(|| self.sent_to().filter(|_| landed))
     }
 
-    /// The region in which a second copy was cancelled.
+    /// The region in which a copy was cancelled.
     #[must_use]
     pub fn cancelled_in(&self) -> Option<&RegionId> {
-        match self.cancelled? {
+        match self.cancelled.filter(|_| self.state == State::Landed)? {
             Cancelled::Late => Some(&self.region),
             Cancelled::Elsewhere => self.elsewhere.as_ref().map(|place| &place.region),
         }

@@ -159,6 +159,12 @@ impl Torn {
     }
 
     fn undone(&mut self, job: &Doomed, undone: &Undone) {
+        if job.may_be_there(undone) {
+            self.created.remove(&job.member);
+            self.failed.remove(&job.member);
+            self.unknown.insert(job.member);
+            return;
+        }
         match (undone, job.certain) {
             (Undone::Cancelled, true) | (Undone::Absent, true) => {
                 self.created.remove(&job.member);
@@ -168,11 +174,8 @@ impl Torn {
                 self.failed.remove(&job.member);
                 self.cancelled.insert(job.member);
             }
-            (Undone::Not, false) => {
-                self.failed.remove(&job.member);
-                self.unknown.insert(job.member);
-            }
-            (Undone::Absent, false) | (Undone::Not, true) => {}
+            // As it was said before.
+            (Undone::Absent, false) | (Undone::Not | Undone::Unknown, _) => {}
         }
     }
 

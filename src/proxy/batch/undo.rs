@@ -7,9 +7,15 @@ use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
 
 use super::super::Proxy;
-use super::super::ask::{Question, ask};
+use super::super::ask::{Question, Silence, ask};
+use super::super::replay::{digest, tenant_of};
+use super::super::resolve::is_private;
+use crate::ojs::answer::is_error_document;
+use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, path_segment};
 use crate::policy::{GuardClass, RegionIndex};
+use crate::store::{Cancelled, ID_BYTES_MAX, State, Unknown};
+use crate::telemetry::event;
 
 /// Cancellations under way at once, so that a large batch takes no region's connections from everybody else.
 const AT_ONCE: usize = 32;
@@ -34,9 +40,23 @@ pub(super) enum Undone {
     Absent,
     /// It is there still, as far as is known.
     Not,
+    /// A cancellation was sent, and nobody said what became of it.
+    Unknown,
 }
 
-/// Cancels jobs. Bounded by the deadline and by how many go at once.
+impl Doomed {
+    /// Whether nobody knows if the job is there.
+    pub(super) const fn may_be_there(&self, undone: &Undone) -> bool {
+        match undone {
+            Undone::Unknown => true,
+            Undone::Not => !self.certain,
+            Undone::Cancelled | Undone::Absent => false,
+        }
+    }
+}
+
+/// Cancels jobs; those of which nobody knows whether they are there are in the journal when this returns. Bounded by the deadline
+/// and by how many go at once.
 pub(super) async fn undo(
     proxy: &Proxy,
     headers: &HeaderMap,
@@ -45,6 +65,11 @@ pub(super) async fn undo(
 ) -> Vec<(Doomed, Undone)> {
     let one = |job: Doomed| async move {
         let undone = cancel(proxy, headers, &job, deadline).await;
+        if job.may_be_there(&undone) {
+            let unknown = record(proxy, headers, &job);
+            event::unknown_outcome(proxy.metrics(job.region), unknown.job_id.as_deref(), &unknown.request_id);
+            proxy.shared.store.record_unknown(unknown).await;
+        }
         (job, undone)
     };
     stream::iter(doomed).map(one).buffer_unordered(AT_ONCE).collect().await
@@ -58,13 +83,23 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
     // No exception to a breaker that has opened since: what could not be cancelled is told to the client. But no guard and no limit
     // refuses it, as they refuse no word about a leased job.
     let question = Question { method, path, headers, body, deadline, guard: GuardClass::Ack, leased: false };
+    let mut undone = Undone::Not;
     for tries in 1..=TRIES {
         if Instant::now() >= deadline {
             break;
         }
-        let Ok(answer) = ask(proxy, Class::Job, job.region, &question).await else { continue };
+        let answer = match ask(proxy, Class::Job, job.region, &question).await {
+            Ok(answer) => answer,
+            Err(Silence::Unknown) => {
+                undone = Undone::Unknown;
+                continue;
+            }
+            Err(Silence::Closed(_) | Silence::NotSent) => continue,
+        };
         match answer.status {
             status if status.is_success() => return Undone::Cancelled,
+            // A balancer's page is no word of the region.
+            _ if !is_error_document(&answer.body) => undone = Undone::Unknown,
             StatusCode::NOT_FOUND => return Undone::Absent,
             // The first time it says that the job has run; after a lost answer, that our own cancellation came through.
             StatusCode::CONFLICT if tries > 1 => return Undone::Cancelled,
@@ -72,5 +107,31 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
             _ => {}
         }
     }
-    Undone::Not
+    undone
+}
+
+/// The journal's record of a job that is stored, or may be, while a cancellation may have come through.
+///
+/// It is asked about, and never cancelled behind the client's back, who is told to look it up.
+fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) -> Unknown {
+    Unknown {
+        number: 0,
+        run: 0,
+        job_id: (job.id.len() <= ID_BYTES_MAX).then(|| job.id.clone()),
+        tenant: tenant_of(headers),
+        // No call is a repetition of what was a part of another one.
+        body: digest(&[]),
+        region: proxy.region(job.region).id.clone(),
+        federation_id: None,
+        request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
+        at_ms: proxy.shared.registry.clock().unix_ms(),
+        // The region has answered the call that carried the job: nothing of it can be stored any more.
+        ended: true,
+        private: is_private(proxy, job.region, headers),
+        state: State::Pending,
+        going: None,
+        elsewhere: None,
+        cancelled: Some(Cancelled::Late),
+        resolved_ms: None,
+    }
 }

@@ -5,6 +5,7 @@ use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use super::{BATCH, alive, cancelled, check_fates, job, mixed, post, quiet};
+use crate::outcomes::newest_in;
 use crate::support::Setup;
 
 #[tokio::test]
@@ -21,6 +22,30 @@ async fn what_could_not_be_cancelled_is_told_of_and_not_to_be_sent_again() {
     assert_eq!((&left["index"], &left["region"]), (&2.into(), &"ap-south-1".into()));
     assert_eq!(federation.stored(left["id"].as_str().unwrap()), [(2, 1)]);
     assert_eq!(alive(&federation), [vec![], vec![], vec!["t.c"]]);
+}
+
+#[tokio::test]
+async fn a_job_whose_cancellation_may_have_come_through_is_not_told_to_be_there() {
+    let lost = Fault::CutAfterRequest { store: true };
+    let page = Fault::Answer { answer: FaultAnswer::balancer(StatusCode::BAD_GATEWAY), store: true };
+    let page_alone = Fault::Answer { answer: FaultAnswer::balancer(StatusCode::BAD_GATEWAY), store: false };
+    for (fault, is_cancelled) in [(lost, true), (page, true), (page_alone, false)] {
+        let federation = quiet().start().await;
+        federation.regions[1].stop().await;
+        federation.regions[0].faults().add(When::path("/ojs/v1/jobs/").method(Method::DELETE).next(2), fault);
+        let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1)])).await;
+        let error = answer.check_error(500, "backend_error", "outcome_unknown");
+        check_fates(&answer, &[], &[1], &[], &[0]);
+        let left = &error["details"]["jobs"][0];
+        assert_eq!((&left["index"], &left["region"]), (&0.into(), &"us-east-1".into()));
+        // The resolver asks, and says what it heard.
+        let shown = newest_in(&federation.client, "landed").await;
+        assert_eq!((&shown["job_id"], &shown["region"]), (&left["id"], &left["region"]));
+        let cancelled_in = if is_cancelled { json!("us-east-1") } else { json!(null) };
+        assert_eq!(shown["cancelled_in"], cancelled_in);
+        let copies = if is_cancelled { cancelled(&federation) } else { alive(&federation) };
+        assert_eq!(copies, [vec!["t.a"], vec![], vec![]]);
+    }
 }
 
 #[tokio::test]
@@ -84,8 +109,8 @@ async fn a_breaker_that_opens_meanwhile_lets_no_cancellation_through() {
     let deletes = When::path("/ojs/v1/jobs/").method(Method::DELETE);
     federation.regions[0].faults().add(deletes, Fault::CutAfterRequest { store: false });
     let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1)])).await;
-    answer.check_error(500, "backend_error", "partly_created");
-    check_fates(&answer, &[0], &[1], &[], &[]);
+    answer.check_error(500, "backend_error", "outcome_unknown");
+    check_fates(&answer, &[], &[1], &[], &[0]);
     let calls = federation.regions[0].record().requests_to("/ojs/v1/jobs/");
     assert_eq!(calls.iter().filter(|call| call.method == Method::DELETE).count(), 1);
 }

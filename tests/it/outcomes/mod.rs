@@ -46,7 +46,7 @@ async fn outcomes(client: &Client) -> Value {
 }
 
 /// Waits until the newest outcome is in a state, and returns it.
-async fn newest_in(client: &Client, state: &str) -> Value {
+pub(super) async fn newest_in(client: &Client, state: &str) -> Value {
     let mut newest = Value::Null;
     eventually(&format!("the newest outcome is {state}"), async || {
         newest = outcomes(client).await["outcomes"][0].take();
