@@ -224,6 +224,8 @@ impl Job {
 /// What became of a call that creates jobs.
 pub(super) struct Ran {
     pub(super) result: Result<RegionAnswer, ErrorDocument>,
+    /// An id under which it was left behind on the way, where it may still be stored.
+    pub(super) left: Option<String>,
     /// The region that said so, where a region has stored what was sent.
     pub(super) stored: Option<RegionIndex>,
     pub(super) region: Option<RegionId>,
@@ -295,7 +297,16 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         }
         None => (result, outcome, region),
     };
-    Ran { result, stored, region, moved_from, attempts, outcome, upstream: started.elapsed() }
+    Ran {
+        result,
+        left: job.trail.left_id.take(),
+        stored,
+        region,
+        moved_from,
+        attempts,
+        outcome,
+        upstream: started.elapsed(),
+    }
 }
 
 /// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.

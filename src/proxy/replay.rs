@@ -230,6 +230,10 @@ impl Turns {
             match &end {
                 End::Answered(answer, region) => store.end_key(answered(keyed, answer, region.clone())),
                 End::Unknown(_) => store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed }),
+                // Refused, and yet what was left behind on the way may still be stored.
+                End::Nothing if ran.left.is_some() => {
+                    store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, job_id: ran.left.clone(), ..keyed });
+                }
                 End::Nothing => store.forget_key(&keyed.key),
             }
         }

@@ -33,6 +33,8 @@ pub(super) struct Trail {
     /// Where it was sent on from while nobody knew whether it was there.
     pub(super) gone_on_unknown: Option<Place>,
     pub(super) left: Vec<Hold>,
+    /// The id that it had where it was first left behind.
+    pub(super) left_id: Option<String>,
 }
 
 impl Trail {
@@ -47,6 +49,7 @@ impl Trail {
             sent_again: false,
             gone_on_unknown: None,
             left: Vec::new(),
+            left_id: None,
         }
     }
 
@@ -54,6 +57,7 @@ impl Trail {
     pub(super) fn leave(&mut self, proxy: &Proxy, unknown: Unknown) {
         // Without an id nobody could tell the copies apart.
         if unknown.job_id.is_some() {
+            self.left_id = self.left_id.take().or_else(|| unknown.job_id.clone());
             self.left.push(proxy.shared.store.hold_unknown(unknown));
         }
     }

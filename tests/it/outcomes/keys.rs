@@ -1,9 +1,9 @@
 //! Repetitions: the same client id, the same `Idempotency-Key`; and two equal jobs, which are two jobs.
 
-use http::Request;
-use ojs_sidecar::demo::{Fault, Gate, When};
+use http::{Request, StatusCode};
+use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
-use super::{OWN, jobs, newest_in, outcomes, quiet};
+use super::{Cut, OWN, jobs, newest_in, outcomes, quiet};
 use crate::support::{Answer, Client, Federation, Setup, eventually, job, pinned};
 
 fn own() -> String {
@@ -55,6 +55,23 @@ async fn a_repeated_id_of_a_job_that_was_never_stored_is_enqueued() {
     assert_eq!((again.status.as_u16(), is_replay(&again)), (201, false), "{again:?}");
     assert_eq!(federation.stored(OWN), [(0, 1)]);
     assert_eq!(outcomes(&federation.client).await["outcomes"][0]["state"], "absent");
+}
+
+#[tokio::test]
+async fn a_key_is_remembered_for_what_a_refused_call_has_left_behind() {
+    let federation = quiet().start().await;
+    let limited = FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    // Sent, lost, proved absent, sent again and refused: and then the region stores the first one all the same.
+    let mut cut = Cut::begin_with(&federation, keyed(federation.client, "k", pinned("us-east-1", "a"))).await;
+    federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer: limited, store: false });
+    let refused = cut.answer().await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+    cut.gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+    let again = keyed(federation.client, "k", pinned("us-east-1", "a")).await;
+    assert_eq!((again.status.as_u16(), is_replay(&again)), (201, true), "{again:?}");
+    assert_eq!(federation.stored(&again.job_id()), [(0, 1)]);
+    assert_eq!(jobs(&federation).len(), 1);
 }
 
 #[tokio::test]

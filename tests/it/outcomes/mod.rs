@@ -64,12 +64,17 @@ struct Cut {
 
 impl Cut {
     async fn begin(federation: &Federation, body: String) -> Self {
+        let client = federation.client;
+        Self::begin_with(federation, async move { client.enqueue(body).await }).await
+    }
+
+    /// With this enqueue, which was not polled yet.
+    async fn begin_with(federation: &Federation, enqueue: impl Future<Output = Answer> + Send + 'static) -> Self {
         let region = &federation.regions[0];
         let gate = Gate::new();
         region.faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
-        let client = federation.client;
         let before = federation.enqueues(0);
-        let answer = tokio::spawn(async move { client.enqueue(body).await });
+        let answer = tokio::spawn(enqueue);
         let complete = |request: &ojs_sidecar::demo::Recorded| request.method == Method::POST && request.complete;
         let arrived = |record: &ojs_sidecar::demo::Record| {
             record.requests_to("/ojs/v1/jobs").iter().filter(|it| complete(it)).count() > before

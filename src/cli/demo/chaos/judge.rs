@@ -171,7 +171,7 @@ impl<'c> Case<'c> {
             let End::Stored(id) = end else { continue };
             if self.live().any(|copy| copy.id == id) {
                 once = true;
-            } else if self.live().next().is_some() && self.rows.iter().any(|row| row.gave_up(id)) {
+            } else if self.live().next().is_some() && self.was_given_up(id) {
                 judged.notes.push(Note::OtherCopyKept);
             } else {
                 judged.wrongs.push(Wrong::Lost);
@@ -180,6 +180,15 @@ impl<'c> Case<'c> {
         if once && self.live().count() == 1 {
             judged.notes.push(Note::StoredOnce);
         }
+    }
+
+    /// Whether a copy was cancelled in favour of another one, as the journal tells, or cannot tell any more.
+    fn was_given_up(self, id: JobId) -> bool {
+        if self.rows.iter().any(|row| row.gave_up(id)) {
+            return true;
+        }
+        let cancelled = self.copies.iter().any(|copy| copy.id == id && copy.cancelled);
+        cancelled && self.issue.sends.iter().any(|send| self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable))
     }
 
     /// Every further copy has a reason that somebody was told of.
@@ -247,7 +256,22 @@ impl<'c> Case<'c> {
             let over_ms = if untold { send.began_ms } else { send.ended_ms };
             arrived && over_ms.saturating_add(self.grace_ms) < copy.created_ms
         };
-        !answered && self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number))
+        let after_proof = self.rows.iter().any(|row| self.is_after_proof(copy, row));
+        !answered && (after_proof || self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number)))
+    }
+
+    /// Whether a copy was stored after it had been proved absent within its call, which takes the grace: the row says so, or says
+    /// that it landed although its call had gone on.
+    fn is_after_proof(self, copy: &Copy, row: &Row) -> bool {
+        let Some(send) = self.issue.sends.get(usize::from(row.send)) else { return false };
+        let proved = match row.state {
+            State::Absent => row.resolved_ms == Some(row.at_ms),
+            State::Landed => matches!(send.end, End::Refused(_)),
+            _ => false,
+        };
+        let is_about = row.region == copy.region && row.job == Some(copy.id);
+        let waited = send.began_ms.saturating_add(self.grace_ms) <= row.at_ms;
+        proved && is_about && waited && row.at_ms < copy.created_ms
     }
 
     /// What was refused each time is not stored.

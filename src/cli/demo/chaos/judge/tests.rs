@@ -120,6 +120,10 @@ fn a_2xx_that_no_region_has_is_lost() {
     kept.rows[0].elsewhere = Some((0, 7));
     kept.rows[0].cancelled_in = Some(0);
     kept.check(&[], &[Note::OtherCopyKept]);
+    // Or said so, in a journal that went with its process.
+    let untold = |epoch| History::new().told_by(epoch, End::Stored(7)).stored(0, 7).cancelled().stored(1, 8);
+    untold(1).check(&[], &[Note::OtherCopyKept]);
+    untold(0).check(&[Wrong::Lost], &[]);
 }
 
 #[test]
@@ -222,6 +226,18 @@ fn a_write_long_after_the_call_is_the_regions_doing_and_one_in_time_is_not() {
     let mut own = History::new().own().told_by(1, End::Stored(1)).stored(1, 1).stored_at(0, 1, 1_001 + GRACE_MS);
     own.issue.sends[0].ended_ms = 1_000 + GRACE_MS;
     own.check(&[], &[Note::LateWrite]);
+    // After its absence was proved within a call that then ended unknown, or was refused.
+    let proved = |end: End, state: State, ms: u64| {
+        let mut history = History::new().keyed().told(end).stored_at(0, 7, ms).row(0, 7, state);
+        (history.issue.sends[0].ended_ms, history.rows[0].at_ms) = (1_000 + 2 * GRACE_MS, 1_000 + 2 * GRACE_MS);
+        history.rows[0].resolved_ms = Some(history.rows[0].at_ms);
+        history.told(End::Stored(8)).stored(0, 8)
+    };
+    let (proof, late) = (1_000 + 2 * GRACE_MS, Note::LateWrite);
+    proved(End::Refused(429), State::Landed, proof + 1).check(&[], &[late]);
+    proved(End::Refused(429), State::Landed, proof).check(&[Wrong::Doubled], &[]);
+    proved(End::Unknown(Some(7)), State::Absent, proof + 1).check(&[], &[late, Note::UnknownAbsent]);
+    proved(End::Unknown(Some(7)), State::Landed, proof + 1).check(&[Wrong::Doubled], &[Note::UnknownLanded]);
     // Only in a region that the call came to.
     let mut elsewhere = written_at(5_000);
     elsewhere.arrivals.retain(|(_, region)| *region == 1);
