@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rustix::process::setpriority_process;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -16,6 +17,7 @@ pub fn start() -> SocketAddr {
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
+        let _ = setpriority_process(None, super::crowd::LAST);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = TcpListener::from_std(listener).unwrap();

@@ -1,6 +1,6 @@
 //! The bodies that we send to regions, as one type, so that a connection can carry any of them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::framing::Violation;
+use super::lane::Turns;
 
 /// Why a body that we relay ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -38,6 +39,7 @@ pub enum Outgoing {
 pub struct Upload {
     moved_at: Cell<Instant>,
     side: Cell<Side>,
+    turns: RefCell<Turns>,
 }
 
 /// Which side a body waits for.
@@ -55,7 +57,7 @@ impl Upload {
     /// A body of which nothing was asked for yet.
     #[must_use]
     pub fn begin() -> Rc<Self> {
-        Rc::new(Self { moved_at: Cell::new(Instant::now()), side: Cell::new(Side::Region) })
+        Rc::new(Self { moved_at: Cell::new(Instant::now()), side: Cell::new(Side::Region), turns: RefCell::default() })
     }
 
     /// When the last piece was passed on.
@@ -107,8 +109,11 @@ impl Body for Outgoing {
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
             Self::Stream(incoming, upload) => {
-                let polled = Pin::new(incoming).poll_frame(cx);
-                upload.polled(&polled);
+                let polled = upload.turns.borrow_mut().poll_frame(cx, |cx| {
+                    let polled = Pin::new(&mut *incoming).poll_frame(cx);
+                    upload.polled(&polled);
+                    polled
+                });
                 match polled {
                     // Trailers are not passed on: the guard refuses them from clients, and hop by hop they mean nothing.
                     Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => Poll::Ready(None),
@@ -123,7 +128,7 @@ impl Body for Outgoing {
         match self {
             Self::Empty => true,
             Self::Pieces { pieces, next, .. } => *next >= pieces.len(),
-            Self::Stream(incoming, _) => incoming.is_end_stream(),
+            Self::Stream(incoming, upload) => upload.turns.borrow().left() == 0 && incoming.is_end_stream(),
         }
     }
 
@@ -131,7 +136,7 @@ impl Body for Outgoing {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Pieces { bytes, .. } => SizeHint::with_exact(*bytes),
-            Self::Stream(incoming, _) => incoming.size_hint(),
+            Self::Stream(incoming, upload) => upload.turns.borrow().with_left(incoming.size_hint()),
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod framing;
 mod guard;
 mod handover;
 pub mod headers;
+pub mod lane;
 mod listen;
 mod metered;
 pub mod own;

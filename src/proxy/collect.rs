@@ -1,14 +1,18 @@
 //! Reading a whole body into memory, within bounds.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::ready;
+
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
 use super::buffered::Share;
 use crate::net::Violation;
+use crate::net::lane::Turns;
 use crate::ojs::ErrorDocument;
 
 /// What is reserved at once on the word of a `Content-Length`; the rest is taken as it comes.
@@ -78,12 +82,18 @@ where
     }
     let mut first = Bytes::new();
     let mut joined = BytesMut::new();
+    let mut turns = Turns::default();
     loop {
-        let frame = timeout_at(deadline, body.frame()).await.map_err(|_| CollectError::Timeout)?;
+        let next = poll_fn(|cx| {
+            ready!(turns.poll(cx));
+            Pin::new(&mut body).poll_frame(cx)
+        });
+        let frame = timeout_at(deadline, next).await.map_err(|_| CollectError::Timeout)?;
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|error| CollectError::Broken(Violation::in_causes_of(&error)))?.into_data() else {
             continue;
         };
+        turns.moved(data.len());
         if first.len() + joined.len() + data.len() > bytes_max {
             return Err(CollectError::TooLarge);
         }

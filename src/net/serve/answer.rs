@@ -11,6 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::net::drain::OpenRequest;
 use crate::net::guard::{ClientSide, Phase};
+use crate::net::lane::Turns;
 
 /// How long a stream may pause once the client has closed its sending side: a client that only half-closed still gets an answer
 /// that flows, and nobody keeps a silent stream open for a client that is gone.
@@ -20,6 +21,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Answer<B> {
     body: Pin<Box<B>>,
     open: Open,
+    turns: Turns,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -42,7 +44,7 @@ struct ClientWentAway;
 
 impl<B> Answer<B> {
     pub(super) fn new(body: B, client: ClientSide, request: OpenRequest) -> Self {
-        Self { body: Box::pin(body), open: Open { client, _request: request }, pause: None }
+        Self { body: Box::pin(body), open: Open { client, _request: request }, turns: Turns::default(), pause: None }
     }
 }
 
@@ -56,9 +58,16 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
-        if let Poll::Ready(frame) = this.body.as_mut().poll_frame(cx) {
+        // Who waits for a turn waits for us: that is no pause of the stream.
+        let mut waits = true;
+        let body = this.body.as_mut();
+        let polled = this.turns.poll_frame(cx, |cx| {
+            waits = false;
+            body.poll_frame(cx)
+        });
+        if polled.is_ready() || waits {
             this.pause = None;
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+            return polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)));
         }
         if this.open.client.poll_gone(cx).is_pending() {
             return Poll::Pending;
@@ -68,10 +77,10 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.turns.left() == 0 && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.turns.with_left(self.body.size_hint())
     }
 }
