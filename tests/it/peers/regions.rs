@@ -5,7 +5,7 @@ use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use crate::support::{Federation, Setup, Wire, job};
+use crate::support::{Federation, Setup, Wire, eventually, job};
 
 /// A federation whose first region answers a call with the one text, and then with the other for as long as anybody listens.
 async fn federation(start: &'static str, piece: String, limits: &str) -> Federation {
@@ -60,6 +60,22 @@ async fn heads_chunks_and_trailers_without_end_are_cut_by_their_size() {
     check(chunked, "1000000000000\r\n", PATIENT).await;
     check("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2;", "yyyyyyyyyyyyyyyy", PATIENT).await;
     check("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "x-padding: yyyyyyyy\r\n", PATIENT).await;
+}
+
+#[tokio::test]
+async fn events_that_nobody_reads_hold_the_region_back_until_the_reader_is_reset() {
+    let start = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let event = format!("event: job.available\ndata: {{\"note\":\"{}\"}}\n\n", "x".repeat(1000));
+    let federation = federation(start, event, "stream_idle_timeout: 1s").await;
+    let others = federation.metric("client_connections").await;
+    let mut reader = federation.client.wire().await;
+    reader.send("GET /ojs/v1/queues/default/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert_eq!(reader.head().await.0, 200);
+    // On the same thread as the stream, which flows until its buffers are full.
+    let pinned = crate::support::pinned("eu-west-1", "beside");
+    assert_eq!(federation.client.enqueue(pinned).await.status, 201);
+    eventually("the reader is given up", async || federation.metric("client_connections").await <= others).await;
+    assert!(reader.rest().await.is_err(), "it does not look complete");
 }
 
 #[tokio::test]
