@@ -16,6 +16,7 @@ mod supervisor;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -153,17 +154,25 @@ struct DemoArgs {
     #[arg(long)]
     tour_only: bool,
     /// No tour: enqueue for so long while everything fails, then check every job; exit code 0 if every promise was kept, else 1
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| whole(text, 1..=86_400))]
     chaos: Option<u64>,
     /// How many jobs are enqueued in that time
-    #[arg(long, value_name = "N", requires = "chaos", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", requires = "chaos", value_parser = |text: &str| whole(text, 1..=10_000_000))]
     chaos_enqueues: Option<u64>,
     /// How often the sidecar is killed and started again, beside once for each way to break its journal
-    #[arg(long, value_name = "N", requires = "chaos", default_value_t = 8, value_parser = clap::value_parser!(u32).range(..=10_000))]
-    chaos_kills: u32,
+    #[arg(long, value_name = "N", requires = "chaos", default_value_t = 8, value_parser = |text: &str| whole(text, 0..=10_000))]
+    chaos_kills: u64,
     /// The seed of the plan; without one a new one, which is printed
-    #[arg(long, value_name = "N", requires = "chaos")]
+    #[arg(long, value_name = "N", requires = "chaos", value_parser = |text: &str| whole(text, 0..=u64::MAX))]
     chaos_seed: Option<u64>,
+}
+
+/// A whole number within bounds.
+///
+/// Errors: what was expected.
+fn whole(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| bounds.contains(number));
+    number.ok_or_else(|| format!("expected a whole number from {} to {}", bounds.start(), bounds.end()))
 }
 
 /// Runs the command that the arguments name.

@@ -96,6 +96,7 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_known() {
         (&["run", "--confg", "x"], "--config"),
         (&["demo", "--port", "99999"], "--port"),
         (&["demo", "--chaos-seed", "1"], "--chaos <SECONDS>"),
+        (&["demo", "--chaos", "soon"], "expected a whole number from 1 to 86400"),
         (&["route"], "<FILE>"),
         (&["regions", "extra"], "extra"),
     ] {

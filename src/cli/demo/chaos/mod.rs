@@ -105,7 +105,7 @@ async fn run(arguments: &DemoArgs, seconds: u64) -> Result<bool, String> {
     interrupt(&world);
     let sockets = Rc::new(RefCell::new(Sockets::default()));
     let watch = tokio::task::spawn_local(sockets::watch(Rc::clone(&sockets), Rc::clone(&stage.regions)));
-    let schedule = restarts::schedule(arguments.chaos_kills, time, &mut draw);
+    let schedule = restarts::schedule(usize::try_from(arguments.chaos_kills).unwrap_or(usize::MAX), time, &mut draw);
     let elapsed = act(&stage, &world, &mut restarts, schedule, draw.next()).await?;
     // The last process asks about everything at once.
     restarts.restart(&stage, &world, Breakage::None).await?;

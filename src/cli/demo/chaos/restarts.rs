@@ -123,8 +123,8 @@ impl Restarts {
 
 /// When the process is killed, after the beginning, and what is done then: plain kills and one of each breakage, spread evenly, in
 /// an order that the seed draws.
-pub(super) fn schedule(kills: u32, time: Duration, draw: &mut Draw) -> Vec<(Duration, Breakage)> {
-    let mut what: Vec<Breakage> = std::iter::repeat_n(Breakage::None, kills as usize).chain(Breakage::ALL).collect();
+pub(super) fn schedule(kills: usize, time: Duration, draw: &mut Draw) -> Vec<(Duration, Breakage)> {
+    let mut what: Vec<Breakage> = std::iter::repeat_n(Breakage::None, kills).chain(Breakage::ALL).collect();
     for last in (1..what.len()).rev() {
         let other = usize::try_from(draw.below(last as u64 + 1)).unwrap_or(0);
         what.swap(last, other);
