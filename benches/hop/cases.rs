@@ -16,6 +16,8 @@ use super::wrk::{self, Load};
 /// The proxy has this core when it is pinned, everything else the other.
 const PROXY: usize = 0;
 const REST: usize = 1;
+/// More ids than the owner map keeps.
+const OWNERS_MAX: f64 = 1_000_000.0;
 /// A measurement that others disturb is tried again so often.
 const TRIES: usize = 12;
 
@@ -35,6 +37,9 @@ pub(crate) fn run(options: &Options) {
     if options.wants("unpinned") {
         connections(options, &mut report, false);
     }
+    if options.wants("http2") {
+        http2(options, &mut report);
+    }
     if options.wants("rates") {
         rates(options, &mut report);
     }
@@ -43,6 +48,9 @@ pub(crate) fn run(options: &Options) {
     }
     if options.wants("regions") {
         regions(options, &mut report);
+    }
+    if options.wants("owners") {
+        owners(options, &mut report);
     }
     if options.wants("memory") {
         memory(options, &mut report);
@@ -77,6 +85,40 @@ fn connections(options: &Options, report: &mut Report, pinned: bool) {
     let how = if pinned { "pinned" } else { "unpinned" };
     let rows = in_turn(options, &stage, (proxy, rest), how, &loads);
     report.connections(how, &options.connections, &rows);
+    report.charts(how, &options.connections, &rows);
+}
+
+/// The sidecar with HTTP/2 to the region, which the other proxies do not speak there.
+fn http2(options: &Options, report: &mut Report) {
+    let stage = Stage::new(Some(REST), "h2");
+    let script = wrk::script(stage.dir(), &job(600));
+    let loads: Vec<_> = options.connections.iter().map(|connections| (script.as_path(), *connections)).collect();
+    let alone = Options { peers: vec!["sidecar".to_owned()], ..options.clone() };
+    let rows = in_turn(&alone, &stage, (Some(PROXY), Some(REST)), "HTTP/2 to the region", &loads);
+    report.connections("HTTP/2 to the region, pinned", &options.connections, &rows);
+}
+
+/// The sidecar with nothing in its owner map, and with as much as it keeps.
+fn owners(options: &Options, report: &mut Report) {
+    let stage = Stage::new(Some(REST), "h1");
+    let script = wrk::script(stage.dir(), &job(600));
+    let mut samples = [Vec::new(), Vec::new()];
+    for round in 0..options.rounds {
+        eprintln!("round {}: sidecar, owner map empty and full", round + 1);
+        let peer = sidecar(&stage, Some(PROXY), Sidecar::default());
+        let to = (peer.port, peer.process.as_ref());
+        let what = load(options, Some(REST), &script, 64);
+        samples[0].push(loaded(&what, to, &stage));
+        // Every answer teaches it one id.
+        let mut learned = 0.0;
+        while learned < OWNERS_MAX {
+            let sample = loaded(&what, to, &stage);
+            learned += sample.rate * options.time.as_secs_f64();
+        }
+        samples[1].push(loaded(&what, to, &stage));
+        peer.end();
+    }
+    report.owners(&samples.map(|it| median(&it)));
 }
 
 /// Every peer under every load, round after round: the medians.

@@ -15,6 +15,7 @@
 )]
 
 mod bare;
+mod bars;
 mod cases;
 mod figures;
 mod machine;

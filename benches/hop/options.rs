@@ -17,12 +17,12 @@ pub(crate) struct Options {
     pub(crate) connections: Vec<usize>,
     /// How much of the machine others may have used before a measurement is thrown away, in percent of one core.
     pub(crate) foreign_max: f64,
-    /// Where the table goes, beside standard output.
+    /// The folder for tables and charts, beside standard output.
     pub(crate) write: Option<String>,
 }
 
-const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,rates,bodies,regions,memory --peers direct,nginx,haproxy,bare,sidecar,logged \
---connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FILE'";
+const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,http2,rates,bodies,regions,owners,memory --peers direct,nginx,haproxy,lua,bare,sidecar,logged \
+--connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER'";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Self {
@@ -30,8 +30,8 @@ impl Options {
         let mut options = Self {
             rounds: 3,
             time: Duration::from_secs(5),
-            cases: list("pinned,unpinned,rates,bodies,regions,memory"),
-            peers: list("direct,nginx,haproxy,bare,sidecar,logged"),
+            cases: list("pinned,unpinned,http2,rates,bodies,regions,owners,memory"),
+            peers: list("direct,nginx,haproxy,lua,bare,sidecar,logged"),
             connections: vec![1, 16, 64, 256],
             foreign_max: 10.0,
             write: None,

@@ -35,7 +35,8 @@ pub(crate) struct Sidecar {
 pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
     match name {
         "direct" => Peer { process: None, port: stage.plain_port },
-        "nginx" => nginx(stage, core),
+        "nginx" => nginx(stage, core, false),
+        "lua" => nginx(stage, core, true),
         "haproxy" => haproxy(stage, core),
         "bare" => bare(stage, core),
         "sidecar" => sidecar(stage, core, Sidecar::default()),
@@ -49,13 +50,45 @@ fn started(process: Process, port: u16) -> Peer {
     Peer { process: Some(process), port }
 }
 
-fn nginx(stage: &Stage, core: Option<usize>) -> Peer {
+/// Where the distribution puts the modules of nginx and of Lua 5.1, which the former embeds.
+const MODULES: &str = "/usr/lib/nginx/modules";
+const LUA_MODULES: &str = "/usr/lib/x86_64-linux-gnu/lua/5.1";
+
+/// What the sidecar does to a job, in Lua: reads it, looks where it may go, gives it an id and a tracking id, writes it again.
+const LUA: &str = "access_by_lua_block {
+  ngx.req.read_body()
+  local cjson = require 'cjson.safe'
+  local job = cjson.decode(ngx.req.get_body_data() or '')
+  if not job then return ngx.exit(400) end
+  local meta = job.meta or {}
+  if meta['ojs.federation.region'] and meta['ojs.federation.region'] ~= 'region-0' then return ngx.exit(503) end
+  local function draw() return string.format('%04x', math.random(0, 65535)) end
+  local id = string.format('%012x', ngx.now() * 1000)
+  id = id:sub(1, 8) .. '-' .. id:sub(9, 12) .. '-7' .. draw():sub(2) .. '-8' .. draw():sub(2) .. '-' .. draw() .. draw() .. draw()
+  job.id = job.id or id
+  meta['ojs.federation.id'] = id
+  job.meta = meta
+  ngx.req.set_body_data(cjson.encode(job))
+}";
+
+/// As a pass-through, or with Lua doing the work on the body.
+fn nginx(stage: &Stage, core: Option<usize>, lua: bool) -> Peer {
     let port = free_port();
+    let (load, paths, work) = if lua {
+        let load = |module: &str| format!("load_module {MODULES}/{module}_module.so;\n");
+        (
+            [load("ndk_http"), load("ngx_http_lua")].concat(),
+            format!(" lua_package_cpath '{LUA_MODULES}/?.so;;';\n"),
+            LUA,
+        )
+    } else {
+        (String::new(), String::new(), "")
+    };
     let workers = if core.is_some() { 1 } else { 2 };
     let config = format!(
-        "daemon off;\nworker_processes {workers};\npid {dir}/nginx.pid;\nerror_log {dir}/nginx.err;\n\
+        "{load}daemon off;\nworker_processes {workers};\npid {dir}/nginx.pid;\nerror_log {dir}/nginx.err;\n\
          events {{ worker_connections 16384; }}\n\
-         http {{\n access_log off;\n client_body_temp_path {dir}/nginx-body; proxy_temp_path {dir}/nginx-proxy;\n\
+         http {{\n{paths} access_log off;\n client_body_temp_path {dir}/nginx-body; proxy_temp_path {dir}/nginx-proxy;\n\
          fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
          client_max_body_size 16m; client_body_buffer_size 16k; keepalive_timeout 120s; keepalive_requests 1000000000;\n\
          upstream region {{ server 127.0.0.1:{to}; keepalive 512; keepalive_requests 1000000000; }}\n\
@@ -63,14 +96,14 @@ fn nginx(stage: &Stage, core: Option<usize>) -> Peer {
          proxy_set_header Connection \"\"; proxy_set_header Host $host; proxy_ssl_protocols TLSv1.3; proxy_ssl_session_reuse on;\n\
          proxy_ssl_certificate {cert}; proxy_ssl_certificate_key {key};\n\
          proxy_ssl_trusted_certificate {ca}; proxy_ssl_verify on; proxy_ssl_name localhost; proxy_ssl_server_name on;\n\
-         }} }} }}\n",
+         {work} }} }} }}\n",
         dir = stage.dir().display(),
         to = stage.tls_port,
         cert = stage.file("client.cert.pem"),
         key = stage.file("client.key.pem"),
         ca = stage.file("servers.ca.pem"),
     );
-    let path = stage.write("nginx.conf", &config).display().to_string();
+    let path = stage.write(if lua { "lua.conf" } else { "nginx.conf" }, &config).display().to_string();
     let arguments = ["-c".to_owned(), path, "-p".to_owned(), stage.dir().display().to_string()];
     started(Process::start(core, "nginx", &arguments), port)
 }

@@ -1,13 +1,19 @@
 //! What is told: tables in Markdown, to read and to commit.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
 
+use super::bars::bars;
 use super::figures::Sample;
 use super::options::Options;
 use super::steady::Steady;
 
-pub(crate) struct Report(String);
+/// Tables, and charts by their names.
+pub(crate) struct Report {
+    text: String,
+    charts: Vec<(String, String)>,
+}
 
 impl Report {
     pub(crate) fn new(machine: &str, options: &Options) -> Self {
@@ -25,13 +31,13 @@ impl Report {
             version("wrk", "-v")
         );
         let _ = writeln!(text, "Medians of {} rounds of {} s, peers in turn.", options.rounds, options.time.as_secs());
-        Self(text)
+        Self { text, charts: Vec::new() }
     }
 
     fn table(&mut self, title: &str, head: &[String], rows: &[Vec<String>]) {
-        let _ = writeln!(self.0, "\n### {title}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        let _ = writeln!(self.text, "\n### {title}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
         for row in rows {
-            let _ = writeln!(self.0, "| {} |", row.join(" | "));
+            let _ = writeln!(self.text, "| {} |", row.join(" | "));
         }
     }
 
@@ -57,6 +63,19 @@ impl Report {
             with_proxy(|it| format!("{:.1}", it.rss)),
         );
         self.ratios(how, connections, rows);
+    }
+
+    /// The same as pictures.
+    pub(crate) fn charts(&mut self, how: &str, connections: &[usize], rows: &[(String, Vec<Sample>)]) {
+        let groups: Vec<String> = connections.iter().map(|it| format!("{it} connections")).collect();
+        let mut chart = |name: &str, title: &str, figure: fn(&Sample) -> f64| {
+            let of = |(name, samples): &(String, Vec<Sample>)| (name.clone(), samples.iter().map(figure).collect());
+            let svg = bars(&format!("{title}, {how}"), &groups, &rows.iter().map(of).collect::<Vec<_>>());
+            self.charts.push((format!("{name}-{how}"), svg));
+        };
+        chart("rate", "Answers a second", |it| it.rate);
+        chart("cpu", "CPU seconds of the proxy for 100 000 answers", |it| it.cpu);
+        chart("p99", "p99 in microseconds", |it| it.p99);
     }
 
     fn by_connections(
@@ -142,6 +161,19 @@ impl Report {
         );
     }
 
+    pub(crate) fn owners(&mut self, [empty, full]: &[Sample; 2]) {
+        let head = ["owner map", "answers a second", "CPU s per 100 000", "p99", "resident MB"].map(str::to_owned);
+        let row = |what: &str, it: &Sample| {
+            let [rate, cpu] = [format!("{:.0}", it.rate), format!("{:.2}", it.cpu)];
+            vec![what.to_owned(), rate, cpu, format!("{:.0}", it.p99), format!("{:.1}", it.rss)]
+        };
+        self.table(
+            "The sidecar by what it remembers, 64 connections, pinned",
+            &head,
+            &[row("empty at first", empty), row("full", full)],
+        );
+    }
+
     pub(crate) fn memory(&mut self, rows: &[(String, f64)]) {
         let row = |(what, figure): &(String, f64)| vec![what.clone(), format!("{figure:.1}")];
         self.table(
@@ -153,9 +185,13 @@ impl Report {
 
     /// Prints everything, and writes it where it is wanted.
     pub(crate) fn finish(&self, options: &Options) {
-        println!("{}", self.0);
-        if let Some(path) = &options.write {
-            std::fs::write(path, &self.0).unwrap();
+        println!("{}", self.text);
+        if let Some(folder) = options.write.as_deref().map(Path::new) {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join("figures.md"), format!("# The hop, measured\n\n{}", self.text)).unwrap();
+            for (name, svg) in &self.charts {
+                std::fs::write(folder.join(format!("{name}.svg")), svg).unwrap();
+            }
         }
     }
 }
