@@ -3,6 +3,7 @@
 //! The answer is read to its end before anything is decided, because half an answer proves nothing.
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
@@ -11,7 +12,7 @@ use super::collect::{CollectError, collect};
 use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
-use crate::net::headers::strip_answer;
+use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
 use crate::ojs::{Class, answer};
@@ -38,6 +39,20 @@ pub(super) struct Call {
     pub(super) source: Option<u64>,
     /// About a job that the region leased, or to undo what was done: let through however many calls are under way.
     pub(super) pressing: bool,
+}
+
+impl Call {
+    /// The headers for one try, with the length of the body. The copy stays behind, because the map that the client's connection has
+    /// made comes back to it with the answer, and its room with it.
+    fn headers_to_send(&mut self) -> HeaderMap {
+        let kept = self.headers.clone();
+        let mut headers = std::mem::replace(&mut self.headers, kept);
+        let bytes: usize = self.body.iter().map(Bytes::len).sum();
+        if bytes > 0 {
+            headers.insert(CONTENT_LENGTH, number(bytes as u64));
+        }
+        headers
+    }
 }
 
 /// A region's whole answer.
@@ -74,7 +89,7 @@ pub(super) struct Tried {
 }
 
 /// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts.
-pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
+pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call) -> Tried {
     let class = if call.pressing { GuardClass::Ack } else { call.guard };
     let permit = match proxy.shared.concurrency.acquire(index, class) {
         Ok(permit) => permit,
@@ -106,7 +121,7 @@ fn release(permit: CallPermit, call: &Call, started: Instant, tried: &Tried) {
 
 /// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
 /// make the failure look forgiven.
-pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
+pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &mut Call) -> Tried {
     let metrics = proxy.metrics(index);
     let started = Instant::now();
     let tried = {
@@ -121,14 +136,15 @@ pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, c
     tried
 }
 
-async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
+async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &mut Call) -> Tried {
     let region = proxy.region(index);
     if region.drops_authorization() && call.headers.contains_key(http::header::AUTHORIZATION) {
         event::dropped_authorization(proxy.metrics(index));
     }
-    let body = Outgoing::pieces(call.body.iter().cloned());
+    let body = Outgoing::pieces(&call.body);
     let reach = region.reach();
-    let Some(request) = reach.request(call.method.clone(), &call.path, call.headers.clone(), body) else {
+    let headers = call.headers_to_send();
+    let Some(request) = reach.request(call.method.clone(), &call.path, headers, body) else {
         return Tried::not_sent(FailoverReason::Connect);
     };
     // A connection that cannot be made within the call's own time is known not to have carried it.
@@ -153,9 +169,11 @@ async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -
         Err(_) => return Tried::no_answer(Lost::Ended),
     };
     let mut headers = parts.headers;
-    let queue_status = headers.contains_key(QUEUE_STATUS);
+    let unavailable = parts.status == StatusCode::SERVICE_UNAVAILABLE;
+    // Either is looked for where it means something.
+    let queue_status = unavailable && headers.contains_key(QUEUE_STATUS);
+    let is_document = unavailable && answer::is_error_document(&body);
     strip_answer(parts.status, &mut headers);
-    let is_document = parts.status == StatusCode::SERVICE_UNAVAILABLE && answer::is_error_document(&body);
     let meaning = classify_enqueue(parts.status.as_u16(), is_document, queue_status, call.pinned);
     Tried {
         ending: Ending::Answered(meaning),

@@ -249,7 +249,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
         trail::sending(proxy, &job, index).await;
-        let tried = attempt(proxy, index, &job.call).await;
+        let tried = attempt(proxy, index, &mut job.call).await;
         tries += 1;
         attempts += usize::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use super::{Proxy, Reply};
 use crate::base::{RegionId, Strategy};
 use crate::config::JsonContentType;
+use crate::net::headers::number;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
@@ -23,6 +24,9 @@ const JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE_JSON);
 const OJS_JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 /// The region of answers that no region had a part in; not a valid region id.
 const NO_REGION: HeaderValue = HeaderValue::from_static("none");
+
+/// As many headers as an answer gets here, and the few that hyper adds.
+const ADDED_HEADERS: usize = 8;
 
 /// One request and what became of it.
 #[derive(Debug)]
@@ -180,13 +184,15 @@ impl Exchange {
     }
 
     fn complete_headers(&self, proxy: &Proxy, headers: &mut HeaderMap) {
+        // At once, so that the map grows at most once, and for all answers of a connection: it is used again and again.
+        headers.reserve(ADDED_HEADERS);
         headers.insert(header::REQUEST_ID, self.request_id.clone());
         // A region may echo it, and it is none of the client's business.
         headers.remove(header::FEDERATION_HOPS);
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
         headers.insert(header::FEDERATION_REGION, self.regions().unwrap_or(NO_REGION));
         if let Some(attempts) = self.attempts {
-            headers.insert(header::FEDERATION_ATTEMPTS, HeaderValue::from(attempts));
+            headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
         }
         if let Some(strategy) = self.strategy {
             headers.insert(header::FEDERATION_STRATEGY, HeaderValue::from_static(strategy.as_str()));

@@ -6,6 +6,7 @@
 use http::{HeaderMap, HeaderValue};
 
 use super::Proxy;
+use crate::net::headers::number;
 use crate::ojs::header::FEDERATION_HOPS;
 use crate::ojs::{ErrorDocument, hops};
 
@@ -25,7 +26,7 @@ pub(super) fn count(proxy: &Proxy, headers: &mut HeaderMap) -> Result<(), ErrorD
     if hops > 0 {
         let _ = shared.budgets.overall().try_withdraw(shared.registry.clock().now());
     }
-    headers.insert(FEDERATION_HOPS, HeaderValue::from(hops + 1));
+    headers.insert(FEDERATION_HOPS, number(u64::from(hops) + 1));
     Ok(())
 }
 
