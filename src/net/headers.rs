@@ -7,7 +7,8 @@ use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 
 /// Whether a header describes one connection, whether or not a `Connection` line names it; or is `Expect`, which hyper has answered.
-fn is_hop_by_hop(name: &HeaderName) -> bool {
+#[must_use]
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"
