@@ -23,11 +23,18 @@ use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 pub async fn handle(proxies: Rc<Proxies>, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Reply> {
     let proxy = proxies.current();
     let mut exchange = proxy.begin(&request, connection);
-    let response = match proxy.admit(&exchange, &request) {
-        Err(document) => exchange.refuse(&proxy, &document),
-        Ok(()) if exchange.matched.class == Class::Federation => federation(&proxy, &mut exchange, request).await,
-        Ok(()) => proxy.dispatch(&mut exchange, request).await,
+    let answered = match proxy.admit(&exchange, &request) {
+        Err(document) => Err(document),
+        // Boxed, so that there is no room for it in what carries each call.
+        Ok(()) if exchange.matched.class == Class::Federation => {
+            Ok(Box::pin(federation(&proxy, &mut exchange, request)).await)
+        }
+        Ok(()) => match proxy.dispatch(&mut exchange, request) {
+            Ok(answering) => answering.await,
+            Err(document) => Err(document),
+        },
     };
+    let response = answered.unwrap_or_else(|document| exchange.refuse(&proxy, &document));
     exchange.finish(&proxy, response)
 }
 

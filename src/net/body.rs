@@ -13,6 +13,10 @@ use tokio::time::Instant;
 use super::framing::Violation;
 use super::lane::Turns;
 
+/// The pieces of a body up to this size are copied into one: each piece passes hyper's queue and the TLS layer on its own, which
+/// costs more than so many bytes.
+const JOINED_BYTES_MAX: usize = 4096;
+
 /// Why a body that we relay ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -21,6 +25,8 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Outgoing {
     /// Nothing.
     Empty,
+    /// All of it; given once.
+    Whole(Bytes),
     /// Pieces in order, of a known total length.
     Pieces {
         /// The pieces; those before `next` are given away.
@@ -86,12 +92,23 @@ impl Upload {
 }
 
 impl Outgoing {
-    /// A body of pieces in memory.
+    /// A body of pieces in memory; a small one becomes one piece.
     #[must_use]
-    pub fn pieces(pieces: impl IntoIterator<Item = Bytes>) -> Self {
-        let pieces: Vec<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
-        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self::Pieces { pieces, next: 0, bytes }
+    pub fn pieces(pieces: &[Bytes]) -> Self {
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        match pieces {
+            [] => Self::Empty,
+            [whole] => Self::Whole(whole.clone()),
+            _ if bytes <= JOINED_BYTES_MAX => {
+                let mut whole = Vec::with_capacity(bytes);
+                pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+                Self::Whole(whole.into())
+            }
+            _ => {
+                let pieces = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
+                Self::Pieces { pieces, next: 0, bytes: bytes as u64 }
+            }
+        }
     }
 }
 
@@ -102,6 +119,10 @@ impl Body for Outgoing {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
+            Self::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
             Self::Pieces { pieces, next, bytes } => {
                 let Some(piece) = pieces.get_mut(*next).map(std::mem::take) else { return Poll::Ready(None) };
                 *next += 1;
@@ -127,6 +148,7 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
+            Self::Whole(bytes) => bytes.is_empty(),
             Self::Pieces { pieces, next, .. } => *next >= pieces.len(),
             Self::Stream(incoming, upload) => upload.turns.borrow().left() == 0 && incoming.is_end_stream(),
         }
@@ -135,6 +157,7 @@ impl Body for Outgoing {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pieces { bytes, .. } => SizeHint::with_exact(*bytes),
             Self::Stream(incoming, upload) => upload.turns.borrow().with_left(incoming.size_hint()),
         }

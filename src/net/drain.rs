@@ -22,6 +22,8 @@ struct Inner {
     /// Ages are counted from here.
     epoch: Instant,
     draining: AtomicBool,
+    /// Whether anybody asks when a client was last seen: before that nobody needs the clock for it.
+    watched: AtomicBool,
     /// Woken when draining starts, and when a request ends while draining.
     changed: Notify,
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -49,8 +51,9 @@ impl Drain {
     /// A process that is not draining.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        let (epoch, draining) = (clock.now(), AtomicBool::new(false));
-        Self(Arc::new(Inner { clock, epoch, draining, changed: Notify::new(), workers: Mutex::default() }))
+        let epoch = clock.now();
+        let (draining, watched) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Inner { clock, epoch, draining, watched, changed: Notify::new(), workers: Mutex::default() }))
     }
 
     /// Begins draining; a second call changes nothing.
@@ -92,6 +95,8 @@ impl Drain {
     /// From now on: a client that was silent before, because its job takes long, has not heard yet that it is to finish.
     /// Cancel: dropping it leaves nothing behind.
     pub async fn idle(&self, idle_for: Duration, timeout: Duration) -> DrainEnd {
+        // Who was seen before this is at most as late as `begun`.
+        self.0.watched.store(true, Ordering::SeqCst);
         let begun = self.0.clock.now();
         let deadline = begun + timeout;
         loop {
@@ -136,6 +141,9 @@ impl Activity {
     /// A client was seen.
     pub fn touch(&self) {
         let inner = &self.drain.0;
+        if !inner.watched.load(Ordering::Relaxed) {
+            return;
+        }
         let since = inner.clock.now().saturating_duration_since(inner.epoch);
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         self.worker.last_seen.store(since, Ordering::Relaxed);

@@ -2,29 +2,28 @@
 //!
 //! Spec: RFC 9110 §7.6.1.
 
-use http::header::{
-    CONNECTION, EXPECT, HeaderMap, HeaderName, LOCATION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, HeaderMap, HeaderName, LOCATION, UPGRADE};
 use http::{HeaderValue, StatusCode};
+use smallvec::SmallVec;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
-
-/// Headers that describe one connection, whether or not a `Connection` line names them.
-const HOP_BY_HOP: [HeaderName; 10] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HTTP2_SETTINGS,
-];
+/// Whether a header describes one connection, whether or not a `Connection` line names it; or is `Expect`, which hyper has answered.
+#[must_use]
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
+            | "expect"
+    )
+}
 
 /// Names that a `Connection` line cannot take away from the far side: without them the message would mean something else.
 const KEPT: [&str; 7] =
@@ -33,7 +32,9 @@ const KEPT: [&str; 7] =
 /// Removes everything that belongs to the connection on which the message came: the fixed set, what *every* `Connection`
 /// line names, and `Expect`, which hyper has answered already.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
+    // Few messages carry any, and one walk over the names costs less than a look-up for each.
+    let leaving: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if leaving.contains(&CONNECTION) {
         let named: Vec<HeaderName> = headers
             .get_all(CONNECTION)
             .iter()
@@ -47,10 +48,30 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    for name in &HOP_BY_HOP {
+    for name in leaving {
         headers.remove(name);
     }
-    headers.remove(EXPECT);
+}
+
+/// A number as a header's value, without the buffer that grows under the general conversion.
+#[must_use]
+pub fn number(number: u64) -> HeaderValue {
+    const DIGITS: &str = "0123456789";
+    let small = usize::try_from(number).ok().and_then(|place| DIGITS.get(place..=place));
+    if let Some(digit) = small {
+        return HeaderValue::from_static(digit);
+    }
+    let mut digits = [0; 20];
+    let (mut rest, mut start) = (number, digits.len());
+    for digit in digits.iter_mut().rev() {
+        if rest == 0 {
+            break;
+        }
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        (rest, start) = (rest / 10, start - 1);
+    }
+    let digits = digits.get(start..).unwrap_or_default();
+    HeaderValue::from_bytes(digits).unwrap_or(HeaderValue::from_static("0"))
 }
 
 /// Headers in which frameworks and gateways look for a method or a path other than those of the request line.
@@ -132,6 +153,13 @@ mod tests {
         let mut map = headers(&[("connection", "host, content-type, close"), ("host", "a"), ("content-type", "b")]);
         strip_hop_by_hop(&mut map);
         assert_eq!(map.len(), 2);
+    }
+
+    #[test]
+    fn a_number_is_written_as_people_write_it() {
+        for value in [0, 7, 9, 10, 99, 100, 4096, u64::MAX] {
+            assert_eq!(number(value), value.to_string());
+        }
     }
 
     #[test]

@@ -168,39 +168,42 @@ impl Pool {
         }))
     }
 
-    /// Sends a request on a pooled connection, or on a new one, and returns the answer's head with its body streaming.
+    /// Sends a request on a pooled connection, or on a new one, and returns the answer's head with its body streaming. `now` is
+    /// the time, which callers have at hand.
     ///
-    /// Shape: the request's URI is path and query only, and it has a `Host`; HTTP/2 gets both as pseudo headers.
+    /// Shape: the request is there, and taken out when it is sent, because by value it would be copied from one future to the next.
+    /// Its URI is path and query only, and it has a `Host`; HTTP/2 gets both as pseudo headers.
     /// Errors: [`SendError::NotSent`] only with proof.
     /// Cancel: an HTTP/1.1 connection with a request on it is closed, an HTTP/2 stream is reset.
     pub async fn send(
         &self,
         endpoint: &Endpoint<'_>,
-        mut request: Request<Outgoing>,
+        request: &mut Option<Request<Outgoing>>,
+        now: Instant,
     ) -> Result<Response<RegionBody>, SendError> {
         // Each turn uses up a pooled connection, and the bound holds even if one should claim to be open for ever.
         for _ in 0..self.0.limits.idle_max.saturating_add(2) {
-            let result = if let Some(http2) = self.usable_http2(endpoint.identity) {
-                let result = http2.send(request, endpoint.authority).await;
+            let result = if let Some(http2) = self.usable_http2(endpoint.identity, now) {
+                let result = Box::pin(http2.send(request, endpoint.authority)).await;
                 if matches!(result, Err(Failed::NotSent(_))) {
                     *self.0.http2.borrow_mut() = None;
                 }
                 result
-            } else if let Some(http1) = self.pop_idle(endpoint.identity).await {
+            } else if let Some(http1) = self.pop_idle(endpoint.identity, now).await {
                 self.send_on(http1, request).await
             } else {
                 break;
             };
             match result {
                 Ok(response) => return Ok(response),
-                Err(Failed::NotSent(Some(unsent))) => request = *unsent,
+                Err(Failed::NotSent(Some(unsent))) => *request = Some(*unsent),
                 Err(failed) => return Err(failed.into()),
             }
         }
         // Boxed: a handshake needs far more room than a request on a connection that is there.
         let result = match Box::pin(self.connect(endpoint)).await.map_err(|error| SendError::NotSent(error.into()))? {
             Fresh::Http1(http1) => self.send_on(http1, request).await,
-            Fresh::Http2(http2) => http2.send(request, endpoint.authority).await,
+            Fresh::Http2(http2) => Box::pin(http2.send(request, endpoint.authority)).await,
         };
         result.map_err(Into::into)
     }
@@ -230,17 +233,21 @@ impl Pool {
         *self.0.http2.borrow_mut() = None;
     }
 
-    async fn send_on(&self, http1: Http1, request: Request<Outgoing>) -> Result<Response<RegionBody>, Failed> {
+    async fn send_on(
+        &self,
+        mut http1: Http1,
+        request: &mut Option<Request<Outgoing>>,
+    ) -> Result<Response<RegionBody>, Failed> {
         let busy = lease::Busy::count(&self.0.meters.busy);
-        let (http1, response) = http1.send(request).await?;
+        let response = http1.send(request).await?;
         Ok(response.map(|incoming| RegionBody::leased(incoming, http1, busy, self.clone())))
     }
 
-    fn usable_http2(&self, identity: u64) -> Option<Http2> {
+    fn usable_http2(&self, identity: u64, now: Instant) -> Option<Http2> {
         let mut slot = self.0.http2.borrow_mut();
-        let usable = slot.as_ref().filter(|http2| {
-            http2.identity == identity && http2.is_open() && !http2.is_expired(Instant::now(), &self.0.limits)
-        });
+        let usable = slot
+            .as_ref()
+            .filter(|http2| http2.identity == identity && http2.is_open() && !http2.is_expired(now, &self.0.limits));
         let found = usable.cloned();
         if found.is_none() {
             *slot = None;
@@ -248,20 +255,19 @@ impl Pool {
         found
     }
 
-    async fn pop_idle(&self, identity: u64) -> Option<Http1> {
+    async fn pop_idle(&self, identity: u64, now: Instant) -> Option<Http1> {
         loop {
             let mut http1 = self.0.idle.borrow_mut().pop()?;
             self.0.meters.idle.dec();
-            let usable = http1.identity == identity && !http1.is_expired(Instant::now(), &self.0.limits);
-            if usable && http1.becomes_ready().await {
+            let usable = http1.identity == identity && !http1.is_expired(now, &self.0.limits);
+            if usable && (http1.is_ready() || http1.becomes_ready().await) {
                 return Some(http1);
             }
         }
     }
 
-    fn give_back(&self, mut http1: Http1) {
+    fn give_back(&self, mut http1: Http1, now: Instant) {
         let mut idle = self.0.idle.borrow_mut();
-        let now = Instant::now();
         if http1.is_open() && !http1.is_too_old(now, &self.0.limits) && idle.len() < self.0.limits.idle_max {
             http1.rest(now);
             idle.push(http1);
@@ -281,7 +287,7 @@ impl Pool {
             // One dials, the others wait for it; if it failed, the next waiter dials in turn.
             while self.0.dialling.get() {
                 self.0.dialled.notified().await;
-                if let Some(http2) = self.usable_http2(endpoint.identity) {
+                if let Some(http2) = self.usable_http2(endpoint.identity, Instant::now()) {
                     return Ok(Fresh::Http2(http2));
                 }
             }

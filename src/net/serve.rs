@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
@@ -211,16 +212,16 @@ impl<S> Server<S> {
             let open = self.options.activity.begin();
             let response = (self.service)(request, info.clone());
             let client = info.client.clone();
-            // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that.
-            Box::pin(async move {
-                let mut response = response.await;
+            // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that. An
+            // async block would have room for the call twice: for what it takes in and for what it waits for.
+            Box::pin(response.map(move |mut response| {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();
                 } else if self.options.activity.is_draining() || client.0.is_breached() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))
-            })
+            }))
         });
         let served = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades().await;
         if let Some(leftover) = shared.take_leftover() {

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 
 use super::Proxy;
 use super::exchange::Exchange;
+use super::noted::Noted;
 use crate::ojs::header::FEDERATION_REGION;
 use crate::ojs::{ErrorDocument, IdAt, Matched, Operation, Scope};
 
@@ -24,8 +25,10 @@ pub(super) fn address(
     request: &mut Request<Incoming>,
 ) -> Result<(), ErrorDocument> {
     let mut names: Vec<String> = Vec::new();
-    while let Some(value) = request.headers_mut().remove(FEDERATION_REGION) {
-        names.push(String::from_utf8_lossy(value.as_bytes()).into_owned());
+    if exchange.noted.has(Noted::REGION) {
+        while let Some(value) = request.headers_mut().remove(FEDERATION_REGION) {
+            names.push(String::from_utf8_lossy(value.as_bytes()).into_owned());
+        }
     }
     // A path that the table does not know may have such a parameter of its own.
     if exchange.matched.operation != Operation::Unknown {

@@ -78,7 +78,7 @@ pub(super) async fn ask(
     if question.method == Method::GET && !proxy.shared.buffered.has_room_for_reads(&proxy.shared.config.limits) {
         return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
-    let call = Call {
+    let mut call = Call {
         method: question.method.clone(),
         path: question.path.clone(),
         headers: question.headers.clone(),
@@ -91,7 +91,7 @@ pub(super) async fn ask(
         source: Some(source(question.path.path())),
         pressing: question.leased,
     };
-    let tried = attempt(proxy, index, &call).await;
+    let tried = attempt(proxy, index, &mut call).await;
     if tried.shed.is_some() || tried.crowded_out {
         return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }

@@ -2,16 +2,19 @@
 //!
 //! The answer is read to its end before anything is decided, because half an answer proves nothing.
 
+use std::time::Instant;
+
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::collect::{CollectError, collect};
 use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
-use crate::net::headers::strip_answer;
+use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
 use crate::ojs::{Class, answer};
@@ -29,7 +32,7 @@ pub(super) struct Call {
     pub(super) path: PathAndQuery,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<Bytes>,
-    pub(super) deadline: Instant,
+    pub(super) deadline: tokio::time::Instant,
     pub(super) class: Class,
     pub(super) pinned: bool,
     /// What it is to a region's guards.
@@ -38,6 +41,20 @@ pub(super) struct Call {
     pub(super) source: Option<u64>,
     /// About a job that the region leased, or to undo what was done: let through however many calls are under way.
     pub(super) pressing: bool,
+}
+
+impl Call {
+    /// The headers for one try, with the length of the body. The copy stays behind, because the map that the client's connection has
+    /// made comes back to it with the answer, and its room with it.
+    fn headers_to_send(&mut self) -> HeaderMap {
+        let kept = self.headers.clone();
+        let mut headers = std::mem::replace(&mut self.headers, kept);
+        let bytes: usize = self.body.iter().map(Bytes::len).sum();
+        if bytes > 0 {
+            headers.insert(CONTENT_LENGTH, number(bytes as u64));
+        }
+        headers
+    }
 }
 
 /// A region's whole answer.
@@ -74,15 +91,15 @@ pub(super) struct Tried {
 }
 
 /// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts.
-pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> Tried {
+pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call) -> Tried {
     let class = if call.pressing { GuardClass::Ack } else { call.guard };
     let permit = match proxy.shared.concurrency.acquire(index, class) {
         Ok(permit) => permit,
         Err(shed) => return Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) },
     };
     let started = Instant::now();
-    let tried = attempt_on(proxy, proxy.pool(index), index, call).await;
-    release(permit, call, started, &tried);
+    let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started).await;
+    release(permit, call, (started, ended), &tried);
     if !tried.crowded_out {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         shown::tell(proxy, index, call.guard, answer, || call.source);
@@ -91,81 +108,104 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &Call) -> T
 }
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.
-fn release(permit: CallPermit, call: &Call, started: Instant, tried: &Tried) {
+fn release(permit: CallPermit, call: &Call, (started, ended): (Instant, Instant), tried: &Tried) {
+    // A walk over a handful of names is cheaper than one look-up.
+    let is_held = || call.headers.keys().any(|name| *name == BLOCK_TIMEOUT);
     let even = match call.guard {
-        GuardClass::Enqueue => !call.headers.contains_key(BLOCK_TIMEOUT),
+        GuardClass::Enqueue => !is_held(),
         GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
         GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
     };
     if !even || tried.ending == Ending::NotSent {
         return;
     }
-    let now = Instant::now();
-    permit.done(now.into_std(), tried.answer.as_ref().map(|_| now.saturating_duration_since(started)));
+    permit.done(ended, tried.answer.as_ref().map(|_| ended.saturating_duration_since(started)));
 }
 
 /// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
-/// make the failure look forgiven.
-pub(super) async fn attempt_on(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
+/// make the failure look forgiven. `started` is now; the other moment is when it ended.
+pub(super) async fn attempt_on(
+    proxy: &Proxy,
+    pool: &Pool,
+    index: RegionIndex,
+    call: &mut Call,
+    started: Instant,
+) -> (Tried, Instant) {
     let metrics = proxy.metrics(index);
-    let started = Instant::now();
-    let tried = {
+    let (tried, ended) = {
         let _in_flight = Held::one(&metrics.in_flight);
-        exchange(proxy, pool, index, call).await
+        exchange(proxy, pool, index, call, started).await
     };
+    let ended = ended.unwrap_or_else(Instant::now);
     let outcome = AttemptOutcome::from(tried.ending.outcome());
     metrics.attempts[call.class.index()][outcome].inc();
     if outcome == AttemptOutcome::Answered {
-        metrics.request_duration[call.class.index()].observe(started.elapsed().as_secs_f64());
+        let took = ended.saturating_duration_since(started);
+        metrics.request_duration[call.class.index()].observe(took.as_secs_f64());
     }
-    tried
+    (tried, ended)
 }
 
-async fn exchange(proxy: &Proxy, pool: &Pool, index: RegionIndex, call: &Call) -> Tried {
+/// Sends the call and reads the answer. The moment is that of the answer's end, where it was taken there.
+async fn exchange(
+    proxy: &Proxy,
+    pool: &Pool,
+    index: RegionIndex,
+    call: &mut Call,
+    started: Instant,
+) -> (Tried, Option<Instant>) {
     let region = proxy.region(index);
     if region.drops_authorization() && call.headers.contains_key(http::header::AUTHORIZATION) {
         event::dropped_authorization(proxy.metrics(index));
     }
-    let body = Outgoing::pieces(call.body.iter().cloned());
+    let body = Outgoing::pieces(&call.body);
     let reach = region.reach();
-    let Some(request) = reach.request(call.method.clone(), &call.path, call.headers.clone(), body) else {
-        return Tried::not_sent(FailoverReason::Connect);
-    };
+    let headers = call.headers_to_send();
+    let mut request = reach.request(call.method.clone(), &call.path, headers, body);
+    if request.is_none() {
+        return (Tried::not_sent(FailoverReason::Connect), None);
+    }
     // A connection that cannot be made within the call's own time is known not to have carried it.
-    let left = call.deadline.saturating_duration_since(Instant::now());
+    let left = call.deadline.into_std().saturating_duration_since(started);
     let endpoint = reach.endpoint(proxy.connect_timeout().min(left / 2));
-    let response = match timeout_at(call.deadline, pool.send(&endpoint, request)).await {
+    let response = match timeout_at(call.deadline, pool.send(&endpoint, &mut request, started)).await {
         Ok(Ok(response)) => response,
-        Ok(Err(SendError::NotSent(why))) => return Tried::not_sent(reason(&why)),
-        Ok(Err(SendError::Unknown(error))) => return Tried::no_answer(lost(&error)),
-        Err(_) => return Tried::no_answer(Lost::TimedOut),
+        Ok(Err(SendError::NotSent(why))) => return (Tried::not_sent(reason(&why)), None),
+        Ok(Err(SendError::Unknown(error))) => return (Tried::no_answer(lost(&error)), None),
+        Err(_) => return (Tried::no_answer(Lost::TimedOut), None),
     };
-    let (parts, body) = response.into_parts();
+    let (parts, mut body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
     let buffered = &proxy.shared.buffered;
     // What was only read can be read again; what was changed must be told.
     let is_read = call.method == Method::GET;
     let share = if is_read { buffered.read(&proxy.shared.config.limits, bytes_max) } else { buffered.answer() };
-    let body = match collect(body, bytes_max, call.deadline, share).await {
-        Ok(body) => body,
-        Err(CollectError::Overloaded) => return Tried { crowded_out: true, ..Tried::no_answer(Lost::Ended) },
-        Err(CollectError::Timeout) => return Tried::no_answer(Lost::TimedOut),
-        Err(_) => return Tried::no_answer(Lost::Ended),
+    let whole = match collect(&mut body, bytes_max, call.deadline, share).await {
+        Ok(whole) => whole,
+        Err(CollectError::Overloaded) => {
+            return (Tried { crowded_out: true, ..Tried::no_answer(Lost::Ended) }, None);
+        }
+        Err(CollectError::Timeout) => return (Tried::no_answer(Lost::TimedOut), None),
+        Err(_) => return (Tried::no_answer(Lost::Ended), None),
     };
+    let ended = body.ended();
     let mut headers = parts.headers;
-    let queue_status = headers.contains_key(QUEUE_STATUS);
+    let unavailable = parts.status == StatusCode::SERVICE_UNAVAILABLE;
+    // Either is looked for where it means something.
+    let queue_status = unavailable && headers.contains_key(QUEUE_STATUS);
+    let is_document = unavailable && answer::is_error_document(&whole);
     strip_answer(parts.status, &mut headers);
-    let is_document = parts.status == StatusCode::SERVICE_UNAVAILABLE && answer::is_error_document(&body);
     let meaning = classify_enqueue(parts.status.as_u16(), is_document, queue_status, call.pinned);
-    Tried {
+    let tried = Tried {
         ending: Ending::Answered(meaning),
-        answer: Some(RegionAnswer { status: parts.status, headers, body }),
+        answer: Some(RegionAnswer { status: parts.status, headers, body: whole }),
         reason: FailoverReason::Unavailable,
         shed: None,
         // An answer in the region's place is no end: a balancer that has given up has not stopped the region.
         lost: Lost::TimedOut,
         crowded_out: false,
-    }
+    };
+    (tried, ended)
 }
 
 /// Whether the connection ended by the word of the other side, or only because nothing more was heard.

@@ -102,13 +102,17 @@ where
         }
         if first.is_empty() && joined.is_empty() {
             first = data;
-            continue;
+        } else {
+            if joined.is_empty() {
+                joined.reserve(announced.min(RESERVE_BYTES_MAX).max(first.len() + data.len()));
+                joined.extend_from_slice(&std::mem::take(&mut first));
+            }
+            joined.extend_from_slice(&data);
         }
-        if joined.is_empty() {
-            joined.reserve(announced.min(RESERVE_BYTES_MAX).max(first.len() + data.len()));
-            joined.extend_from_slice(&std::mem::take(&mut first));
+        // The announced length has come, and need not be waited for once more.
+        if body.is_end_stream() {
+            break;
         }
-        joined.extend_from_slice(&data);
     }
     Ok(share.hold(if joined.is_empty() { first } else { joined.freeze() }))
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -15,6 +15,7 @@ use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
 use super::exchange::Exchange;
 use super::failover;
 use super::locate::unsure;
+use super::noted::Noted;
 use super::plan::{Planned, breaker_word, plan};
 use super::replay::{Ids, Recognised, Turns, recognise};
 use super::resolve::{self, Followed};
@@ -131,17 +132,23 @@ pub(super) async fn read(
     let limits = &proxy.shared.config.limits;
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
-    if headers.contains_key(CONTENT_ENCODING) {
+    let noted = exchange.noted;
+    if noted.has(Noted::CONTENT_ENCODING) {
         return Err(ErrorDocument::content_encoding());
     }
-    let begun = tokio::time::Instant::now();
-    let deadline = begun + call_timeout(limits.call_timeout, &headers);
+    let begun = tokio::time::Instant::from_std(exchange.started());
+    let usual = limits.call_timeout;
+    let deadline = begun + if noted.has(Noted::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
     // However long a region may hold the job back, the client may not take its time to send it.
-    let body = collect_body(proxy, body, begun + limits.call_timeout).await?;
-    strip_hop_by_hop(&mut headers);
+    let body = collect_body(proxy, body, begun + usual).await?;
+    if noted.has(Noted::HOP_BY_HOP) {
+        strip_hop_by_hop(&mut headers);
+    }
     // The length changes with the stamp, and the answer must be readable to us.
     headers.remove(CONTENT_LENGTH);
-    headers.remove(ACCEPT_ENCODING);
+    if noted.has(Noted::ACCEPT_ENCODING) {
+        headers.remove(ACCEPT_ENCODING);
+    }
     headers.insert(REQUEST_ID, exchange.request_id().clone());
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     Ok((Head { path, headers, deadline }, body))
@@ -251,7 +258,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
         trail::sending(proxy, &job, index).await;
-        let tried = attempt(proxy, index, &job.call).await;
+        let tried = attempt(proxy, index, &mut job.call).await;
         tries += 1;
         attempts += usize::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {

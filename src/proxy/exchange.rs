@@ -3,13 +3,16 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use super::noted::Noted;
 use super::{Proxy, Reply};
 use crate::base::{RegionId, Strategy};
 use crate::config::JsonContentType;
+use crate::net::headers::number;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
@@ -23,6 +26,9 @@ const JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE_JSON);
 const OJS_JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 /// The region of answers that no region had a part in; not a valid region id.
 const NO_REGION: HeaderValue = HeaderValue::from_static("none");
+
+/// As many headers as an answer gets here, and the few that hyper adds.
+const ADDED_HEADERS: usize = 8;
 
 /// One request and what became of it.
 #[derive(Debug)]
@@ -52,6 +58,8 @@ pub struct Exchange {
     method: Method,
     request_id: HeaderValue,
     wants_json: bool,
+    /// The headers that it came with.
+    pub(super) noted: Noted,
     connection: ConnectionInfo,
     started: Instant,
 }
@@ -59,6 +67,7 @@ pub struct Exchange {
 impl Exchange {
     pub(super) fn begin(proxy: &Proxy, request: &Request<Incoming>, connection: ConnectionInfo) -> Self {
         let headers = request.headers();
+        let noted = Noted::of(headers);
         Self {
             matched: ojs::identify(request.method(), request.uri().path()),
             addressed: None,
@@ -73,8 +82,9 @@ impl Exchange {
             refusal: None,
             vanished: false,
             method: request.method().clone(),
-            request_id: request_id(proxy, headers),
-            wants_json: wants_json(proxy.shared.config.compat.json_content_type, headers),
+            request_id: request_id(proxy, noted, headers),
+            wants_json: wants_json(proxy.shared.config.compat.json_content_type, noted, headers),
+            noted,
             connection,
             started: Instant::now(),
         }
@@ -84,6 +94,11 @@ impl Exchange {
     #[must_use]
     pub const fn request_id(&self) -> &HeaderValue {
         &self.request_id
+    }
+
+    /// When its head was there.
+    pub(super) const fn started(&self) -> Instant {
+        self.started
     }
 
     /// The client's side of the connection, for what may be abandoned when the client goes.
@@ -180,13 +195,22 @@ impl Exchange {
     }
 
     fn complete_headers(&self, proxy: &Proxy, headers: &mut HeaderMap) {
+        // At once, so that the map grows at most once, and for all answers of a connection: it is used again and again.
+        headers.reserve(ADDED_HEADERS);
+        let (mut hops, mut retry_after) = (false, false);
+        for name in headers.keys() {
+            hops |= name.as_str() == header::FEDERATION_HOPS.as_str();
+            retry_after |= *name == RETRY_AFTER;
+        }
+        if hops {
+            // A region may echo it, and it is none of the client's business.
+            headers.remove(header::FEDERATION_HOPS);
+        }
         headers.insert(header::REQUEST_ID, self.request_id.clone());
-        // A region may echo it, and it is none of the client's business.
-        headers.remove(header::FEDERATION_HOPS);
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
         headers.insert(header::FEDERATION_REGION, self.regions().unwrap_or(NO_REGION));
         if let Some(attempts) = self.attempts {
-            headers.insert(header::FEDERATION_ATTEMPTS, HeaderValue::from(attempts));
+            headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
         }
         if let Some(strategy) = self.strategy {
             headers.insert(header::FEDERATION_STRATEGY, HeaderValue::from_static(strategy.as_str()));
@@ -197,7 +221,7 @@ impl Exchange {
         if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
             headers.insert(CONTENT_TYPE, JSON);
         }
-        if proxy.shared.config.compat.retry_after {
+        if retry_after && proxy.shared.config.compat.retry_after {
             mend_retry_after(headers, || proxy.shared.registry.clock().unix_ms());
         }
     }
@@ -221,24 +245,30 @@ pub(super) fn host_is_ours(host: Option<&[u8]>, allowed: &[String]) -> bool {
     lower == "localhost" || lower.ends_with(".localhost") || allowed.iter().any(|it| it.eq_ignore_ascii_case(&lower))
 }
 
-fn request_id(proxy: &Proxy, headers: &HeaderMap) -> HeaderValue {
-    let echoed = headers
-        .get(header::REQUEST_ID)
+fn request_id(proxy: &Proxy, noted: Noted, headers: &HeaderMap) -> HeaderValue {
+    let given = if noted.has(Noted::REQUEST_ID) { headers.get(header::REQUEST_ID) } else { None };
+    let echoed = given
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic));
     if let Some(id) = echoed {
         return id.clone();
     }
     let uuid = ojs::federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
-    HeaderValue::from_str(&format!("req_{uuid}")).unwrap_or(NO_REGION)
+    let mut id = *b"req_00000000-0000-0000-0000-000000000000";
+    for (place, letter) in id.iter_mut().skip("req_".len()).zip(uuid.bytes()) {
+        *place = letter;
+    }
+    // Its copies, in the request, the answer and the journal, share these bytes.
+    HeaderValue::from_maybe_shared(Bytes::from_owner(id)).unwrap_or(NO_REGION)
 }
 
-fn wants_json(setting: JsonContentType, headers: &HeaderMap) -> bool {
+fn wants_json(setting: JsonContentType, noted: Noted, headers: &HeaderMap) -> bool {
     match setting {
         JsonContentType::Always => true,
         JsonContentType::Never => false,
         // The Python SDK reads only types that contain `application/json`.
         JsonContentType::Auto => {
-            headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"python-httpx/"))
+            noted.has(Noted::USER_AGENT)
+                && headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"python-httpx/"))
         }
     }
 }

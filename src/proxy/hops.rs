@@ -6,6 +6,8 @@
 use http::{HeaderMap, HeaderValue};
 
 use super::Proxy;
+use super::noted::Noted;
+use crate::net::headers::number;
 use crate::ojs::header::FEDERATION_HOPS;
 use crate::ojs::{ErrorDocument, hops};
 
@@ -15,17 +17,21 @@ use crate::ojs::{ErrorDocument, hops};
 /// not refused if it cannot: whether to send it was decided where it came from.
 ///
 /// Errors: 400 for a count that cannot be read, 508 for one that has reached `limits.hops`.
-pub(super) fn count(proxy: &Proxy, headers: &mut HeaderMap) -> Result<(), ErrorDocument> {
+pub(super) fn count(proxy: &Proxy, noted: Noted, headers: &mut HeaderMap) -> Result<(), ErrorDocument> {
     let shared = &proxy.shared;
-    let hops = hops::read(headers.get_all(FEDERATION_HOPS).iter().map(HeaderValue::as_bytes))
-        .ok_or_else(ErrorDocument::hops_unreadable)?;
+    let hops = if noted.has(Noted::HOPS) {
+        hops::read(headers.get_all(FEDERATION_HOPS).iter().map(HeaderValue::as_bytes))
+            .ok_or_else(ErrorDocument::hops_unreadable)?
+    } else {
+        0
+    };
     if hops >= shared.config.limits.hops {
         return Err(ErrorDocument::too_many_hops(hops));
     }
     if hops > 0 {
         let _ = shared.budgets.overall().try_withdraw(shared.registry.clock().now());
     }
-    headers.insert(FEDERATION_HOPS, HeaderValue::from(hops + 1));
+    headers.insert(FEDERATION_HOPS, number(u64::from(hops) + 1));
     Ok(())
 }
 

@@ -150,12 +150,12 @@ pub(super) async fn send(
         headers.remove(CONTENT_LENGTH);
     }
     let reach = region.reach();
-    let request = reach.request(method, &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?;
+    let mut request = Some(reach.request(method, &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?);
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let started = Instant::now();
     let sent = {
         let _in_flight = Held::one(&proxy.metrics(index).in_flight);
-        let sending = proxy.pool(index).send(&endpoint, request);
+        let sending = proxy.pool(index).send(&endpoint, &mut request, started);
         tokio::select! {
             sent = sending => Some(Ok(sent)),
             () = stalled(&upload, proxy.shared.config.limits.stream_idle_timeout) => Some(Err(())),

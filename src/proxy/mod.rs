@@ -46,6 +46,7 @@ mod local;
 mod locate;
 mod manifest;
 mod named;
+mod noted;
 mod owned;
 mod place;
 mod plan;
@@ -66,6 +67,7 @@ mod tunnel;
 mod vet;
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -92,10 +94,17 @@ pub use enqueue::read_body;
 pub use exchange::Exchange;
 pub use health::is_usable;
 pub use locate::Lookups;
+use noted::Noted;
 pub use plan::{DryRun, dry_run};
 pub use random::Random;
 pub use reply::Reply;
 pub use running::Running;
+
+/// The answer to a request, once it is there.
+pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, ErrorDocument>> + 'r>>;
+
+/// A longer `Host` is not kept for the next request.
+const HOST_BYTES_MAX: usize = 255;
 
 /// What all worker threads share.
 #[derive(Debug)]
@@ -173,6 +182,8 @@ pub struct Proxy {
     /// Its random bits.
     pub random: Random,
     pools: Vec<Pool>,
+    /// The `Host` that was found to be ours last.
+    known_host: RefCell<Vec<u8>>,
     /// When a failover from each region was last told of.
     failover_told: Vec<Cell<Option<Instant>>>,
 }
@@ -183,7 +194,7 @@ impl Proxy {
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
         let pools: Vec<Pool> = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
         let failover_told = pools.iter().map(|_| Cell::new(None)).collect();
-        Rc::new(Self { shared, random: Random::default(), pools, failover_told })
+        Rc::new(Self { shared, random: Random::default(), pools, known_host: RefCell::default(), failover_told })
     }
 
     /// The proxy of a new configuration: connections to regions that are reached as before stay, unless their bounds changed.
@@ -196,7 +207,7 @@ impl Proxy {
         let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
         let pools = shared.registry.regions().iter().map(pool).collect();
         let failover_told = shared.registry.regions().iter().map(|_| Cell::new(None)).collect();
-        Rc::new(Self { pools, shared, random: Random::default(), failover_told })
+        Rc::new(Self { pools, shared, random: Random::default(), known_host: RefCell::default(), failover_told })
     }
 
     /// Begins a request: identifies it, and echoes or mints its id.
@@ -213,10 +224,13 @@ impl Proxy {
     pub fn admit(&self, exchange: &Exchange, request: &Request<Incoming>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
-        if !exchange.is_unix() && !exchange::host_is_ours(host, allowed) {
-            return Err(ErrorDocument::misdirected_host());
+        if !exchange.is_unix() && !self.is_known_host(host) {
+            if !exchange::host_is_ours(host, allowed) {
+                return Err(ErrorDocument::misdirected_host());
+            }
+            self.know_host(host);
         }
-        if restates_request(request.headers()) {
+        if exchange.noted.has(Noted::X) && restates_request(request.headers()) {
             return Err(ErrorDocument::restated_request());
         }
         if exchange.matched.creates_jobs && exchange.matched.raw_differs {
@@ -225,53 +239,47 @@ impl Proxy {
         Ok(())
     }
 
-    /// Answers an admitted request.
-    pub async fn dispatch(&self, exchange: &mut Exchange, mut request: Request<Incoming>) -> Response<Reply> {
-        let prepared = match exchange.matched.scope {
-            Scope::Ours | Scope::Health => Ok(()),
-            _ => hops::count(self, request.headers_mut()).and_then(|()| address::address(self, exchange, &mut request)),
-        };
-        let answered = match prepared {
-            Ok(()) => self.serve(exchange, request).await,
-            Err(document) => Err(document),
-        };
-        answered.unwrap_or_else(|document| exchange.refuse(self, &document))
-    }
-
-    async fn serve(
-        &self,
-        exchange: &mut Exchange,
-        request: Request<Incoming>,
-    ) -> Result<Response<Reply>, ErrorDocument> {
+    /// What answers an admitted request. No async function itself, so that a request is copied once: into what answers it.
+    ///
+    /// Errors: the document for a request that is not looked at any further.
+    pub fn dispatch<'r>(
+        &'r self,
+        exchange: &'r mut Exchange,
+        mut request: Request<Incoming>,
+    ) -> Result<Answering<'r>, ErrorDocument> {
         let scope = exchange.matched.scope;
+        if !matches!(scope, Scope::Ours | Scope::Health) {
+            hops::count(self, exchange.noted, request.headers_mut())?;
+            address::address(self, exchange, &mut request)?;
+        }
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }
         // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
-        match scope {
-            Scope::Enqueue => Box::pin(enqueue::enqueue(self, exchange, request)).await,
-            Scope::Health => Ok(health::health(self)),
-            Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)).await,
-            Scope::Define => Box::pin(define::define(self, exchange, request)).await,
-            _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)).await,
-            _ if asks_for_tunnel(&request) => Box::pin(tunnel::tunnel(self, exchange, request)).await,
-            Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)).await,
-            Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, request)).await,
-            Scope::QueueControl => Box::pin(sum::control(self, exchange, request)).await,
-            Scope::Fetch => Box::pin(fetch::fetch(self, exchange, request)).await,
-            Scope::Heartbeat => Box::pin(heartbeat::heartbeat(self, exchange, request)).await,
-            Scope::Owner(IdAt::Body) => Box::pin(settle::settle(self, exchange, request)).await,
+        Ok(match scope {
+            Scope::Enqueue => Box::pin(enqueue::enqueue(self, exchange, request)),
+            Scope::Health => Box::pin(std::future::ready(Ok(health::health(self)))),
+            Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)),
+            Scope::Define => Box::pin(define::define(self, exchange, request)),
+            _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)),
+            _ if asks_for_tunnel(&request) => Box::pin(tunnel::tunnel(self, exchange, request)),
+            Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)),
+            Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, request)),
+            Scope::QueueControl => Box::pin(sum::control(self, exchange, request)),
+            Scope::Fetch => Box::pin(fetch::fetch(self, exchange, request)),
+            Scope::Heartbeat => Box::pin(heartbeat::heartbeat(self, exchange, request)),
+            Scope::Owner(IdAt::Body) => Box::pin(settle::settle(self, exchange, request)),
             Scope::Owner(IdAt::Path) if exchange.matched.operation == Operation::JobSettle => {
-                Box::pin(settle::settle(self, exchange, request)).await
+                Box::pin(settle::settle(self, exchange, request))
             }
-            Scope::Owner(IdAt::Path) => Box::pin(owned::owned(self, exchange, request)).await,
-            Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)).await,
-            Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)).await,
-            Scope::Manifest => Box::pin(manifest::manifest(self, exchange, request)).await,
-            Scope::Named => Box::pin(named::named(self, exchange, request)).await,
-            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)).await,
-            Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, request)).await,
-        }
+            Scope::Owner(IdAt::Path) => Box::pin(owned::owned(self, exchange, request)),
+            Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)),
+            Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)),
+            Scope::Manifest => Box::pin(manifest::manifest(self, exchange, request)),
+            Scope::Named => Box::pin(named::named(self, exchange, request)),
+            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)),
+            Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, request)),
+        })
     }
 
     /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called
@@ -285,6 +293,17 @@ impl Proxy {
             } else {
                 pool.sweep(self.region(index).identity().number);
             }
+        }
+    }
+
+    /// Whether this `Host` was found to be ours just before: clients send the same one with each request.
+    fn is_known_host(&self, host: Option<&[u8]>) -> bool {
+        host.is_some_and(|host| *self.known_host.borrow() == host)
+    }
+
+    fn know_host(&self, host: Option<&[u8]>) {
+        if let Some(host) = host.filter(|host| host.len() <= HOST_BYTES_MAX) {
+            *self.known_host.borrow_mut() = host.to_vec();
         }
     }
 

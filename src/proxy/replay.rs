@@ -16,6 +16,7 @@ use super::exchange::Exchange;
 use super::hops;
 use super::known::{Caller, Known};
 use super::locate::IDENTIFYING;
+use super::noted::Noted;
 use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
 use crate::base::RegionId;
@@ -68,7 +69,7 @@ pub(super) async fn recognise(
     body: &Bytes,
     ids: Ids<'_>,
 ) -> Result<Recognised, ErrorDocument> {
-    let key = key_of(proxy, &head.headers)?;
+    let key = if exchange.noted.has(Noted::IDEMPOTENCY_KEY) { key_of(proxy, &head.headers)? } else { None };
     if ids.own.is_none() && key.is_none() {
         return Ok(Recognised::New(None));
     }

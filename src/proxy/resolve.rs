@@ -221,7 +221,7 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
     let Some(question) = question(inquiry.request_id, inquiry.headers, inquiry.id, deadline) else {
         return (Word::Silent, None);
     };
-    let call = Call {
+    let mut call = Call {
         method: question.method,
         path: question.path,
         headers: question.headers,
@@ -235,7 +235,9 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
     };
     let metrics = super::pool_meters(proxy.metrics(inquiry.index));
     let pool = Pool::new(PoolLimits { idle_max: 0, ..super::pool_limits(&proxy.shared.config) }, metrics);
-    let Some(answer) = attempt_on(proxy, &pool, inquiry.index, &call).await.answer else { return (Word::Silent, None) };
+    let started = Instant::now().into_std();
+    let (tried, _) = attempt_on(proxy, &pool, inquiry.index, &mut call, started).await;
+    let Some(answer) = tried.answer else { return (Word::Silent, None) };
     match word(&answer, inquiry.id) {
         Word::Has => (Word::Has, Some(answer)),
         word => (word, None),

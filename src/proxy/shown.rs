@@ -31,7 +31,8 @@ pub(super) fn tell(
     let status = status.map(|status| status.as_u16());
     // Only a server error has anybody to blame.
     let source = if status.is_some_and(|status| status >= 500) { source() } else { None };
-    let queue_status = headers.is_some_and(|headers| headers.contains_key(QUEUE_STATUS));
+    // It says something of a 503 alone.
+    let queue_status = status == Some(503) && headers.is_some_and(|headers| headers.contains_key(QUEUE_STATUS));
     let retry_after = headers.and_then(|headers| asked_for(proxy, headers));
     proxy.shared.registry.on_attempt(index, &Attempt { class, status, queue_status, retry_after, source });
 }

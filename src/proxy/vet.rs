@@ -44,7 +44,7 @@ pub(super) async fn vet(
     let body = collect_body(proxy, body, deadline).await?;
     let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     check_keys(&proxy.shared.registry.view(), index, &keys)?;
-    Ok(Outgoing::pieces([body]))
+    Ok(Outgoing::pieces(&[body]))
 }
 
 fn is_read(payload: Payload, headers: &HeaderMap) -> bool {

@@ -101,11 +101,13 @@ async fn question(
     let reach = region.reach();
     let endpoint = reach.endpoint(timeout);
     let request = reach.request(method, &path, headers, Outgoing::Empty).ok_or(AskError::TooLong)?;
+    let mut request = Some(request);
     let asked = async {
-        let response = pool.send(&endpoint, request).await.map_err(|error| match error {
-            SendError::NotSent(why) => AskError::NotSent(why),
-            SendError::Unknown(error) => AskError::Broken(error.into()),
-        })?;
+        let response =
+            pool.send(&endpoint, &mut request, std::time::Instant::now()).await.map_err(|error| match error {
+                SendError::NotSent(why) => AskError::NotSent(why),
+                SendError::Unknown(error) => AskError::Broken(error.into()),
+            })?;
         let (head, body) = response.into_parts();
         Ok((head, read(body, bytes_max).await?))
     };

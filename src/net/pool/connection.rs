@@ -66,12 +66,15 @@ impl Http1 {
         Ok(Self { identity, sender, evidence, born: now, resting_since: now })
     }
 
-    pub(super) async fn send(mut self, request: Request<Outgoing>) -> Result<(Self, Response<Incoming>), Failed> {
+    pub(super) async fn send(&mut self, request: &mut Option<Request<Outgoing>>) -> Result<Response<Incoming>, Failed> {
+        let request = request.take().ok_or(Failed::NotSent(None))?;
         let before = self.evidence.written();
-        match self.sender.try_send_request(request).await {
-            Ok(response) => Ok((self, response)),
-            Err(error) => Err(failed(error, &self.evidence, before)),
-        }
+        self.sender.try_send_request(request).await.map_err(|error| failed(error, &self.evidence, before))
+    }
+
+    /// Whether the connection is free for a request, as far as is known at once.
+    pub(super) fn is_ready(&self) -> bool {
+        self.sender.is_ready()
     }
 
     /// Whether the connection is free for a request; false also when it turns out to be closed.
@@ -146,9 +149,10 @@ impl Http2 {
 
     pub(super) async fn send(
         mut self,
-        mut request: Request<Outgoing>,
+        request: &mut Option<Request<Outgoing>>,
         authority: &Authority,
     ) -> Result<Response<RegionBody>, Failed> {
+        let mut request = request.take().ok_or(Failed::NotSent(None))?;
         request.headers_mut().remove(HOST);
         let mut parts = std::mem::take(request.uri_mut()).into_parts();
         parts.scheme = Some(Scheme::HTTPS);

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -19,6 +20,8 @@ pub struct RegionBody {
     incoming: Incoming,
     lease: Option<Lease>,
     is_over_http2: bool,
+    /// When its end was read, and the connection given back.
+    ended: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -30,7 +33,7 @@ struct Lease {
 
 impl RegionBody {
     pub(super) fn leased(incoming: Incoming, http1: Http1, busy: Busy, pool: Pool) -> Self {
-        let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }), is_over_http2: false };
+        let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }), is_over_http2: false, ended: None };
         if body.incoming.is_end_stream() {
             body.finish();
         }
@@ -38,14 +41,22 @@ impl RegionBody {
     }
 
     pub(super) const fn shared(incoming: Incoming) -> Self {
-        Self { incoming, lease: None, is_over_http2: true }
+        Self { incoming, lease: None, is_over_http2: true, ended: None }
     }
 
     fn finish(&mut self) {
         if let Some(Lease { http1, pool, busy }) = self.lease.take() {
             drop(busy);
-            pool.give_back(http1);
+            let now = Instant::now();
+            pool.give_back(http1, now);
+            self.ended = Some(now);
         }
+    }
+
+    /// When the end of the answer was read, where that has given an HTTP/1.1 connection back.
+    #[must_use]
+    pub const fn ended(&self) -> Option<Instant> {
+        self.ended
     }
 }
 
