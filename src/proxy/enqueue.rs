@@ -27,9 +27,7 @@ use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
-use crate::policy::{
-    BreakerState, Decision, GuardClass, GuardState, Health, Outcome, Progress, RegionIndex, Shed, Step, Stop, next,
-};
+use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
 
@@ -265,7 +263,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
             break (Err(overloaded()), None, None);
         }
         let candidates = &job.decision.candidates;
-        let left = usable_after(proxy, candidates, place);
+        let left = failover::usable_after(proxy, candidates, place);
         let progress = Progress { pinned: job.decision.pinned, redirects_done: tries - 1, candidates_left: left.count };
         let to = left.first.and_then(|first| candidates.get(first)).copied();
         // Without a next region nothing is paid for.
@@ -314,24 +312,6 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         outcome,
         upstream: started.elapsed(),
     }
-}
-
-/// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
-struct Left {
-    count: usize,
-    first: Option<usize>,
-}
-
-fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left {
-    let view = proxy.shared.registry.view();
-    let usable = |index: RegionIndex| {
-        let region = view.region(index);
-        let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
-        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
-    };
-    let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
-    let first = places.next();
-    Left { count: usize::from(first.is_some()) + places.count(), first }
 }
 
 /// The document for a job that nothing was done for, because too much is.

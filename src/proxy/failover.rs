@@ -48,3 +48,21 @@ pub(super) fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: Fa
     }
     event::failover(from, to, reason);
 }
+
+/// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
+pub(super) struct Left {
+    pub(super) count: usize,
+    pub(super) first: Option<usize>,
+}
+
+pub(super) fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left {
+    let view = proxy.shared.registry.view();
+    let usable = |index: RegionIndex| {
+        let region = view.region(index);
+        let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
+        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
+    };
+    let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
+    let first = places.next();
+    Left { count: usize::from(first.is_some()) + places.count(), first }
+}
