@@ -2,6 +2,7 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /src
 # Dependencies in a layer of their own: they change seldom and take most of the time.
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' > src/main.rs \
     && cargo build --release --locked \
     && rm -r src

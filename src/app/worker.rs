@@ -13,7 +13,7 @@ use super::control;
 use super::crew::Report;
 use super::refused::refused;
 use crate::api;
-use crate::net::{Acceptor, Activity, BoundListener, ConnectionPermits, ServeOptions, accept_loop};
+use crate::net::{Acceptor, Activity, BoundListener, ConnectionPermits, REST_AFTER, ServeOptions, accept_loop};
 use crate::proxy::{Proxies, Shared};
 
 /// Idle region connections are looked over this often; a fraction of how long they are kept.
@@ -46,6 +46,7 @@ impl Worker {
         let metrics = Arc::clone(&shared.metrics);
         let options = ServeOptions {
             limits: shared.config.limits.clone(),
+            rest_after: REST_AFTER,
             activity,
             permits,
             on_refused: Rc::new(move |why| refused(&metrics, why)),

@@ -125,6 +125,12 @@ impl Framing {
         }
     }
 
+    /// Whether it stands as at the first byte of a connection.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        self.state == State::Between(Blank::None)
+    }
+
     /// The message was answered with an upgrade: what follows is no HTTP.
     pub fn tunnel(&mut self) {
         self.state = State::Tunnel;

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 use super::framing::{Framing, Place, Violation};
 use super::permit::Permit;
 use super::serve::Refused;
 use super::socket::Socket;
+use timers::Pause;
 
 mod shared;
 mod stall;
@@ -47,6 +49,8 @@ pub(super) enum End {
     Closed,
     /// No request came for long enough.
     Idle,
+    /// No request came for a while, from then on: hyper and its buffers are not needed until one does.
+    Resting(Instant),
     /// The socket failed.
     Failed(io::ErrorKind),
 }
@@ -205,8 +209,11 @@ impl Guard {
             }
             Place::Between => {
                 let busy = !self.shared.is_in(Phase::Idle);
-                ready!(self.timers.poll_idle(cx, busy));
-                self.end = Some(End::Idle);
+                let may_rest = self.framing.is_untouched() && self.held.is_empty();
+                self.end = Some(match ready!(self.timers.poll_idle(cx, busy, may_rest)) {
+                    Pause::Rest(since) => End::Resting(since),
+                    Pause::TooLong => End::Idle,
+                });
             }
             Place::Body | Place::Tunnel => return Poll::Pending,
         }

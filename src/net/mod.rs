@@ -31,4 +31,4 @@ pub use guard::ClientSide;
 pub use handover::HandedOver;
 pub use listen::{Acceptor, BindError, BoundListener, LocalAddress, bind, taken_or_bound};
 pub use permit::ConnectionPermits;
-pub use serve::{ConnectionInfo, Refused, ServeOptions, accept_loop};
+pub use serve::{ConnectionInfo, REST_AFTER, Refused, ServeOptions, accept_loop};

@@ -17,12 +17,13 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
 
 use crate::config::Limits;
 
 use super::drain::Activity;
 use super::framing::{Framing, HeadLimits, Violation};
-use super::guard::{ClientSide, Guard, Phase, Shared, Stall, Timers};
+use super::guard::{ClientSide, End, Guard, Leftover, Phase, Shared, Stall, Timers};
 use super::listen::Acceptor;
 use super::permit::{ConnectionPermits, Permit};
 use super::socket::Socket;
@@ -72,11 +73,17 @@ impl std::fmt::Display for Refused {
     }
 }
 
+/// What [`ServeOptions::rest_after`] is but in tests: short against the pauses of clients that keep connections in store, long
+/// against those of a client at work.
+pub const REST_AFTER: Duration = Duration::from_secs(1);
+
 /// How a listener is served.
 #[derive(Clone)]
 pub struct ServeOptions {
     /// Bounds on heads, times and connections.
     pub limits: Limits,
+    /// A client that has sent nothing for so long costs its socket and a timer only, until its next byte.
+    pub rest_after: Duration,
     /// This thread's counters of what clients do.
     pub activity: Activity,
     /// The bound on connections over all listeners.
@@ -184,6 +191,11 @@ fn http(limits: &Limits) -> http1::Builder {
     http
 }
 
+/// Waits for the next byte of a client, or its end; false when neither came in time.
+async fn is_heard(socket: &Socket, deadline: Instant) -> bool {
+    tokio::time::timeout_at(deadline, socket.readable()).await.is_ok_and(|readable| readable.is_ok())
+}
+
 struct Server<S> {
     http: http1::Builder,
     options: ServeOptions,
@@ -191,8 +203,34 @@ struct Server<S> {
 }
 
 impl<S> Server<S> {
-    /// Serves one connection to its end.
-    async fn connection<F, B>(&self, socket: Socket, peer: Option<SocketAddr>, permit: Arc<Permit>)
+    /// Serves one connection to its end. hyper and its buffers are there only while the client is active: one that pauses
+    /// costs its socket and a timer.
+    async fn connection<F, B>(&self, mut socket: Socket, peer: Option<SocketAddr>, permit: Arc<Permit>)
+    where
+        S: Fn(Request<Incoming>, ConnectionInfo) -> F,
+        F: Future<Output = Response<B>>,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let shared = Arc::new(Shared::default());
+        let mut idle_since = Instant::now();
+        while is_heard(&socket, idle_since + self.options.limits.idle_timeout).await {
+            // Boxed, because a connection that waits has no need of the room.
+            match Box::pin(self.active((socket, idle_since), peer, Arc::clone(&permit), &shared)).await {
+                Some((resting, since)) => (socket, idle_since) = (resting, since),
+                None => return,
+            }
+        }
+    }
+
+    /// Serves requests until the connection ends, or pauses: then its socket comes back, with the time since when it does.
+    async fn active<F, B>(
+        &self,
+        (socket, idle_since): (Socket, Instant),
+        peer: Option<SocketAddr>,
+        permit: Arc<Permit>,
+        shared: &Arc<Shared>,
+    ) -> Option<(Socket, Instant)>
     where
         S: Fn(Request<Incoming>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>>,
@@ -200,12 +238,11 @@ impl<S> Server<S> {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let limits = &self.options.limits;
-        let shared = Arc::new(Shared::default());
         let framing = Framing::new(HeadLimits { bytes: limits.head_bytes, headers: limits.headers });
-        let timers = Timers::new(limits.head_timeout, limits.idle_timeout);
+        let timers = Timers::new(limits, self.options.rest_after, idle_since);
         let timers = (timers, Stall::new(limits.stream_idle_timeout));
-        let guard = Guard::new(socket, Arc::clone(&permit), Arc::clone(&shared), framing, timers);
-        let info = ConnectionInfo { peer, client: ClientSide(Arc::clone(&shared)) };
+        let guard = Guard::new(socket, permit, Arc::clone(shared), framing, timers);
+        let info = ConnectionInfo { peer, client: ClientSide(Arc::clone(shared)) };
         let service = service_fn(|request| {
             // At once and not when it is first polled: the guard asks whether a request is open.
             shared.enter(Phase::Open);
@@ -224,12 +261,17 @@ impl<S> Server<S> {
             }))
         });
         let served = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades().await;
-        if let Some(leftover) = shared.take_leftover() {
-            let cut = served.is_err_and(|error| error.is_user() || error.is_body_write_aborted());
-            farewell::say(leftover, cut, &self.options.on_refused).await;
+        match shared.take_leftover()? {
+            // It was told so while it awaited a request: nothing was read that it has not seen.
+            Leftover { socket, end: Some(End::Resting(since)), told: true } if served.is_ok() => Some((socket, since)),
+            leftover => {
+                let cut = served.is_err_and(|error| error.is_user() || error.is_body_write_aborted());
+                farewell::say(leftover, cut, &self.options.on_refused).await;
+                None
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -15,6 +15,16 @@ pub(super) enum Socket {
 }
 
 impl Socket {
+    /// Resolves when there is something to read, or the client has closed its side.
+    ///
+    /// Cancel: nothing is lost, as nothing is read.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(tcp) => tcp.readable().await,
+            Self::Unix(unix) => unix.readable().await,
+        }
+    }
+
     /// Makes the coming close a reset, so that a cut answer cannot be taken for a complete one.
     pub(super) fn reset_on_close(&self) {
         if let Self::Tcp(tcp) = self {

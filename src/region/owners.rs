@@ -5,7 +5,7 @@
 //! that it does not know the job.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -19,8 +19,18 @@ const SHARDS: usize = 16;
 /// Regions are numbered in the order in which they were first heard of; a number is never used again.
 const REGIONS_MAX: usize = u16::MAX as usize;
 
-type Key = [u8; 16];
 type Generation = HashMap<Key, u16, RandomState>;
+
+/// A hash of a job's id, with a seed of this process; in bytes, because an entry is then 10 of them and not 16. With a million
+/// jobs one question in 10^13 finds the entry of another job, and costs a further question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key([u8; 8]);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from_ne_bytes(self.0));
+    }
+}
 
 /// Job id to region; shared by all threads, and kept over reloads.
 #[derive(Debug)]
@@ -44,7 +54,7 @@ impl Owners {
     pub fn new(entries_max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            half: entries_max / (2 * SHARDS),
+            half: half_of(entries_max),
             seeds: [RandomState::default(), RandomState::default()],
             regions: ArcSwap::default(),
         }
@@ -108,18 +118,11 @@ impl Owners {
         &self.shards[(self.seeds[0].hash_one(key) >> 60) as usize % SHARDS]
     }
 
-    /// A UUID as it is, any other text as a hash with seeds of this process.
+    /// A UUID is the same however it is spelled.
     fn key(&self, id: &str) -> Key {
-        if id.len() == 36
-            && let Ok(uuid) = uuid::Uuid::try_parse(id)
-        {
-            return uuid.into_bytes();
-        }
-        let mut key = [0; 16];
-        let (low, high) = key.split_at_mut(8);
-        low.copy_from_slice(&self.seeds[0].hash_one(id).to_ne_bytes());
-        high.copy_from_slice(&self.seeds[1].hash_one(id).to_ne_bytes());
-        key
+        let uuid = if id.len() == 36 { uuid::Uuid::try_parse(id).ok() } else { None };
+        let seed = &self.seeds[1];
+        Key(uuid.map_or_else(|| seed.hash_one(id), |uuid| seed.hash_one(uuid.as_u128())).to_ne_bytes())
     }
 
     fn number(&self, region: &RegionId) -> Option<u16> {
@@ -136,6 +139,14 @@ impl Owners {
         });
         number.and_then(|number| u16::try_from(number).ok())
     }
+}
+
+/// Entries of a generation in one shard. Tables grow by doubling, at seven eighths: up to a tenth of the jobs is left out where that
+/// makes a table of half the size do.
+fn half_of(entries_max: usize) -> usize {
+    let half = entries_max / (2 * SHARDS);
+    let table = half.next_power_of_two() / 8 * 7;
+    if (half - half / 10..half).contains(&table) { table } else { half }
 }
 
 impl Shard {
@@ -179,6 +190,18 @@ mod tests {
         assert!(owners.len() <= 3_200, "{}", owners.len());
         assert_eq!(owners.region_of("job-99999"), Some(region("us-east-1")));
         assert_eq!(owners.region_of("job-0"), None);
+    }
+
+    #[test]
+    fn a_full_map_of_the_default_size_needs_little_memory() {
+        assert_eq!(std::mem::size_of::<(Key, u16)>(), 10);
+        let mut generation = Generation::default();
+        generation.reserve(half_of(1_000_000));
+        assert_eq!(generation.capacity(), half_of(1_000_000), "a table that is full");
+        for entries_max in [0, 1, 31, 32, 1_000, 900_000, 1_000_000, 100_000_000] {
+            let (half, most) = (half_of(entries_max), entries_max / (2 * SHARDS));
+            assert!(half <= most && half >= most - most / 10, "{entries_max}: {half}");
+        }
     }
 
     #[test]

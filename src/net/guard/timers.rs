@@ -5,13 +5,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use crate::config::Limits;
+
+/// What a pause between two requests has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// It is long enough to wait on without buffers; it began then.
+    Rest(Instant),
+    /// It is over.
+    TooLong,
+}
 
 /// Times a head from its first byte, and the pause between two requests apart from it.
 #[derive(Debug)]
 pub(in crate::net) struct Timers {
     head_timeout: Duration,
     idle_timeout: Duration,
+    /// So much of a pause is rest.
+    rest_after: Duration,
     /// Present while a head is incomplete.
     head: Option<Pin<Box<Sleep>>>,
     /// Runs all the time and looks at `idle_since` when it is over: a request costs no change of a timer.
@@ -20,9 +33,11 @@ pub(in crate::net) struct Timers {
 }
 
 impl Timers {
-    /// The connection is idle from now on.
-    pub(in crate::net) fn new(head_timeout: Duration, idle_timeout: Duration) -> Self {
-        Self { head_timeout, idle_timeout, head: None, idle: Box::pin(sleep(idle_timeout)), idle_since: Instant::now() }
+    /// The connection is idle since then.
+    pub(in crate::net) fn new(limits: &Limits, rest_after: Duration, idle_since: Instant) -> Self {
+        let (head_timeout, idle_timeout) = (limits.head_timeout, limits.idle_timeout);
+        let idle = Box::pin(sleep_until((Instant::now() + rest_after).min(idle_since + idle_timeout)));
+        Self { head_timeout, idle_timeout, rest_after, head: None, idle, idle_since }
     }
 
     /// No head is incomplete any more, or a new one began; it has its own time.
@@ -41,19 +56,23 @@ impl Timers {
         self.head.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
     }
 
-    /// Resolves when no request came for long enough; never while one is open.
-    pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>, busy: bool) -> Poll<()> {
+    /// Resolves when no request came for long enough to rest, if that `may` be, or at all; never while one is open (`busy`).
+    pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>, busy: bool, may_rest: bool) -> Poll<Pause> {
         loop {
             ready!(self.idle.as_mut().poll(cx));
             let now = Instant::now();
-            let deadline = if busy { now } else { self.idle_since } + self.idle_timeout;
-            if !busy && deadline <= now {
-                return Poll::Ready(());
+            let since = if busy { now } else { self.idle_since };
+            if !busy && since + self.idle_timeout <= now {
+                return Poll::Ready(Pause::TooLong);
             }
-            if self.idle_timeout.is_zero() {
+            if !busy && may_rest && since + self.rest_after <= now {
+                return Poll::Ready(Pause::Rest(since));
+            }
+            let next = if busy || may_rest { self.rest_after.min(self.idle_timeout) } else { self.idle_timeout };
+            if next.is_zero() {
                 return Poll::Pending;
             }
-            self.idle.as_mut().reset(deadline);
+            self.idle.as_mut().reset(since + next);
         }
     }
 }
@@ -61,10 +80,19 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::serve::tests::limits;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const REST: Duration = Duration::from_secs(1);
+
+    fn timers(idle_timeout: Duration, rest_after: Duration) -> Timers {
+        let limits = Limits { head_timeout: HOUR, idle_timeout, ..limits() };
+        Timers::new(&limits, rest_after, Instant::now())
+    }
 
     #[tokio::test]
     async fn every_head_has_its_own_time() {
-        let mut timers = Timers::new(Duration::from_secs(3600), Duration::from_secs(3600));
+        let mut timers = timers(HOUR, REST);
         let deadline = |timers: &mut Timers| {
             let mut cx = Context::from_waker(std::task::Waker::noop());
             assert!(timers.poll_head(&mut cx).is_pending());
@@ -77,26 +105,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_idles_anew_after_every_answer_and_not_while_a_request_is_open() {
-        let mut timers = Timers::new(Duration::from_secs(3600), Duration::ZERO);
-        timers.idle.as_mut().await;
-        assert!(idle(&mut timers, false).is_none(), "it is over");
-        timers.idle_timeout = Duration::from_secs(3600);
-        let first = idle(&mut timers, false);
-        assert_eq!(first, Some(timers.idle_since + timers.idle_timeout));
-        timers.idle.as_mut().reset(Instant::now());
-        timers.idle.as_mut().await;
+    async fn a_connection_idles_anew_after_every_answer() {
+        let mut timers = timers(Duration::ZERO, HOUR);
+        assert_eq!(over(&mut timers, false).await, Ok(Pause::TooLong));
+        timers.idle_timeout = HOUR;
+        let first = over(&mut timers, false).await;
+        assert_eq!(first, Err(timers.idle_since + timers.idle_timeout));
         timers.idle_begins();
-        assert!(idle(&mut timers, false) > first);
-        timers.idle.as_mut().reset(Instant::now());
-        timers.idle.as_mut().await;
-        timers.idle_timeout = Duration::from_nanos(1);
-        assert!(idle(&mut timers, true).is_some(), "a request is open");
+        assert!(over(&mut timers, false).await.unwrap_err() > first.unwrap_err());
     }
 
-    /// When the idle timer looks again; `None` when it is over.
-    fn idle(timers: &mut Timers, busy: bool) -> Option<Instant> {
+    #[tokio::test]
+    async fn a_pause_is_rest_before_it_is_too_long_and_only_where_nothing_was_begun() {
+        let mut timers = timers(HOUR, REST);
+        assert_eq!(over(&mut timers, true).await, Err(timers.idle_since + REST), "it has just begun");
+        let long_ago = Instant::now().checked_sub(REST).unwrap();
+        timers.idle_since = long_ago;
+        assert_eq!(over(&mut timers, false).await, Err(long_ago + timers.idle_timeout));
+        assert_eq!(over(&mut timers, true).await, Ok(Pause::Rest(long_ago)));
+        timers.idle_timeout = REST;
+        assert_eq!(over(&mut timers, true).await, Ok(Pause::TooLong));
+    }
+
+    #[tokio::test]
+    async fn an_open_request_is_no_pause() {
+        let mut timers = timers(Duration::from_nanos(1), REST);
+        timers.idle_since = Instant::now().checked_sub(REST).unwrap();
+        timers.idle.as_mut().reset(Instant::now());
+        timers.idle.as_mut().await;
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        timers.poll_idle(&mut cx, busy).is_pending().then(|| timers.idle.deadline())
+        assert!(timers.poll_idle(&mut cx, true, true).is_pending());
+    }
+
+    /// What the idle timer says when it is over, or when it looks again.
+    async fn over(timers: &mut Timers, may_rest: bool) -> Result<Pause, Instant> {
+        timers.idle.as_mut().reset(Instant::now());
+        timers.idle.as_mut().await;
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        match timers.poll_idle(&mut cx, false, may_rest) {
+            Poll::Ready(pause) => Ok(pause),
+            Poll::Pending => Err(timers.idle.deadline()),
+        }
     }
 }

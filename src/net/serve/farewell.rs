@@ -26,7 +26,7 @@ pub(super) async fn say(leftover: Leftover, cut: bool, document: &Rc<dyn Fn(Refu
         _ if cut => socket.reset_on_close(),
         Some(End::Refused(refused)) if told => linger(socket, &document(refused)).await,
         Some(End::Closed | End::Idle | End::Failed(_)) => {}
-        Some(End::Refused(_)) | None => linger(socket, &[]).await,
+        Some(End::Refused(_) | End::Resting(_)) | None => linger(socket, &[]).await,
     }
 }
 

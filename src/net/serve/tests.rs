@@ -25,9 +25,11 @@ struct Fixture {
     go: Rc<Notify>,
     drain: Drain,
     permits: ConnectionPermits,
+    /// The client of the last request.
+    last: Rc<RefCell<Option<ClientSide>>>,
 }
 
-fn limits() -> Limits {
+pub(in crate::net) fn limits() -> Limits {
     let (long, short) = (Duration::from_secs(3600), Duration::from_secs(30));
     Limits {
         body_bytes: 1 << 20,
@@ -62,20 +64,29 @@ fn refused_document(refused: Refused) -> Bytes {
 
 impl Fixture {
     fn start(limits: Limits) -> Self {
+        Self::resting_after(limits, Duration::from_secs(3600))
+    }
+
+    fn resting_after(limits: Limits, rest_after: Duration) -> Self {
         let listener = bind_tcp((IpAddr::V4(Ipv4Addr::LOCALHOST), 0).into()).unwrap();
         let crate::net::LocalAddress::Tcp(address) = *listener.local() else { panic!("a TCP listener") };
         let drain = Drain::new(Clock::system());
         let permits = ConnectionPermits::new(limits.client_connections);
-        let fixture = Self { address, seen: Rc::default(), go: Rc::default(), drain, permits };
+        let fixture = Self { address, seen: Rc::default(), go: Rc::default(), drain, permits, last: Rc::default() };
         let options = ServeOptions {
             limits,
+            rest_after,
             activity: fixture.drain.worker(),
             permits: fixture.permits.clone(),
             on_refused: Rc::new(refused_document),
         };
         let (seen, go) = (Rc::clone(&fixture.seen), Rc::clone(&fixture.go));
         let acceptor = listener.register().unwrap();
-        let service = move |request, info| serve(request, info, Rc::clone(&seen), Rc::clone(&go));
+        let last = Rc::clone(&fixture.last);
+        let service = move |request, info: ConnectionInfo| {
+            *last.borrow_mut() = Some(info.client.clone());
+            serve(request, info, Rc::clone(&seen), Rc::clone(&go))
+        };
         drop(tokio::task::spawn_local(accept_loop(acceptor, options, service)));
         fixture
     }
@@ -89,6 +100,13 @@ impl Fixture {
         let mut socket = self.connect().await;
         socket.write_all(bytes).await.unwrap();
         read_all(&mut socket).await
+    }
+
+    /// Waits until the connection of the last request rests: nobody but its task and this fixture knows of its client.
+    async fn rest(&self) {
+        while self.last.borrow().as_ref().is_none_or(|client| Arc::strong_count(&client.0) > 2) {
+            tokio::task::yield_now().await;
+        }
     }
 
     fn seen(&self) -> Vec<String> {
@@ -188,6 +206,7 @@ const JOB: &str = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r
 const CHUNKED: &str = "5\r\nhello\r\n0\r\n\r\n";
 
 mod reading;
+mod resting;
 
 #[test]
 fn a_truncated_head_is_answered_and_a_truncated_body_fails() {
