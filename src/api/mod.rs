@@ -7,8 +7,6 @@ mod outcomes;
 mod regions;
 mod route;
 
-use std::rc::Rc;
-
 use http::header::ALLOW;
 use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
@@ -19,23 +17,29 @@ use crate::ojs::{Class, ErrorDocument, Operation};
 use crate::policy::{BreakerState, Health, RegionView};
 use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 
-/// Answers one request of a client.
-pub async fn handle(proxies: Rc<Proxies>, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Reply> {
+/// Answers one request of a client. No async function, whose future would have room for the request twice.
+pub fn handle(
+    proxies: &Proxies,
+    request: Request<Incoming>,
+    connection: ConnectionInfo,
+) -> impl Future<Output = Response<Reply>> + use<> {
     let proxy = proxies.current();
     let mut exchange = proxy.begin(&request, connection);
-    let answered = match proxy.admit(&exchange, &request) {
-        Err(document) => Err(document),
-        // Boxed, so that there is no room for it in what carries each call.
-        Ok(()) if exchange.matched.class == Class::Federation => {
-            Ok(Box::pin(federation(&proxy, &mut exchange, request)).await)
-        }
-        Ok(()) => match proxy.dispatch(&mut exchange, request) {
-            Ok(answering) => answering.await,
+    async move {
+        let answered = match proxy.admit(&exchange, &request) {
             Err(document) => Err(document),
-        },
-    };
-    let response = answered.unwrap_or_else(|document| exchange.refuse(&proxy, &document));
-    exchange.finish(&proxy, response)
+            // Boxed, so that there is no room for it in what carries each call.
+            Ok(()) if exchange.matched.class == Class::Federation => {
+                Ok(Box::pin(federation(&proxy, &mut exchange, request)).await)
+            }
+            Ok(()) => match proxy.dispatch(&mut exchange, request) {
+                Ok(answering) => answering.await,
+                Err(document) => Err(document),
+            },
+        };
+        let response = answered.unwrap_or_else(|document| exchange.refuse(&proxy, &document));
+        exchange.finish(&proxy, response)
+    }
 }
 
 async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {

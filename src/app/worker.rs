@@ -55,7 +55,7 @@ impl Worker {
         let mut accepting = JoinSet::new();
         for acceptor in acceptors {
             let (options, proxies) = (options.clone(), Rc::clone(&proxies));
-            let service = move |request, connection| api::handle(Rc::clone(&proxies), request, connection);
+            let service = move |request, connection| api::handle(&proxies, request, connection);
             accepting.spawn_local(accept_loop(acceptor, options, service));
         }
         report.started(Ok(()));

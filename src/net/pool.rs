@@ -98,6 +98,8 @@ pub enum SendError {
     NotSent(NotSent),
     /// The request, or a part of it, may have reached the region.
     Unknown(hyper::Error),
+    /// The same, and no answer came until the deadline.
+    TimedOut,
 }
 
 /// Why a request was not sent.
@@ -133,6 +135,7 @@ impl From<Failed> for SendError {
             Failed::Refused => Self::NotSent(NotSent::RefusedStream),
             Failed::Rejected(error) => Self::NotSent(NotSent::Dial(DialError::Tls(io::Error::other(error)))),
             Failed::Unknown(error) => Self::Unknown(error),
+            Failed::TimedOut => Self::TimedOut,
         }
     }
 }
@@ -169,7 +172,7 @@ impl Pool {
     }
 
     /// Sends a request on a pooled connection, or on a new one, and returns the answer's head with its body streaming. `now` is
-    /// the time, which callers have at hand.
+    /// the time, which callers have at hand; `deadline` is for the head, where there is one.
     ///
     /// Shape: the request is there, and taken out when it is sent, because by value it would be copied from one future to the next.
     /// Its URI is path and query only, and it has a `Host`; HTTP/2 gets both as pseudo headers.
@@ -180,17 +183,19 @@ impl Pool {
         endpoint: &Endpoint<'_>,
         request: &mut Option<Request<Outgoing>>,
         now: Instant,
+        deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, SendError> {
         // Each turn uses up a pooled connection, and the bound holds even if one should claim to be open for ever.
         for _ in 0..self.0.limits.idle_max.saturating_add(2) {
             let result = if let Some(http2) = self.usable_http2(endpoint.identity, now) {
-                let result = Box::pin(http2.send(request, endpoint.authority)).await;
+                let result = Box::pin(within(deadline, http2.send(request, endpoint.authority))).await;
+                let result = result.unwrap_or(Err(Failed::TimedOut));
                 if matches!(result, Err(Failed::NotSent(_))) {
                     *self.0.http2.borrow_mut() = None;
                 }
                 result
             } else if let Some(http1) = self.pop_idle(endpoint.identity, now).await {
-                self.send_on(http1, request).await
+                self.send_on(http1, request, deadline).await
             } else {
                 break;
             };
@@ -201,9 +206,12 @@ impl Pool {
             }
         }
         // Boxed: a handshake needs far more room than a request on a connection that is there.
-        let result = match Box::pin(self.connect(endpoint)).await.map_err(|error| SendError::NotSent(error.into()))? {
-            Fresh::Http1(http1) => self.send_on(http1, request).await,
-            Fresh::Http2(http2) => Box::pin(http2.send(request, endpoint.authority)).await,
+        let connected = Box::pin(within(deadline, self.connect(endpoint))).await.ok_or(SendError::TimedOut)?;
+        let result = match connected.map_err(|error| SendError::NotSent(error.into()))? {
+            Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,
+            Fresh::Http2(http2) => Box::pin(within(deadline, http2.send(request, endpoint.authority)))
+                .await
+                .unwrap_or(Err(Failed::TimedOut)),
         };
         result.map_err(Into::into)
     }
@@ -215,7 +223,7 @@ impl Pool {
         let limits = &self.0.limits;
         let mut idle = self.0.idle.borrow_mut();
         let before = idle.len();
-        idle.retain(|http1| http1.identity == identity && http1.is_open() && !http1.is_expired(now, limits));
+        idle.retain(|http1| http1.identity == identity && http1.is_open() && !http1.is_expired(now));
         self.0.meters.idle.sub(gauge_of(before - idle.len()));
         let mut http2 = self.0.http2.borrow_mut();
         if http2
@@ -237,9 +245,10 @@ impl Pool {
         &self,
         mut http1: Http1,
         request: &mut Option<Request<Outgoing>>,
+        deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, Failed> {
         let busy = lease::Busy::count(&self.0.meters.busy);
-        let response = http1.send(request).await?;
+        let response = http1.send(request, deadline).await?;
         Ok(response.map(|incoming| RegionBody::leased(incoming, http1, busy, self.clone())))
     }
 
@@ -259,7 +268,7 @@ impl Pool {
         loop {
             let mut http1 = self.0.idle.borrow_mut().pop()?;
             self.0.meters.idle.dec();
-            let usable = http1.identity == identity && !http1.is_expired(now, &self.0.limits);
+            let usable = http1.identity == identity && !http1.is_expired(now);
             if usable && (http1.is_ready() || http1.becomes_ready().await) {
                 return Some(http1);
             }
@@ -268,8 +277,8 @@ impl Pool {
 
     fn give_back(&self, mut http1: Http1, now: Instant) {
         let mut idle = self.0.idle.borrow_mut();
-        if http1.is_open() && !http1.is_too_old(now, &self.0.limits) && idle.len() < self.0.limits.idle_max {
-            http1.rest(now);
+        if http1.is_open() && !http1.is_too_old(now) && idle.len() < self.0.limits.idle_max {
+            http1.rest(now, &self.0.limits);
             idle.push(http1);
             self.0.meters.idle.inc();
         }
@@ -310,6 +319,14 @@ impl Pool {
             Http2::start(stream, &self.0.limits, endpoint.identity, lease::Busy::count(&self.0.meters.busy)).await?;
         self.0.http2.borrow_mut().get_or_insert_with(|| http2.clone());
         Ok(Fresh::Http2(http2))
+    }
+}
+
+/// What comes of it in time.
+async fn within<F: Future>(deadline: Option<tokio::time::Instant>, work: F) -> Option<F::Output> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
     }
 }
 

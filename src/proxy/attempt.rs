@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode};
-use tokio::time::timeout_at;
 
 use super::collect::{CollectError, collect};
 use super::{Proxy, Reply, shown};
@@ -168,11 +167,11 @@ async fn exchange(
     // A connection that cannot be made within the call's own time is known not to have carried it.
     let left = call.deadline.into_std().saturating_duration_since(started);
     let endpoint = reach.endpoint(proxy.connect_timeout().min(left / 2));
-    let response = match timeout_at(call.deadline, pool.send(&endpoint, &mut request, started)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(SendError::NotSent(why))) => return (Tried::not_sent(reason(&why)), None),
-        Ok(Err(SendError::Unknown(error))) => return (Tried::no_answer(lost(&error)), None),
-        Err(_) => return (Tried::no_answer(Lost::TimedOut), None),
+    let response = match pool.send(&endpoint, &mut request, started, Some(call.deadline)).await {
+        Ok(response) => response,
+        Err(SendError::NotSent(why)) => return (Tried::not_sent(reason(&why)), None),
+        Err(SendError::Unknown(error)) => return (Tried::no_answer(lost(&error)), None),
+        Err(SendError::TimedOut) => return (Tried::no_answer(Lost::TimedOut), None),
     };
     let (parts, mut body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);

@@ -168,7 +168,7 @@ pub(super) async fn run_whole(
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);
-    let ran = run(proxy, Job { call, decision, job_id: None, hinted: false, request_id, trail }).await;
+    let ran = run(proxy, &mut Job { call, decision, job_id: None, hinted: false, request_id, trail }).await;
     note(exchange, &ran);
     ran
 }

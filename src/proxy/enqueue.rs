@@ -80,8 +80,8 @@ pub(super) async fn enqueue(
     };
     let strategy = decision.strategy;
     let trail = Trail { received, minted, key, ..Trail::new(head.deadline, exchange.federation_id.clone()) };
-    let job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
-    let ran = run(proxy, job).await;
+    let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
+    let ran = run(proxy, &mut job).await;
     if let Some(index) = ran.stored {
         proxy.metrics(index).enqueues[strategy].inc();
         proxy.shared.traffic.sent(index, shared_queue.as_deref());
@@ -242,7 +242,7 @@ pub(super) struct Ran {
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
-pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
+pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
     let started = Instant::now();
     let moved_from = failover::before_first_try(proxy, &job.decision);
     if let Some(target) = job.decision.target() {
@@ -255,7 +255,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
-        trail::sending(proxy, &job, index).await;
+        trail::sending(proxy, job, index).await;
         let tried = attempt(proxy, index, &mut job.call).await;
         tries += 1;
         attempts += usize::from(tried.shed.is_none());
@@ -274,7 +274,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let reason = match step {
             Step::Next { .. } => tried.reason,
             Step::Stop(Stop::OutcomeUnknown) => {
-                match Box::pin(resolve::after_unknown(proxy, &mut job, index, &tried, to)).await {
+                match Box::pin(resolve::after_unknown(proxy, job, index, &tried, to)).await {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {
@@ -286,7 +286,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
             }
             Step::Stop(stop) => {
                 stored = tried.is_stored().then_some(index);
-                break (settle(proxy, &job, index, stop, tried), Some(outcome), Some(region));
+                break (settle(proxy, job, index, stop, tried), Some(outcome), Some(region));
             }
         };
         let Some(to) = to else { continue };
@@ -295,7 +295,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
-    let (result, outcome, region) = match trail::ended(&mut job, &result) {
+    let (result, outcome, region) = match trail::ended(job, &result) {
         Some(Place { region, job_id }) => {
             let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));
             (Err(document), Some(AttemptOutcome::Unknown), Some(region))

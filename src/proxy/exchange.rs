@@ -185,10 +185,10 @@ impl Exchange {
     }
 
     /// The regions that had a part in the answer, as a header.
-    fn regions(&self) -> Option<HeaderValue> {
+    fn regions(&self, proxy: &Proxy) -> Option<HeaderValue> {
         let region = self.region.as_ref()?;
         if self.other_regions.is_empty() {
-            return HeaderValue::from_str(region.as_str()).ok();
+            return proxy.lately.region_value(region);
         }
         let all: Vec<&str> = std::iter::once(region).chain(&self.other_regions).map(RegionId::as_str).collect();
         HeaderValue::from_str(&all.join(", ")).ok()
@@ -208,7 +208,7 @@ impl Exchange {
         }
         headers.insert(header::REQUEST_ID, self.request_id.clone());
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
-        headers.insert(header::FEDERATION_REGION, self.regions().unwrap_or(NO_REGION));
+        headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NO_REGION));
         if let Some(attempts) = self.attempts {
             headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
         }

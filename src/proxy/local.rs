@@ -155,7 +155,7 @@ pub(super) async fn send(
     let started = Instant::now();
     let sent = {
         let _in_flight = Held::one(&proxy.metrics(index).in_flight);
-        let sending = proxy.pool(index).send(&endpoint, &mut request, started);
+        let sending = proxy.pool(index).send(&endpoint, &mut request, started, None);
         tokio::select! {
             sent = sending => Some(Ok(sent)),
             () = stalled(&upload, proxy.shared.config.limits.stream_idle_timeout) => Some(Err(())),
@@ -181,7 +181,7 @@ pub(super) async fn send(
             (AttemptOutcome::Answered, Ok(response))
         }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Err(None)),
-        Ok(Ok(_) | Err(SendError::Unknown(_))) | Err(()) => {
+        Ok(Ok(_) | Err(SendError::Unknown(_) | SendError::TimedOut)) | Err(()) => {
             let document = if repeatable {
                 ErrorDocument::upstream_timeout(region.id.as_str())
             } else {

@@ -41,6 +41,7 @@ mod heartbeat;
 mod hops;
 mod insist;
 mod known;
+mod lately;
 mod list;
 mod local;
 mod locate;
@@ -93,6 +94,7 @@ pub use buffered::Buffered;
 pub use enqueue::read_body;
 pub use exchange::Exchange;
 pub use health::is_usable;
+use lately::Lately;
 pub use locate::Lookups;
 use noted::Noted;
 pub use plan::{DryRun, dry_run};
@@ -102,9 +104,6 @@ pub use running::Running;
 
 /// The answer to a request, once it is there.
 pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, ErrorDocument>> + 'r>>;
-
-/// A longer `Host` is not kept for the next request.
-const HOST_BYTES_MAX: usize = 255;
 
 /// What all worker threads share.
 #[derive(Debug)]
@@ -182,8 +181,7 @@ pub struct Proxy {
     /// Its random bits.
     pub random: Random,
     pools: Vec<Pool>,
-    /// The `Host` that was found to be ours last.
-    known_host: RefCell<Vec<u8>>,
+    lately: Lately,
     /// When a failover from each region was last told of.
     failover_told: Vec<Cell<Option<Instant>>>,
 }
@@ -194,7 +192,7 @@ impl Proxy {
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
         let pools: Vec<Pool> = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
         let failover_told = pools.iter().map(|_| Cell::new(None)).collect();
-        Rc::new(Self { shared, random: Random::default(), pools, known_host: RefCell::default(), failover_told })
+        Rc::new(Self { shared, random: Random::default(), pools, lately: Lately::default(), failover_told })
     }
 
     /// The proxy of a new configuration: connections to regions that are reached as before stay, unless their bounds changed.
@@ -207,7 +205,7 @@ impl Proxy {
         let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
         let pools = shared.registry.regions().iter().map(pool).collect();
         let failover_told = shared.registry.regions().iter().map(|_| Cell::new(None)).collect();
-        Rc::new(Self { pools, shared, random: Random::default(), known_host: RefCell::default(), failover_told })
+        Rc::new(Self { pools, shared, random: Random::default(), lately: Lately::default(), failover_told })
     }
 
     /// Begins a request: identifies it, and echoes or mints its id.
@@ -224,11 +222,8 @@ impl Proxy {
     pub fn admit(&self, exchange: &Exchange, request: &Request<Incoming>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
-        if !exchange.is_unix() && !self.is_known_host(host) {
-            if !exchange::host_is_ours(host, allowed) {
-                return Err(ErrorDocument::misdirected_host());
-            }
-            self.know_host(host);
+        if !exchange.is_unix() && !self.lately.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
+            return Err(ErrorDocument::misdirected_host());
         }
         if exchange.noted.has(Noted::X) && restates_request(request.headers()) {
             return Err(ErrorDocument::restated_request());
@@ -293,17 +288,6 @@ impl Proxy {
             } else {
                 pool.sweep(self.region(index).identity().number);
             }
-        }
-    }
-
-    /// Whether this `Host` was found to be ours just before: clients send the same one with each request.
-    fn is_known_host(&self, host: Option<&[u8]>) -> bool {
-        host.is_some_and(|host| *self.known_host.borrow() == host)
-    }
-
-    fn know_host(&self, host: Option<&[u8]>) {
-        if let Some(host) = host.filter(|host| host.len() <= HOST_BYTES_MAX) {
-            *self.known_host.borrow_mut() = host.to_vec();
         }
     }
 

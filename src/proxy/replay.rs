@@ -73,6 +73,18 @@ pub(super) async fn recognise(
     if ids.own.is_none() && key.is_none() {
         return Ok(Recognised::New(None));
     }
+    // Boxed, because most enqueues have no name by which they could be repeated, and need no room for looking.
+    Box::pin(recognise_by(key, proxy, exchange, head, body, ids)).await
+}
+
+async fn recognise_by(
+    key: Option<Digest>,
+    proxy: &Proxy,
+    exchange: &Exchange,
+    head: &Head,
+    body: &Bytes,
+    ids: Ids<'_>,
+) -> Result<Recognised, ErrorDocument> {
     let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
     let names = Names { job_id: ids.own, job, key, body, hops: hops::counted(&head.headers) };
     let turns = match wait(proxy, &names, head.deadline).await? {

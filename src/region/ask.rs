@@ -104,9 +104,10 @@ async fn question(
     let mut request = Some(request);
     let asked = async {
         let response =
-            pool.send(&endpoint, &mut request, std::time::Instant::now()).await.map_err(|error| match error {
+            pool.send(&endpoint, &mut request, std::time::Instant::now(), None).await.map_err(|error| match error {
                 SendError::NotSent(why) => AskError::NotSent(why),
                 SendError::Unknown(error) => AskError::Broken(error.into()),
+                SendError::TimedOut => AskError::Timeout,
             })?;
         let (head, body) = response.into_parts();
         Ok((head, read(body, bytes_max).await?))

@@ -189,7 +189,7 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
             let mut request = Request::new(Outgoing::Empty);
             *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
             request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
-            let response = pool.send(&endpoint, &mut Some(request), std::time::Instant::now()).await.unwrap();
+            let response = pool.send(&endpoint, &mut Some(request), std::time::Instant::now(), None).await.unwrap();
             assert_eq!(meters.busy.get(), 1);
             response.into_body().collect().await.unwrap();
             assert_eq!(meters.busy.get(), 0);

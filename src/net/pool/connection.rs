@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,6 +14,7 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::time::{Sleep, sleep_until};
 
 use super::lease::Busy;
 use super::{PoolLimits, RegionBody};
@@ -37,6 +39,8 @@ pub(super) enum Failed {
     Rejected(hyper::Error),
     /// Some of it may have arrived.
     Unknown(hyper::Error),
+    /// Some of it may have arrived, and no answer came in time.
+    TimedOut,
 }
 
 /// An HTTP/1.1 connection: one request at a time.
@@ -46,8 +50,12 @@ pub(super) struct Http1 {
     pub(super) identity: u64,
     sender: http1::SendRequest<Outgoing>,
     evidence: Arc<Evidence>,
-    born: Instant,
-    resting_since: Instant,
+    /// When it has lived for long enough.
+    old_at: Instant,
+    /// When it has been idle for too long.
+    stale_at: Instant,
+    /// Kept from one request to the next: a later deadline costs far less than a new timer.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Http1 {
@@ -63,13 +71,27 @@ impl Http1 {
         // Errors of the connection reach the request that is on it; with none on it they mean "closed".
         tokio::task::spawn_local(async move { drop(connection.await) });
         let now = Instant::now();
-        Ok(Self { identity, sender, evidence, born: now, resting_since: now })
+        let (old_at, stale_at) = (now + limits.lifetime, now + limits.idle_timeout);
+        Ok(Self { identity, sender, evidence, old_at, stale_at, timer: None })
     }
 
-    pub(super) async fn send(&mut self, request: &mut Option<Request<Outgoing>>) -> Result<Response<Incoming>, Failed> {
+    /// Sends a request and waits for the answer's head, not beyond `deadline` where there is one.
+    pub(super) async fn send(
+        &mut self,
+        request: &mut Option<Request<Outgoing>>,
+        deadline: Option<tokio::time::Instant>,
+    ) -> Result<Response<Incoming>, Failed> {
         let request = request.take().ok_or(Failed::NotSent(None))?;
         let before = self.evidence.written();
-        self.sender.try_send_request(request).await.map_err(|error| failed(error, &self.evidence, before))
+        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        let mut timer = deadline.map(|deadline| set(&mut self.timer, deadline));
+        let answered = poll_fn(|cx| match (answer.as_mut().poll(cx), &mut timer) {
+            (Poll::Ready(answered), _) => Poll::Ready(Some(answered)),
+            (Poll::Pending, Some(timer)) => timer.as_mut().poll(cx).map(|()| None),
+            (Poll::Pending, None) => Poll::Pending,
+        });
+        let answered = answered.await.ok_or(Failed::TimedOut)?;
+        answered.map_err(|error| failed(error, &self.evidence, before))
     }
 
     /// Whether the connection is free for a request, as far as is known at once.
@@ -99,17 +121,25 @@ impl Http1 {
         !self.sender.is_closed()
     }
 
-    pub(super) fn is_too_old(&self, now: Instant, limits: &PoolLimits) -> bool {
-        now.duration_since(self.born) >= limits.lifetime
+    pub(super) fn is_too_old(&self, now: Instant) -> bool {
+        now >= self.old_at
     }
 
-    pub(super) fn is_expired(&self, now: Instant, limits: &PoolLimits) -> bool {
-        self.is_too_old(now, limits) || now.duration_since(self.resting_since) >= limits.idle_timeout
+    pub(super) fn is_expired(&self, now: Instant) -> bool {
+        self.is_too_old(now) || now >= self.stale_at
     }
 
-    pub(super) const fn rest(&mut self, now: Instant) {
-        self.resting_since = now;
+    pub(super) fn rest(&mut self, now: Instant, limits: &PoolLimits) {
+        self.stale_at = now + limits.idle_timeout;
     }
+}
+
+/// Sets a timer to a deadline.
+fn set(timer: &mut Option<Pin<Box<Sleep>>>, deadline: tokio::time::Instant) -> Pin<&mut Sleep> {
+    if let Some(timer) = timer.as_mut() {
+        timer.as_mut().reset(deadline);
+    }
+    timer.get_or_insert_with(|| Box::pin(sleep_until(deadline))).as_mut()
 }
 
 /// An HTTP/2 connection: all requests of a thread at once.

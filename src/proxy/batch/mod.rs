@@ -83,7 +83,7 @@ async fn send_one(
     parcel: Parcel,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.strategy = Some(parcel.decision.strategy);
-    let ran = run(proxy, job(exchange, &head, &parcel)).await;
+    let ran = run(proxy, &mut job(exchange, &head, &parcel)).await;
     note(exchange, &ran);
     account(proxy, &parcel, &ran);
     ran.result.map(Into::into)
@@ -91,8 +91,8 @@ async fn send_one(
 
 /// Sends every part to its region, all at once, and waits for all of them.
 async fn send_all(proxy: &Proxy, exchange: &mut Exchange, head: &Head, parcels: &[Parcel]) -> Vec<Ran> {
-    let jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel)).collect();
-    let all = join_all(jobs.into_iter().map(|job| run(proxy, job))).await;
+    let mut jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel)).collect();
+    let all = join_all(jobs.iter_mut().map(|job| run(proxy, job))).await;
     for (parcel, ran) in parcels.iter().zip(&all) {
         account(proxy, parcel, ran);
         exchange.strategy = exchange.strategy.or(Some(parcel.decision.strategy));
