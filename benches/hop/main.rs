@@ -18,6 +18,7 @@ mod bare;
 mod cases;
 mod figures;
 mod machine;
+mod memory;
 mod options;
 mod peers;
 mod region;
