@@ -1,11 +1,11 @@
 //! The measurements, one group after the other.
 
-use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::figures::{Sample, median};
 use super::machine::{Process, described};
+use super::memory;
 use super::options::Options;
 use super::peers::{Sidecar, sidecar, start};
 use super::report::Report;
@@ -14,8 +14,9 @@ use super::steady::{self, Steady};
 use super::wrk::{self, Load};
 
 /// The proxy has this core when it is pinned, everything else the other.
-const PROXY: usize = 0;
-const REST: usize = 1;
+pub(crate) const PROXY: usize = 0;
+/// As said there.
+pub(crate) const REST: usize = 1;
 /// More ids than the owner map keeps.
 const OWNERS_MAX: f64 = 1_000_000.0;
 /// A measurement that others disturb is tried again so often.
@@ -53,13 +54,13 @@ pub(crate) fn run(options: &Options) {
         owners(options, &mut report);
     }
     if options.wants("memory") {
-        memory(options, &mut report);
+        memory::run(options, &mut report);
     }
     report.finish(options);
 }
 
 /// One load, tried until the machine is quiet.
-fn loaded(what: &Load<'_>, to: (u16, Option<&Process>), stage: &Stage) -> Sample {
+pub(crate) fn loaded(what: &Load<'_>, to: (u16, Option<&Process>), stage: &Stage) -> Sample {
     for _ in 0..TRIES {
         if let Some(sample) = wrk::load(what, to.0, to.1, &stage.region) {
             return sample;
@@ -72,7 +73,7 @@ fn loaded(what: &Load<'_>, to: (u16, Option<&Process>), stage: &Stage) -> Sample
 }
 
 /// A load as the options have it.
-fn load<'l>(options: &Options, core: Option<usize>, script: &'l Path, connections: usize) -> Load<'l> {
+pub(crate) fn load<'l>(options: &Options, core: Option<usize>, script: &'l Path, connections: usize) -> Load<'l> {
     Load { core, script, connections, time: options.time, foreign_max: options.foreign_max }
 }
 
@@ -200,35 +201,4 @@ fn regions(options: &Options, report: &mut Report) {
     }
     let rows: Vec<_> = counts.into_iter().zip(samples.iter().map(|it| median(it))).collect();
     report.regions(&rows);
-}
-
-/// The sidecar's resident memory over a day in small.
-fn memory(options: &Options, report: &mut Report) {
-    const IDLE_CONNECTIONS: usize = 10_000;
-    let stage = Stage::new(Some(REST), "h1");
-    let script = wrk::script(stage.dir(), &job(600));
-    let peer = sidecar(&stage, Some(PROXY), Sidecar { more_regions: 2, ..Sidecar::default() });
-    let process = peer.process.as_ref().unwrap();
-    let mut rows = vec![("idle, 3 regions".to_owned(), process.rss())];
-    for connections in [64, 256] {
-        let sample = loaded(&load(options, Some(REST), &script, connections), (peer.port, Some(process)), &stage);
-        rows.push((format!("after {connections} connections"), sample.rss));
-    }
-    eprintln!("a minute of rest");
-    std::thread::sleep(Duration::from_secs(60));
-    rows.push(("one minute later".to_owned(), process.rss()));
-    let before = process.rss();
-    let open = || TcpStream::connect(("127.0.0.1", peer.port));
-    let held: Vec<_> = (0..IDLE_CONNECTIONS).map_while(|_| open().ok()).collect();
-    std::thread::sleep(Duration::from_secs(2));
-    let after = process.rss();
-    let each = (after - before) * 1e6 / held.len() as f64 / 1e3;
-    rows.push((format!("each of {} idle connections, kB", held.len()), each));
-    drop(held);
-    peer.end();
-    let begun = Instant::now();
-    let again = sidecar(&stage, Some(PROXY), Sidecar { more_regions: 2, ..Sidecar::default() });
-    rows.push(("from start to ready, ms".to_owned(), begun.elapsed().as_secs_f64() * 1e3));
-    again.end();
-    report.memory(&rows);
 }

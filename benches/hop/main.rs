@@ -19,6 +19,7 @@ mod bars;
 mod cases;
 mod figures;
 mod machine;
+mod memory;
 mod options;
 mod peers;
 mod region;

@@ -2,6 +2,7 @@
 //! connections out.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use super::machine::Process;
 use super::stage::{Stage, free_port, listens, this_program};
@@ -12,6 +13,10 @@ pub(crate) struct Peer {
     pub(crate) process: Option<Process>,
     /// Where the load goes.
     pub(crate) port: u16,
+    /// How long after its start it listened.
+    pub(crate) listening: Duration,
+    /// How long after its start it called itself ready; as `listening` where it does not tell.
+    pub(crate) ready: Duration,
 }
 
 impl Peer {
@@ -34,7 +39,7 @@ pub(crate) struct Sidecar {
 /// Starts a peer by its name, on a core.
 pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
     match name {
-        "direct" => Peer { process: None, port: stage.plain_port },
+        "direct" => Peer { process: None, port: stage.plain_port, listening: Duration::ZERO, ready: Duration::ZERO },
         "nginx" => nginx(stage, core, false),
         "lua" => nginx(stage, core, true),
         "haproxy" => haproxy(stage, core),
@@ -46,8 +51,8 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
 }
 
 fn started(process: Process, port: u16) -> Peer {
-    listens(port);
-    Peer { process: Some(process), port }
+    let listening = listens(port);
+    Peer { process: Some(process), port, listening, ready: listening }
 }
 
 /// Where the distribution puts the modules of nginx and of Lua 5.1, which the former embeds.
@@ -157,9 +162,11 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
     }
     let path = stage.write(&format!("sidecar-{port}.yaml"), &config).display().to_string();
     let arguments = ["run".to_owned(), "--config".to_owned(), path];
+    let begun = Instant::now();
     let peer = started(Process::start(core, env!("CARGO_BIN_EXE_ojs-sidecar"), &arguments), port);
+    let listening = begun.elapsed();
     ready(admin);
-    peer
+    Peer { listening, ready: begun.elapsed(), ..peer }
 }
 
 /// Waits for the first round of probes: before it, every region counts as unknown.
@@ -172,9 +179,9 @@ fn ready(admin: u16) {
         socket.read_to_string(&mut answer).ok()?;
         answer.starts_with("HTTP/1.1 200").then_some(())
     };
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while is_ready().is_none() {
         assert!(begun.elapsed().as_secs() < 20, "the sidecar is not ready");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::bars::bars;
 use super::figures::Sample;
+use super::memory::Row;
 use super::options::Options;
 use super::steady::Steady;
 
@@ -174,11 +175,11 @@ impl Report {
         );
     }
 
-    pub(crate) fn memory(&mut self, rows: &[(String, f64)]) {
-        let row = |(what, figure): &(String, f64)| vec![what.clone(), format!("{figure:.1}")];
+    pub(crate) fn memory(&mut self, rows: &[Row]) {
+        let row = |(what, figure, unit): &Row| vec![what.clone(), format!("{figure:.1} {unit}")];
         self.table(
-            "The sidecar's resident memory, MB",
-            &["when".to_owned(), "MB".to_owned()],
+            "The sidecar's resident memory, and its start; pinned",
+            &["when".to_owned(), "figure".to_owned()],
             &rows.iter().map(row).collect::<Vec<_>>(),
         );
     }

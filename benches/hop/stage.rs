@@ -75,7 +75,7 @@ pub(crate) fn listens(port: u16) -> Duration {
     let begun = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(begun.elapsed() < PATIENCE, "nobody listens on {port}");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_micros(200));
     }
     begun.elapsed()
 }
