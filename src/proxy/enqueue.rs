@@ -25,7 +25,7 @@ use crate::config::OnUnknown;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
-use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
+use crate::ojs::{ErrorDocument, Uuid7, Uuid7Room, hint, replace_minted};
 use crate::policy::{
     BreakerState, Decision, GuardClass, GuardState, Health, Outcome, Progress, RegionIndex, Shed, Step, Stop, next,
 };
@@ -36,8 +36,6 @@ use crate::telemetry::AttemptOutcome;
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
 /// The longest that a client may ask a region to hold an enqueue back.
 const BLOCK_MAX: Duration = Duration::from_secs(600);
-/// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
-const FEDERATION_ID_BYTES_MAX: usize = 256;
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
 
@@ -62,8 +60,6 @@ pub(super) async fn enqueue(
         }
         Err(document) => return Err(unsure(proxy, exchange, &document)),
     };
-    // Only of a job that is sent: a repetition has the tracking id of the first one.
-    exchange.federation_id = federation_id.and_then(shown);
     let key = turns.as_ref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
     let hinted = hinted && key.is_none();
@@ -71,7 +67,7 @@ pub(super) async fn enqueue(
         method: http::Method::POST,
         path: head.path,
         headers: head.headers,
-        body: body.into_vec(),
+        body,
         deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
         class: exchange.matched.class,
         pinned: decision.pinned,
@@ -80,12 +76,14 @@ pub(super) async fn enqueue(
         pressing: false,
     };
     let strategy = decision.strategy;
-    let trail = Trail { received, minted, key, ..Trail::new(head.deadline, exchange.federation_id.clone()) };
-    let job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
-    let ran = run(proxy, job).await;
+    let trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
+    let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
+    let ran = run(proxy, &mut job).await;
+    // Only of a job that is sent: a repetition has the tracking id of the first one.
+    exchange.federation_id = job.trail.federation_id.take();
     if let Some(index) = ran.stored {
         proxy.metrics(index).enqueues[strategy].inc();
-        proxy.shared.traffic.sent(index, shared_queue.as_deref());
+        proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
     note(exchange, &ran);
     if let Some(turns) = turns {
@@ -107,12 +105,6 @@ pub(super) fn note(exchange: &mut Exchange, ran: &Ran) {
 fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect;
     redirects && !decision.pinned && decision.candidates.len() > 1
-}
-
-/// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
-fn shown(id: String) -> Option<HeaderValue> {
-    let readable = id.len() <= FEDERATION_ID_BYTES_MAX && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    HeaderValue::try_from(id).ok().filter(|_| readable)
 }
 
 /// The part of a creating call that travels whichever region it goes to.
@@ -190,11 +182,11 @@ impl Job {
     /// ours to change.
     pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
         let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted) else { return false };
-        let mut fresh = federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+        let mut fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
         if proxy.shared.config.routing.id_hint {
-            fresh = hint::give(&fresh, proxy.region(index).id.as_str());
+            fresh = hint::give(fresh, proxy.region(index).id.as_str());
         }
-        let fresh = fresh.to_string();
+        let fresh = fresh.text(&mut Uuid7Room::default()).to_owned();
         replace_minted(&mut self.call.body, id, &fresh);
         *id = fresh;
         true
@@ -235,7 +227,7 @@ pub(super) struct Ran {
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
-pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
+pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
     let started = Instant::now();
     let moved_from = failover::before_first_try(proxy, &job.decision);
     if let Some(target) = job.decision.target() {
@@ -248,7 +240,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
-        trail::sending(proxy, &job, index).await;
+        trail::sending(proxy, job, index).await;
         let tried = attempt(proxy, index, &job.call).await;
         tries += 1;
         attempts += usize::from(tried.shed.is_none());
@@ -267,7 +259,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         let reason = match step {
             Step::Next { .. } => tried.reason,
             Step::Stop(Stop::OutcomeUnknown) => {
-                match Box::pin(resolve::after_unknown(proxy, &mut job, index, &tried, to)).await {
+                match Box::pin(resolve::after_unknown(proxy, job, index, &tried, to)).await {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {
@@ -279,7 +271,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
             }
             Step::Stop(stop) => {
                 stored = tried.is_stored().then_some(index);
-                break (settle(proxy, &job, index, stop, tried), Some(outcome), Some(region));
+                break (settle(proxy, job, index, stop, tried), Some(outcome), Some(region));
             }
         };
         let Some(to) = to else { continue };
@@ -288,7 +280,7 @@ pub(super) async fn run(proxy: &Proxy, mut job: Job) -> Ran {
         place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
-    let (result, outcome, region) = match trail::ended(&mut job, &result) {
+    let (result, outcome, region) = match trail::ended(job, &result) {
         Some(Place { region, job_id }) => {
             let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));
             (Err(document), Some(AttemptOutcome::Unknown), Some(region))
