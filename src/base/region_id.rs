@@ -35,6 +35,12 @@ impl RegionId {
     }
 }
 
+impl std::borrow::Borrow<str> for RegionId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl std::fmt::Display for RegionId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)

@@ -76,6 +76,10 @@ impl Name {
 
     /// Finds the attribute that a member name means, and whether it is spelled exactly.
     pub(super) fn of(key: &str) -> Option<(Self, bool)> {
+        // No other letter folds to this one.
+        if !matches!(key.as_bytes(), [b'o' | b'O', ..]) {
+            return None;
+        }
         let (rest, exact) = strip_prefix_folded(key, PREFIX)?;
         Self::ALL.into_iter().find_map(|name| {
             match likeness(rest, name.as_str().strip_prefix(PREFIX).unwrap_or_default()) {
@@ -115,38 +119,55 @@ pub(super) struct Place {
     pub(super) slot: Slot,
     /// Whether any `ojs.federation.*` key is there that is not `null`.
     pub(super) federated: bool,
-    marks: [Mark; 7],
+    /// Whether any of the marks is set.
+    marked: bool,
+    /// Start and end of each value, which cannot begin at 0; of a `null` only the start.
+    marks: [(usize, usize); 7],
 }
 
 impl Place {
     pub(super) fn mark(&self, name: Name) -> Mark {
-        self.marks.get(name as usize).copied().unwrap_or_default()
+        match self.marks.get(name as usize).copied() {
+            None | Some((0, _)) => Mark::Absent,
+            Some((at, 0)) => Mark::Null(at),
+            Some((start, end)) => Mark::Given(start, end),
+        }
+    }
+
+    fn set_mark(&mut self, name: Name, mark: Mark) {
+        let Some(place) = self.marks.get_mut(name as usize) else { return };
+        *place = match mark {
+            Mark::Absent => (0, 0),
+            Mark::Null(at) => (at, 0),
+            Mark::Given(start, end) => (start, end),
+        };
+        self.marked = true;
     }
 
     /// Reads the object that begins at the scanner.
     ///
     /// Errors: a fault when it is neither an object nor `null`, or when an attribute in it is odd.
     pub(super) fn read(
+        &mut self,
         scanner: &mut Scanner<'_, '_>,
         field: &'static str,
         weights: &mut Option<Vec<(String, f64)>>,
-    ) -> Result<Self, Fault> {
-        let mut place = Self::default();
+    ) -> Result<(), Fault> {
         match scanner.next() {
             Some(b'{') => {
                 let open = scanner.at();
-                let any = scanner.object(|scanner, key| place.member(scanner, field, key, weights))?;
-                place.slot = Slot::Object { open, empty: !any };
+                let any = scanner.object(|scanner, key| self.member(scanner, field, key, weights))?;
+                self.slot = Slot::Object { open, empty: !any };
             }
             first => {
                 let (start, _) = scanner.skip()?;
                 if first != Some(b'n') {
                     return Err(Fault::not_an_object(field));
                 }
-                place.slot = Slot::Null(start);
+                self.slot = Slot::Null(start);
             }
         }
-        Ok(place)
+        Ok(())
     }
 
     fn member(
@@ -158,11 +179,24 @@ impl Place {
     ) -> Result<(), Fault> {
         let key = key.decode();
         let first = scanner.next();
-        let Some((name, exact)) = Name::of(&key) else {
-            scanner.skip()?;
-            self.federated |= key.starts_with(PREFIX) && first != Some(b'n');
-            return Ok(());
-        };
+        match Name::of(&key) {
+            Some(named) => self.attribute(scanner, field, (named, first), weights),
+            None => {
+                scanner.skip()?;
+                self.federated |= key.starts_with(PREFIX) && first != Some(b'n');
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the value of an attribute; of its name and whether that is spelled exactly, and its first byte.
+    fn attribute(
+        &mut self,
+        scanner: &mut Scanner<'_, '_>,
+        field: &'static str,
+        ((name, exact), first): ((Name, bool), Option<u8>),
+        weights: &mut Option<Vec<(String, f64)>>,
+    ) -> Result<(), Fault> {
         let path = || format!("{field}.{}", name.as_str());
         if !name.is_opaque() && (!exact || !matches!(self.mark(name), Mark::Absent)) {
             return Err(Fault::ambiguous(path()));
@@ -193,8 +227,8 @@ impl Place {
             }
         };
         self.federated |= matches!(mark, Mark::Given(..));
-        if exact && let Some(place) = self.marks.get_mut(name as usize) {
-            *place = mark;
+        if exact {
+            self.set_mark(name, mark);
         }
         Ok(())
     }
@@ -209,6 +243,9 @@ pub(super) fn join<'b>(
     metadata: &Place,
     weights: Option<Vec<(String, f64)>>,
 ) -> Result<Attributes<'b>, Fault> {
+    if !meta.marked && !metadata.marked {
+        return Ok(Attributes { weights, ..Attributes::default() });
+    }
     let value = |name: Name| -> Result<Option<Cow<'b, str>>, Fault> {
         let (in_meta, in_metadata) = (decoded(text, meta.mark(name)), decoded(text, metadata.mark(name)));
         if in_meta.is_some() && in_metadata.is_some() && in_meta != in_metadata {

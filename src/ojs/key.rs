@@ -29,6 +29,7 @@ impl<'b> Text<'b> {
     }
 
     /// The text it stands for. An unpaired surrogate becomes U+FFFD, as Go servers read it.
+    #[inline]
     pub(super) fn decode(self) -> Cow<'b, str> {
         if self.escaped { Cow::Owned(unescape(self.raw)) } else { Cow::Borrowed(self.raw) }
     }
@@ -45,10 +46,14 @@ pub(super) enum Likeness {
     Different,
 }
 
-/// Compares a decoded member name with a known one, which is ASCII.
+/// Compares a decoded member name with a known one, which is ASCII without capitals.
 pub(super) fn likeness(key: &str, name: &str) -> Likeness {
+    debug_assert!(!may_fold(name), "{name} is a known name");
     if key == name {
         return Likeness::Exact;
+    }
+    if !may_fold(key) {
+        return Likeness::Different;
     }
     // Most names are told apart by the first letter or by the length; a folded letter takes at most three bytes.
     let first = |text: &str| text.bytes().next().map(|byte| byte.to_ascii_lowercase());
@@ -59,10 +64,19 @@ pub(super) fn likeness(key: &str, name: &str) -> Likeness {
     if key.chars().map(fold).eq(name.chars().map(fold)) { Likeness::Variant } else { Likeness::Different }
 }
 
+/// Whether folding changes a name at all. One that it does not change is one of the known names, or none.
+#[inline]
+pub(super) fn may_fold(key: &str) -> bool {
+    key.bytes().fold(false, |any, byte| any | byte.is_ascii_uppercase() | !byte.is_ascii())
+}
+
 /// The rest of `key` behind `prefix`, however its case is written, and whether the prefix is exact.
 pub(super) fn strip_prefix_folded<'k>(key: &'k str, prefix: &str) -> Option<(&'k str, bool)> {
     if let Some(rest) = key.strip_prefix(prefix) {
         return Some((rest, true));
+    }
+    if !may_fold(key) {
+        return None;
     }
     let mut letters = key.chars();
     for expected in prefix.chars() {
@@ -82,6 +96,7 @@ const fn fold(letter: char) -> char {
     }
 }
 
+#[inline(never)]
 fn unescape(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;

@@ -11,7 +11,8 @@ mod run;
 
 use super::key::Text;
 use nest::Nest;
-use run::plain_run;
+pub(super) use run::plain_run;
+use run::short_string;
 
 /// Why a body is not acceptable JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,8 @@ pub enum ScanError {
     },
 }
 
+const NO_STRING: &str = "a string in double quotes";
+
 /// Checks that `body` is one JSON value, nested at most `depth_max` deep.
 ///
 /// Errors: [`ScanError`], with the first offence.
@@ -47,6 +50,8 @@ pub(super) type Jump = (usize, usize);
 /// What a [`Scanner::walk`] reports, in the order of the bytes.
 pub(super) trait Visit<'b> {
     type Error: From<ScanError>;
+    /// Whether names are reported.
+    const NAMES: bool = true;
     fn open(&mut self, at: usize, object: bool) -> Result<(), Self::Error>;
     /// `after` is the offset behind the name, before its colon.
     fn key(&mut self, key: Text<'b>, after: usize) -> Result<(), Self::Error>;
@@ -60,6 +65,8 @@ pub(super) struct Scanner<'b, 'j> {
     depth: usize,
     depth_max: usize,
     jumps: &'j [Jump],
+    /// The length of the longest member name so far, as it is written.
+    longest_name: usize,
 }
 
 impl<'b> Scanner<'b, '_> {
@@ -67,14 +74,14 @@ impl<'b> Scanner<'b, '_> {
     pub(super) fn new(body: &'b [u8], depth_max: usize) -> Result<Self, ScanError> {
         let text = std::str::from_utf8(body)
             .map_err(|error| ScanError::Malformed { offset: error.valid_up_to(), expected: "UTF-8 text" })?;
-        Ok(Self { text, at: 0, depth: 0, depth_max, jumps: &[] })
+        Ok(Self { text, at: 0, depth: 0, depth_max, jumps: &[], longest_name: 0 })
     }
 }
 
 impl<'b, 'j> Scanner<'b, 'j> {
     /// Starts at `at` in a text that was scanned before; objects among `jumps` (sorted) are stepped over.
     pub(super) const fn again(text: &'b str, at: usize, jumps: &'j [Jump]) -> Self {
-        Self { text, at, depth: 0, depth_max: usize::MAX, jumps }
+        Self { text, at, depth: 0, depth_max: usize::MAX, jumps, longest_name: 0 }
     }
 
     pub(super) const fn at(&self) -> usize {
@@ -85,9 +92,22 @@ impl<'b, 'j> Scanner<'b, 'j> {
         self.text
     }
 
+    /// The length of the longest member name that was passed, between its quotes. Units: bytes.
+    pub(super) const fn longest_name(&self) -> usize {
+        self.longest_name
+    }
+
     /// The first byte of the next value or mark, white space skipped.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u8> {
+        match self.text.as_bytes().get(self.at) {
+            Some(&byte) if byte > b' ' => Some(byte),
+            _ => self.next_behind_space(),
+        }
+    }
+
+    #[inline(never)]
+    fn next_behind_space(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         loop {
             match bytes.get(self.at) {
@@ -103,11 +123,20 @@ impl<'b, 'j> Scanner<'b, 'j> {
     }
 
     /// Steps over one value of any kind; returns where it stands.
+    #[inline]
     pub(super) fn skip(&mut self) -> Result<(usize, usize), ScanError> {
-        self.next();
+        let first = self.next();
         let start = self.at;
-        self.walk(&mut Nobody)?;
+        match first {
+            Some(b'{' | b'[') => self.pass_container()?,
+            _ => self.scalar(first)?,
+        }
         Ok((start, self.at))
+    }
+
+    #[inline(never)]
+    fn pass_container(&mut self) -> Result<(), ScanError> {
+        self.walk(&mut Nobody)
     }
 
     /// Steps over one value and reports what it is made of. The jumps are not reported.
@@ -201,19 +230,50 @@ impl<'b, 'j> Scanner<'b, 'j> {
     #[inline]
     pub(super) fn string(&mut self) -> Result<Text<'b>, ScanError> {
         if self.next() != Some(b'"') {
-            return Err(self.expected("a string in double quotes"));
+            return Err(self.expected(NO_STRING));
         }
         self.quoted()
     }
 
     /// Reads the string whose opening quote is here.
+    #[inline]
     fn quoted(&mut self) -> Result<Text<'b>, ScanError> {
-        let bytes = self.text.as_bytes();
         let start = self.at;
-        let mut escaped = false;
+        let escaped = self.pass_string()?;
+        let raw = self.text.get(start + 1..self.at - 1).unwrap_or_default();
+        Ok(Text { raw, escaped, at: start })
+    }
+
+    /// Steps over the string whose opening quote is here; returns whether it holds a backslash.
+    #[inline]
+    fn pass_string(&mut self) -> Result<bool, ScanError> {
         self.at += 1;
+        match short_string(self.text.as_bytes().get(self.at..).unwrap_or_default()) {
+            Some(length) => {
+                self.at += length + 1;
+                Ok(false)
+            }
+            None => self.pass_long_string(),
+        }
+    }
+
+    #[inline(never)]
+    fn pass_long_string(&mut self) -> Result<bool, ScanError> {
+        let bytes = self.text.as_bytes();
+        self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
+        if bytes.get(self.at) != Some(&b'"') {
+            return self.pass_escapes();
+        }
+        self.at += 1;
+        Ok(false)
+    }
+
+    /// Steps over the rest of a string in which something stands that is no ordinary text.
+    #[inline(never)]
+    fn pass_escapes(&mut self) -> Result<bool, ScanError> {
+        let bytes = self.text.as_bytes();
+        let mut escaped = false;
         loop {
-            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
             match bytes.get(self.at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
@@ -223,30 +283,54 @@ impl<'b, 'j> Scanner<'b, 'j> {
                 Some(_) => return Err(self.expected("no raw control character inside a string")),
                 None => return Err(self.expected("the closing quote of a string")),
             }
+            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
         }
-        let raw = self.text.get(start + 1..self.at).unwrap_or_default();
         self.at += 1;
-        Ok(Text { raw, escaped, at: start })
+        Ok(escaped)
     }
 
+    #[inline]
     fn key(&mut self) -> Result<Text<'b>, ScanError> {
         let key = self.string()?;
+        self.colon()?;
+        self.longest_name = self.longest_name.max(key.raw.len());
+        Ok(key)
+    }
+
+    #[inline]
+    fn pass_name(&mut self) -> Result<(), ScanError> {
+        if self.next() != Some(b'"') {
+            return Err(self.expected(NO_STRING));
+        }
+        let start = self.at + 1;
+        self.pass_string()?;
+        self.longest_name = self.longest_name.max(self.at - 1 - start);
+        self.colon()
+    }
+
+    #[inline]
+    fn colon(&mut self) -> Result<(), ScanError> {
         if self.next() != Some(b':') {
             return Err(self.expected("a colon after a member name"));
         }
         self.at += 1;
-        Ok(key)
+        Ok(())
     }
 
+    #[inline]
     fn name<V: Visit<'b>>(&mut self, visit: &mut V) -> Result<(), V::Error> {
+        if !V::NAMES {
+            return Ok(self.pass_name()?);
+        }
         let key = self.key()?;
         visit.key(key, key.end())
     }
 
     /// Steps over a value that is no container; `first` is its first byte.
+    #[inline]
     fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
         match first {
-            Some(b'"') => self.quoted().map(drop),
+            Some(b'"') => self.pass_string().map(drop),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true"),
             Some(b'f') => self.literal("false"),
@@ -310,6 +394,7 @@ impl<'b, 'j> Scanner<'b, 'j> {
         if self.take(known) { Ok(()) } else { Err(self.expected("a known escape")) }
     }
 
+    #[inline]
     fn enter(&mut self, nested: usize) -> Result<(), ScanError> {
         if self.depth + nested >= self.depth_max {
             return Err(ScanError::TooDeep { limit: self.depth_max });
@@ -330,10 +415,12 @@ impl<'b, 'j> Scanner<'b, 'j> {
         true
     }
 
+    #[cold]
     const fn unclosed(&self, object: bool) -> ScanError {
         self.expected(if object { "a comma or a closing brace" } else { "a comma or a closing bracket" })
     }
 
+    #[cold]
     const fn expected(&self, expected: &'static str) -> ScanError {
         ScanError::Malformed { offset: self.at, expected }
     }
@@ -343,6 +430,7 @@ struct Nobody;
 
 impl Visit<'_> for Nobody {
     type Error = ScanError;
+    const NAMES: bool = false;
 
     fn open(&mut self, _: usize, _: bool) -> Result<(), ScanError> {
         Ok(())

@@ -3,6 +3,8 @@
 //! Keys go where the region will look for them: into `options.metadata` where that key exists, because real servers let it
 //! replace `meta` wholesale, else into `meta`. A pin that stands only in `meta` would be lost there, so it is copied along.
 
+mod text;
+
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -10,6 +12,12 @@ use smallvec::SmallVec;
 
 use super::attributes::{Mark, Name, Place, Slot};
 use super::envelope::{Envelope, Id};
+use super::scan::plain_run;
+use text::Text;
+
+/// A body up to this size is copied once, into the one that is sent: less work than to send it in pieces. Beyond that the client's
+/// bytes are sent from where they are, so that no call holds more than this beside what it was sent.
+const COPIED_BYTES_MAX: usize = 4096;
 
 /// What is to be added where the job lacks it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,8 +32,8 @@ pub struct Additions<'a> {
     pub routed_at: Option<&'a str>,
 }
 
-/// A body in pieces: slices of the client's bytes without a copy, with the additions between them.
-pub type Segments = SmallVec<[Bytes; 7]>;
+/// A body in pieces: one for a small body, else slices of the client's bytes without a copy, with the additions between them.
+pub type Segments = SmallVec<[Bytes; 1]>;
 
 /// The length of a body in pieces, in bytes.
 #[must_use]
@@ -62,14 +70,42 @@ pub fn stamp(envelope: &Envelope<'_>, body: &Bytes, additions: &Additions<'_>) -
 #[must_use]
 pub fn splices(envelope: &Envelope<'_>, additions: &Additions<'_>) -> Splices {
     let mut plan = Splices::default();
-    let mut root = String::new();
-    match (additions.id, &envelope.id) {
-        (Some(id), Id::Absent) => push_member(&mut root, "id", Value::Text(id)),
-        (Some(id), Id::Null(at)) => plan.replace_null(*at, Value::Text(id).to_json()),
-        _ => {}
+    let keys = meta_keys(envelope, additions);
+    let target = target(envelope);
+    let id = additions.id.filter(|_| matches!(envelope.id, Id::Absent));
+    // What stands for a `null` first, because the members of one object are written in one go.
+    if let (Some(id), Id::Null(at)) = (additions.id, &envelope.id) {
+        plan.replace_null(*at, |plan| plan.value(Value::Text(id)));
     }
-    add_keys(envelope, &meta_keys(envelope, additions), &mut plan, &mut root);
-    plan.fill(envelope.root, root);
+    for (name, value) in &keys {
+        if let Mark::Null(at) = target.mark(*name) {
+            plan.replace_null(at, |plan| plan.value(*value));
+        }
+    }
+    let members = |plan: &mut Splices| {
+        let mut is_first = true;
+        for (name, value) in keys.iter().filter(|(name, _)| !matches!(target.mark(*name), Mark::Null(_))) {
+            plan.member(&mut is_first, name.as_str(), *value);
+        }
+    };
+    let lacks_members = keys.iter().any(|(name, _)| !matches!(target.mark(*name), Mark::Null(_)));
+    let is_new = lacks_members && matches!(target.slot, Slot::Absent);
+    if id.is_some() || is_new {
+        plan.fill(envelope.root, |plan| {
+            let mut is_first = true;
+            if let Some(id) = id {
+                plan.member(&mut is_first, "id", Value::Text(id));
+            }
+            if is_new {
+                plan.text(if is_first { r#""meta":{"# } else { r#","meta":{"# });
+                members(plan);
+                plan.text("}");
+            }
+        });
+    }
+    if lacks_members && !is_new {
+        plan.fill(target.slot, members);
+    }
     plan
 }
 
@@ -126,78 +162,120 @@ fn target<'e>(envelope: &'e Envelope<'_>) -> &'e Place {
     if matches!(envelope.metadata.slot, Slot::Absent) { &envelope.meta } else { &envelope.metadata }
 }
 
-fn add_keys(envelope: &Envelope<'_>, keys: &Keys<'_>, plan: &mut Splices, root: &mut String) {
-    let target = target(envelope);
-    let mut members = String::new();
-    for (name, value) in keys {
-        match target.mark(*name) {
-            Mark::Null(at) => plan.replace_null(at, value.to_json()),
-            Mark::Absent | Mark::Given(..) => push_member(&mut members, name.as_str(), *value),
-        }
-    }
-    if matches!(target.slot, Slot::Absent) && !members.is_empty() {
-        push_member(root, "meta", Value::Json(&format!("{{{members}}}")));
-    } else {
-        plan.fill(target.slot, members);
-    }
-}
-
-/// Appends a member to members of one object.
-fn push_member(members: &mut String, name: &str, value: Value<'_>) {
-    // Enough for the usual additions, so that one allocation does.
-    members.reserve(128);
-    if !members.is_empty() {
-        members.push(',');
-    }
-    members.push('"');
-    members.push_str(name);
-    members.push_str("\":");
-    value.push_to(members);
-}
-
 /// What is put in place of which bytes; few entries, in any order until they are applied.
 #[derive(Clone, Default)]
-pub struct Splices(SmallVec<[(usize, usize, String); 3]>);
+pub struct Splices {
+    places: SmallVec<[Splice; 2]>,
+    /// What is put there, one behind the other.
+    text: Text,
+}
+
+/// Start and end of what is replaced, and of the text that replaces it.
+#[derive(Clone)]
+struct Splice {
+    at: Range<usize>,
+    text: Range<usize>,
+}
 
 impl std::fmt::Debug for Splices {
     // A job's pin may be among them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Splices").field(&self.0.len()).finish()
+        f.debug_tuple("Splices").field(&self.places.len()).finish()
     }
 }
 
 impl Splices {
-    fn replace_null(&mut self, at: usize, value: String) {
-        self.0.push((at, at + "null".len(), value));
+    /// Puts what `write` writes in place of a stretch.
+    fn splice(&mut self, at: Range<usize>, write: impl FnOnce(&mut Self)) {
+        let from = self.text.len();
+        write(self);
+        self.places.push(Splice { at, text: from..self.text.len() });
+    }
+
+    fn replace_null(&mut self, at: usize, value: impl FnOnce(&mut Self)) {
+        self.splice(at..at + "null".len(), value);
     }
 
     /// Puts members in front of the others of an object, or in place of a `null`.
-    fn fill(&mut self, slot: Slot, mut members: String) {
-        if members.is_empty() {
-            return;
-        }
+    fn fill(&mut self, slot: Slot, members: impl FnOnce(&mut Self)) {
         match slot {
             Slot::Absent => {}
-            Slot::Null(at) => self.replace_null(at, format!("{{{members}}}")),
-            Slot::Object { open, empty } => {
-                if !empty {
-                    members.push(',');
+            Slot::Null(at) => self.replace_null(at, |plan| {
+                plan.text("{");
+                members(plan);
+                plan.text("}");
+            }),
+            Slot::Object { open, empty } => self.splice(open + 1..open + 1, |plan| {
+                members(plan);
+                plan.text(if empty { "" } else { "," });
+            }),
+        }
+    }
+
+    /// Writes a member behind the others.
+    fn member(&mut self, is_first: &mut bool, name: &str, value: Value<'_>) {
+        self.text(if std::mem::take(is_first) { "\"" } else { ",\"" });
+        self.text(name);
+        self.text("\":");
+        self.value(value);
+    }
+
+    fn value(&mut self, value: Value<'_>) {
+        let text = match value {
+            Value::Json(written) => return self.text(written),
+            Value::Text(text) => text,
+        };
+        self.text("\"");
+        if plain_run(text.as_bytes()) == text.len() {
+            self.text(text)
+        } else {
+            self.escaped(text)
+        }
+        self.text("\"");
+    }
+
+    fn escaped(&mut self, text: &str) {
+        for letter in text.chars() {
+            match letter {
+                '"' | '\\' => {
+                    self.text("\\");
+                    self.text(letter.encode_utf8(&mut [0; 4]));
                 }
-                self.0.push((open + 1, open + 1, members));
+                '\0'..='\u{1f}' => self.text(&format!("\\u{:04x}", u32::from(letter))),
+                _ => self.text(letter.encode_utf8(&mut [0; 4])),
             }
         }
     }
 
+    fn text(&mut self, text: &str) {
+        self.text.push(text);
+    }
+
     fn apply(mut self, body: &Bytes) -> Segments {
+        if self.is_empty() {
+            return Segments::from_iter([body.clone()]);
+        }
+        if body.len() > COPIED_BYTES_MAX {
+            return self.pieces(body);
+        }
+        let replaced: usize = self.places.iter().map(|splice| splice.at.len()).sum();
+        // Exactly as long as it will be, so that it need not be moved.
+        let mut whole = Vec::with_capacity(body.len() + self.text.len() - replaced);
+        self.write(body, 0..body.len(), &mut whole);
+        Segments::from_iter([Bytes::from(whole)])
+    }
+
+    fn pieces(mut self, body: &Bytes) -> Segments {
+        self.sort();
+        let text = Bytes::copy_from_slice(self.text.as_bytes());
         let mut segments = Segments::new();
-        self.0.sort_unstable_by_key(|splice| splice.0);
         let mut from = 0;
-        for (start, end, text) in self.0 {
-            if start > from {
-                segments.push(body.slice(from..start));
+        for splice in self.places {
+            if splice.at.start > from {
+                segments.push(body.slice(from..splice.at.start));
             }
-            segments.push(Bytes::from(text));
-            from = end;
+            segments.push(text.slice(splice.text));
+            from = splice.at.end;
         }
         if from < body.len() {
             segments.push(body.slice(from..));
@@ -207,57 +285,29 @@ impl Splices {
 
     /// Appends a stretch of the body to `to`, with what is spliced into it. `span` is where the job stands that these belong to.
     pub(super) fn write(&mut self, body: &[u8], span: Range<usize>, to: &mut Vec<u8>) {
-        self.0.sort_unstable_by_key(|splice| splice.0);
+        self.sort();
         let mut from = span.start;
-        for (start, end, text) in &self.0 {
-            to.extend_from_slice(body.get(from..*start).unwrap_or_default());
-            to.extend_from_slice(text.as_bytes());
-            from = *end;
+        for Splice { at, text } in &self.places {
+            to.extend_from_slice(body.get(from..at.start).unwrap_or_default());
+            to.extend_from_slice(self.text.as_bytes().get(text.clone()).unwrap_or_default());
+            from = at.end;
         }
         to.extend_from_slice(body.get(from..span.end).unwrap_or_default());
+    }
+
+    fn sort(&mut self) {
+        self.places.sort_unstable_by_key(|splice| splice.at.start);
     }
 
     /// Whether nothing is spliced in.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.places.is_empty()
     }
 
     /// By how many bytes they lengthen the body at most.
     pub(super) fn growth(&self) -> usize {
-        self.0.iter().map(|(_, _, text)| text.len()).sum()
-    }
-}
-
-impl Value<'_> {
-    fn to_json(self) -> String {
-        let mut json = String::new();
-        self.push_to(&mut json);
-        json
-    }
-
-    fn push_to(self, json: &mut String) {
-        let text = match self {
-            Self::Json(written) => return json.push_str(written),
-            Self::Text(text) => text,
-        };
-        json.push('"');
-        if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-            escape_to(json, text);
-        } else {
-            json.push_str(text);
-        }
-        json.push('"');
-    }
-}
-
-fn escape_to(json: &mut String, text: &str) {
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => json.extend(['\\', letter]),
-            '\0'..='\u{1f}' => json.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            _ => json.push(letter),
-        }
+        self.text.len()
     }
 }
 

@@ -40,6 +40,7 @@ mod retry;
 mod route;
 mod rules;
 mod settings;
+mod settled;
 mod shortlist;
 mod state;
 mod strategy;

@@ -74,6 +74,11 @@ impl<'v> Plan<'v> {
 }
 
 impl Plan<'_> {
+    /// The plan of a job that is routed by `affinity` and may go anywhere.
+    pub(super) fn affinity_anywhere(view: &View) -> Self {
+        flexible(view, Strategy::Affinity, Permitted::All)
+    }
+
     /// The one region that the job is meant for, also where that region's state has already sent the plan elsewhere.
     pub(super) fn meant_for(&self) -> Option<RegionIndex> {
         self.hinted.or(self.home)

@@ -52,8 +52,11 @@ pub struct Decision {
     /// The regions to try, in order; the first is the target.
     ///
     /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
-    pub candidates: SmallVec<[RegionIndex; 4]>,
+    pub candidates: Candidates,
 }
+
+/// Regions to try, in order.
+pub(super) type Candidates = SmallVec<[RegionIndex; 4]>;
 
 impl Decision {
     /// The region to try first.
@@ -67,7 +70,23 @@ impl Decision {
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
-    decide(view, job, None, inputs, &mut Ranking::default())
+    let plan = Plan::of(view, job)?;
+    match quick(view, job, &plan, inputs) {
+        Some(candidates) => Ok(decision(view, &plan, candidates)),
+        None => decide_by(view, job, &plan, inputs, &mut Ranking::default()),
+    }
+}
+
+/// The same candidates without looking at each region, where they can be told so: a pin needs one region only, and the order of
+/// `affinity` is the same for all jobs while all is well.
+fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
+    if let Permitted::One(region) = plan.permitted {
+        let Inputs { now, draw, turn, live } = inputs;
+        let mut context = Context { view, job, now, draw, turn, live };
+        let admitted = plan.pinned && admit(&mut context, plan, region).is_ok();
+        return admitted.then(|| Candidates::from_iter([region]));
+    }
+    view.settled.0.as_ref()?.candidates(plan, inputs.now)
 }
 
 /// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together.
@@ -120,7 +139,6 @@ pub(super) fn decide(
     inputs: Inputs<'_>,
     ranking: &mut Ranking,
 ) -> Result<Decision, RouteError> {
-    let Inputs { now, draw, turn, live } = inputs;
     let plan = match Plan::of(view, job) {
         Ok(plan) => plan,
         Err(error) => {
@@ -132,28 +150,53 @@ pub(super) fn decide(
         Some(demand) => plan.within(view, demand),
         None => plan,
     };
+    decide_by(view, job, &plan, inputs, ranking)
+}
+
+fn decide_by(
+    view: &View,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    inputs: Inputs<'_>,
+    ranking: &mut Ranking,
+) -> Result<Decision, RouteError> {
     ranking.strategy = Some(plan.strategy);
+    let candidates = candidates(view, job, plan, inputs, ranking);
+    if candidates.is_empty() {
+        return Err(unavailable(view, plan, &ranking.refused, inputs.now));
+    }
+    Ok(decision(view, plan, candidates))
+}
+
+/// Admit, rank, shorten.
+pub(super) fn candidates(
+    view: &View,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    inputs: Inputs<'_>,
+    ranking: &mut Ranking,
+) -> Candidates {
+    let Inputs { now, draw, turn, live } = inputs;
     let mut context = Context { view, job, now, draw, turn, live };
     for region in view.indexes() {
-        match admit(&mut context, &plan, region) {
+        match admit(&mut context, plan, region) {
             Ok(standing) => ranking.slots.push(Slot::new(region, standing)),
             Err(refusal) => ranking.refused.push((region, refusal)),
         }
     }
     ranking.slots.sort_unstable_by_key(|slot| (slot.standing, slot.region));
     for equals in ranking.slots.chunk_by_mut(|a, b| a.standing == b.standing) {
-        strategy::rank(&mut context, &plan, equals);
+        strategy::rank(&mut context, plan, equals);
     }
     shortlist::arrange(&view.settings, ranking);
-    let candidates: SmallVec<_> =
-        ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect();
-    if candidates.is_empty() {
-        return Err(unavailable(view, &plan, &ranking.refused, now));
-    }
+    ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect()
+}
+
+fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
     let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
     let by_turn = plan.ranks_by(view) == Strategy::RoundRobin;
     let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
-    Ok(Decision { strategy, pinned, restricted, by_turn, home, candidates })
+    Decision { strategy, pinned, restricted, by_turn, home, candidates }
 }
 
 /// Whether the job may go to a region at all, whatever the state of that region.

@@ -1,7 +1,9 @@
 //! What routing reads of the configuration, compiled once: globs ready, region ids turned into indexes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
+
+use foldhash::fast::FixedState;
 
 use super::region_set::RegionSet;
 use super::rules::Rule;
@@ -16,6 +18,8 @@ pub(super) const NOT_PREFERRED: u32 = u32::MAX;
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) local: RegionIndex,
+    /// The places of all regions. A fixed seed, because the ids are the operator's.
+    ids: HashMap<RegionId, RegionIndex, FixedState>,
     pub(super) strategy: Strategy,
     pub(super) rules: Vec<Rule>,
     pub(super) geographic: Option<Geographic>,
@@ -57,7 +61,9 @@ impl Settings {
             let place = failover.prefer_regions.iter().position(|preferred| preferred == id);
             place.and_then(|place| u32::try_from(place).ok()).unwrap_or(NOT_PREFERRED)
         };
+        let places = config.regions.iter().enumerate().rev();
         Self {
+            ids: places.map(|(place, region)| (region.id.clone(), RegionIndex::new(place))).collect(),
             local: index(&config.local_region).unwrap_or(RegionIndex::new(0)),
             strategy: config.routing.strategy,
             rules: config.routing.rules.iter().map(rule).collect(),
@@ -70,6 +76,11 @@ impl Settings {
             load_tolerance: config.load.tolerance,
             health_interval: config.health_check.interval,
         }
+    }
+
+    /// The region with this id.
+    pub(super) fn index_of(&self, id: &str) -> Option<RegionIndex> {
+        self.ids.get(id).copied()
     }
 
     /// The region's place in `prefer_regions`.

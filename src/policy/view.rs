@@ -14,6 +14,7 @@ use super::health::Health;
 use super::load::LoadFigures;
 use super::pressure::Pressure;
 use super::settings::Settings;
+use super::settled::Settled;
 use crate::base::{Draw, RegionId};
 use crate::config::{Config, RegionConfig};
 
@@ -44,6 +45,18 @@ pub struct View {
     pub local: RegionIndex,
     /// What routing reads of the configuration that the regions came from.
     pub settings: Arc<Settings>,
+    /// What is the same for all jobs, as long as nothing here changes.
+    pub(super) settled: Cache,
+}
+
+/// What [`View::settle`] found. A copy is made to be changed, and begins without.
+#[derive(Debug, Default)]
+pub(super) struct Cache(pub(super) Option<Settled>);
+
+impl Clone for Cache {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// What is known of one region.
@@ -127,13 +140,18 @@ impl View {
     pub fn unprobed(config: &Config) -> Self {
         let settings = Arc::new(Settings::of(config));
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
-        Self { regions, local: settings.local, settings }
+        Self { regions, local: settings.local, settings, settled: Cache::default() }
+    }
+
+    /// Finds out once what is the same for all jobs. To be called when the view is complete: nothing in it may change afterwards.
+    pub fn settle(&mut self, now: Instant) {
+        self.settled = Cache(Settled::of(self, now));
     }
 
     /// The region with this id, compared exactly.
     #[must_use]
     pub fn index_of(&self, id: &str) -> Option<RegionIndex> {
-        self.regions.iter().position(|region| region.id.as_str() == id).map(RegionIndex)
+        self.settings.index_of(id)
     }
 
     /// The state of one region; the index is one of this configuration's.

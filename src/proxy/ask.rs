@@ -82,7 +82,7 @@ pub(super) async fn ask(
         method: question.method.clone(),
         path: question.path.clone(),
         headers: question.headers.clone(),
-        body: question.body.clone(),
+        body: question.body.clone().into(),
         deadline: question.deadline,
         class,
         pinned: true,

@@ -16,7 +16,7 @@ use crate::net::dial::DialError;
 use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
-use crate::ojs::{Class, answer};
+use crate::ojs::{Class, Segments, answer};
 use crate::policy::resolve::Lost;
 use crate::policy::{Answer, CallPermit, Ending, GuardClass, RegionIndex, Shed, classify_enqueue};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
@@ -30,7 +30,7 @@ pub(super) struct Call {
     pub(super) method: Method,
     pub(super) path: PathAndQuery,
     pub(super) headers: HeaderMap,
-    pub(super) body: Vec<Bytes>,
+    pub(super) body: Segments,
     pub(super) deadline: tokio::time::Instant,
     pub(super) class: Class,
     pub(super) pinned: bool,

@@ -18,7 +18,7 @@ use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::Strategy;
-use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, jobs_within};
+use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, Segments, jobs_within};
 use crate::policy::{Decision, GuardClass, RegionIndex, View, permits};
 
 /// Passes such a call to the owner of its job.
@@ -158,7 +158,7 @@ pub(super) async fn run_whole(
         method,
         path: head.path,
         headers: head.headers,
-        body: vec![body],
+        body: Segments::from_iter([body]),
         deadline: head.deadline,
         class: exchange.matched.class,
         pinned: decision.pinned,

@@ -26,7 +26,7 @@ use crate::config::OnUnknown;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
-use crate::ojs::{ErrorDocument, federation_id, hint, replace_minted};
+use crate::ojs::{ErrorDocument, Uuid7, Uuid7Room, hint, replace_minted};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
@@ -35,8 +35,6 @@ use crate::telemetry::AttemptOutcome;
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
 /// The longest that a client may ask a region to hold an enqueue back.
 const BLOCK_MAX: Duration = Duration::from_secs(600);
-/// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
-const FEDERATION_ID_BYTES_MAX: usize = 256;
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
 
@@ -61,8 +59,6 @@ pub(super) async fn enqueue(
         }
         Err(document) => return Err(unsure(proxy, exchange, &document)),
     };
-    // Only of a job that is sent: a repetition has the tracking id of the first one.
-    exchange.federation_id = federation_id.and_then(shown);
     let key = turns.as_ref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
     let hinted = hinted && key.is_none();
@@ -70,7 +66,7 @@ pub(super) async fn enqueue(
         method: http::Method::POST,
         path: head.path,
         headers: head.headers,
-        body: body.into_vec(),
+        body,
         deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
         class: exchange.matched.class,
         pinned: decision.pinned,
@@ -79,12 +75,14 @@ pub(super) async fn enqueue(
         pressing: false,
     };
     let strategy = decision.strategy;
-    let trail = Trail { received, minted, key, ..Trail::new(head.deadline, exchange.federation_id.clone()) };
+    let trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
     let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
     let ran = run(proxy, &mut job).await;
+    // Only of a job that is sent: a repetition has the tracking id of the first one.
+    exchange.federation_id = job.trail.federation_id.take();
     if let Some(index) = ran.stored {
         proxy.metrics(index).enqueues[strategy].inc();
-        proxy.shared.traffic.sent(index, shared_queue.as_deref());
+        proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
     note(exchange, &ran);
     if let Some(turns) = turns {
@@ -106,12 +104,6 @@ pub(super) fn note(exchange: &mut Exchange, ran: &Ran) {
 fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect;
     redirects && !decision.pinned && decision.candidates.len() > 1
-}
-
-/// A tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
-fn shown(id: String) -> Option<HeaderValue> {
-    let readable = id.len() <= FEDERATION_ID_BYTES_MAX && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    HeaderValue::try_from(id).ok().filter(|_| readable)
 }
 
 /// The part of a creating call that travels whichever region it goes to.
@@ -195,11 +187,11 @@ impl Job {
     /// ours to change.
     pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
         let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted) else { return false };
-        let mut fresh = federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+        let mut fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
         if proxy.shared.config.routing.id_hint {
-            fresh = hint::give(&fresh, proxy.region(index).id.as_str());
+            fresh = hint::give(fresh, proxy.region(index).id.as_str());
         }
-        let fresh = fresh.to_string();
+        let fresh = fresh.text(&mut Uuid7Room::default()).to_owned();
         replace_minted(&mut self.call.body, id, &fresh);
         *id = fresh;
         true

@@ -6,13 +6,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 
 use super::shown::source;
 use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
-use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7Text, hint};
+use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7, Uuid7Room, hint};
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
+use crate::region::Queue;
+
+/// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
+const FEDERATION_ID_BYTES_MAX: usize = 256;
 
 /// An enqueue that is ready to be sent.
 #[derive(Debug)]
@@ -27,10 +32,10 @@ pub(super) struct Planned {
     pub(super) minted: bool,
     /// Whether it was minted with a hint of the region, which must change when the job goes to another.
     pub(super) hinted: bool,
-    /// The tracking id, the client's or ours.
-    pub(super) federation_id: Option<String>,
+    /// The tracking id, the client's or ours, as a header.
+    pub(super) federation_id: Option<HeaderValue>,
     /// The queue, where other regions may be asked about it.
-    pub(super) shared_queue: Option<String>,
+    pub(super) shared_queue: Option<Queue>,
     /// Its job type, as what may be to blame for a 500.
     pub(super) source: u64,
 }
@@ -149,28 +154,44 @@ pub(super) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
 
 fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decision) -> Planned {
     let stamp = Stamped::new(proxy, envelope, decision.target());
+    let mut room = StampRoom::default();
+    let additions = stamp.additions(proxy, envelope, &mut room);
+    let own = envelope.attributes().federation_id.as_deref();
     Planned {
-        body: ojs::stamp(envelope, body, &stamp.additions(proxy, envelope)),
+        body: ojs::stamp(envelope, body, &additions),
         minted: stamp.is_minted(),
         hinted: stamp.hinted,
-        job_id: stamp.job_id(envelope).map(str::to_owned),
-        federation_id: stamp.federation_id(envelope).map(str::to_owned),
+        job_id: additions.id.or(envelope.id()).map(str::to_owned),
+        federation_id: stamp.federation_id.map_or_else(|| shown(own?), minted_header),
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
-        shared_queue: (!decision.restricted).then(|| envelope.queue().to_owned()),
+        shared_queue: (!decision.restricted).then(|| proxy.shared.traffic.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
         decision,
     }
 }
 
+/// A client's tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
+fn shown(id: &str) -> Option<HeaderValue> {
+    let readable = id.len() <= FEDERATION_ID_BYTES_MAX && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    HeaderValue::try_from(id).ok().filter(|_| readable)
+}
+
 /// What is minted for a job, by the operator's switches.
 pub(super) struct Stamped {
-    id: Option<Uuid7Text>,
-    federation_id: Option<Uuid7Text>,
+    id: Option<Uuid7>,
+    federation_id: Option<Uuid7>,
     routed_at: Option<String>,
     /// Whether the id carries a hint of its region.
     hinted: bool,
     /// Whether the job gets meta keys at all.
     marks: bool,
+}
+
+/// Room for the texts of what is minted.
+#[derive(Default)]
+pub(super) struct StampRoom {
+    id: Uuid7Room,
+    federation_id: Uuid7Room,
 }
 
 impl Stamped {
@@ -182,10 +203,10 @@ impl Stamped {
             Stamp::FederatedOnly => envelope.is_federated(),
             Stamp::Never => false,
         } && !envelope.fingerprints_meta();
-        let mint = || ojs::federation_id(unix_ms, proxy.random.uuid_bits());
-        let minted: Option<Uuid7Text> = (routing.mint_id && envelope.lacks_id()).then(mint);
+        let mint = || Uuid7::new(unix_ms, proxy.random.uuid_bits());
+        let minted: Option<Uuid7> = (routing.mint_id && envelope.lacks_id()).then(mint);
         let target = target.filter(|_| routing.id_hint);
-        let hinted = minted.zip(target).map(|(id, index)| hint::give(&id, proxy.region(index).id.as_str()));
+        let hinted = minted.zip(target).map(|(id, index)| hint::give(id, proxy.region(index).id.as_str()));
         Self {
             id: hinted.or(minted),
             hinted: hinted.is_some(),
@@ -200,29 +221,31 @@ impl Stamped {
         Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false }
     }
 
-    pub(super) fn additions<'a>(&'a self, proxy: &'a Proxy, envelope: &'a Envelope<'_>) -> Additions<'a> {
+    pub(super) fn additions<'a>(
+        &'a self,
+        proxy: &'a Proxy,
+        envelope: &'a Envelope<'_>,
+        room: &'a mut StampRoom,
+    ) -> Additions<'a> {
         let own = envelope.attributes().federation_id.as_deref();
+        let minted = self.federation_id.map(|id| id.text(&mut room.federation_id));
         Additions {
-            id: self.id.as_deref(),
-            federation_id: self.federation_id.as_deref().or(own.filter(|_| self.marks)),
+            id: self.id.map(|id| id.text(&mut room.id)),
+            federation_id: minted.or(own.filter(|_| self.marks)),
             source_region: self.routed_at.as_ref().map(|_| proxy.shared.config.local_region.as_str()),
             routed_at: self.routed_at.as_deref(),
         }
-    }
-
-    /// The id, the client's or the minted one.
-    pub(super) fn job_id<'a>(&'a self, envelope: &'a Envelope<'_>) -> Option<&'a str> {
-        self.id.as_deref().or(envelope.id())
     }
 
     /// Whether the id was minted, so that no other job can have it.
     pub(super) const fn is_minted(&self) -> bool {
         self.id.is_some()
     }
+}
 
-    fn federation_id<'a>(&'a self, envelope: &'a Envelope<'_>) -> Option<&'a str> {
-        self.federation_id.as_deref().or(envelope.attributes().federation_id.as_deref())
-    }
+/// A minted id as a header, whose copies share its bytes.
+fn minted_header(id: Uuid7) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(Bytes::from_owner(id.letters())).ok()
 }
 
 /// The error document for a job that routing refused.

@@ -225,7 +225,7 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
         method: question.method,
         path: question.path,
         headers: question.headers,
-        body: question.body,
+        body: question.body.into(),
         deadline,
         class: Class::Job,
         pinned: true,

@@ -1,9 +1,9 @@
 //! What a call shows of the region that it went to, for that region's breaker and guards.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher as _;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 
@@ -12,11 +12,12 @@ use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::retry_after_seconds;
 use crate::policy::{Attempt, GuardClass, RegionIndex};
 
+/// The same for all threads, which count together.
+const SOURCES: FixedState = FixedState::with_seed(0);
+
 /// What may be to blame for a 500 in the region's place, as a number: a job type, or a path with an id in it.
 pub(super) fn source(of: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    hasher.finish()
+    SOURCES.hash_one(of)
 }
 
 /// Tells a region's breaker and guards what an answer of its shows, or that no whole answer came.

@@ -71,7 +71,7 @@ impl Registry {
                 ..old_shown.clone()
             };
         }
-        next.view.store(Arc::new(view));
+        next.publish(view);
         next
     }
 
@@ -214,7 +214,7 @@ impl Registry {
             // The next success of any region is worth being told of: it ends the suspicion.
             region.counters.heeds.store(Change::ANY, Relaxed);
         }
-        self.view.store(Arc::new(next));
+        self.publish(next);
         drop(keeper);
         event::self_suspect(&self.metrics, suspect);
         changes.iter().for_each(|(index, change)| self.tell(*index, change));
@@ -235,7 +235,7 @@ impl Registry {
             if let Some(slot) = next.regions.get_mut(index.get()) {
                 *slot = region;
             }
-            self.view.store(Arc::new(next));
+            self.publish(next);
         }
         let all_fail = keeper.wants_check(self.clock.now());
         drop(keeper);
@@ -243,6 +243,12 @@ impl Registry {
         if all_fail {
             self.all_fail.notify_one();
         }
+    }
+
+    /// Puts a complete view in place of the one before.
+    fn publish(&self, mut view: View) {
+        view.settle(self.clock.now());
+        self.view.store(Arc::new(view));
     }
 
     /// Tells of a change once it is true, and wakes whoever waits for one.

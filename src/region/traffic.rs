@@ -30,6 +30,16 @@ pub struct Traffic {
     metrics: Arc<Metrics>,
 }
 
+/// A queue by its name, or, where jobs of it were sent before, by its counts.
+#[derive(Debug, Clone)]
+pub struct Queue(Known);
+
+#[derive(Debug, Clone)]
+enum Known {
+    Counted(Arc<QueueTraffic>),
+    New(Box<str>),
+}
+
 /// One queue's jobs.
 #[derive(Debug)]
 struct QueueTraffic {
@@ -76,27 +86,35 @@ impl Traffic {
         }
     }
 
-    /// Counts a job that a region took. `queue` is none where no other region may hear of it: then it is only part of the
-    /// region's total.
-    pub fn sent(&self, region: RegionIndex, queue: Option<&str>) {
+    /// The queue of a job that may be sent, looked up once.
+    #[must_use]
+    pub fn queue(&self, name: &str) -> Queue {
+        let known = self.queues.load().get(name).map(Arc::clone);
+        Queue(known.map_or_else(|| Known::New(name.into()), Known::Counted))
+    }
+
+    /// Counts a job that a region took, and notes that its queue is in use, so that regions are asked about it. `queue` is none
+    /// where no other region may hear of it: then it is only part of the region's total.
+    pub fn sent(&self, region: RegionIndex, queue: Option<&Queue>) {
         if let Some(region) = self.regions.get(region.get()) {
             region.sent.total.fetch_add(1, Relaxed);
         }
-        let Some(queue) = queue else { return };
-        self.used(queue);
-        if let Some(sent) = self.queues.load().get(queue).and_then(|queue| queue.sent.get(region.get())) {
-            sent.total.fetch_add(1, Relaxed);
+        let count = |queue: &QueueTraffic| {
+            queue.last_used.store(self.seconds(), Relaxed);
+            if let Some(sent) = queue.sent.get(region.get()) {
+                sent.total.fetch_add(1, Relaxed);
+            }
+        };
+        match queue {
+            None => {}
+            Some(Queue(Known::Counted(queue))) => count(queue),
+            Some(Queue(Known::New(name))) => {
+                self.add(name, self.seconds());
+                if let Some(queue) = self.queues.load().get(&**name) {
+                    count(queue);
+                }
+            }
         }
-    }
-
-    /// Notes that a queue is in use, so that regions are asked about it.
-    pub fn used(&self, queue: &str) {
-        let now = self.seconds();
-        if let Some(known) = self.queues.load().get(queue) {
-            known.last_used.store(now, Relaxed);
-            return;
-        }
-        self.add(queue, now);
     }
 
     /// The queues in use.

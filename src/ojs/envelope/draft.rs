@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Id;
 use crate::ojs::attributes::{Name, PREFIX, Place};
 use crate::ojs::fault::Fault;
-use crate::ojs::key::{Likeness, Text, likeness};
+use crate::ojs::key::{Likeness, Text, likeness, may_fold};
 use crate::ojs::scan::Scanner;
 
 /// What has been read of a job so far.
@@ -26,31 +26,96 @@ pub(super) struct Draft<'b> {
     seen: u16,
 }
 
-/// The members that are read, with their full names; `unique` may be spelled as it likes, since reading it too often is safe.
-const ROOT: [&str; 7] = ["type", "queue", "tags", "id", "meta", "options", "unique"];
-const OPTIONS: [(&str, &str); 4] = [
-    ("queue", "options.queue"),
-    ("tags", "options.tags"),
-    ("metadata", "options.metadata"),
-    ("unique", "options.unique"),
-];
+/// The members that are read; `unique` may be spelled as it likes, since reading it too often is safe.
+#[derive(Clone, Copy)]
+enum Member {
+    Type,
+    Queue,
+    Tags,
+    Id,
+    Meta,
+    Options,
+    Unique,
+    OptionsQueue,
+    OptionsTags,
+    OptionsMetadata,
+    OptionsUnique,
+}
+
+impl Member {
+    const ROOT: [Self; 7] = [Self::Type, Self::Queue, Self::Tags, Self::Id, Self::Meta, Self::Options, Self::Unique];
+    const OPTIONS: [Self; 4] = [Self::OptionsQueue, Self::OptionsTags, Self::OptionsMetadata, Self::OptionsUnique];
+
+    /// Its full name.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Type => "type",
+            Self::Queue => "queue",
+            Self::Tags => "tags",
+            Self::Id => "id",
+            Self::Meta => "meta",
+            Self::Options => "options",
+            Self::Unique => "unique",
+            Self::OptionsQueue => "options.queue",
+            Self::OptionsTags => "options.tags",
+            Self::OptionsMetadata => "options.metadata",
+            Self::OptionsUnique => "options.unique",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        let path = self.path();
+        path.strip_prefix("options.").unwrap_or(path)
+    }
+
+    /// The member of the job that a name means, and whether it is spelled exactly.
+    #[inline]
+    fn of_root(key: &str) -> Option<(Self, bool)> {
+        let member = match key {
+            "type" => Self::Type,
+            "queue" => Self::Queue,
+            "tags" => Self::Tags,
+            "id" => Self::Id,
+            "meta" => Self::Meta,
+            "options" => Self::Options,
+            "unique" => Self::Unique,
+            _ => return if may_fold(key) { Self::variant(key, &Self::ROOT) } else { None },
+        };
+        Some((member, true))
+    }
+
+    /// As [`Member::of_root`], within `options`.
+    #[inline]
+    fn of_options(key: &str) -> Option<(Self, bool)> {
+        let member = match key {
+            "queue" => Self::OptionsQueue,
+            "tags" => Self::OptionsTags,
+            "metadata" => Self::OptionsMetadata,
+            "unique" => Self::OptionsUnique,
+            _ => return if may_fold(key) { Self::variant(key, &Self::OPTIONS) } else { None },
+        };
+        Some((member, true))
+    }
+
+    #[cold]
+    fn variant(key: &str, among: &[Self]) -> Option<(Self, bool)> {
+        let found = among.iter().find(|member| likeness(key, member.name()) == Likeness::Variant);
+        found.map(|member| (*member, false))
+    }
+}
 
 impl<'b> Draft<'b> {
     /// Reads the value of one member of the job.
     pub(super) fn member(&mut self, scanner: &mut Scanner<'b, '_>, key: Text<'b>) -> Result<(), Fault> {
-        let key = key.decode();
-        let Some((place, exact)) = find(&key, ROOT) else { return Ok(scanner.skip().map(drop)?) };
-        let name = ROOT.get(place).copied().unwrap_or_default();
-        if name != "unique" {
-            self.once(place, exact, name)?;
-        }
-        match name {
-            "type" => self.job_type = string_or_skip(scanner)?,
-            "queue" => self.queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty()),
-            "tags" => self.tags = strings_or_skip(scanner)?,
-            "id" => self.id = read_id(scanner)?,
-            "meta" => self.meta = Place::read(scanner, "meta", &mut self.weights)?,
-            "options" => self.options(scanner)?,
+        let Some((member, exact)) = Member::of_root(&key.decode()) else { return Ok(scanner.skip().map(drop)?) };
+        self.once(member, exact)?;
+        match member {
+            Member::Type => self.job_type = string_or_skip(scanner)?,
+            Member::Queue => self.queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty()),
+            Member::Tags => self.tags = strings_or_skip(scanner)?,
+            Member::Id => self.id = read_id(scanner)?,
+            Member::Meta => self.meta.read(scanner, member.path(), &mut self.weights)?,
+            Member::Options => self.options(scanner)?,
             _ => self.unique(scanner)?,
         }
         Ok(())
@@ -67,18 +132,14 @@ impl<'b> Draft<'b> {
     }
 
     fn option(&mut self, scanner: &mut Scanner<'b, '_>, key: Text<'b>) -> Result<(), Fault> {
-        let key = key.decode();
-        let Some((place, exact)) = find(&key, OPTIONS.map(|(name, _)| name)) else {
-            return Ok(scanner.skip().map(drop)?);
-        };
-        let (name, path) = OPTIONS.get(place).copied().unwrap_or_default();
-        if name != "unique" {
-            self.once(ROOT.len() + place, exact, path)?;
-        }
-        match name {
-            "queue" => self.options_queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty()),
-            "tags" => self.options_tags = strings_or_skip(scanner)?,
-            "metadata" => self.metadata = Place::read(scanner, path, &mut self.weights)?,
+        let Some((member, exact)) = Member::of_options(&key.decode()) else { return Ok(scanner.skip().map(drop)?) };
+        self.once(member, exact)?;
+        match member {
+            Member::OptionsQueue => {
+                self.options_queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty());
+            }
+            Member::OptionsTags => self.options_tags = strings_or_skip(scanner)?,
+            Member::OptionsMetadata => self.metadata.read(scanner, member.path(), &mut self.weights)?,
             _ => self.unique(scanner)?,
         }
         Ok(())
@@ -90,10 +151,13 @@ impl<'b> Draft<'b> {
         Ok(())
     }
 
-    fn once(&mut self, place: usize, exact: bool, path: &'static str) -> Result<(), Fault> {
-        let bit = 1 << place;
+    fn once(&mut self, member: Member, exact: bool) -> Result<(), Fault> {
+        if matches!(member, Member::Unique | Member::OptionsUnique) {
+            return Ok(());
+        }
+        let bit = 1 << member as u32;
         if !exact || self.seen & bit != 0 {
-            return Err(Fault::ambiguous(path));
+            return Err(Fault::ambiguous(member.path()));
         }
         self.seen |= bit;
         Ok(())

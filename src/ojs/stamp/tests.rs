@@ -85,6 +85,16 @@ fn a_job_whose_uniqueness_covers_meta_gets_an_id_and_nothing_else() {
 }
 
 #[test]
+fn a_large_body_is_sent_from_where_it_is_and_a_small_one_in_one_piece() {
+    for (length, expected) in [(COPIED_BYTES_MAX - 100, (1, 0)), (COPIED_BYTES_MAX, (5, 3))] {
+        let body = Bytes::from(format!(r#"{{"args":["{}"],"meta":{{"a":1}}}}"#, "x".repeat(length)));
+        let segments = stamp(&Envelope::read(&body, 16).unwrap(), &body, &USUAL);
+        let own = segments.iter().filter(|segment| body.as_ptr_range().contains(&segment.as_ptr()));
+        assert_eq!((segments.len(), own.count()), expected);
+    }
+}
+
+#[test]
 fn additions_are_escaped() {
     let additions = Additions { id: Some("a\"\\\n"), ..Additions::default() };
     assert_eq!(stamped("{}", &additions), r#"{"id":"a\"\\\u000a"}"#);
@@ -137,8 +147,10 @@ proptest! {
         let additions = if origin { ALL } else { USUAL };
         let bytes = Bytes::from(body.clone());
         let before = Envelope::read(&bytes, 16).unwrap();
-        let segments = stamp(&before, &bytes, &additions);
+        let segments = splices(&before, &additions).pieces(&bytes);
         let after = Bytes::from(segments.concat());
+        let whole = stamp(&before, &bytes, &additions);
+        prop_assert_eq!((whole.len(), &whole.concat()[..]), (1, &after[..]), "a small body is one piece");
 
         // What is shared with the client's bytes, in order, is those bytes but for nulls that were replaced.
         let own: Vec<u8> = segments

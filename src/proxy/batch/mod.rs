@@ -22,9 +22,10 @@ use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
-use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer;
+use crate::ojs::{ErrorDocument, Segments};
 use crate::policy::{Decision, GuardClass, RegionIndex};
+use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
 use plan::{Planned, plan};
 
@@ -50,7 +51,7 @@ struct Sent {
     /// Whether the region may answer with another job that was there before.
     unique: bool,
     /// The queue, where other regions may be asked about it.
-    shared_queue: Option<String>,
+    shared_queue: Option<Queue>,
 }
 
 /// Answers a batch or a bulk enqueue.
@@ -122,7 +123,7 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         method: http::Method::POST,
         path: head.path.clone(),
         headers: head.headers.clone(),
-        body: vec![parcel.body.clone()],
+        body: Segments::from_iter([parcel.body.clone()]),
         deadline: head.deadline,
         class: exchange.matched.class,
         // A server that stores one job after the other may have said 503 in the middle: it is its last word.
@@ -145,7 +146,7 @@ fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
     let stored = if parcel.jobs.is_empty() { 1 } else { ids };
     proxy.metrics(index).enqueues[parcel.decision.strategy].inc_by(stored as u64);
     for job in &parcel.jobs {
-        proxy.shared.traffic.sent(index, job.shared_queue.as_deref());
+        proxy.shared.traffic.sent(index, job.shared_queue.as_ref());
     }
 }
 

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use super::super::exchange::Exchange;
-use super::super::plan::{Stamped, in_turn, refusal, with_word};
+use super::super::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
 use super::super::several::{Bounds, Whole, check_replicated_from, demand, demand_of_holder, places_of_keys};
 use super::super::shown::source;
 use super::super::{Proxy, collect};
@@ -179,13 +179,15 @@ impl<'p, 'b> Planner<'p, 'b> {
 
     fn stamp_one(&self, envelope: &Envelope<'_>, decision: &Decision) -> (Splices, Sent) {
         let stamp = if self.keyed { Stamped::nothing() } else { Stamped::new(self.proxy, envelope, decision.target()) };
+        let mut room = StampRoom::default();
+        let additions = stamp.additions(self.proxy, envelope, &mut room);
         let sent = Sent {
-            id: stamp.job_id(envelope).map(str::to_owned),
+            id: additions.id.or(envelope.id()).map(str::to_owned),
             minted: stamp.is_minted(),
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
-            shared_queue: (!decision.restricted).then(|| envelope.queue().to_owned()),
+            shared_queue: (!decision.restricted).then(|| self.proxy.shared.traffic.queue(envelope.queue())),
         };
-        (splices(envelope, &stamp.additions(self.proxy, envelope)), sent)
+        (splices(envelope, &additions), sent)
     }
 }
