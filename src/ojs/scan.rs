@@ -8,11 +8,11 @@
 
 mod nest;
 mod run;
+mod string;
 
 use super::key::Text;
 use nest::Nest;
 pub(super) use run::plain_run;
-use run::short_string;
 
 /// Why a body is not acceptable JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -32,8 +32,6 @@ pub enum ScanError {
         limit: usize,
     },
 }
-
-const NO_STRING: &str = "a string in double quotes";
 
 /// Checks that `body` is one JSON value, nested at most `depth_max` deep.
 ///
@@ -226,106 +224,6 @@ impl<'b, 'j> Scanner<'b, 'j> {
         Ok(any)
     }
 
-    /// Reads a string.
-    #[inline]
-    pub(super) fn string(&mut self) -> Result<Text<'b>, ScanError> {
-        if self.next() != Some(b'"') {
-            return Err(self.expected(NO_STRING));
-        }
-        self.quoted()
-    }
-
-    /// Reads the string whose opening quote is here.
-    #[inline]
-    fn quoted(&mut self) -> Result<Text<'b>, ScanError> {
-        let start = self.at;
-        let escaped = self.pass_string()?;
-        let raw = self.text.get(start + 1..self.at - 1).unwrap_or_default();
-        Ok(Text { raw, escaped, at: start })
-    }
-
-    /// Steps over the string whose opening quote is here; returns whether it holds a backslash.
-    #[inline]
-    fn pass_string(&mut self) -> Result<bool, ScanError> {
-        self.at += 1;
-        match short_string(self.text.as_bytes().get(self.at..).unwrap_or_default()) {
-            Some(length) => {
-                self.at += length + 1;
-                Ok(false)
-            }
-            None => self.pass_long_string(),
-        }
-    }
-
-    #[inline(never)]
-    fn pass_long_string(&mut self) -> Result<bool, ScanError> {
-        let bytes = self.text.as_bytes();
-        self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
-        if bytes.get(self.at) != Some(&b'"') {
-            return self.pass_escapes();
-        }
-        self.at += 1;
-        Ok(false)
-    }
-
-    /// Steps over the rest of a string in which something stands that is no ordinary text.
-    #[inline(never)]
-    fn pass_escapes(&mut self) -> Result<bool, ScanError> {
-        let bytes = self.text.as_bytes();
-        let mut escaped = false;
-        loop {
-            match bytes.get(self.at) {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
-                Some(_) => return Err(self.expected("no raw control character inside a string")),
-                None => return Err(self.expected("the closing quote of a string")),
-            }
-            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
-        }
-        self.at += 1;
-        Ok(escaped)
-    }
-
-    #[inline]
-    fn key(&mut self) -> Result<Text<'b>, ScanError> {
-        let key = self.string()?;
-        self.colon()?;
-        self.longest_name = self.longest_name.max(key.raw.len());
-        Ok(key)
-    }
-
-    #[inline]
-    fn pass_name(&mut self) -> Result<(), ScanError> {
-        if self.next() != Some(b'"') {
-            return Err(self.expected(NO_STRING));
-        }
-        let start = self.at + 1;
-        self.pass_string()?;
-        self.longest_name = self.longest_name.max(self.at - 1 - start);
-        self.colon()
-    }
-
-    #[inline]
-    fn colon(&mut self) -> Result<(), ScanError> {
-        if self.next() != Some(b':') {
-            return Err(self.expected("a colon after a member name"));
-        }
-        self.at += 1;
-        Ok(())
-    }
-
-    #[inline]
-    fn name<V: Visit<'b>>(&mut self, visit: &mut V) -> Result<(), V::Error> {
-        if !V::NAMES {
-            return Ok(self.pass_name()?);
-        }
-        let key = self.key()?;
-        visit.key(key, key.end())
-    }
-
     /// Steps over a value that is no container; `first` is its first byte.
     #[inline]
     fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
@@ -378,20 +276,6 @@ impl<'b, 'j> Scanner<'b, 'j> {
         let found = self.text.as_bytes().get(self.at).copied().is_some_and(wanted);
         self.at += usize::from(found);
         found
-    }
-
-    fn escape(&mut self) -> Result<(), ScanError> {
-        self.at += 1;
-        if self.take(|byte| byte == b'u') {
-            for _ in 0..4 {
-                if !self.take(|byte| byte.is_ascii_hexdigit()) {
-                    return Err(self.expected("four hexadecimal digits"));
-                }
-            }
-            return Ok(());
-        }
-        let known = |byte| matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't');
-        if self.take(known) { Ok(()) } else { Err(self.expected("a known escape")) }
     }
 
     #[inline]
