@@ -24,7 +24,7 @@ pub(super) struct Settled {
 impl Settled {
     /// The order of a view, where it has one.
     pub(super) fn of(view: &View, now: Instant) -> Option<Self> {
-        if !view.regions.iter().all(is_certain) {
+        if !view.regions.iter().all(|region| is_certain(region, now)) {
             return None;
         }
         let recovered = view.regions.iter().filter_map(|region| region.recovered_at.max(enqueues_since(region))).max();
@@ -47,9 +47,11 @@ impl Settled {
 }
 
 /// Whether neither a job's queue nor chance decides about the region.
-fn is_certain(region: &RegionView) -> bool {
+fn is_certain(region: &RegionView, now: Instant) -> bool {
     let tried = matches!(region.guard(GuardClass::Enqueue), GuardState::Trial { .. });
-    region.max_queue_depth.is_none() && region.pressure.is_none() && !tried
+    // Between two views what has been held back only gets less, so what is nothing now stays nothing.
+    let spills = region.pressure.is_some_and(|pressure| pressure.share(now) > 0.0);
+    region.max_queue_depth.is_none() && !spills && !tried
 }
 
 fn enqueues_since(region: &RegionView) -> Option<Instant> {

@@ -109,7 +109,9 @@ impl Traffic {
             None => {}
             Some(Queue(Known::Counted(queue))) => count(queue),
             Some(Queue(Known::New(name))) => {
-                self.add(name, self.seconds());
+                if !self.queues.load().contains_key(&**name) {
+                    self.add(name, self.seconds());
+                }
                 if let Some(queue) = self.queues.load().get(&**name) {
                     count(queue);
                 }
@@ -173,10 +175,12 @@ impl Traffic {
     /// Adds a queue; beyond the bound, the one that was used longest ago goes.
     fn add(&self, queue: &str, now: u64) {
         let _adding = self.adding.lock();
-        let mut queues = HashMap::clone(&self.queues.load());
-        if queues.contains_key(queue) {
+        let current = self.queues.load();
+        // Another job of the same batch was first.
+        if current.contains_key(queue) {
             return;
         }
+        let mut queues = HashMap::clone(&current);
         while queues.len() >= self.queues_max.max(1) {
             let oldest = queues.iter().min_by_key(|(_, it)| it.last_used.load(Relaxed)).map(|(name, _)| name.clone());
             let Some(oldest) = oldest else { break };
