@@ -30,31 +30,25 @@ pub(crate) fn job(bytes: usize) -> String {
     format!("{before}{}{after}", "x".repeat(room))
 }
 
+/// A group of measurements, and its name.
+type Case = (&'static str, fn(&Options, &mut Report));
+
+const CASES: [Case; 8] = [
+    ("pinned", |options, report| connections(options, report, true)),
+    ("unpinned", |options, report| connections(options, report, false)),
+    ("http2", http2),
+    ("rates", rates),
+    ("bodies", bodies),
+    ("regions", regions),
+    ("owners", owners),
+    ("memory", memory::run),
+];
+
 pub(crate) fn run(options: &Options) {
     let mut report = Report::new(&described(), options);
-    if options.wants("pinned") {
-        connections(options, &mut report, true);
-    }
-    if options.wants("unpinned") {
-        connections(options, &mut report, false);
-    }
-    if options.wants("http2") {
-        http2(options, &mut report);
-    }
-    if options.wants("rates") {
-        rates(options, &mut report);
-    }
-    if options.wants("bodies") {
-        bodies(options, &mut report);
-    }
-    if options.wants("regions") {
-        regions(options, &mut report);
-    }
-    if options.wants("owners") {
-        owners(options, &mut report);
-    }
-    if options.wants("memory") {
-        memory::run(options, &mut report);
+    for (_, measure) in CASES.iter().filter(|(name, _)| options.wants(name)) {
+        measure(options, &mut report);
+        report.write(options);
     }
     report.finish(options);
 }

@@ -89,13 +89,15 @@ fn nginx(stage: &Stage, core: Option<usize>, lua: bool) -> Peer {
     } else {
         (String::new(), String::new(), "")
     };
+    // Lua sees a body only if it is in memory.
+    let buffer = if lua { "2m" } else { "16k" };
     let workers = if core.is_some() { 1 } else { 2 };
     let config = format!(
         "{load}daemon off;\nworker_processes {workers};\npid {dir}/nginx.pid;\nerror_log {dir}/nginx.err;\n\
          events {{ worker_connections 16384; }}\n\
          http {{\n{paths} access_log off;\n client_body_temp_path {dir}/nginx-body; proxy_temp_path {dir}/nginx-proxy;\n\
          fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
-         client_max_body_size 16m; client_body_buffer_size 16k; keepalive_timeout 120s; keepalive_requests 1000000000;\n\
+         client_max_body_size 16m; client_body_buffer_size {buffer}; keepalive_timeout 120s; keepalive_requests 1000000000;\n\
          upstream region {{ server 127.0.0.1:{to}; keepalive 512; keepalive_requests 1000000000; }}\n\
          server {{ listen 127.0.0.1:{port} backlog=4096;\n location / {{ proxy_pass https://region; proxy_http_version 1.1;\n\
          proxy_set_header Connection \"\"; proxy_set_header Host $host; proxy_ssl_protocols TLSv1.3; proxy_ssl_session_reuse on;\n\

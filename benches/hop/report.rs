@@ -184,9 +184,8 @@ impl Report {
         );
     }
 
-    /// Prints everything, and writes it where it is wanted.
-    pub(crate) fn finish(&self, options: &Options) {
-        println!("{}", self.text);
+    /// Writes what there is so far where it is wanted, so that nothing is lost when a later case fails.
+    pub(crate) fn write(&self, options: &Options) {
         if let Some(folder) = options.write.as_deref().map(Path::new) {
             std::fs::create_dir_all(folder).unwrap();
             std::fs::write(folder.join("figures.md"), format!("# The hop, measured\n\n{}", self.text)).unwrap();
@@ -194,5 +193,11 @@ impl Report {
                 std::fs::write(folder.join(format!("{name}.svg")), svg).unwrap();
             }
         }
+    }
+
+    /// Prints everything, and writes it.
+    pub(crate) fn finish(&self, options: &Options) {
+        println!("{}", self.text);
+        self.write(options);
     }
 }

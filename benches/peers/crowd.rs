@@ -65,7 +65,11 @@ pub const CROWDS: &[Kind] = &[
         Does::Deaf(get!("/ojs/v1/debug/endless-body", "OJS-Federation-Region: mad\r\n")),
     ),
     kind("no reader of lists", 500, Does::Deaf(get!("/ojs/v1/jobs?region=mad"))),
-    kind("no reader of events", 1000, Does::Deaf(get!("/ojs/v1/queues/default/events"))),
+    kind(
+        "no reader of events",
+        1000,
+        Does::Deaf(get!("/ojs/v1/queues/endless-body/events", "OJS-Federation-Region: mad\r\n")),
+    ),
     kind("region: endless head", 50, Does::Provoke("endless-head")),
     kind("region: endless interim answers", 50, Does::Provoke("endless-interim")),
     kind("region: endless body", 20, Does::Provoke("endless-body")),

@@ -16,7 +16,7 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::{Progress, progress};
 use crate::policy::BreakerState;
 use crate::policy::resolve::{
-    CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, later, other_copy, remedy, undecided,
+    CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, later, may_come_late, other_copy, remedy, undecided,
 };
 use crate::proxy::{Shared, pool_limits, pool_meters};
 use crate::region::ask_job;
@@ -59,7 +59,8 @@ impl Asked {
 
 /// What a region says of a copy.
 enum Told {
-    Copy(CopyState),
+    /// It has it, so far on its way; and whether it is cancelled, also where a worker had had it.
+    Copy(CopyState, bool),
     No,
     Nothing,
 }
@@ -120,7 +121,7 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         None => Told::Nothing,
     };
     let word = match told {
-        Told::Copy(_) => Word::Has,
+        Told::Copy(..) => Word::Has,
         Told::No => Word::HasNot,
         Told::Nothing => Word::Silent,
     };
@@ -136,8 +137,12 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         word,
     };
     let mut next = later(heard);
-    if let (Next::Landed, Told::Copy(late), Some(place)) = (next, told, place) {
-        if landed(shared, unknown, &place, late, &mut asked).await.is_some() {
+    if let (Next::Landed, Told::Copy(late, cancelled), Some(place)) = (next, told, place) {
+        let done = match unknown.cancelled {
+            Some(_) => told_to_cancel(shared, unknown, &place, cancelled, age),
+            None => landed(shared, unknown, &place, late, &mut asked).await,
+        };
+        if done.is_some() {
             return None;
         }
         next = undecided(heard);
@@ -168,21 +173,31 @@ fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
     event::outcome_resolved(&shared.metrics, result, unknown.region.as_str(), unknown.job_id.as_deref());
 }
 
+/// A job of a batch that was told to be cancelled: it is there, and cancelled or not. None while a cancellation may still come through.
+fn told_to_cancel(shared: &Shared, unknown: &Unknown, place: &Place, cancelled: bool, age: Duration) -> Option<()> {
+    if !cancelled && may_come_late(age) {
+        return None;
+    }
+    shared.owners.learn(&place.job_id, &place.region);
+    let now_ms = shared.registry.clock().unix_ms();
+    shared.store.change(unknown.number, |it| {
+        it.cancelled = it.cancelled.filter(|_| cancelled);
+        it.resolve(State::Landed, now_ms);
+    });
+    tell(shared, unknown, Resolution::Landed);
+    Some(())
+}
+
 /// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
 async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState, asked: &mut Asked) -> Option<()> {
     let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
         shared.owners.learn(&place.job_id, &place.region);
-        let now_ms = shared.registry.clock().unix_ms();
-        shared.store.change(unknown.number, |it| {
-            // A job of a batch that was told to be cancelled: whether it was, the region has just said.
-            it.cancelled = it.cancelled.filter(|_| late == CopyState::Gone);
-            it.resolve(State::Landed, now_ms);
-        });
+        finish(shared, unknown, State::Landed);
         tell(shared, unknown, Resolution::Landed);
         return Some(());
     };
     let shown = match ask(shared, Method::GET, elsewhere).await {
-        Told::Copy(copy) => Some(copy),
+        Told::Copy(copy, _) => Some(copy),
         Told::No => None,
         Told::Nothing => return None,
     };
@@ -242,8 +257,8 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
 async fn cancel(shared: &Shared, place: &Place) -> Option<()> {
     match ask(shared, Method::DELETE, place).await {
         // Cancelled, or gone otherwise.
-        Told::Copy(CopyState::Gone) | Told::No => Some(()),
-        Told::Copy(_) | Told::Nothing => None,
+        Told::Copy(CopyState::Gone, _) | Told::No => Some(()),
+        Told::Copy(..) | Told::Nothing => None,
     }
 }
 
@@ -269,7 +284,7 @@ async fn ask(shared: &Shared, method: Method, place: &Place) -> Told {
 fn told(status: StatusCode, body: &[u8], id: &str) -> Told {
     let shows = |it: &Progress| it.id.eq_ignore_ascii_case(id);
     match (status.as_u16(), progress(body).filter(shows)) {
-        (200..=299, Some(it)) => Told::Copy(CopyState::of(&it.state, it.attempt)),
+        (200..=299, Some(it)) => Told::Copy(CopyState::of(&it.state, it.attempt), it.state == "cancelled"),
         (404, _) if is_error_document(body) => Told::No,
         _ => Told::Nothing,
     }

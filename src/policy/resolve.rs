@@ -184,6 +184,12 @@ pub fn later(it: Later) -> Next {
     undecided(it)
 }
 
+/// Whether a call that was sent so long ago, and not answered, may still take effect.
+#[must_use]
+pub fn may_come_late(age: Duration) -> bool {
+    age < WATCH
+}
+
 /// Judges when to ask again about what could not be decided, by the time that it has taken so far.
 #[must_use]
 pub fn undecided(it: Later) -> Next {

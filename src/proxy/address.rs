@@ -26,9 +26,9 @@ pub(super) fn address(
 ) -> Result<(), ErrorDocument> {
     let mut names: Vec<String> = Vec::new();
     if exchange.noted.has(Noted::REGION) {
-        while let Some(value) = request.headers_mut().remove(FEDERATION_REGION) {
-            names.push(String::from_utf8_lossy(value.as_bytes()).into_owned());
-        }
+        let values = request.headers().get_all(FEDERATION_REGION);
+        names.extend(values.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()));
+        request.headers_mut().remove(FEDERATION_REGION);
     }
     // A path that the table does not know may have such a parameter of its own.
     if exchange.matched.operation != Operation::Unknown {

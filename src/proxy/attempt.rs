@@ -16,7 +16,7 @@ use crate::net::dial::DialError;
 use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
-use crate::ojs::{Class, Segments, answer};
+use crate::ojs::{Class, Segments, answer, segments_len};
 use crate::policy::resolve::Lost;
 use crate::policy::{Answer, CallPermit, Ending, GuardClass, RegionIndex, Shed, classify_enqueue};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
@@ -178,11 +178,18 @@ async fn exchange(
     let buffered = &proxy.shared.buffered;
     // What was only read can be read again; what was changed must be told.
     let is_read = call.method == Method::GET;
-    let share = if is_read { buffered.read(&proxy.shared.config.limits, bytes_max) } else { buffered.answer() };
+    let limits = &proxy.shared.config.limits;
+    let due = segments_len(&call.body).saturating_mul(2).saturating_add(ANSWER_EXTRA_BYTES);
+    let share = match call.guard {
+        _ if is_read => buffered.read(limits, bytes_max),
+        // It shows the job, perhaps in other words.
+        GuardClass::Enqueue => buffered.answer_to(limits.buffered_bytes / 2, due),
+        _ => buffered.answer(),
+    };
     let whole = match collect(&mut body, bytes_max, call.deadline, share).await {
         Ok(whole) => whole,
         Err(CollectError::Overloaded) => {
-            return (Tried { crowded_out: true, ..Tried::no_answer(Lost::Ended) }, None);
+            return (Tried { crowded_out: is_read, ..Tried::no_answer(Lost::Ended) }, None);
         }
         Err(CollectError::Timeout) => return (Tried::no_answer(Lost::TimedOut), None),
         Err(_) => return (Tried::no_answer(Lost::Ended), None),

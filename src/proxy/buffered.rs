@@ -17,6 +17,8 @@ pub(super) struct Share {
     all: Buffered,
     /// The sum that this body may not carry it over.
     sum_max: usize,
+    /// So much of it is taken in whatever the sum is.
+    due: usize,
     bytes: usize,
 }
 
@@ -35,7 +37,7 @@ impl Buffered {
 
     /// The share of a request's body: no part of it is taken in once the sum would be over `sum_max`.
     pub(super) fn request(&self, sum_max: usize) -> Share {
-        Share { all: self.clone(), sum_max, bytes: 0 }
+        Share { all: self.clone(), sum_max, due: 0, bytes: 0 }
     }
 
     /// Whether the answer of a read may be asked for. Reads get half of the memory, so that clients who do not read what they asked
@@ -50,8 +52,14 @@ impl Buffered {
         self.request((limits.buffered_bytes / 2).saturating_add(bytes_max))
     }
 
-    /// The share of a region's answer to anything else: counted and never refused, because a job that is stored by now would become one that
-    /// nobody knows of.
+    /// The share of a region's answer to anything else. What can be expected of it, `due`, is counted and never refused, because a job that is
+    /// stored by now would become one that nobody knows of. Beyond that it is as the answer of a read: a region that answers without
+    /// end keeps nobody from storing a job elsewhere.
+    pub(super) fn answer_to(&self, sum_max: usize, due: usize) -> Share {
+        Share { all: self.clone(), sum_max, due, bytes: 0 }
+    }
+
+    /// The share of an answer that is made here, or that is known to have an end: counted and never refused.
     pub(super) fn answer(&self) -> Share {
         self.request(usize::MAX)
     }
@@ -61,7 +69,8 @@ impl Share {
     /// Takes in so many bytes more; false, and nothing is taken, when there is no room for them.
     #[must_use]
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
-        let fits = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= self.sum_max);
+        let is_due = self.bytes.saturating_add(bytes) <= self.due;
+        let fits = |sum: usize| sum.checked_add(bytes).filter(|sum| is_due || *sum <= self.sum_max);
         let grown = self.all.0.fetch_update(Relaxed, Relaxed, fits).is_ok();
         if grown {
             self.bytes += bytes;
@@ -105,6 +114,18 @@ mod tests {
         assert!(!second.grow(usize::MAX), "no sum overflows");
         drop(second);
         assert_eq!(all.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_due_of_an_answer_always_fits_and_what_is_more_as_long_as_there_is_room() {
+        let all = Buffered::default();
+        let (mut long, mut other) = (all.answer_to(10, 6), all.answer_to(10, 6));
+        assert!(long.grow(6) && long.grow(4), "there is room");
+        assert!(!long.grow(1) && all.bytes() == 10);
+        assert!(other.grow(5) && other.grow(1), "this is due");
+        assert!(!other.grow(1));
+        drop(long);
+        assert!(other.grow(4));
     }
 
     #[test]

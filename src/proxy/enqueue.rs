@@ -221,7 +221,7 @@ impl Job {
 /// What became of a call that creates jobs.
 pub(super) struct Ran {
     pub(super) result: Result<RegionAnswer, ErrorDocument>,
-    /// An id under which it was left behind on the way, where it may still be stored.
+    /// The id under which it may still be stored where it was left behind on the way, if that is not the one that it was sent with last.
     pub(super) left: Option<String>,
     /// The region that said so, where a region has stored what was sent.
     pub(super) stored: Option<RegionIndex>,
@@ -287,23 +287,16 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
         place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
+    let mut left = job.trail.left_id.take();
     let (result, outcome, region) = match trail::ended(job, &result) {
         Some(Place { region, job_id }) => {
+            left = Some(job_id.clone());
             let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));
             (Err(document), Some(AttemptOutcome::Unknown), Some(region))
         }
         None => (result, outcome, region),
     };
-    Ran {
-        result,
-        left: job.trail.left_id.take(),
-        stored,
-        region,
-        moved_from,
-        attempts,
-        outcome,
-        upstream: started.elapsed(),
-    }
+    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream: started.elapsed() }
 }
 
 /// The document for a job that nothing was done for, because too much is.

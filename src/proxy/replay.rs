@@ -242,11 +242,11 @@ impl Turns {
             let keyed = store.keyed(&keyed.key).filter(|now| now.at_ms == keyed.at_ms).unwrap_or(keyed);
             match &end {
                 End::Answered(answer, region) => store.end_key(answered(keyed, answer, region.clone())),
-                End::Unknown(_) => store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed }),
                 // Refused, and yet what was left behind on the way may still be stored.
-                End::Nothing if ran.left.is_some() => {
+                End::Unknown(_) | End::Nothing if ran.left.is_some() => {
                     store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, job_id: ran.left.clone(), ..keyed });
                 }
+                End::Unknown(_) => store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed }),
                 End::Nothing => store.forget_key(&keyed.key),
             }
         }

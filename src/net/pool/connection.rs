@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use http::header::HOST;
 use http::uri::{Authority, Scheme};
-use http::{Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -192,7 +192,13 @@ impl Http2 {
         let before = self.evidence.written();
         match self.sender.try_send_request(request).await {
             Ok(response) => Ok(response.map(RegionBody::shared)),
-            Err(error) => Err(failed(error, &self.evidence, before)),
+            Err(error) => {
+                let mut failed = failed(error, &self.evidence, before);
+                if let Failed::NotSent(Some(unsent)) = &mut failed {
+                    as_it_was(unsent, authority);
+                }
+                Err(failed)
+            }
         }
     }
 
@@ -203,6 +209,16 @@ impl Http2 {
     /// Requests that are on an expired connection finish there; new ones go to a new connection.
     pub(super) fn is_expired(&self, now: Instant, limits: &PoolLimits) -> bool {
         now.duration_since(self.life.born) >= limits.lifetime
+    }
+}
+
+/// Gives a request that was not sent the shape that it came in: the next connection may speak HTTP/1.1.
+fn as_it_was(request: &mut Request<Outgoing>, authority: &Authority) {
+    let path = std::mem::take(request.uri_mut()).into_parts().path_and_query;
+    *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
+    // An authority that was parsed is text.
+    if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
+        request.headers_mut().insert(HOST, host);
     }
 }
 
@@ -241,5 +257,20 @@ struct LocalExecutor;
 impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
         tokio::task::spawn_local(future);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_http_2_did_not_send_fits_http_1_1_again() {
+        let authority = Authority::from_static("region.example:8443");
+        let uri = "https://region.example:8443/ojs/v1/jobs?x=1";
+        let mut request = Request::post(uri).body(Outgoing::Empty).unwrap();
+        as_it_was(&mut request, &authority);
+        assert_eq!(request.uri(), "/ojs/v1/jobs?x=1");
+        assert_eq!(request.headers()[HOST], "region.example:8443");
     }
 }

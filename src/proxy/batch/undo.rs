@@ -12,7 +12,7 @@ use super::super::replay::{digest, tenant_of};
 use super::super::resolve::is_private;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::header::REQUEST_ID;
-use crate::ojs::{Class, path_segment};
+use crate::ojs::{Class, path_segment, progress};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::store::{Cancelled, ID_BYTES_MAX, State, Unknown};
 use crate::telemetry::event;
@@ -79,16 +79,19 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
     let Ok(path) = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(&job.id))) else {
         return Undone::Not;
     };
-    let (method, headers, body) = (Method::DELETE, headers.clone(), Vec::new());
     // No exception to a breaker that has opened since: what could not be cancelled is told to the client. But no guard and no limit
     // refuses it, as they refuse no word about a leased job.
-    let question = Question { method, path, headers, body, deadline, guard: GuardClass::Ack, leased: false };
+    let delete = Question {
+        method: Method::DELETE,
+        guard: GuardClass::Ack,
+        ..Question::get(path.clone(), headers.clone(), deadline)
+    };
     let mut undone = Undone::Not;
-    for tries in 1..=TRIES {
+    for _ in 0..TRIES {
         if Instant::now() >= deadline {
             break;
         }
-        let answer = match ask(proxy, Class::Job, job.region, &question).await {
+        let answer = match ask(proxy, Class::Job, job.region, &delete).await {
             Ok(answer) => answer,
             Err(Silence::Unknown) => {
                 undone = Undone::Unknown;
@@ -98,16 +101,29 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
         };
         match answer.status {
             status if status.is_success() => return Undone::Cancelled,
-            // A balancer's page is no word of the region.
-            _ if !is_error_document(&answer.body) => undone = Undone::Unknown,
+            // A balancer's page is no word of the region, and a server's own failure none about the job.
+            status if status.is_server_error() || !is_error_document(&answer.body) => undone = Undone::Unknown,
             StatusCode::NOT_FOUND => return Undone::Absent,
-            // The first time it says that the job has run; after a lost answer, that our own cancellation came through.
-            StatusCode::CONFLICT if tries > 1 => return Undone::Cancelled,
-            StatusCode::CONFLICT => return Undone::Not,
+            // It is over: it has run, or an earlier try has come through.
+            StatusCode::CONFLICT => break,
             _ => {}
         }
     }
-    undone
+    match undone {
+        Undone::Unknown => shown(proxy, &Question::get(path, headers.clone(), deadline), job).await,
+        undone => undone,
+    }
+}
+
+/// What the region shows of a job for which a cancellation may have come through, or may still.
+async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
+    let answer = ask(proxy, Class::Job, job.region, question).await.ok();
+    let shown = answer.and_then(|answer| progress(&answer.body)).filter(|it| it.id.eq_ignore_ascii_case(&job.id));
+    match shown.as_ref().map(|it| it.state.as_str()) {
+        Some("cancelled") => Undone::Cancelled,
+        Some("completed" | "discarded") => Undone::Not,
+        _ => Undone::Unknown,
+    }
 }
 
 /// The journal's record of a job that is stored, or may be, while a cancellation may have come through.

@@ -1,18 +1,20 @@
 //! Undoing what was stored: what can be cancelled, what may not be, and what the client is told where it fails.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use super::{BATCH, alive, cancelled, check_fates, job, mixed, post, quiet};
-use crate::outcomes::newest_in;
+use crate::outcomes::{advance_until, newest_in, outcomes};
 use crate::support::Setup;
 
 #[tokio::test]
 async fn what_could_not_be_cancelled_is_told_of_and_not_to_be_sent_again() {
     let federation = quiet().start().await;
     federation.regions[1].stop().await;
-    let broken = FaultAnswer::error_document(StatusCode::INTERNAL_SERVER_ERROR, "scripted");
+    let broken = FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "scripted");
     let deletes = When::path("/ojs/v1/jobs/").method(Method::DELETE);
     federation.regions[2].faults().add(deletes, Fault::Answer { answer: broken, store: false });
     let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1), Some(2)])).await;
@@ -26,25 +28,65 @@ async fn what_could_not_be_cancelled_is_told_of_and_not_to_be_sent_again() {
 
 #[tokio::test]
 async fn a_job_whose_cancellation_may_have_come_through_is_not_told_to_be_there() {
-    let lost = Fault::CutAfterRequest { store: true };
-    let page = Fault::Answer { answer: FaultAnswer::balancer(StatusCode::BAD_GATEWAY), store: true };
-    let page_alone = Fault::Answer { answer: FaultAnswer::balancer(StatusCode::BAD_GATEWAY), store: false };
-    for (fault, is_cancelled) in [(lost, true), (page, true), (page_alone, false)] {
+    let lost = |store| Fault::CutAfterRequest { store };
+    let answered = |answer, store| Fault::Answer { answer, store };
+    let page = || FaultAnswer::balancer(StatusCode::BAD_GATEWAY);
+    // As of another sidecar, whose region did not answer.
+    let document = || FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "backend_error");
+    for (fault, is_cancelled) in
+        [(lost(true), true), (answered(page(), true), true), (answered(document(), true), true), (lost(false), false)]
+    {
         let federation = quiet().start().await;
         federation.regions[1].stop().await;
         federation.regions[0].faults().add(When::path("/ojs/v1/jobs/").method(Method::DELETE).next(2), fault);
+        federation.mute(0);
         let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1)])).await;
         let error = answer.check_error(500, "backend_error", "outcome_unknown");
         check_fates(&answer, &[], &[1], &[], &[0]);
         let left = &error["details"]["jobs"][0];
         assert_eq!((&left["index"], &left["region"]), (&0.into(), &"us-east-1".into()));
-        // The resolver asks, and says what it heard.
+        // The resolver asks, and says what it heard; a job that is there may be cancelled yet, until nothing can come any more.
+        federation.regions[0].faults().clear();
+        if !is_cancelled {
+            federation.advance(Duration::from_secs(60));
+            assert_eq!(newest_in(&federation.client, "pending").await["cancelled_in"], json!(null));
+            federation.advance(Duration::from_secs(15 * 60));
+        }
+        let is_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
+        advance_until(&federation, "it has landed", is_landed).await;
         let shown = newest_in(&federation.client, "landed").await;
         assert_eq!((&shown["job_id"], &shown["region"]), (&left["id"], &left["region"]));
         let cancelled_in = if is_cancelled { json!("us-east-1") } else { json!(null) };
         assert_eq!(shown["cancelled_in"], cancelled_in);
         let copies = if is_cancelled { cancelled(&federation) } else { alive(&federation) };
         assert_eq!(copies, [vec!["t.a"], vec![], vec![]]);
+    }
+}
+
+#[tokio::test]
+async fn a_cancellation_counts_where_the_region_shows_it() {
+    let over = || FaultAnswer::error_document(StatusCode::CONFLICT, "conflict");
+    let busy = FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    let lost = |store| Fault::CutAfterRequest { store };
+    let answered = |answer| Fault::Answer { answer, store: false };
+    let cases = [
+        // Both answers lost, and the region shows a cancelled job.
+        (lost(true), lost(true), "batch_failed", [vec![], vec![0], vec![]]),
+        // "It is over", after a try that may have come through; but the job that is shown is not.
+        (lost(false), answered(over()), "outcome_unknown", [vec![], vec![], vec![0]]),
+        // The same after one that did not.
+        (answered(busy), answered(over()), "partly_created", [vec![0], vec![], vec![]]),
+    ];
+    for (first, second, reason, [created, cancelled, unknown]) in cases {
+        let federation = quiet().start().await;
+        federation.regions[1].stop().await;
+        for fault in [first, second] {
+            let deletes = When::path("/ojs/v1/jobs/").method(Method::DELETE).next(1);
+            federation.regions[0].faults().add(deletes, fault);
+        }
+        let answer = post(&federation, BATCH, &mixed(&[Some(0), Some(1)])).await;
+        assert_eq!(answer.reason(), reason, "{answer:?}");
+        check_fates(&answer, &created, &[1], &cancelled, &unknown);
     }
 }
 

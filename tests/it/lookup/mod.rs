@@ -113,6 +113,8 @@ async fn a_call_that_names_its_region_goes_there_alone_and_never_changes_where_a
     federation.client.send(named("mars-1"), "").await.check_error(400, "invalid_request", "region_unknown");
     let two = http::Request::get("/ojs/v1/queues?region=eu-west-1").header("ojs-federation-region", "us-east-1");
     federation.client.send(two, "").await.check_error(400, "invalid_request", "address_unclear");
+    let twice = named("eu-west-1").header("ojs-federation-region", "us-east-1");
+    federation.client.send(twice, "").await.check_error(400, "invalid_request", "address_unclear");
     for path in ["/ojs/v1/jobs", "/ojs/v1/jobs/batch", "/ojs/v1/workers/ack", "/ojs/v1/workers/fetch", "/ojs/v1/cron"] {
         let request = http::Request::post(path).header("ojs-federation-region", "eu-west-1");
         let refused = federation.client.send(request, r#"{"type":"canary-1","args":[]}"#).await;

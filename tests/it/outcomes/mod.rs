@@ -39,7 +39,7 @@ fn jobs(federation: &Federation) -> Vec<(usize, String, u32, String)> {
 }
 
 /// What the API shows.
-async fn outcomes(client: &Client) -> Value {
+pub(super) async fn outcomes(client: &Client) -> Value {
     let answer = client.get("/v1/federation/outcomes").await;
     assert_eq!(answer.status, 200);
     answer.json()
@@ -101,7 +101,7 @@ async fn start_next(federation: &Federation, place: usize) -> String {
 }
 
 /// Moves the steered clock until something is true.
-async fn advance_until(federation: &Federation, what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+pub(super) async fn advance_until(federation: &Federation, what: &str, mut is_true: impl AsyncFnMut() -> bool) {
     eventually(what, async || {
         let holds = is_true().await;
         if !holds {

@@ -68,6 +68,24 @@ async fn that_one_region_has_nothing_says_nothing_about_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_key_leads_to_the_place_that_decided_its_answer() {
+    let federation = redirecting().start().await;
+    // The first has stored it and does not say so; the second proves that it has not, and then refuses it.
+    federation.mute(0);
+    lose_next(&federation, 0, true);
+    lose_next(&federation, 1, false);
+    let refusal = FaultAnswer::error_document(StatusCode::UNPROCESSABLE_ENTITY, "unsupported");
+    federation.regions[1].faults().add(When::enqueue().next(1), Fault::Answer { answer: refusal, store: false });
+    check_unknown(&send(federation.client, &[("idempotency-key", "k")], job("a")).await, "us-east-1");
+    assert_eq!(federation.enqueues(1), 2, "sent, and sent again");
+    federation.regions[0].faults().clear();
+    let again = send(federation.client, &[("idempotency-key", "k")], job("a")).await;
+    assert_eq!((again.status.as_u16(), is_replay(&again), again.region()), (201, true, "us-east-1"), "{again:?}");
+    assert_eq!(federation.stored(&again.job_id()), [(0, 1)]);
+    assert_eq!(jobs(&federation).len(), 1);
+}
+
+#[tokio::test]
 async fn of_two_places_where_nobody_knew_of_a_job_each_is_cleared_up_for_itself() {
     for [first, second] in [[true, false], [false, true], [true, true]] {
         let federation = redirecting().steered().start().await;

@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 
 use crate::support::{Federation, Setup, Wire, eventually, job};
 
-/// A federation whose first region answers a call with the one text, and then with the other for as long as anybody listens.
+/// A federation whose first region answers a call with the one text, and then with the other for as long as anybody listens; with
+/// none it says nothing more.
 async fn federation(start: &'static str, piece: String, limits: &str) -> Federation {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("url: http://{}", listener.local_addr().unwrap());
@@ -26,6 +27,9 @@ async fn serve(mut wire: Wire, start: &str, piece: String) {
         return;
     }
     wire.send(start).await;
+    if piece.is_empty() {
+        std::future::pending::<()>().await;
+    }
     let many = if piece.len() > 1 { piece.repeat(1024 / piece.len() + 1) } else { piece };
     // Cut, it has been heard for long enough.
     while wire.socket.write_all(many.as_bytes()).await.is_ok() {
@@ -60,6 +64,23 @@ async fn heads_chunks_and_trailers_without_end_are_cut_by_their_size() {
     check(chunked, "1000000000000\r\n", PATIENT).await;
     check("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2;", "yyyyyyyyyyyyyyyy", PATIENT).await;
     check("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "x-padding: yyyyyyyy\r\n", PATIENT).await;
+}
+
+#[tokio::test]
+async fn answers_without_end_leave_room_for_jobs_elsewhere() {
+    let body = "x".repeat(3 << 20);
+    let start = format!("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}", 1 << 30);
+    let limits = format!("{PATIENT}, body_bytes: 4MiB, buffered_bytes: 4MiB");
+    let federation = federation(start.leak(), String::new(), &limits).await;
+    let client = federation.client;
+    let hung = tokio::spawn(async move { client.enqueue(job("hung")).await });
+    // A little more than an answer needs, and then all that is free for what nobody expects.
+    eventually("the answer is cut", async || {
+        federation.metric("unknown_outcomes_total{region=\"us-east-1\"}").await > 0.0
+    })
+    .await;
+    assert_eq!(federation.shared.buffered.bytes(), 0);
+    assert_eq!(hung.await.unwrap().reason(), "outcome_unknown");
 }
 
 #[tokio::test]
