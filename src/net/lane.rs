@@ -8,11 +8,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 
 /// What a body moves before it takes turns: most calls are smaller, and pay nothing for the lane.
 const FREE_BYTES: usize = 64 * 1024;
@@ -25,22 +27,24 @@ thread_local! {
 
 /// The bodies of this thread that wait, in the order of their turns. As many as there are bodies, which are bounded.
 struct Lane {
-    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+    waiting: RefCell<VecDeque<Arc<Waiter>>>,
     is_pumped: Cell<bool>,
 }
 
-/// A body that waits, or that may move a piece.
+/// A body that waits, or that may move a piece. Sent between threads by nobody; but sockets that hold it must be such as could be.
 #[derive(Debug)]
 struct Waiter {
-    granted: Cell<bool>,
-    waker: RefCell<Waker>,
+    granted: AtomicBool,
+    waker: Mutex<Waker>,
 }
 
 /// The turns of one body.
 #[derive(Debug, Default)]
 pub struct Turns {
     moved: usize,
-    waiter: Option<Rc<Waiter>>,
+    /// Of this turn.
+    used: usize,
+    waiter: Option<Arc<Waiter>>,
     /// What is left of a frame that was longer than a piece.
     left: Bytes,
 }
@@ -52,14 +56,15 @@ impl Turns {
             return Poll::Ready(());
         }
         match &self.waiter {
-            Some(waiter) if waiter.granted.get() => Poll::Ready(()),
+            Some(waiter) if waiter.granted.load(Relaxed) => Poll::Ready(()),
             Some(waiter) => {
-                waiter.waker.borrow_mut().clone_from(cx.waker());
+                waiter.waker.lock().clone_from(cx.waker());
                 Poll::Pending
             }
             None => {
-                let waiter = Rc::new(Waiter { granted: Cell::new(false), waker: RefCell::new(cx.waker().clone()) });
-                self.waiter = Some(Rc::clone(&waiter));
+                let waiter =
+                    Arc::new(Waiter { granted: AtomicBool::new(false), waker: Mutex::new(cx.waker().clone()) });
+                (self.used, self.waiter) = (0, Some(Arc::clone(&waiter)));
                 LANE.with(|lane| lane.join(waiter));
                 Poll::Pending
             }
@@ -103,15 +108,18 @@ impl Turns {
         hint
     }
 
-    /// It has moved a piece, so its turn is over.
+    /// It has moved so much; with a piece its turn is over.
     pub fn moved(&mut self, bytes: usize) {
         self.moved = self.moved.saturating_add(bytes);
-        self.waiter = None;
+        self.used = self.used.saturating_add(bytes);
+        if self.used >= PIECE_BYTES {
+            (self.used, self.waiter) = (0, None);
+        }
     }
 }
 
 impl Lane {
-    fn join(&self, waiter: Rc<Waiter>) {
+    fn join(&self, waiter: Arc<Waiter>) {
         self.waiting.borrow_mut().push_back(waiter);
         if !self.is_pumped.replace(true) {
             tokio::task::spawn_local(pump(Pumped));
@@ -119,17 +127,17 @@ impl Lane {
     }
 
     /// The next body that still wants its turn; what was dropped meanwhile does not.
-    fn next(&self) -> Option<Rc<Waiter>> {
+    fn next(&self) -> Option<Arc<Waiter>> {
         let mut waiting = self.waiting.borrow_mut();
-        std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Rc::strong_count(waiter) > 1)
+        std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Arc::strong_count(waiter) > 1)
     }
 }
 
 /// Gives out turns as long as somebody waits. One that is not used holds up nobody.
 async fn pump(_pumped: Pumped) {
     while let Some(waiter) = LANE.with(Lane::next) {
-        waiter.granted.set(true);
-        waiter.waker.borrow().wake_by_ref();
+        waiter.granted.store(true, Relaxed);
+        waiter.waker.lock().wake_by_ref();
         drop(waiter);
         // Comes back when nothing else is ready and the sockets have been asked.
         tokio::task::yield_now().await;
@@ -149,6 +157,7 @@ impl Drop for Pumped {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::rc::Rc;
 
     use tokio::task::{LocalSet, spawn_local, yield_now};
 

@@ -5,31 +5,28 @@
 //! region; if it moved, one may have.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::evidence::Evidence;
-
-/// So much is read before the other connections of the thread have their turn. A region that sends without a pause, interim
-/// answers for example, would else keep the thread for as long as the runtime lets one task.
-const TURN_BYTES: usize = 64 * 1024;
+use super::lane::Turns;
 
 /// A TCP socket with its count.
 #[derive(Debug)]
 pub struct Metered {
     socket: TcpStream,
     evidence: Arc<Evidence>,
-    /// What was read in this turn.
-    turn_bytes: usize,
+    /// A region that sends without a pause, interim answers for example, leaves others their turn.
+    turns: Turns,
 }
 
 impl Metered {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, evidence: Arc::default(), turn_bytes: 0 }
+        Self { socket, evidence: Arc::default(), turns: Turns::default() }
     }
 
     pub(super) const fn evidence(&self) -> &Arc<Evidence> {
@@ -58,14 +55,14 @@ impl Metered {
 impl AsyncRead for Metered {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.turn_bytes >= TURN_BYTES {
-            this.turn_bytes = 0;
-            // Woken when nothing else is ready and the other sockets have been asked.
-            return pin!(tokio::task::yield_now()).poll(cx).map(Ok);
-        }
+        ready!(this.turns.poll(cx));
         let before = buf.filled().len();
         let poll = Pin::new(&mut this.socket).poll_read(cx, buf);
-        this.turn_bytes = if poll.is_pending() { 0 } else { this.turn_bytes + buf.filled().len() - before };
+        if poll.is_pending() {
+            this.turns = Turns::default();
+        } else {
+            this.turns.moved(buf.filled().len() - before);
+        }
         poll
     }
 }
@@ -109,6 +106,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_that_sends_without_a_pause_leaves_others_their_turn() {
+        tokio::task::LocalSet::new().run_until(leaves_others_their_turn()).await;
+    }
+
+    async fn leaves_others_their_turn() {
+        /// A little more than is read before others have their turn.
+        const TURN_BYTES: usize = 68 * 1024;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut socket = Metered::new(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
         let (mut peer, _) = listener.accept().await.unwrap();

@@ -170,7 +170,7 @@ pub(super) const KEYS: &[Key] = &[
         "Calls to all regions at once; reads get four fifths of it, and words about leased jobs are never refused"),
     key("limits.calls_per_region", Integer(1, 1_000_000), "4096", "calls",
         "Calls to one region at once; down to a third of it while the region is slower than usual"),
-    key("limits.pool_idle_per_region", Integer(0, 10_000), "64", "connections",
+    key("limits.pool_idle_per_region", Integer(0, 10_000), "256", "connections",
         "Idle connections kept per region and worker thread"),
     key("limits.pool_idle_timeout", SOME_TIME, "50s", "duration", "How long an idle region connection is kept"),
     key("limits.connection_lifetime", SOME_TIME, "5min", "duration", "The longest a region connection lives"),
