@@ -240,13 +240,7 @@ async fn words_about_leased_jobs_pass_an_open_breaker_and_nothing_else_does() {
     fail(&federation, 5).await;
     check_state(&federation, "open").await;
     federation.regions[0].record().clear();
-    let beat = r#"{"worker_id":"w","active_jobs":[],"state":"running"}"#;
-    let ack = format!(r#"{{"job_id":"{}","result":{{}}}}"#, id(0));
-    let nack = format!(r#"{{"job_id":"{}","error":{{"code":"x","message":"y"}}}}"#, id(1));
-    for (path, body) in [("heartbeat", beat), ("ack", &ack), ("nack", &nack)] {
-        let answer = federation.client.post(&format!("/ojs/v1/workers/{path}"), body.to_owned()).await;
-        assert_eq!(answer.status, 200, "{path} {answer:?}");
-    }
+    federation.speak_of_leased(&id(0), &id(1)).await;
     let passed = federation.regions[0].record().requests().len();
     assert_eq!(passed, 3);
     let fetch = r#"{"queues":["default"],"count":1,"worker_id":"w"}"#;

@@ -75,13 +75,7 @@ async fn reads_are_refused_first_then_enqueues_and_words_about_leased_jobs_never
         check_overloaded(&federation.client.post("/ojs/v1/workers/fetch", body).await);
         check_overloaded(&federation.client.call(Method::DELETE, &read, Bytes::new()).await);
         assert_eq!(federation.regions[0].record().requests().len(), before, "nothing was sent");
-        let beat = r#"{"worker_id":"w","active_jobs":[],"state":"running"}"#;
-        let ack = format!(r#"{{"job_id":"{}","result":{{}}}}"#, id(0));
-        let nack = format!(r#"{{"job_id":"{}","error":{{"code":"x","message":"y"}}}}"#, id(1));
-        for (path, body) in [("heartbeat", beat), ("ack", &ack), ("nack", &nack)] {
-            let answer = federation.client.post(&format!("/ojs/v1/workers/{path}"), body.to_owned()).await;
-            assert_eq!(answer.status, 200, "{path} {answer:?}");
-        }
+        federation.speak_of_leased(&id(0), &id(1)).await;
         assert!(federation.metric(r#"refusals_total{reason="overloaded"}"#).await >= 6.0);
         held.end(&federation).await;
         assert_eq!(federation.client.get(&read).await.status, 200, "and there is room again");

@@ -21,6 +21,17 @@ impl Federation {
         requests.iter().filter(|request| request.method == http::Method::POST).count()
     }
 
+    /// A worker's words about jobs that it has: a heartbeat, that the first is done, that the second has failed. Each must be taken.
+    pub async fn speak_of_leased(&self, done: &str, failed: &str) {
+        let beat = r#"{"worker_id":"w","active_jobs":[],"state":"running"}"#.to_owned();
+        let ack = format!(r#"{{"job_id":"{done}","result":{{}}}}"#);
+        let nack = format!(r#"{{"job_id":"{failed}","error":{{"code":"x","message":"y"}}}}"#);
+        for (path, body) in [("heartbeat", beat), ("ack", ack), ("nack", nack)] {
+            let answer = self.client.post(&format!("/ojs/v1/workers/{path}"), body).await;
+            assert_eq!(answer.status, 200, "{path} {answer:?}");
+        }
+    }
+
     /// From now on the region says nothing of use when it is asked for a job, so that nobody can find out what became of one.
     pub fn mute(&self, place: usize) {
         let answer = FaultAnswer::error_document(http::StatusCode::INTERNAL_SERVER_ERROR, "internal_error");
