@@ -15,6 +15,7 @@ pub struct Timed {
 /// Units: microseconds.
 pub struct Times {
     pub p50: f64,
+    pub p90: f64,
     pub p99: f64,
 }
 
@@ -38,7 +39,7 @@ impl Timed {
         }
         times.sort_by(f64::total_cmp);
         let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or(f64::NAN);
-        Times { p50: at(50), p99: at(99) }
+        Times { p50: at(50), p90: at(90), p99: at(99) }
     }
 
     fn call(&mut self) {

@@ -62,9 +62,11 @@ impl Sidecar {
     pub fn start(good: SocketAddr, mad: SocketAddr) -> Self {
         let files = tempfile::tempdir().unwrap();
         let path = files.path().join("config.yaml");
-        // A region that misbehaves stays in use, and probes and retries are not what is measured.
+        // A region that misbehaves stays in use, and probes and retries are not what is measured. Whoever is timed shares a thread with
+        // the crowd.
         let yaml = format!(
             "local_region: good\ninsecure_dev: true\nlog: {{ level: info, format: text, access: \"off\" }}\n\
+             limits: {{ worker_threads: 1 }}\n\
              listen: {{ clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }}\n\
              circuit_breaker: {{ failure_threshold: 1000000, ratio_min_requests: 1000000 }}\n\
              health_check: {{ timeout: 30s }}\n\

@@ -18,7 +18,7 @@ use crate::policy::BreakerState;
 use crate::policy::resolve::{
     CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, later, may_come_late, other_copy, remedy, undecided,
 };
-use crate::proxy::{Shared, pool_limits, pool_meters};
+use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::ask_job;
 use crate::store::{Cancelled, Place, State, Unknown};
 use crate::telemetry::{Resolution, event};
@@ -27,6 +27,9 @@ use crate::telemetry::{Resolution, event};
 const CONCURRENT: usize = 8;
 /// Looked at in one round.
 const ROUND_MAX: usize = 256;
+/// How fast long answers are read, by each of those questions: nobody waits for them, and a region that sends nothing else must not
+/// keep the processor from those who do. Ten megabytes take 0.6 s.
+const LONG_BYTES_PER_MICROSECOND: u32 = 16;
 /// Between two rounds while something is not known.
 const TICK: Duration = Duration::from_secs(1);
 /// Between two rounds while all is known: what is old is dropped then.
@@ -275,10 +278,15 @@ async fn ask(shared: &Shared, method: Method, place: &Place) -> Told {
     let bytes_max = shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
     let timeout = shared.config.health_check.timeout;
     let region = shared.registry.region(index);
-    match ask_job(region, &pool, method, &place.job_id, bytes_max, timeout).await {
-        Ok((status, body)) => told(status, &body, &place.job_id),
-        Err(_) => Told::Nothing,
+    let Ok((status, body)) = ask_job(region, &pool, method, &place.job_id, bytes_max, timeout).await else {
+        return Told::Nothing;
+    };
+    let (bytes, id) = (body.len(), place.job_id.clone());
+    let told = aside(bytes, move || told(status, &body, &id)).await;
+    if bytes > LONG_BYTES {
+        shared.registry.clock().sleep(Duration::from_micros(bytes as u64) / LONG_BYTES_PER_MICROSECOND).await;
     }
+    told
 }
 
 fn told(status: StatusCode, body: &[u8], id: &str) -> Told {

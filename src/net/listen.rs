@@ -8,10 +8,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use socket2::SockRef;
+
 use crate::config::{ClientListen, Listen};
 
 use super::handover::HandedOver;
 use super::socket::Socket;
+
+/// Clients that wait to be let in, on one address. One more would try again after a second and later, so that many that connect at
+/// once, as after a restart, must fit; the system holds some hundred bytes for each.
+const QUEUE: i32 = 1024;
 
 /// Why an address cannot be listened on; the message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -231,6 +237,8 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> 
         _ => BindError::System { address: LocalAddress::Tcp(address), source },
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
+    // Said again, because the library's own bound is 128.
+    SockRef::from(&listener).listen(QUEUE).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let local = LocalAddress::Tcp(listener.local_addr().map_err(failed)?);
     Ok(BoundListener { listener: Descriptor::Tcp(listener), local, file: None, handed_over: false })
@@ -256,6 +264,7 @@ fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
         std::fs::remove_file(&beside).map_err(failed)?;
     }
     let listener = UnixListener::bind(&beside).map_err(failed)?;
+    SockRef::from(&listener).listen(QUEUE).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)?;

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
+use super::aside::{LONG_BYTES, aside};
 use super::buffered::Share;
 use crate::net::Violation;
 use crate::net::lane::Turns;
@@ -17,6 +18,8 @@ use crate::ojs::ErrorDocument;
 
 /// What is reserved at once on the word of a `Content-Length`; the rest is taken as it comes.
 const RESERVE_BYTES_MAX: usize = 64 * 1024;
+/// A longer body is read in parts of this size, because what grows in one piece is copied again and again; they are joined aside.
+const PART_BYTES: usize = LONG_BYTES;
 /// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(super) const OVERLOADED_RETRY_AFTER: u64 = 1;
 
@@ -81,7 +84,8 @@ where
         return Err(CollectError::TooLarge);
     }
     let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
+    let mut parts: Vec<BytesMut> = Vec::new();
+    let mut bytes = 0;
     let mut turns = Turns::default();
     loop {
         let next = poll_fn(|cx| {
@@ -94,27 +98,51 @@ where
             continue;
         };
         turns.moved(data.len());
-        if first.len() + joined.len() + data.len() > bytes_max {
+        bytes += data.len();
+        if bytes > bytes_max {
             return Err(CollectError::TooLarge);
         }
         if !share.grow(data.len()) {
             return Err(CollectError::Overloaded);
         }
-        if first.is_empty() && joined.is_empty() {
+        if bytes == data.len() {
             first = data;
         } else {
-            if joined.is_empty() {
-                joined.reserve(announced.min(RESERVE_BYTES_MAX).max(first.len() + data.len()));
-                joined.extend_from_slice(&std::mem::take(&mut first));
+            if !first.is_empty() {
+                let room = announced.min(RESERVE_BYTES_MAX).max(bytes);
+                append(&mut parts, &std::mem::take(&mut first), room);
             }
-            joined.extend_from_slice(&data);
+            append(&mut parts, &data, PART_BYTES);
         }
         // The announced length has come, and need not be waited for once more.
         if body.is_end_stream() {
             break;
         }
     }
-    Ok(share.hold(if joined.is_empty() { first } else { joined.freeze() }))
+    Ok(share.hold(match parts.len() {
+        0 => first,
+        1 => parts.swap_remove(0).freeze(),
+        _ => aside(bytes, move || join(parts, bytes)).await,
+    }))
+}
+
+/// Adds to the last of these parts, or to one more of so much room where that is as long as a part gets.
+fn append(parts: &mut Vec<BytesMut>, data: &[u8], room: usize) {
+    match parts.last_mut() {
+        Some(part) if part.len() + data.len() <= PART_BYTES => part.extend_from_slice(data),
+        _ => {
+            let mut part = BytesMut::with_capacity(room.max(data.len()));
+            part.extend_from_slice(data);
+            parts.push(part);
+        }
+    }
+}
+
+/// One piece of so many bytes; the parts go while it grows.
+fn join(parts: Vec<BytesMut>, bytes: usize) -> Bytes {
+    let mut whole = BytesMut::with_capacity(bytes);
+    parts.into_iter().for_each(|part| whole.extend_from_slice(&part));
+    whole.freeze()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use super::aside::LONG_BYTES;
 use super::ask::shut_for;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
@@ -49,7 +50,7 @@ pub(super) async fn enqueue(
     exchange.attempts = Some(0);
     let (head, received) = read(proxy, exchange, request).await?;
     let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
-        plan(proxy, &received, &mut exchange.strategy)?;
+        planned(proxy, exchange, &received).await?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     let turns = match recognise(proxy, exchange, &head, &received, ids).await {
         Ok(Recognised::New(turns)) => turns,
@@ -89,6 +90,21 @@ pub(super) async fn enqueue(
         turns.end(proxy, &ran);
     }
     ran.result.map(Into::into)
+}
+
+/// Plans at once or, where a long job is to be read, aside.
+async fn planned(proxy: &Proxy, exchange: &mut Exchange, received: &bytes::Bytes) -> Result<Planned, ErrorDocument> {
+    if received.len() <= LONG_BYTES {
+        return plan(proxy, received, &mut exchange.strategy);
+    }
+    let read = received.clone();
+    let work = move |proxy: &Proxy| {
+        let mut strategy = None;
+        (plan(proxy, &read, &mut strategy), strategy)
+    };
+    let (planned, strategy) = Box::pin(proxy.aside(received.len(), work)).await;
+    exchange.strategy = strategy;
+    planned
 }
 
 /// Notes what became of a creating call.

@@ -251,7 +251,7 @@ impl Caller<'_> {
         let Head { headers, deadline, .. } = self.head;
         let question = question(self.exchange.request_id(), headers, id, *deadline)?;
         let answer = ask(self.proxy, Class::Job, index, &question).await.ok()?;
-        (word(&answer, id) == Word::Has).then_some(answer)
+        (word(&answer, id).await == Word::Has).then_some(answer)
     }
 
     /// The fingerprint of the caller's tenant.

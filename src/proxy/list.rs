@@ -9,12 +9,14 @@ mod show;
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use super::aside::aside;
 use super::ask::Question;
 use super::everywhere::{Said, ask_each, name_missing, name_regions, nobody, read_headers};
 use super::exchange::Exchange;
@@ -100,7 +102,7 @@ async fn pages(
             return Err(ErrorDocument::uri_too_long());
         }
         for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await?) {
-            let told = gathered.take(said, wanted.paging);
+            let told = gathered.take(said, wanted.paging).await;
             walk.heard(ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
         }
     }
@@ -111,7 +113,7 @@ async fn pages(
     figures.has_more = outcome.has_more;
     // Pages by number go on by number.
     figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
-    answer(proxy, exchange, gathered, &outcome.picks, figures)
+    answer(proxy, exchange, gathered, outcome.picks, figures).await
 }
 
 impl Listing {
@@ -126,9 +128,12 @@ impl Listing {
 
 impl Gathered {
     /// Keeps an answer, and returns what it tells of paging where it is a page.
-    fn take(&mut self, (index, answer): Said, paging: Paging) -> Option<Told> {
-        let usable = answer.as_ref().ok().filter(|answer| answer.status == StatusCode::OK);
-        let Some(page) = usable.and_then(|answer| Page::read(&answer.body).ok()) else {
+    async fn take(&mut self, (index, answer): Said, paging: Paging) -> Option<Told> {
+        let page = match &answer {
+            Ok(answer) if answer.status == StatusCode::OK => read_page(&answer.body).await,
+            _ => None,
+        };
+        let Some(page) = page else {
             self.missing.insert(index);
             self.unusable.push((index, answer));
             return None;
@@ -143,15 +148,33 @@ impl Gathered {
     }
 }
 
-fn answer(
+/// A region's answer as a page, where it is one.
+async fn read_page(body: &Bytes) -> Option<Page> {
+    let read = body.clone();
+    aside(body.len(), move || Page::read(&read).ok()).await
+}
+
+async fn answer(
     proxy: &Proxy,
     exchange: &mut Exchange,
     gathered: Gathered,
-    picks: &[Pick],
-    mut figures: Figures,
+    picks: Vec<Pick>,
+    figures: Figures,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let Gathered { pages, from, unusable, missing } = gathered;
-    let Some(model) = Page::model(&pages) else { return nobody(proxy, exchange, unusable) };
+    if pages.is_empty() {
+        return nobody(proxy, exchange, unusable);
+    }
+    name_regions(proxy, exchange, from.iter().copied());
+    let bytes = pages.iter().map(|page| page.body().len()).sum();
+    let body = proxy.aside(bytes, move |proxy| one_page(proxy, &pages, &from, &picks, figures)).await;
+    let mut response = exchange.json(StatusCode::OK.as_u16(), body);
+    name_missing(proxy, &mut response, &missing);
+    Ok(response)
+}
+
+/// What was picked of the regions' pages, as one page.
+fn one_page(proxy: &Proxy, pages: &[Page], from: &[RegionIndex], picks: &[Pick], mut figures: Figures) -> Vec<u8> {
     let mut items = Vec::new();
     for pick in picks {
         let (Some(page), Some(index)) = (pages.get(pick.answer), from.get(pick.answer)) else { continue };
@@ -163,11 +186,8 @@ fn answer(
             }
         }
     }
-    figures.summary = summary(&pages, &from);
-    name_regions(proxy, exchange, from);
-    let mut response = exchange.json(StatusCode::OK.as_u16(), merged(model, &items, &figures));
-    name_missing(proxy, &mut response, &missing);
-    Ok(response)
+    figures.summary = summary(pages, from);
+    Page::model(pages).map(|model| merged(model, &items, &figures)).unwrap_or_default()
 }
 
 /// What each region says of its whole list beside the items, added up.

@@ -23,6 +23,7 @@
 //! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
 
 mod address;
+mod aside;
 mod ask;
 mod attempt;
 mod batch;
@@ -90,6 +91,7 @@ use crate::region::{Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
 use crate::telemetry::{Metrics, RegionMetrics};
 
+pub use aside::{LONG_BYTES, aside};
 pub use buffered::Buffered;
 pub use enqueue::read_body;
 pub use exchange::Exchange;

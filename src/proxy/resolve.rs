@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::time::{Duration, Instant};
 
 use super::Proxy;
+use super::aside::aside;
 use super::attempt::{Call, RegionAnswer, Tried, attempt_on};
 use super::enqueue::Job;
 use super::locate::{IDENTIFYING, question};
@@ -238,21 +239,22 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
     let started = Instant::now().into_std();
     let (tried, _) = attempt_on(proxy, &pool, inquiry.index, &mut call, started).await;
     let Some(answer) = tried.answer else { return (Word::Silent, None) };
-    match word(&answer, inquiry.id) {
+    match word(&answer, inquiry.id).await {
         Word::Has => (Word::Has, Some(answer)),
         word => (word, None),
     }
 }
 
 /// What an answer to the question for a job says.
-pub(super) fn word(answer: &RegionAnswer, id: &str) -> Word {
-    let shows = |it: Progress| it.id.eq_ignore_ascii_case(id);
-    match answer.status.as_u16() {
-        200..=299 if progress(&answer.body).is_some_and(shows) => Word::Has,
+pub(super) async fn word(answer: &RegionAnswer, id: &str) -> Word {
+    let (status, body, id) = (answer.status.as_u16(), answer.body.clone(), id.to_owned());
+    let read = move || match status {
+        200..=299 if progress(&body).is_some_and(|it: Progress| it.id.eq_ignore_ascii_case(&id)) => Word::Has,
         // A 404 that is no document is a balancer's, or a path that is not served.
-        404 if is_error_document(&answer.body) => Word::HasNot,
+        404 if is_error_document(&body) => Word::HasNot,
         _ => Word::Silent,
-    }
+    };
+    aside(answer.body.len(), read).await
 }
 
 impl Job {

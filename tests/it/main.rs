@@ -26,6 +26,7 @@ mod identity;
 mod listen;
 mod lists;
 mod logs;
+mod long;
 mod lookup;
 mod manifest;
 mod metrics;

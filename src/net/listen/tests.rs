@@ -95,3 +95,12 @@ fn a_path_that_cannot_be_a_socket_is_an_error_that_says_why() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
     assert!(matches!(bind_alone(&unix(&directory.path().join("none/ojs.sock"))), Err(BindError::NoDirectory(_))));
 }
+
+#[test]
+fn many_clients_that_connect_at_once_wait_to_be_let_in() {
+    let listener = bind_tcp(loopback(0)).unwrap();
+    let LocalAddress::Tcp(address) = *listener.local() else { panic!("a TCP listener") };
+    let connect = |_| std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(30)).unwrap();
+    let waiting: Vec<_> = (0..300).map(connect).collect();
+    assert_eq!(waiting.len(), 300);
+}

@@ -4,6 +4,7 @@
 //! Ruby's client then repeats its POST. So our side is closed first, and what the client still sends is read for a while.
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Refused;
 use crate::net::guard::{End, Leftover};
+use crate::net::lane::Turns;
 use crate::net::socket::Socket;
 
 /// How long a client may take to read its last answer and to close.
@@ -53,9 +55,70 @@ async fn linger(mut socket: Socket, word: &[u8]) {
         socket.write_all(word).await?;
         socket.shutdown().await?;
         let mut unread = [0; 4096];
-        while socket.read(&mut unread).await? > 0 {}
-        Ok::<_, std::io::Error>(())
+        let mut turns = Turns::default();
+        loop {
+            // Many that send on and on would take all of the thread's time between them.
+            poll_fn(|cx| turns.poll(cx)).await;
+            match socket.read(&mut unread).await? {
+                0 => return Ok::<_, std::io::Error>(()),
+                read => turns.moved(read),
+            }
+        }
     };
     // A client that fails or dawdles now has nothing more to gain.
     let _ = tokio::time::timeout(LINGER, farewell).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::{LocalSet, spawn_local, yield_now};
+
+    use super::*;
+
+    const PEERS: usize = 4;
+    const BYTES: usize = 160 << 20;
+    /// What a turn moves, and a little.
+    const TURN_BYTES: usize = 36 * 1024;
+    /// What may be on its way to one socket, in the system's buffers at both ends, and what moves before a body takes turns.
+    const ON_THE_WAY_BYTES: usize = 16 << 20;
+
+    #[tokio::test]
+    async fn clients_that_send_on_after_the_last_word_leave_others_their_turn() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let mut calls = 0;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        LocalSet::new()
+            .run_until(async {
+                let mut farewells = Vec::new();
+                for _ in 0..PEERS {
+                    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap().into_std().unwrap();
+                    client.set_nonblocking(false).unwrap();
+                    let (socket, _) = listener.accept().await.unwrap();
+                    flood(client, Arc::clone(&sent));
+                    farewells.push(spawn_local(async move { linger(Socket::Tcp(socket), b"bye").await }));
+                }
+                // Each time everybody else may do one thing. A machine that is too slow for so many bytes comes to the end of the time.
+                while sent.load(Relaxed) < BYTES && farewells.iter().any(|farewell| !farewell.is_finished()) {
+                    yield_now().await;
+                    calls += 1;
+                }
+            })
+            .await;
+        let bytes = sent.load(Relaxed);
+        assert!(bytes < calls * TURN_BYTES + PEERS * ON_THE_WAY_BYTES, "{bytes} bytes between {calls} calls");
+    }
+
+    fn flood(mut client: std::net::TcpStream, sent: Arc<AtomicUsize>) {
+        std::thread::spawn(move || {
+            let piece = [b'x'; 64 * 1024];
+            while client.write_all(&piece).is_ok() {
+                sent.fetch_add(piece.len(), Relaxed);
+            }
+        });
+    }
 }

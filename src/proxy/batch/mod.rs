@@ -23,7 +23,7 @@ use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::ojs::batch::answer;
-use crate::ojs::{ErrorDocument, Segments};
+use crate::ojs::{ErrorDocument, Scope, Segments};
 use crate::policy::{Decision, GuardClass, RegionIndex};
 use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
@@ -64,7 +64,7 @@ pub(super) async fn batch(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;
-    match plan(proxy, exchange, &head.headers, &body)? {
+    match planned(proxy, exchange.matched.scope, &head, &body).await? {
         Planned::Whole(decision) => {
             let source = source(head.path.path());
             let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source };
@@ -74,6 +74,12 @@ pub(super) async fn batch(
         Planned::Partial(parts) => bulk::send(proxy, exchange, &head, parts).await,
         Planned::Atomic { parcels, keyed } => split::send(proxy, exchange, &head, parcels, keyed).await,
     }
+}
+
+async fn planned(proxy: &Proxy, scope: Scope, head: &Head, body: &Bytes) -> Result<Planned, ErrorDocument> {
+    let has_key = head.headers.contains_key("idempotency-key");
+    let read = body.clone();
+    proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, &read)).await
 }
 
 /// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.

@@ -1,10 +1,8 @@
 //! From a body to what is sent where, before anything is.
 
 use bytes::Bytes;
-use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use super::super::exchange::Exchange;
 use super::super::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
 use super::super::several::{Bounds, Whole, check_replicated_from, demand, demand_of_holder, places_of_keys};
 use super::super::shown::source;
@@ -32,15 +30,10 @@ pub(super) struct Attempted {
     pub(super) parcel: Result<Parcel, ErrorDocument>,
 }
 
-/// Plans a batch or a bulk enqueue.
+/// Plans a batch or a bulk enqueue, by what its path asks for and whether its head has a key.
 ///
 /// Errors: the error document for the client; nothing was sent.
-pub(super) fn plan(
-    proxy: &Proxy,
-    exchange: &mut Exchange,
-    headers: &HeaderMap,
-    body: &Bytes,
-) -> Result<Planned, ErrorDocument> {
+pub(super) fn plan(proxy: &Proxy, scope: Scope, has_key: bool, body: &Bytes) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
     let several =
         Several::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
@@ -55,12 +48,12 @@ pub(super) fn plan(
     };
     let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
     check_replicated_from(shared, inside.chain(&batch.beside))?;
-    let keyed = exchange.matched.scope == Scope::Bulk && (batch.keyed || headers.contains_key("idempotency-key"));
+    let keyed = scope == Scope::Bulk && (batch.keyed || has_key);
     let planner = Planner { keyed, ..Planner::new(proxy, &view, &batch, body)? };
     match together(&view, &planner.demands, |place| planner.alone(place))? {
         Together::One { demand, leader } => planner.one(body, &demand, leader).map(Planned::One),
         Together::Mixed(parts) if shared.config.batch.mixed == MixedBatch::Reject => Err(mixed(&view, &parts)),
-        Together::Mixed(parts) => planner.several(&parts, is_atomic(exchange.matched.scope, &batch)?),
+        Together::Mixed(parts) => planner.several(&parts, is_atomic(scope, &batch)?),
     }
 }
 

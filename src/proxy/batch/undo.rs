@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
 
 use super::super::Proxy;
+use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
 use super::super::replay::{digest, tenant_of};
 use super::super::resolve::is_private;
@@ -117,8 +118,9 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
 
 /// What the region shows of a job for which a cancellation may have come through, or may still.
 async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
-    let answer = ask(proxy, Class::Job, job.region, question).await.ok();
-    let shown = answer.and_then(|answer| progress(&answer.body)).filter(|it| it.id.eq_ignore_ascii_case(&job.id));
+    let Ok(answer) = ask(proxy, Class::Job, job.region, question).await else { return Undone::Unknown };
+    let shown =
+        aside(answer.body.len(), move || progress(&answer.body)).await.filter(|it| it.id.eq_ignore_ascii_case(&job.id));
     match shown.as_ref().map(|it| it.state.as_str()) {
         Some("cancelled") => Undone::Cancelled,
         Some("completed" | "discarded") => Undone::Not,

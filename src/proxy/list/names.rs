@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
 
-use super::{Gathered, Listing};
+use super::{Gathered, Listing, read_page};
 use crate::base::RegionId;
 use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Wanted, merged, united};
 use crate::ojs::{Class, ErrorDocument, Paging, normal_path};
@@ -128,7 +128,7 @@ async fn all_of(
             Ok(answer) if answer.status == StatusCode::OK => answer,
             other => return unusable(other),
         };
-        let Ok(page) = Page::read(&said.body) else { return unusable(Ok(said)) };
+        let Some(page) = read_page(&said.body).await else { return unusable(Ok(said)) };
         let told = page.told().clone();
         read += told.items;
         bytes = bytes.saturating_add(page.body().len());

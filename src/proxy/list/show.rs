@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::config::ReadResidency;
-use crate::ojs::list::{Page, replaced};
+use crate::ojs::list::{NoPage, Page, replaced};
 use crate::ojs::{ErrorDocument, answer, residency};
 use crate::policy::RegionIndex;
 use crate::proxy::ask::Question;
@@ -66,26 +66,32 @@ pub(super) async fn of_one(
     if !answer.status.is_success() || answer.body.is_empty() {
         return Ok(answer.into());
     }
-    match Page::read(&answer.body) {
-        Ok(page) => {
-            let mut items = Vec::new();
-            let mut as_it_was = true;
-            for item in page.items() {
-                learn(proxy, index, &item);
-                let shown = shown(proxy, index, item.clone());
-                as_it_was &= shown.as_ref() == Some(&item);
-                items.extend(shown);
-            }
-            if !as_it_was {
-                let withheld = page.told().items - items.len();
-                answer.body = Bytes::from(replaced(&page, &items, withheld));
-                answer.headers.remove(http::header::CONTENT_LENGTH);
-                answer.headers.remove(http::header::ETAG);
-            }
+    let body = answer.body.clone();
+    match proxy.aside(answer.body.len(), move |proxy| as_shown(proxy, index, &body)).await {
+        Ok(None) => Ok(answer.into()),
+        Ok(Some(body)) => {
+            answer.body = body;
+            answer.headers.remove(http::header::CONTENT_LENGTH);
+            answer.headers.remove(http::header::ETAG);
             Ok(answer.into())
         }
         // What is here already tells nobody anything new; of another region's list nobody could say what is in it.
         Err(_) if index == proxy.shared.registry.view().local => Ok(answer.into()),
         Err(_) => Err(unavailable()),
     }
+}
+
+/// A page as the client may see it; none where it may see all as it is.
+fn as_shown(proxy: &Proxy, index: RegionIndex, body: &Bytes) -> Result<Option<Bytes>, NoPage> {
+    let page = Page::read(body)?;
+    let mut items = Vec::new();
+    let mut as_it_was = true;
+    for item in page.items() {
+        learn(proxy, index, &item);
+        let shown = shown(proxy, index, item.clone());
+        as_it_was &= shown.as_ref() == Some(&item);
+        items.extend(shown);
+    }
+    let withheld = page.told().items - items.len();
+    Ok((!as_it_was).then(|| Bytes::from(replaced(&page, &items, withheld))))
 }

@@ -58,7 +58,7 @@ impl Search {
             };
             let Some((index, answered)) = next else { break };
             match answered {
-                Ok(answer) => match word(&answer, id) {
+                Ok(answer) => match word(&answer, id).await {
                     Word::Has if !was_called_off(&answer.body) => return Some(index),
                     Word::Has => {
                         self.called_off.get_or_insert(index);

@@ -1,0 +1,93 @@
+//! Work on long documents, on a thread beside those that serve calls.
+//!
+//! A document of a megabyte takes about a millisecond to be read, and everybody whose call is served by the same thread would wait
+//! for it. So it is read elsewhere: on one thread for all of them, in the order in which they came. The documents that wait for it
+//! are in memory, which `limits.buffered_bytes` bounds to a tenth of a second of such work as it is configured by default.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::Proxy;
+
+/// What is read at once: most documents are smaller, and another thread costs as much as reading half of this. Units: bytes.
+pub const LONG_BYTES: usize = 128 * 1024;
+/// How long the thread waits for the next document before it ends, and gives its memory back.
+const IDLE: Duration = Duration::from_secs(10);
+/// How far the thread stands behind those that serve calls, on the system's scale up to 19: it is interrupted for them, and has a
+/// fifth of what one of them has where all are busy.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 7;
+
+/// Only the thread that it lends is used.
+static ASIDE: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    let mut builder = Builder::new_current_thread();
+    builder.max_blocking_threads(1).thread_keep_alive(IDLE).thread_name("ojs-long").on_thread_start(step_back);
+    builder.build().ok()
+});
+
+#[cfg(target_os = "linux")]
+fn step_back() {
+    // Of this thread alone, here. Where it is not allowed, the thread is one like the others.
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn step_back() {}
+
+/// Does some work on documents of so many bytes: at once, or aside where they are long.
+pub async fn aside<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let Some(runtime) = (bytes > LONG_BYTES).then(|| ASIDE.as_ref()).flatten() else { return work() };
+    match runtime.spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The process ends, and this call with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+impl Proxy {
+    /// As [`aside`], for work that needs a proxy: the one that it is given there has the same configuration and shares the same
+    /// state, and no connections.
+    pub(super) async fn aside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        if bytes <= LONG_BYTES {
+            return work(self);
+        }
+        let shared = Arc::clone(&self.shared);
+        aside(bytes, move || work(&Self::new(shared))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::current;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_long_is_done_by_another_thread_and_what_is_short_at_once() {
+        let here = current().id();
+        assert_eq!(aside(LONG_BYTES, || current().id()).await, here);
+        let there = aside(LONG_BYTES + 1, || current().id()).await;
+        assert_ne!(there, here);
+        let both = futures_util::future::join(
+            aside(LONG_BYTES + 1, || current().id()),
+            aside(LONG_BYTES + 1, || current().name().map(str::to_owned)),
+        );
+        assert_eq!(both.await, (there, Some("ojs-long".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_panic_aside_is_one_of_the_call_and_the_next_is_served() {
+        let failed = tokio::spawn(aside(LONG_BYTES + 1, || panic!("as planned"))).await;
+        assert!(failed.is_err_and(|error| error.is_panic()));
+        assert_eq!(aside(LONG_BYTES + 1, || 1).await, 1);
+    }
+}
