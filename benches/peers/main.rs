@@ -1,4 +1,4 @@
-//! What hostile peers cost: `cargo bench --bench peers [-- NAME…]`.
+//! What hostile peers cost: `cargo bench --bench peers [-- NAME…]`, and on one thread `-- --one-thread`.
 //!
 //! The released program runs as its own process between a demo region and a region that misbehaves. Each crowd of peers is let
 //! loose on it in several rounds; in every round a well-behaved client, which enqueues one job after the other on one connection,
@@ -31,6 +31,7 @@ const AFTERWARDS: Duration = Duration::from_secs(3);
 
 fn main() {
     sidecar::raise_limit();
+    let threads = if std::env::args().any(|argument| argument == "--one-thread") { 1 } else { 0 };
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mad = mad::start();
     println!(
@@ -43,15 +44,15 @@ fn main() {
     println!("|---|---|---|---|---|---|---|---|");
     let mut worst: f64 = 0.0;
     for kind in CROWDS.iter().filter(|kind| wanted.is_empty() || wanted.iter().any(|name| kind.name.contains(name))) {
-        worst = worst.max(measure(kind, mad));
+        worst = worst.max(measure(kind, mad, threads));
     }
     println!("\nworst ratio of medians: {worst:.2}");
 }
 
-fn measure(kind: &Kind, mad: std::net::SocketAddr) -> f64 {
+fn measure(kind: &Kind, mad: std::net::SocketAddr, threads: usize) -> f64 {
     let region = Program::region();
-    let sidecar = Sidecar::start(region.address, mad);
-    let other = Sidecar::start(region.address, mad);
+    let sidecar = Sidecar::start(region.address, mad, threads);
+    let other = Sidecar::start(region.address, mad, threads);
     let mut client = Timed::connect(sidecar.address);
     client.run(ALONE);
     let before = sidecar.usage();

@@ -59,14 +59,14 @@ impl Usage {
 }
 
 impl Sidecar {
-    pub fn start(good: SocketAddr, mad: SocketAddr) -> Self {
+    /// With so many threads for calls; 0 is as many as it is made for.
+    pub fn start(good: SocketAddr, mad: SocketAddr, threads: usize) -> Self {
         let files = tempfile::tempdir().unwrap();
         let path = files.path().join("config.yaml");
-        // A region that misbehaves stays in use, and probes and retries are not what is measured. Whoever is timed shares a thread with
-        // the crowd.
+        // A region that misbehaves stays in use, and probes and retries are not what is measured.
         let yaml = format!(
             "local_region: good\ninsecure_dev: true\nlog: {{ level: info, format: text, access: \"off\" }}\n\
-             limits: {{ worker_threads: 1 }}\n\
+             limits: {{ worker_threads: {threads} }}\n\
              listen: {{ clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }}\n\
              circuit_breaker: {{ failure_threshold: 1000000, ratio_min_requests: 1000000 }}\n\
              health_check: {{ timeout: 30s }}\n\

@@ -19,6 +19,7 @@ mod metered;
 pub mod own;
 mod permit;
 pub mod pool;
+pub mod quiet;
 pub mod resolve;
 mod serve;
 mod socket;

@@ -26,6 +26,7 @@ use super::framing::{Framing, HeadLimits, Violation};
 use super::guard::{ClientSide, End, Guard, Leftover, Phase, Shared, Stall, Timers};
 use super::listen::Acceptor;
 use super::permit::{ConnectionPermits, Permit};
+use super::quiet::Quiet;
 use super::socket::Socket;
 
 mod answer;
@@ -260,7 +261,7 @@ impl<S> Server<S> {
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))
             }))
         });
-        let served = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades().await;
+        let served = Quiet::new(self.http.serve_connection(TokioIo::new(guard), service).with_upgrades()).await;
         match shared.take_leftover()? {
             // It was told so while it awaited a request: nothing was read that it has not seen.
             Leftover { socket, end: Some(End::Resting(since)), told: true } if served.is_ok() => Some((socket, since)),

@@ -14,6 +14,7 @@ use super::aside::{LONG_BYTES, aside};
 use super::buffered::Share;
 use crate::net::Violation;
 use crate::net::lane::Turns;
+use crate::net::quiet::QuietBody;
 use crate::ojs::ErrorDocument;
 
 /// What is reserved at once on the word of a `Content-Length`; the rest is taken as it comes.
@@ -51,7 +52,7 @@ pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instan
     let limits = &proxy.shared.config.limits;
     let bytes_max = limits.body_bytes;
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
-    collect(body, bytes_max, deadline, share).await.map_err(|error| match error {
+    collect(QuietBody(body), bytes_max, deadline, share).await.map_err(|error| match error {
         CollectError::TooLarge => ErrorDocument::body_too_large(bytes_max),
         CollectError::Overloaded => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
         CollectError::Timeout => ErrorDocument::request_timeout(),

@@ -21,6 +21,7 @@ use super::{PoolLimits, RegionBody};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
+use crate::net::quiet::Quiet;
 use crate::net::stream::Stream;
 
 /// An HTTP/2 connection with calls on it is pinged after this much silence, so that a black hole is noticed.
@@ -69,7 +70,7 @@ impl Http1 {
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;
         // Errors of the connection reach the request that is on it; with none on it they mean "closed".
-        tokio::task::spawn_local(async move { drop(connection.await) });
+        tokio::task::spawn_local(async move { drop(Quiet::new(connection).await) });
         let now = Instant::now();
         let (old_at, stale_at) = (now + limits.lifetime, now + limits.idle_timeout);
         Ok(Self { identity, sender, evidence, old_at, stale_at, timer: None })

@@ -11,13 +11,14 @@ use prometheus::IntGauge;
 
 use super::Pool;
 use super::connection::Http1;
+use crate::net::quiet::QuietBody;
 
 /// The body of a region's answer.
 ///
 /// Cancel: dropped before its end, it closes an HTTP/1.1 connection, because the rest of the answer is still on the way.
 #[derive(Debug)]
 pub struct RegionBody {
-    incoming: Incoming,
+    incoming: QuietBody,
     lease: Option<Lease>,
     is_over_http2: bool,
     /// When its end was read, and the connection given back.
@@ -33,6 +34,7 @@ struct Lease {
 
 impl RegionBody {
     pub(super) fn leased(incoming: Incoming, http1: Http1, busy: Busy, pool: Pool) -> Self {
+        let incoming = QuietBody(incoming);
         let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }), is_over_http2: false, ended: None };
         if body.incoming.is_end_stream() {
             body.finish();
@@ -41,7 +43,7 @@ impl RegionBody {
     }
 
     pub(super) const fn shared(incoming: Incoming) -> Self {
-        Self { incoming, lease: None, is_over_http2: true, ended: None }
+        Self { incoming: QuietBody(incoming), lease: None, is_over_http2: true, ended: None }
     }
 
     fn finish(&mut self) {
