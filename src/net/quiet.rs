@@ -64,7 +64,7 @@ impl Wake for Filter {
     }
 }
 
-/// A body that came by a [`Quiet`] connection.
+/// A body that came by a connection whose wakers pass through here.
 #[derive(Debug)]
 pub struct QuietBody(pub Incoming);
 
