@@ -28,7 +28,7 @@ const CONCURRENT: usize = 8;
 /// Looked at in one round.
 const ROUND_MAX: usize = 256;
 /// How fast long answers are read, by each of those questions: nobody waits for them, and a region that sends nothing else must not
-/// keep the processor from those who do. Ten megabytes take 0.6 s.
+/// keep the processor from those who do. Ten megabytes take 0.6 s, and nothing more than a region that is silent.
 const LONG_BYTES_PER_MICROSECOND: u32 = 16;
 /// Between two rounds while something is not known.
 const TICK: Duration = Duration::from_secs(1);
@@ -284,7 +284,8 @@ async fn ask(shared: &Shared, method: Method, place: &Place) -> Told {
     let (bytes, id) = (body.len(), place.job_id.clone());
     let told = aside(bytes, move || told(status, &body, &id)).await;
     if bytes > LONG_BYTES {
-        shared.registry.clock().sleep(Duration::from_micros(bytes as u64) / LONG_BYTES_PER_MICROSECOND).await;
+        let pause = Duration::from_micros(bytes as u64) / LONG_BYTES_PER_MICROSECOND;
+        shared.registry.clock().sleep(pause.min(timeout)).await;
     }
     told
 }

@@ -15,9 +15,10 @@ use crate::config::{ClientListen, Listen};
 use super::handover::HandedOver;
 use super::socket::Socket;
 
-/// Clients that wait to be let in, on one address. One more would try again after a second and later, so that many that connect at
-/// once, as after a restart, must fit; the system holds some hundred bytes for each.
-const QUEUE: i32 = 1024;
+/// Clients that wait to be let in, on one TCP address. One more would try again after a second and later, so that many that connect
+/// at once, as after a restart, must fit; the system has its own bound, which is usually the same, and holds some hundred bytes for
+/// each.
+const QUEUE: i32 = 4096;
 
 /// Why an address cannot be listened on; the message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -237,7 +238,7 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> 
         _ => BindError::System { address: LocalAddress::Tcp(address), source },
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
-    // Said again, because the library's own bound is 128.
+    // Said again, because the library asks for 128 over TCP.
     SockRef::from(&listener).listen(QUEUE).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let local = LocalAddress::Tcp(listener.local_addr().map_err(failed)?);
@@ -264,7 +265,6 @@ fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
         std::fs::remove_file(&beside).map_err(failed)?;
     }
     let listener = UnixListener::bind(&beside).map_err(failed)?;
-    SockRef::from(&listener).listen(QUEUE).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)?;

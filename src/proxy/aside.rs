@@ -1,51 +1,56 @@
 //! Work on long documents, on a thread beside those that serve calls.
 //!
 //! A document of a megabyte takes about a millisecond to be read, and everybody whose call is served by the same thread would wait
-//! for it. So it is read elsewhere: on one thread for all of them, in the order in which they came. The documents that wait for it
-//! are in memory, which `limits.buffered_bytes` bounds to a tenth of a second of such work as it is configured by default.
+//! for it. So it is read elsewhere: on one thread for all of them, in the order in which they came. Each that waits belongs to a
+//! call, or is one of the few questions of our own, so that `limits.calls` bounds their number.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 use super::Proxy;
 
 /// What is read at once: most documents are smaller, and another thread costs as much as reading half of this. Units: bytes.
 pub const LONG_BYTES: usize = 128 * 1024;
-/// How long the thread waits for the next document before it ends, and gives its memory back.
-const IDLE: Duration = Duration::from_secs(10);
 /// How far the thread stands behind those that serve calls, on the system's scale up to 19: it is interrupted for them, and has a
 /// fifth of what one of them has where all are busy.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 7;
 
-/// Only the thread that it lends is used.
-static ASIDE: LazyLock<Option<Runtime>> = LazyLock::new(|| {
-    let mut builder = Builder::new_current_thread();
-    builder.max_blocking_threads(1).thread_keep_alive(IDLE).thread_name("ojs-long").on_thread_start(step_back);
-    builder.build().ok()
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The way to the thread, which begins with the first long document; none where the system gives no thread.
+static ASIDE: LazyLock<Option<Sender<Work>>> = LazyLock::new(|| {
+    let (sender, receiver) = channel();
+    let thread = std::thread::Builder::new().name("ojs-long".to_owned());
+    thread.spawn(move || work_off(&receiver)).ok().map(|_| sender)
 });
 
-#[cfg(target_os = "linux")]
-fn step_back() {
+fn work_off(receiver: &Receiver<Work>) {
+    #[cfg(target_os = "linux")]
     // Of this thread alone, here. Where it is not allowed, the thread is one like the others.
     let _ = rustix::process::setpriority_process(None, NICE);
+    receiver.iter().for_each(|work| work());
 }
 
-#[cfg(not(target_os = "linux"))]
-const fn step_back() {}
-
 /// Does some work on documents of so many bytes: at once, or aside where they are long.
+///
+/// Cancel: what has begun is done to its end, and its result dropped.
 pub async fn aside<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let Some(runtime) = (bytes > LONG_BYTES).then(|| ASIDE.as_ref()).flatten() else { return work() };
-    match runtime.spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The process ends, and this call with it.
-            Err(_) => std::future::pending().await,
-        },
+    let Some(thread) = (bytes > LONG_BYTES).then(|| ASIDE.as_ref()).flatten() else { return work() };
+    let (done, is_done) = oneshot::channel();
+    let sent = thread.send(Box::new(move || {
+        // Whoever asked has the panic, and the next document its turn.
+        drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    }));
+    debug_assert!(sent.is_ok(), "the thread lives as long as the process");
+    match is_done.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        // Only where the thread has ended, and so the process, and this call with it.
+        Err(_) => std::future::pending().await,
     }
 }
 

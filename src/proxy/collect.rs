@@ -120,11 +120,12 @@ where
             break;
         }
     }
-    Ok(share.hold(match parts.len() {
-        0 => first,
-        1 => parts.swap_remove(0).freeze(),
-        _ => aside(bytes, move || join(parts, bytes)).await,
-    }))
+    Ok(match parts.len() {
+        0 => share.hold(first),
+        1 => share.hold(parts.swap_remove(0).freeze()),
+        // Counted as long as there is anything of it, also where nobody waits for it any more.
+        _ => aside(bytes, move || share.hold(join(parts, bytes))).await,
+    })
 }
 
 /// Adds to the last of these parts, or to one more of so much room where that is as long as a part gets.

@@ -75,6 +75,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+    use socket2::SockRef;
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::{LocalSet, spawn_local, yield_now};
 
@@ -85,7 +86,8 @@ mod tests {
     /// What a turn moves, and a little.
     const TURN_BYTES: usize = 36 * 1024;
     /// What may be on its way to one socket, in the system's buffers at both ends, and what moves before a body takes turns.
-    const ON_THE_WAY_BYTES: usize = 16 << 20;
+    const ON_THE_WAY_BYTES: usize = 8 << 20;
+    const BUFFER_BYTES: usize = 256 * 1024;
 
     #[tokio::test]
     async fn clients_that_send_on_after_the_last_word_leave_others_their_turn() {
@@ -99,6 +101,9 @@ mod tests {
                     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap().into_std().unwrap();
                     client.set_nonblocking(false).unwrap();
                     let (socket, _) = listener.accept().await.unwrap();
+                    // Set, the system does not let them grow.
+                    SockRef::from(&client).set_send_buffer_size(BUFFER_BYTES).unwrap();
+                    SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES).unwrap();
                     flood(client, Arc::clone(&sent));
                     farewells.push(spawn_local(async move { linger(Socket::Tcp(socket), b"bye").await }));
                 }

@@ -9,6 +9,7 @@ use http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::Proxy;
+use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
 use super::super::resolve::word;
@@ -59,8 +60,11 @@ impl Search {
             let Some((index, answered)) = next else { break };
             match answered {
                 Ok(answer) => match word(&answer, id).await {
-                    Word::Has if !was_called_off(&answer.body) => return Some(index),
                     Word::Has => {
+                        let body = answer.body;
+                        if !aside(body.len(), move || was_called_off(&body)).await {
+                            return Some(index);
+                        }
                         self.called_off.get_or_insert(index);
                         self.patience.get_or_insert_with(|| Instant::now() + TWIN_MAX);
                     }
