@@ -132,8 +132,9 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
     let mut asked = Asked { asks: before.asks.saturating_add(1), noes: before.noes + u32::from(counts), ..before };
     let heard = Later {
         lost: if unknown.ended { Lost::Ended } else { Lost::TimedOut },
-        trusted: !unknown.private,
-        went_elsewhere: unknown.elsewhere.is_some() || unknown.going.is_some(),
+        // What was proved with the caller's credentials needs no other word.
+        trusted: !unknown.private || unknown.proved,
+        watched: unknown.elsewhere.is_some() || unknown.going.is_some() || unknown.proved,
         age,
         asks: asked.asks,
         noes: asked.noes,
@@ -154,8 +155,8 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         Next::AskIn(pause) => return Some(Asked { due: clock.now() + pause, ..asked }),
         Next::Absent => {
             finish(shared, unknown, State::Absent);
-            // Of one that went elsewhere it was said when it went.
-            if !heard.went_elsewhere {
+            // Of one that is watched it was said in its call.
+            if !heard.watched {
                 tell(shared, unknown, Resolution::Absent);
             }
         }

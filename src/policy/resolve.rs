@@ -15,7 +15,7 @@ const SILENT_MAX: usize = 3;
 /// "No such job" that is said so often counts.
 const NO_MIN: usize = 2;
 
-/// A job that went elsewhere is looked for this long in the region that had it first: beyond the longest time for which
+/// A job that went on, or was refused, after it had been sent is looked for this long in the region that had it first: beyond the longest time for which
 /// servers and balancers are known to hold a request.
 const WATCH: Duration = Duration::from_secs(15 * 60);
 /// Nobody is asked for longer; also the time for which clients may expect an `Idempotency-Key` to be remembered.
@@ -146,8 +146,8 @@ pub struct Later {
     pub lost: Lost,
     /// Whether the region's "no such job" can be believed: it may depend on who asks.
     pub trusted: bool,
-    /// Whether the job went elsewhere afterwards.
-    pub went_elsewhere: bool,
+    /// Whether a late copy is waited for: the job went on, or was refused after its absence had been proved.
+    pub watched: bool,
     /// Since it was sent.
     pub age: Duration,
     /// How often the region was asked.
@@ -177,8 +177,8 @@ pub fn later(it: Later) -> Next {
     if it.word == Word::Has {
         return Next::Landed;
     }
-    let watched = !it.went_elsewhere || it.age >= WATCH;
-    if it.lost == Lost::Ended && it.trusted && watched && it.noes as usize >= NO_MIN {
+    let over = !it.watched || it.age >= WATCH;
+    if it.lost == Lost::Ended && it.trusted && over && it.noes as usize >= NO_MIN {
         return Next::Absent;
     }
     undecided(it)
@@ -196,7 +196,7 @@ pub fn undecided(it: Later) -> Next {
     if it.age >= GIVE_UP {
         return Next::Expired;
     }
-    let watching = it.went_elsewhere && it.age < WATCH;
+    let watching = it.watched && it.age < WATCH;
     let longest = if watching { LATER_PAUSE_WATCHING } else { LATER_PAUSE_MAX };
     Next::AskIn(doubled(LATER_PAUSE, it.asks.saturating_sub(1), longest))
 }

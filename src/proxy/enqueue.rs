@@ -303,6 +303,9 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
         place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
+    if job.trail.proved.is_some() {
+        Box::pin(trail::refused(proxy, job, &result)).await;
+    }
     let mut left = job.trail.left_id.take();
     let (result, outcome, region) = match trail::ended(job, &result) {
         Some(Place { region, job_id }) => {

@@ -51,6 +51,8 @@ struct Ask {
     lost: Lost,
     lost_for: Duration,
     private: bool,
+    /// It was proved before that the job is not there; whether it has come since is all there is to ask.
+    proved: bool,
     about: About,
 }
 
@@ -102,6 +104,7 @@ impl Caller<'_> {
             lost: if ended_for.is_some() { Lost::Ended } else { Lost::TimedOut },
             lost_for: ended_for.unwrap_or_default(),
             private: keyed.private || is_private(self.proxy, index, headers),
+            proved: false,
             about: About::Key,
         };
         let asked = self.ask_all(permitted(self.proxy, self.received)?.into_iter().map(ask).collect()).await;
@@ -128,7 +131,8 @@ impl Caller<'_> {
             return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
         // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.
-        let other = unknowns.iter().find(|it| it.state == State::Pending && it.body != body);
+        let is_open = |it: &&Unknown| it.state == State::Pending && !it.is_only_watched();
+        let other = unknowns.iter().filter(is_open).find(|it| it.body != body);
         if let Some(other) = other {
             return Err(ErrorDocument::outcome_unknown(other.region.as_str(), other.job_id.as_deref()));
         }
@@ -143,6 +147,7 @@ impl Caller<'_> {
             lost: if it.ended { Lost::Ended } else { Lost::TimedOut },
             lost_for: self.age(it.at_ms),
             private: it.private,
+            proved: it.proved,
             about: About::Sent { number: it.number, alone: it.going.is_none() && it.elsewhere.is_none() },
         });
         // Of a place that has a row of its own, that row speaks.
@@ -156,6 +161,7 @@ impl Caller<'_> {
                 lost: if ended_for.is_some() { Lost::Ended } else { Lost::TimedOut },
                 lost_for: ended_for.unwrap_or_default(),
                 private: it.private,
+                proved: false,
                 about: About::Going(it.number),
             }
         });
@@ -177,6 +183,7 @@ impl Caller<'_> {
                     let answer = RegionAnswer { status: StatusCode::CREATED, ..answer };
                     return Ok(Some(Known { answer, region: Some(ask.place.region) }));
                 }
+                _ if ask.proved => {}
                 // Whether this caller is the one whose job it was cannot be told; to another one the region may say no.
                 (Verdict::Absent, _) if !ask.private => self.absent(&ask),
                 _ => drop(silent.get_or_insert(ask.place)),

@@ -106,6 +106,7 @@ pub(super) async fn after_unknown(
         gone_on_unknown: job.trail.gone_on_unknown.is_some(),
     };
     let proved = verdict == Verdict::Absent;
+    job.trail.proved = proved.then(|| Box::new(Unknown { proved, ..job.unknown(proxy, index, tried.lost) }));
     match (follow(verdict, circumstances), answer) {
         (Follow::Answer, Some(answer)) => Followed::Found(RegionAnswer { status: StatusCode::CREATED, ..answer }),
         (Follow::Next | Follow::Again, _) if !in_time => fail(proxy, job, index, tried.lost, proved).await,
@@ -114,25 +115,35 @@ pub(super) async fn after_unknown(
             _ => fail(proxy, job, index, tried.lost, false).await,
         },
         (Follow::Next, _) => {
-            let unknown = job.unknown(proxy, index, tried.lost);
-            if !proved {
-                job.trail.gone_on_unknown = unknown.sent_to();
-                tell_unknown(proxy, job, index);
-            }
-            job.trail.leave(proxy, unknown);
+            leave(proxy, job, index, tried.lost);
             Followed::Next(if proved { FailoverReason::Absent } else { FailoverReason::Unknown })
         }
         (Follow::Again, _) => {
             job.trail.sent_again = true;
-            let unknown = job.unknown(proxy, index, tried.lost);
             if job.mint_again(proxy, index) {
-                job.trail.leave(proxy, unknown);
+                if let Some(unknown) = job.trail.proved.take() {
+                    job.trail.leave(proxy, *unknown);
+                }
                 remember_id(proxy, job).await;
             }
             Followed::Again
         }
         (Follow::Answer | Follow::Fail, _) => fail(proxy, job, index, tried.lost, proved).await,
     }
+}
+
+/// The job leaves a region, where it is absent, or where nobody knows.
+fn leave(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost) {
+    let unknown = match job.trail.proved.take() {
+        Some(unknown) => *unknown,
+        None => {
+            tell_unknown(proxy, job, index);
+            let unknown = job.unknown(proxy, index, lost);
+            job.trail.gone_on_unknown = unknown.sent_to();
+            unknown
+        }
+    };
+    job.trail.leave(proxy, unknown);
 }
 
 /// A key is remembered with the id that its job has now, before the job is sent with it.
@@ -166,6 +177,7 @@ fn tell_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
 async fn fail(proxy: &Proxy, job: &Job, index: RegionIndex, lost: Lost, proved: bool) -> Followed {
     tell_unknown(proxy, job, index);
     let mut unknown = job.unknown(proxy, index, lost);
+    unknown.proved = proved;
     if proved {
         (unknown.state, unknown.resolved_ms) = (State::Absent, Some(unknown.at_ms));
     }
@@ -274,6 +286,7 @@ impl Job {
             at_ms: proxy.shared.registry.clock().unix_ms(),
             ended: lost == Lost::Ended,
             private: is_private(proxy, index, &self.call.headers),
+            proved: false,
             state: State::Pending,
             going: None,
             elsewhere: None,

@@ -33,6 +33,8 @@ pub(super) struct Trail {
     /// Where it was sent on from while nobody knew whether it was there.
     pub(super) gone_on_unknown: Option<Place>,
     pub(super) left: Vec<Hold>,
+    /// A try whose job was proved absent, and whose place it has not left: it may go there again under the id that it has.
+    pub(super) proved: Option<Box<Unknown>>,
     /// The id that it had where it was first left behind.
     pub(super) left_id: Option<String>,
 }
@@ -49,6 +51,7 @@ impl Trail {
             sent_again: false,
             gone_on_unknown: None,
             left: Vec::new(),
+            proved: None,
             left_id: None,
         }
     }
@@ -64,10 +67,45 @@ impl Trail {
 }
 
 /// The job goes to a region: what it has left behind says so, durably, before anything is sent.
-pub(super) async fn sending(proxy: &Proxy, job: &Job, index: RegionIndex) {
+pub(super) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) {
+    if let Some(unknown) = job.trail.proved.take_if(|it| it.region != proxy.region(index).id) {
+        job.trail.leave(proxy, *unknown);
+    }
     for hold in &job.trail.left {
         let place = Place { region: proxy.region(index).id.clone(), job_id: job.job_id.clone().unwrap_or_default() };
         hold.change_durably(|unknown| unknown.going = Some(place)).await;
+    }
+}
+
+/// The call is over. Where it ended with a refusal after a try that was proved absent, a write that comes later than anybody expects
+/// would be a job that its client was told is not there: that is watched, and in the journal before the client hears of the refusal.
+pub(super) async fn refused(proxy: &Proxy, job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) {
+    if let (Some(unknown), End::Other) = (job.trail.proved.take(), End::of(job, result)) {
+        proxy.shared.store.record_unknown(*unknown).await;
+    }
+}
+
+/// How a call ended.
+enum End {
+    /// A region has said that it stored this very job.
+    Stored,
+    /// Nobody knows.
+    Unknown,
+    /// Refused, or answered with another job.
+    Other,
+}
+
+impl End {
+    fn of(job: &Job, result: &Result<RegionAnswer, ErrorDocument>) -> Self {
+        match result {
+            // A unique policy may have answered with another job, which is none of ours.
+            Ok(answer) if answer.status.is_success() => match job_id_of(&answer.body) {
+                Some(id) if Some(&id) != job.job_id.as_ref() => Self::Other,
+                _ => Self::Stored,
+            },
+            Err(document) if document.reason() == "outcome_unknown" => Self::Unknown,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -78,16 +116,14 @@ pub(super) fn ended(job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>)
     if job.trail.left.is_empty() && job.trail.gone_on_unknown.is_none() {
         return None;
     }
-    let stored = result.as_ref().ok().filter(|answer| answer.status.is_success());
-    let unknown = result.as_ref().is_err_and(|document| document.reason() == "outcome_unknown");
-    // A unique policy may have answered with another job, which is none of ours.
-    let other = stored.and_then(|answer| job_id_of(&answer.body)).filter(|id| Some(id) != job.job_id.as_ref());
+    let end = End::of(job, result);
     for hold in job.trail.left.drain(..) {
-        match stored {
-            Some(_) if other.is_none() => hold.change(|unknown| unknown.elsewhere = unknown.going.take()),
-            None if unknown => {}
-            _ => hold.change(|unknown| unknown.going = None),
+        match end {
+            End::Stored => hold.change(|unknown| unknown.elsewhere = unknown.going.take()),
+            End::Unknown => {}
+            End::Other => hold.change(|unknown| unknown.going = None),
         }
     }
-    job.trail.gone_on_unknown.take().filter(|_| stored.is_none() && !unknown)
+    let is_stored = result.as_ref().is_ok_and(|answer| answer.status.is_success());
+    job.trail.gone_on_unknown.take().filter(|_| !is_stored && !matches!(end, End::Unknown))
 }

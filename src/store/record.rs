@@ -100,6 +100,8 @@ pub struct Unknown {
     pub ended: bool,
     /// Whether the region's word depends on who asks: the call carried credentials or a tenant, which are not kept.
     pub private: bool,
+    /// Whether its absence was proved within its call: only a write later than anybody expects can still come.
+    pub proved: bool,
     /// What is known of it.
     pub state: State,
     /// Where it is being sent after it had been sent here; what came of that is not known.
@@ -116,6 +118,12 @@ impl Unknown {
     /// It is known now, or not asked about any more.
     pub const fn resolve(&mut self, state: State, now_ms: u64) {
         (self.state, self.resolved_ms) = (state, Some(now_ms));
+    }
+
+    /// Its absence was proved, and it went nowhere else: it is only watched for a late copy, and keeps nobody waiting.
+    #[must_use]
+    pub const fn is_only_watched(&self) -> bool {
+        self.proved && self.going.is_none() && self.elsewhere.is_none()
     }
 
     /// Where it was sent.

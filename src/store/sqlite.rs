@@ -11,13 +11,13 @@ use crate::base::RegionId;
 /// Says in the file's head that it is ours.
 const APPLICATION: i64 = 0x4f4a_5346;
 /// The version of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS unknown (
   number INTEGER PRIMARY KEY, run INTEGER NOT NULL, job_id TEXT, tenant BLOB NOT NULL, body BLOB NOT NULL,
   region TEXT NOT NULL, federation_id TEXT, request_id TEXT NOT NULL, at_ms INTEGER NOT NULL, ended INTEGER NOT NULL,
-  private INTEGER NOT NULL, state TEXT NOT NULL, going_region TEXT, going_job_id TEXT, elsewhere_region TEXT,
+  private INTEGER NOT NULL, proved INTEGER NOT NULL, state TEXT NOT NULL, going_region TEXT, going_job_id TEXT, elsewhere_region TEXT,
   elsewhere_job_id TEXT, cancelled TEXT, resolved_ms INTEGER);
 CREATE TABLE IF NOT EXISTS keyed (
   key BLOB PRIMARY KEY, body BLOB NOT NULL, run INTEGER NOT NULL, at_ms INTEGER NOT NULL, job_id TEXT,
@@ -147,7 +147,7 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
     match change {
         Change::Unknown(it) => connection.execute(
             "INSERT OR REPLACE INTO unknown
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)",
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)",
             params![
                 whole(it.number),
                 whole(it.run),
@@ -160,6 +160,7 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
                 whole(it.at_ms),
                 it.ended,
                 it.private,
+                it.proved,
                 it.state.as_str(),
                 it.going.as_ref().map(|place| place.region.as_str()),
                 it.going.as_ref().map(|place| &place.job_id),
@@ -236,6 +237,7 @@ fn unknown(row: &Row<'_>) -> rusqlite::Result<Option<Unknown>> {
         at_ms: number(row, "at_ms")?,
         ended: row.get("ended")?,
         private: row.get("private")?,
+        proved: row.get("proved")?,
         state,
         going: place(row, ["going_region", "going_job_id"])?,
         elsewhere: place(row, ["elsewhere_region", "elsewhere_job_id"])?,

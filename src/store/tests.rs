@@ -26,6 +26,7 @@ fn unknown(job_id: &str) -> Unknown {
         ended: true,
         private: false,
         state: State::Pending,
+        proved: false,
         going: None,
         elsewhere: None,
         cancelled: None,
@@ -260,7 +261,7 @@ fn a_file_of_somebody_else_or_of_a_later_version_is_left_alone() {
         ("foreign", "CREATE TABLE theirs (a)", "not_a_journal"),
         (
             "later",
-            "CREATE TABLE unknown (a); PRAGMA application_id=1330271046; PRAGMA user_version=3",
+            "CREATE TABLE unknown (a); PRAGMA application_id=1330271046; PRAGMA user_version=4",
             "written_by_a_later_version",
         ),
     ] {

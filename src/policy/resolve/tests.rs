@@ -67,14 +67,14 @@ fn the_background_asks_until_it_knows_or_a_day_is_over() {
     let fresh = Later {
         lost: Lost::Ended,
         trusted: true,
-        went_elsewhere: false,
+        watched: false,
         age: ms(3_000),
         asks: 1,
         noes: 1,
         word: Word::HasNot,
     };
     let two = Later { asks: 2, noes: 2, ..fresh };
-    let elsewhere = Later { went_elsewhere: true, ..two };
+    let elsewhere = Later { watched: true, ..two };
     for (it, expected) in [
         (Later { word: Word::Has, ..elsewhere }, Next::Landed),
         (fresh, Next::AskIn(ms(1_000))),
@@ -137,15 +137,8 @@ fn a_copy_that_is_not_shown_is_gone_only_where_that_is_proved() {
 
 #[test]
 fn what_cannot_be_decided_is_asked_about_ever_less_and_not_after_a_day() {
-    let it = Later {
-        lost: Lost::Ended,
-        trusted: true,
-        went_elsewhere: true,
-        age: ms(1_000),
-        asks: 3,
-        noes: 0,
-        word: Word::Has,
-    };
+    let it =
+        Later { lost: Lost::Ended, trusted: true, watched: true, age: ms(1_000), asks: 3, noes: 0, word: Word::Has };
     assert_eq!(undecided(it), Next::AskIn(ms(4_000)));
     assert_eq!(undecided(Later { asks: 40, ..it }), Next::AskIn(LATER_PAUSE_WATCHING));
     assert_eq!(undecided(Later { asks: 40, age: WATCH, ..it }), Next::AskIn(LATER_PAUSE_MAX));

@@ -146,6 +146,7 @@ fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) -> Unknown {
         // The region has answered the call that carried the job: nothing of it can be stored any more.
         ended: true,
         private: is_private(proxy, job.region, headers),
+        proved: false,
         state: State::Pending,
         going: None,
         elsewhere: None,

@@ -5,6 +5,7 @@
 mod keys;
 mod late;
 mod proof;
+mod refused;
 mod restart;
 mod told;
 mod within;

@@ -243,7 +243,7 @@ impl<'c> Case<'c> {
     }
 
     /// Whether a copy was stored so long after a call that had come to its region, that the sidecar could not know: after its end,
-    /// or, where the call went on because its absence was proved and no journal can tell, after its beginning.
+    /// or, where its absence was proved within the call and the journal that says so is gone, after its beginning.
     fn is_late(self, copy: &Copy) -> bool {
         // Under a client's own id both copies have the same one, and the answer was about the one that was there by then.
         let told = |send: &Send| send.end == End::Stored(copy.id) && copy.created_ms <= send.ended_ms;
@@ -252,7 +252,7 @@ impl<'c> Case<'c> {
             let arrived =
                 self.arrivals.iter().any(|(call, region)| usize::from(*call) == number && *region == copy.region);
             // The row that would tell of it is gone where it was in memory only.
-            let untold = send.end == End::Refused(503) || self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
+            let untold = self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
             let over_ms = if untold { send.began_ms } else { send.ended_ms };
             arrived && over_ms.saturating_add(self.grace_ms) < copy.created_ms
         };

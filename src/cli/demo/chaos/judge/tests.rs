@@ -204,8 +204,13 @@ fn what_was_refused_and_is_stored_is_told() {
     History::new().told(End::Refused(503)).stored(0, 7).cancelled().check(&[], &[Note::RefusedOnly]);
     // The region has it by its own word.
     History::new().own().told(End::Conflict).stored(0, 1).check(&[], &[]);
-    let listed = History::new().told(End::Refused(503)).stored(0, 7).row(0, 7, State::Landed);
-    listed.check(&[], &[Note::DoubleReported]);
+    let listed = |state| History::new().told(End::Refused(503)).stored(0, 7).row(0, 7, state);
+    listed(State::Landed).check(&[], &[Note::DoubleReported]);
+    listed(State::Pending).check(&[], &[Note::DoubleReported]);
+    // A 503 is no excuse for a write within the call.
+    let mut within = History::new().told(End::Refused(503)).stored_at(0, 7, 1_001 + GRACE_MS);
+    within.issue.sends[0].ended_ms = 1_000 + GRACE_MS;
+    within.check(&[Wrong::RefusedAndStored], &[]);
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! A job under the client's own id that was sent, lost, proved absent, sent again and refused: the region may still store the first
+//! one, under the id that its client was told is not there.
+
+use http::{Request, StatusCode};
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+
+use super::{Cut, OWN, advance_until, jobs, outcomes, quiet};
+use crate::support::{Answer, Federation, Setup, eventually, pinned};
+
+fn own(needle: &str) -> String {
+    format!(
+        r#"{{"id":"{OWN}","type":"email.send","args":["{needle}"],"meta":{{"ojs.federation.region":"us-east-1"}}}}"#
+    )
+}
+
+async fn enqueue(federation: &Federation, body: String) -> Answer {
+    let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
+    // The region's word depends on who asks, which the background cannot.
+    federation.client.send(request.header("authorization", "Bearer one"), body).await
+}
+
+fn limited() -> Fault {
+    let answer = FaultAnswer::error_document(StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    Fault::Answer { answer, store: false }
+}
+
+/// Sends the job, cuts its connection, and lets the region refuse the second one.
+async fn refused(federation: &Federation) -> Cut {
+    let client = federation.client;
+    let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
+    let enqueue = async move { client.send(request.header("authorization", "Bearer one"), own("a")).await };
+    let mut cut = Cut::begin_with(federation, enqueue).await;
+    federation.regions[0].faults().add(When::enqueue().next(1), limited());
+    let answer = cut.answer().await;
+    assert_eq!((answer.status.as_u16(), federation.enqueues(0)), (429, 2), "{answer:?}");
+    cut
+}
+
+#[tokio::test]
+async fn a_late_write_after_the_refusal_is_told() {
+    let federation = quiet().steered().start().await;
+    let cut = refused(&federation).await;
+    let shown = outcomes(&federation.client).await["outcomes"][0].take();
+    assert_eq!((&shown["job_id"], &shown["state"]), (&OWN.into(), &"pending".into()), "{shown}");
+    assert_eq!((&shown["region"], &shown["going"]), (&"us-east-1".into(), &serde_json::Value::Null), "{shown}");
+    cut.gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+    let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
+    advance_until(&federation, "it is told", has_landed).await;
+    let jobs = jobs(&federation);
+    assert_eq!(jobs, [(0, OWN.to_owned(), 1, "available".to_owned())], "and it stays");
+    // Who repeats the job now learns of it, and it is not stored again.
+    let again = enqueue(&federation, own("a")).await;
+    assert_eq!((again.status.as_u16(), again.job_id().as_str(), federation.enqueues(0)), (201, OWN, 2), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_does_not_come_late_is_let_go_and_counted_as_absent() {
+    let federation = quiet().steered().start().await;
+    let _cut = refused(&federation).await;
+    federation.advance(std::time::Duration::from_secs(14 * 60));
+    let asked = || federation.regions[0].record().requests_to(&format!("/ojs/v1/jobs/{OWN}")).len();
+    let before = asked();
+    federation.advance_until("it is asked for again", || asked() > before + 2).await;
+    let is_absent = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "absent";
+    advance_until(&federation, "it is let go", is_absent).await;
+    assert!(jobs(&federation).is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_job_is_sent_when_its_client_repeats_it_whatever_its_body_is_then() {
+    for needle in ["a", "mended"] {
+        let federation = quiet().start().await;
+        let _cut = refused(&federation).await;
+        let again = enqueue(&federation, own(needle)).await;
+        assert_eq!((again.status.as_u16(), again.job_id().as_str()), (201, OWN), "{again:?}");
+        assert_eq!(again.header("ojs-federation-replayed"), None);
+        assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 3));
+    }
+}
+
+#[tokio::test]
+async fn a_late_write_of_a_job_that_the_budget_kept_back_is_told_too() {
+    let poor = "failover: { late_write_grace: 50ms, retry_budget: { ratio: 0, floor: 0 } }";
+    let patient = "circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }";
+    let federation = Setup::default().regions(2).steered().yaml(poor).yaml(patient).start().await;
+    let client = federation.client;
+    // The balance is ten at first, and each second send takes one.
+    for round in 0..10 {
+        federation.regions[0].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: false });
+        let answer = client.enqueue(pinned("us-east-1", &format!("spent-{round}"))).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    let mut cut = Cut::begin_with(&federation, async move { client.enqueue(own("a")).await }).await;
+    let answer = cut.answer().await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "retry_budget"), "{answer:?}");
+    cut.gate.open();
+    let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
+    advance_until(&federation, "it is told", has_landed).await;
+    assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 21));
+}
