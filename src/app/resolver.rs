@@ -16,7 +16,7 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::{Progress, progress};
 use crate::policy::BreakerState;
 use crate::policy::resolve::{
-    CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, later, may_come_late, other_copy, remedy, undecided,
+    CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, counts, later, may_come_late, other_copy, remedy, undecided,
 };
 use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::ask_job;
@@ -128,13 +128,13 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         Told::No => Word::HasNot,
         Told::Nothing => Word::Silent,
     };
-    let counts = word == Word::HasNot && age >= shared.config.failover.late_write_grace;
+    let watched = unknown.elsewhere.is_some() || unknown.going.is_some() || unknown.proved;
+    let counts = counts(word, age, shared.config.failover.late_write_grace, watched);
     let mut asked = Asked { asks: before.asks.saturating_add(1), noes: before.noes + u32::from(counts), ..before };
     let heard = Later {
         lost: if unknown.ended { Lost::Ended } else { Lost::TimedOut },
-        // What was proved with the caller's credentials needs no other word.
-        trusted: !unknown.private || unknown.proved,
-        watched: unknown.elsewhere.is_some() || unknown.going.is_some() || unknown.proved,
+        trusted: !unknown.private,
+        watched,
         age,
         asks: asked.asks,
         noes: asked.noes,
@@ -156,7 +156,7 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         Next::Absent => {
             finish(shared, unknown, State::Absent);
             // Of one that is watched it was said in its call.
-            if !heard.watched {
+            if !watched {
                 tell(shared, unknown, Resolution::Absent);
             }
         }

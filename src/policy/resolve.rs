@@ -152,7 +152,7 @@ pub struct Later {
     pub age: Duration,
     /// How often the region was asked.
     pub asks: u32,
-    /// How often it said "no such job" after the grace.
+    /// How often it said "no such job" so that it counts, by [`counts`].
     pub noes: u32,
     /// What it said last.
     pub word: Word,
@@ -171,14 +171,20 @@ pub enum Next {
     Expired,
 }
 
+/// Whether "no such job", said so long after the job was sent, says that none will come: after the grace, or, where a late copy is
+/// waited for, when the wait is over.
+#[must_use]
+pub fn counts(word: Word, age: Duration, grace: Duration, watched: bool) -> bool {
+    word == Word::HasNot && age >= if watched { WATCH } else { grace }
+}
+
 /// Judges what the background has heard.
 #[must_use]
 pub fn later(it: Later) -> Next {
     if it.word == Word::Has {
         return Next::Landed;
     }
-    let over = !it.watched || it.age >= WATCH;
-    if it.lost == Lost::Ended && it.trusted && over && it.noes as usize >= NO_MIN {
+    if it.lost == Lost::Ended && it.trusted && it.noes as usize >= NO_MIN {
         return Next::Absent;
     }
     undecided(it)

@@ -52,7 +52,7 @@ pub(super) async fn enqueue(
     let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
         planned(proxy, exchange, &received).await?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
-    let turns = match recognise(proxy, exchange, &head, &received, ids).await {
+    let mut turns = match recognise(proxy, exchange, &head, &received, ids).await {
         Ok(Recognised::New(turns)) => turns,
         Ok(Recognised::Answer(answer, region)) => {
             exchange.region = region;
@@ -60,7 +60,7 @@ pub(super) async fn enqueue(
         }
         Err(document) => return Err(unsure(proxy, exchange, &document)),
     };
-    let key = turns.as_ref().and_then(Turns::key);
+    let key = turns.as_deref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
     let hinted = hinted && key.is_none();
     let call = Call {
@@ -76,7 +76,10 @@ pub(super) async fn enqueue(
         pressing: false,
     };
     let strategy = decision.strategy;
-    let trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
+    let mut trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
+    if let Some(turns) = &mut turns {
+        turns.hand_over(&mut trail);
+    }
     let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
     let ran = run(proxy, &mut job).await;
     // Only of a job that is sent: a repetition has the tracking id of the first one.
@@ -307,7 +310,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
         Box::pin(trail::refused(proxy, job, &result)).await;
     }
     let mut left = job.trail.left_id.take();
-    let (result, outcome, region) = match trail::ended(job, &result) {
+    let (result, outcome, region) = match trail::ended(proxy, job, &result) {
         Some(Place { region, job_id }) => {
             left = Some(job_id.clone());
             let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));

@@ -16,7 +16,7 @@ use super::exchange::Exchange;
 use super::locate::question;
 use super::plan::permitted;
 use super::replay::{answered, bare, digest, tenant_of};
-use super::resolve::{Inquiry, inquire, is_private, word};
+use super::resolve::{Inquiry, has_come, inquire, is_private, word};
 use crate::base::RegionId;
 use crate::ojs::{Class, ErrorDocument};
 use crate::policy::RegionIndex;
@@ -82,6 +82,9 @@ impl Caller<'_> {
             let status = StatusCode::from_u16(keyed.status).unwrap_or(StatusCode::CREATED);
             return Ok(Some(self.shown(&place, status).await));
         }
+        // Of a call that broke off, what earlier ones have left says nothing.
+        let is_of_call = |it: &Unknown| keyed.status != 0 || it.at_ms >= keyed.at_ms;
+        let unknowns: Vec<Unknown> = unknowns.into_iter().filter(is_of_call).collect();
         let known = match unknowns.is_empty() {
             true => self.broken_off(keyed, id).await?,
             false => self.unknown(&unknowns).await?,
@@ -136,7 +139,9 @@ impl Caller<'_> {
         if let Some(other) = other {
             return Err(ErrorDocument::outcome_unknown(other.region.as_str(), other.job_id.as_deref()));
         }
-        self.ask_all(unknowns.iter().flat_map(|it| self.places(unknowns, it)).collect()).await
+        // Where that is known to be nowhere, it is the region's to judge what the id is worth; the first job is no answer to the other.
+        let asked = unknowns.iter().filter(|it| it.body == body || !it.is_only_watched());
+        self.ask_all(asked.flat_map(|it| self.places(unknowns, it)).collect()).await
     }
 
     /// Where to ask for what a row speaks of.
@@ -150,8 +155,9 @@ impl Caller<'_> {
             proved: it.proved,
             about: About::Sent { number: it.number, alone: it.going.is_none() && it.elsewhere.is_none() },
         });
-        // Of a place that has a row of its own, that row speaks.
-        let has_row = |place: &&Place| all.iter().any(|other| other.sent_to().as_ref() == Some(place));
+        // Of a place that has a row of its own, that row speaks, unless it is of a time before.
+        let speaks = |other: &&Unknown| !other.is_only_watched();
+        let has_row = |place: &&Place| all.iter().filter(speaks).any(|it| it.sent_to().as_ref() == Some(place));
         let is_open = matches!(it.state, State::Pending | State::Absent);
         let going = it.going.as_ref().filter(|place| is_open && !has_row(place)).map(|place| {
             // The call broke off: with its process, or by itself, which proves nothing.
@@ -206,6 +212,10 @@ impl Caller<'_> {
             lost_for: ask.lost_for,
             until: self.head.deadline,
         };
+        if ask.proved {
+            let answer = has_come(self.proxy, inquiry).await;
+            return (if answer.is_some() { Verdict::Found } else { Verdict::Absent }, answer);
+        }
         inquire(self.proxy, inquiry).await
     }
 

@@ -19,11 +19,12 @@ use super::locate::IDENTIFYING;
 use super::noted::Noted;
 use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
+use super::trail::Trail;
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::ojs::header::{FEDERATION_REPLAYED, IDEMPOTENCY_KEY};
-use crate::store::{Digest, ID_BYTES_MAX, Keyed};
+use crate::store::{Digest, Hold, ID_BYTES_MAX, Keyed, Unknown};
 use crate::telemetry::ReplayBy;
 
 /// A longer key is refused; a UUID has 36 bytes.
@@ -34,7 +35,7 @@ pub(super) enum Recognised {
     /// It was; this is its answer, and the region that gave it.
     Answer(RegionAnswer, Option<RegionId>),
     /// It was not, as far as anybody knows; the others like it wait until the turn is ended.
-    New(Option<Turns>),
+    New(Option<Box<Turns>>),
 }
 
 /// The right to send an enqueue that others may repeat meanwhile.
@@ -42,6 +43,10 @@ pub(super) enum Recognised {
 pub(super) struct Turns {
     turns: Vec<Turn>,
     keyed: Option<Keyed>,
+    /// What earlier calls of the same name have left, and nobody has found: watched for late copies, now together with this one.
+    watched: Vec<Hold>,
+    /// The id of one of them that went with the key.
+    left_id: Option<String>,
 }
 
 /// What names an enqueue.
@@ -95,11 +100,13 @@ async fn recognise_by(
     if let Some((by, known)) = look_up(caller, &names).await? {
         return Ok(replayed(proxy, by, known.answer, known.region));
     }
+    let before = names.key.and_then(|key| proxy.shared.store.keyed(&key)).and_then(|keyed| keyed.job_id);
+    let (left_id, watched) = watched(caller, before, names.job_id);
     // What would be sent now could only end as unknown.
     if head.deadline.saturating_duration_since(Instant::now()) < kept_of(proxy.shared.config.limits.call_timeout) {
         return Err(ErrorDocument::no_time_left());
     }
-    let mut new = Turns { turns, keyed: None };
+    let mut new = Turns { turns, keyed: None, watched, left_id };
     if let Some(key) = names.key {
         let job_id = ids.sent.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         let at_ms = proxy.shared.registry.clock().unix_ms();
@@ -108,7 +115,8 @@ async fn recognise_by(
         proxy.shared.store.begin_key(keyed.clone()).await;
         new.keyed = Some(keyed);
     }
-    Ok(Recognised::New(Some(new)))
+    // Boxed, because most have none.
+    Ok(Recognised::New(Some(Box::new(new))))
 }
 
 /// The ids of a job.
@@ -179,6 +187,20 @@ async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(Replay
     Ok(None)
 }
 
+/// What is watched of a job that is about to be sent again, and the id that it had with its key, where that is no own one.
+fn watched(caller: Caller<'_>, keyed: Option<String>, own: Option<&str>) -> (Option<String>, Vec<Hold>) {
+    let store = &caller.proxy.shared.store;
+    let minted = keyed.filter(|id| own.is_none_or(|own| own != id));
+    let watched = |id: &str| {
+        let rows = store.unknowns_of(id, || caller.tenant()).into_iter().filter(Unknown::is_only_watched);
+        rows.filter_map(|it| store.hold(it.number)).collect::<Vec<_>>()
+    };
+    let mut holds = minted.as_deref().map(watched).unwrap_or_default();
+    let left_id = minted.filter(|_| !holds.is_empty());
+    holds.extend(own.into_iter().flat_map(watched));
+    (left_id, holds)
+}
+
 fn is_remembered(proxy: &Proxy, keyed: &Keyed) -> bool {
     let ttl = u64::try_from(proxy.shared.config.idempotency.ttl.as_millis()).unwrap_or(u64::MAX);
     keyed.at_ms.saturating_add(ttl) > proxy.shared.registry.clock().unix_ms()
@@ -227,6 +249,12 @@ impl Turns {
     /// The fingerprint of the key that the job is remembered by, together with the id that it is sent with.
     pub(super) fn key(&self) -> Option<Digest> {
         self.keyed.as_ref().map(|keyed| keyed.key)
+    }
+
+    /// Gives what is watched to the call that is about to be made.
+    pub(super) fn hand_over(&mut self, trail: &mut Trail) {
+        trail.left = std::mem::take(&mut self.watched);
+        trail.left_id = self.left_id.take();
     }
 
     /// The call is over: tells those who wait, and remembers or forgets the key.

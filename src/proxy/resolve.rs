@@ -176,11 +176,7 @@ fn tell_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
 /// Journals what is not known, and says so.
 async fn fail(proxy: &Proxy, job: &Job, index: RegionIndex, lost: Lost, proved: bool) -> Followed {
     tell_unknown(proxy, job, index);
-    let mut unknown = job.unknown(proxy, index, lost);
-    unknown.proved = proved;
-    if proved {
-        (unknown.state, unknown.resolved_ms) = (State::Absent, Some(unknown.at_ms));
-    }
+    let unknown = Unknown { proved, ..job.unknown(proxy, index, lost) };
     proxy.shared.store.record_unknown(unknown).await;
     Followed::Fail(ErrorDocument::outcome_unknown(proxy.region(index).id.as_str(), job.job_id.as_deref()))
 }
@@ -226,6 +222,18 @@ pub(super) async fn inquire(proxy: &Proxy, inquiry: Inquiry<'_>) -> (Verdict, Op
         }
         heard.push(Heard { at, word });
     }
+}
+
+/// Asks once whether a job that was proved absent has come since: its region's answer where it has.
+pub(super) async fn has_come(proxy: &Proxy, inquiry: Inquiry<'_>) -> Option<RegionAnswer> {
+    if proxy.shared.registry.view().region(inquiry.index).breaker != BreakerState::Closed {
+        return None;
+    }
+    let (_, answer) = ask_fresh(proxy, &inquiry).await;
+    if answer.is_some() {
+        proxy.shared.owners.learn(inquiry.id, &proxy.region(inquiry.index).id);
+    }
+    answer
 }
 
 /// Asks once, on a connection of its own.

@@ -13,7 +13,7 @@ use super::enqueue::Job;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::policy::RegionIndex;
-use crate::store::{Digest, Hold, Place, Unknown};
+use crate::store::{Digest, Hold, Place, State, Unknown};
 
 /// Where an enqueue has been.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub(super) struct Trail {
     pub(super) sent_again: bool,
     /// Where it was sent on from while nobody knew whether it was there.
     pub(super) gone_on_unknown: Option<Place>,
+    /// What it has left behind, in this call or in an earlier one of the same name.
     pub(super) left: Vec<Hold>,
     /// A try whose job was proved absent, and whose place it has not left: it may go there again under the id that it has.
     pub(super) proved: Option<Box<Unknown>>,
@@ -73,7 +74,9 @@ pub(super) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) {
     }
     for hold in &job.trail.left {
         let place = Place { region: proxy.region(index).id.clone(), job_id: job.job_id.clone().unwrap_or_default() };
-        hold.change_durably(|unknown| unknown.going = Some(place)).await;
+        // Back to where an earlier call was, under the same id, it goes nowhere else.
+        hold.change_durably(|unknown| unknown.going = Some(place).filter(|it| unknown.sent_to().as_ref() != Some(it)))
+            .await;
     }
 }
 
@@ -81,6 +84,9 @@ pub(super) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) {
 /// would be a job that its client was told is not there: that is watched, and in the journal before the client hears of the refusal.
 pub(super) async fn refused(proxy: &Proxy, job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) {
     if let (Some(unknown), End::Other) = (job.trail.proved.take(), End::of(job, result)) {
+        if job.trail.minted {
+            job.trail.left_id = job.trail.left_id.take().or_else(|| unknown.job_id.clone());
+        }
         proxy.shared.store.record_unknown(*unknown).await;
     }
 }
@@ -111,7 +117,7 @@ impl End {
 
 /// The call is over, and what it has left behind says how. Returns the place that decides the client's answer where that is not the
 /// last region's: nobody knows whether the job is there, and no region has said that it stored it.
-pub(super) fn ended(job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) -> Option<Place> {
+pub(super) fn ended(proxy: &Proxy, job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) -> Option<Place> {
     // Hardly ever anything else, and then the answer need not be read.
     if job.trail.left.is_empty() && job.trail.gone_on_unknown.is_none() {
         return None;
@@ -119,7 +125,11 @@ pub(super) fn ended(job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>)
     let end = End::of(job, result);
     for hold in job.trail.left.drain(..) {
         match end {
-            End::Stored => hold.change(|unknown| unknown.elsewhere = unknown.going.take()),
+            End::Stored => hold.change(|unknown| match unknown.going.take() {
+                Some(place) => unknown.elsewhere = Some(place),
+                // In the same place under the same id: what is there from now on is this one.
+                None => unknown.resolve(State::Absent, proxy.shared.registry.clock().unix_ms()),
+            }),
             End::Unknown => {}
             End::Other => hold.change(|unknown| unknown.going = None),
         }

@@ -141,6 +141,13 @@ impl Store {
         Hold::new(Arc::clone(self), number)
     }
 
+    /// Holds one that another call has left, as [`Store::hold_unknown`] does; none where it is known by now, or is held.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, number: u64) -> Option<Hold> {
+        let is_free = self.inner.table.lock().hold(number);
+        is_free.then(|| Hold::new(Arc::clone(self), number))
+    }
+
     fn release(&self, number: u64) {
         self.inner.table.lock().release(number);
         self.inner.changed.notify_one();

@@ -98,6 +98,11 @@ impl Table {
         number
     }
 
+    /// Takes one that is asked about for a call; false where it is known by now, or another call has it.
+    pub(super) fn hold(&mut self, number: u64) -> bool {
+        self.pending.contains(&number) && self.held.insert(number)
+    }
+
     pub(super) fn release(&mut self, number: u64) {
         self.held.remove(&number);
     }

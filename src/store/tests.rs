@@ -26,7 +26,7 @@ fn unknown(job_id: &str) -> Unknown {
         ended: true,
         private: false,
         state: State::Pending,
-        proved: false,
+        proved: true,
         going: None,
         elsewhere: None,
         cancelled: None,

@@ -81,13 +81,28 @@ fn the_background_asks_until_it_knows_or_a_day_is_over() {
         (two, Next::Absent),
         (Later { lost: Lost::TimedOut, ..two }, Next::AskIn(ms(2_000))),
         (Later { trusted: false, ..two }, Next::AskIn(ms(2_000))),
-        (Later { asks: 40, ..elsewhere }, Next::AskIn(LATER_PAUSE_WATCHING)),
+        (Later { asks: 40, noes: 0, ..elsewhere }, Next::AskIn(LATER_PAUSE_WATCHING)),
         (Later { age: WATCH, ..elsewhere }, Next::Absent),
         (Later { lost: Lost::TimedOut, asks: 40, age: WATCH, ..elsewhere }, Next::AskIn(LATER_PAUSE_MAX)),
         (Later { lost: Lost::TimedOut, age: GIVE_UP, ..two }, Next::Expired),
         (Later { word: Word::Silent, noes: 0, age: GIVE_UP, ..two }, Next::Expired),
     ] {
         assert_eq!(later(it), expected, "{it:?}");
+    }
+}
+
+#[test]
+fn a_no_counts_after_the_grace_and_while_a_late_copy_is_waited_for_only_after_that() {
+    let grace = ms(2_000);
+    for (word, age, watched, expected) in [
+        (Word::HasNot, ms(1_999), false, false),
+        (Word::HasNot, grace, false, true),
+        (Word::HasNot, WATCH - ms(1), true, false),
+        (Word::HasNot, WATCH, true, true),
+        (Word::Silent, WATCH, true, false),
+        (Word::Has, WATCH, false, false),
+    ] {
+        assert_eq!(counts(word, age, grace, watched), expected, "{word:?} {age:?} {watched}");
     }
 }
 

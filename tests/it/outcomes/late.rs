@@ -2,7 +2,7 @@
 
 use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
-use super::{Cut, advance_until, jobs, newest_in, outcomes, quiet, start_next};
+use super::{Cut, advance_until, background_has_asked, jobs, newest_in, outcomes, quiet, start_next};
 use crate::support::{Federation, eventually, job, pinned};
 
 async fn advance_until_state(federation: &Federation, state: &str) {
@@ -18,12 +18,7 @@ async fn gone_elsewhere(federation: &Federation, body: String) -> (Gate, String)
     let shown = outcomes(&federation.client).await["outcomes"][0].take();
     assert_eq!((&shown["state"], &shown["elsewhere"]["region"]), (&"pending".into(), &"eu-west-1".into()), "{shown}");
     assert_eq!(shown["elsewhere"]["job_id"], answer.job_id());
-    // The background has asked a first time, and does so again only when the clock moves.
-    let ours = |value: &http::HeaderValue| value.as_bytes().starts_with(b"ojs-sidecar/");
-    let asked = |record: &ojs_sidecar::demo::Record| {
-        record.requests_to("/ojs/v1/jobs/").iter().any(|it| it.headers.get("user-agent").is_some_and(ours))
-    };
-    federation.regions[0].record().wait_for(asked).await;
+    background_has_asked(federation).await;
     (cut.gate, answer.job_id())
 }
 

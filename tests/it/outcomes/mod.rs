@@ -90,6 +90,15 @@ impl Cut {
     }
 }
 
+/// Waits until the background has asked the local region a first time; with a steered clock it does so again only when that moves.
+async fn background_has_asked(federation: &Federation) {
+    let ours = |value: &http::HeaderValue| value.as_bytes().starts_with(b"ojs-sidecar/");
+    let asked = |record: &ojs_sidecar::demo::Record| {
+        record.requests_to("/ojs/v1/jobs/").iter().any(|it| it.headers.get("user-agent").is_some_and(ours))
+    };
+    federation.regions[0].record().wait_for(asked).await;
+}
+
 /// A worker takes the next job of a region.
 async fn start_next(federation: &Federation, place: usize) -> String {
     let fetched = federation.regions[place].jobs();

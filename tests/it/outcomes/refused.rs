@@ -4,7 +4,7 @@
 use http::{Request, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
-use super::{Cut, OWN, advance_until, jobs, outcomes, quiet};
+use super::{Cut, OWN, advance_until, background_has_asked, jobs, outcomes, quiet};
 use crate::support::{Answer, Federation, Setup, eventually, pinned};
 
 fn own(needle: &str) -> String {
@@ -13,10 +13,11 @@ fn own(needle: &str) -> String {
     )
 }
 
-async fn enqueue(federation: &Federation, body: String) -> Answer {
+/// With a credential, by which a region may judge who sees a job; the background has none.
+fn enqueue(federation: &Federation, body: String) -> impl Future<Output = Answer> + Send + 'static {
+    let client = federation.client;
     let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
-    // The region's word depends on who asks, which the background cannot.
-    federation.client.send(request.header("authorization", "Bearer one"), body).await
+    async move { client.send(request.header("authorization", "Bearer one"), body).await }
 }
 
 fn limited() -> Fault {
@@ -26,9 +27,10 @@ fn limited() -> Fault {
 
 /// Sends the job, cuts its connection, and lets the region refuse the second one.
 async fn refused(federation: &Federation) -> Cut {
-    let client = federation.client;
-    let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
-    let enqueue = async move { client.send(request.header("authorization", "Bearer one"), own("a")).await };
+    refused_with(federation, enqueue(federation, own("a"))).await
+}
+
+async fn refused_with(federation: &Federation, enqueue: impl Future<Output = Answer> + Send + 'static) -> Cut {
     let mut cut = Cut::begin_with(federation, enqueue).await;
     federation.regions[0].faults().add(When::enqueue().next(1), limited());
     let answer = cut.answer().await;
@@ -57,14 +59,33 @@ async fn a_late_write_after_the_refusal_is_told() {
 #[tokio::test]
 async fn what_does_not_come_late_is_let_go_and_counted_as_absent() {
     let federation = quiet().steered().start().await;
-    let _cut = refused(&federation).await;
+    let client = federation.client;
+    let _cut = refused_with(&federation, async move { client.enqueue(own("a")).await }).await;
+    let state = async || outcomes(&federation.client).await["outcomes"][0]["state"].clone();
     federation.advance(std::time::Duration::from_secs(14 * 60));
     let asked = || federation.regions[0].record().requests_to(&format!("/ojs/v1/jobs/{OWN}")).len();
     let before = asked();
     federation.advance_until("it is asked for again", || asked() > before + 2).await;
-    let is_absent = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "absent";
-    advance_until(&federation, "it is let go", is_absent).await;
+    assert_eq!(state().await, "pending", "it may still come");
+    // What is said in the region's place, or before the wait is over, lets nothing go.
+    federation.mute(0);
+    federation.advance(std::time::Duration::from_secs(10 * 60));
+    let before = asked();
+    federation.advance_until("it is asked for again", || asked() > before + 1).await;
+    assert_eq!(state().await, "pending", "nobody has said that it is not there");
+    federation.regions[0].faults().clear();
+    advance_until(&federation, "it is let go", async || state().await == "absent").await;
     assert!(jobs(&federation).is_empty());
+}
+
+#[tokio::test]
+async fn what_the_background_may_not_see_is_never_told_as_absent() {
+    let federation = quiet().steered().start().await;
+    let _cut = refused(&federation).await;
+    federation.advance(std::time::Duration::from_secs(25 * 60 * 60));
+    let is_over = async || outcomes(&federation.client).await["outcomes"][0]["state"] != "pending";
+    advance_until(&federation, "it is let go", is_over).await;
+    assert_eq!(outcomes(&federation.client).await["outcomes"][0]["state"], "expired");
 }
 
 #[tokio::test]
@@ -76,7 +97,41 @@ async fn a_refused_job_is_sent_when_its_client_repeats_it_whatever_its_body_is_t
         assert_eq!((again.status.as_u16(), again.job_id().as_str()), (201, OWN), "{again:?}");
         assert_eq!(again.header("ojs-federation-replayed"), None);
         assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 3));
+        // What is there from now on is the one that was sent last, and no late copy.
+        assert_eq!(outcomes(&federation.client).await["outcomes"][0]["state"], "absent");
     }
+}
+
+#[tokio::test]
+async fn a_late_write_is_no_answer_to_another_job_under_its_id() {
+    let federation = quiet().steered().start().await;
+    let cut = refused(&federation).await;
+    background_has_asked(&federation).await;
+    cut.gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+    let mended = enqueue(&federation, own("mended")).await;
+    assert_eq!(mended.header("ojs-federation-replayed"), None, "{mended:?}");
+    assert_eq!(federation.enqueues(0), 3, "its region judges what the id is worth");
+}
+
+#[tokio::test]
+async fn a_late_write_after_the_repetition_went_elsewhere_is_cancelled() {
+    let federation = quiet().steered().start().await;
+    let flexible = format!(r#"{{"id":"{OWN}","type":"email.send","args":["a"]}}"#);
+    let mut cut = Cut::begin_with(&federation, enqueue(&federation, flexible.clone())).await;
+    federation.regions[1].faults().add(When::enqueue().next(1), limited());
+    let answer = cut.answer().await;
+    assert_eq!((answer.status.as_u16(), federation.enqueues(1)), (429, 1), "{answer:?}");
+    let down = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "backend_error");
+    federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer: down, store: false });
+    let again = enqueue(&federation, flexible).await;
+    assert_eq!((again.status.as_u16(), again.region()), (201, "eu-west-1"), "{again:?}");
+    cut.gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+    let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
+    advance_until(&federation, "it is told", has_landed).await;
+    let states: Vec<_> = jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect();
+    assert_eq!(states, [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
 }
 
 #[tokio::test]
@@ -85,17 +140,29 @@ async fn a_late_write_of_a_job_that_the_budget_kept_back_is_told_too() {
     let patient = "circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }";
     let federation = Setup::default().regions(2).steered().yaml(poor).yaml(patient).start().await;
     let client = federation.client;
+    let keyed = |needle| {
+        let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
+        async move { client.send(request.header("idempotency-key", "k"), pinned("us-east-1", needle)).await }
+    };
     // The balance is ten at first, and each second send takes one.
     for round in 0..10 {
         federation.regions[0].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: false });
         let answer = client.enqueue(pinned("us-east-1", &format!("spent-{round}"))).await;
         assert_eq!(answer.status, 201, "{answer:?}");
     }
+    let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
     let mut cut = Cut::begin_with(&federation, async move { client.enqueue(own("a")).await }).await;
     let answer = cut.answer().await;
     assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "retry_budget"), "{answer:?}");
     cut.gate.open();
-    let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
     advance_until(&federation, "it is told", has_landed).await;
     assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 21));
+    // With a key and without an id of its own, who repeats it gets the late one, and no second one.
+    let mut cut = Cut::begin_with(&federation, keyed("b")).await;
+    assert_eq!(cut.answer().await.status, 503);
+    cut.gate.open();
+    eventually("the late write", async || federation.regions[0].jobs().len() == 12).await;
+    let again = keyed("b").await;
+    assert_eq!((again.status.as_u16(), again.header("ojs-federation-replayed")), (201, Some("true")), "{again:?}");
+    assert_eq!((federation.regions[0].jobs().len(), federation.enqueues(0)), (12, 22));
 }

@@ -93,6 +93,44 @@ async fn a_key_outlives_the_process_also_one_whose_call_did_not_end() {
     assert_eq!(stored, [1, 1]);
 }
 
+#[tokio::test]
+async fn what_is_known_of_earlier_calls_does_not_speak_for_one_that_breaks_off() {
+    for refused in [true, false] {
+        let stage = stage("{dir}/journal").await;
+        let keyed = || Request::post("/ojs/v1/jobs").header("idempotency-key", "k");
+        let [here, there] = [0, 1].map(|place| stage.regions[place].faults());
+        let answer = |status, code| Fault::Answer { answer: FaultAnswer::error_document(status, code), store: false };
+        let first = run(&stage.config).await;
+        here.add(When::enqueue().next(1), Fault::CutAfterRequest { store: false });
+        if refused {
+            // Absent in the first region, and refused by the second one.
+            there.add(When::enqueue().next(1), answer(http::StatusCode::TOO_MANY_REQUESTS, "rate_limited"));
+        } else {
+            // Unknown, and found to be absent when it is repeated.
+            here.add(When::path("/ojs/v1/jobs/"), answer(http::StatusCode::INTERNAL_SERVER_ERROR, "internal_error"));
+        }
+        let ended = first.client.send(keyed(), own("")).await;
+        assert_eq!(ended.status, if refused { 429 } else { 500 }, "{ended:?}");
+        // Repeated, it is on its way into the second region when the process is killed.
+        let (gate, before) = (Gate::new(), received(stage.regions[1].record()));
+        here.clear();
+        here.add(When::enqueue().next(1), answer(http::StatusCode::SERVICE_UNAVAILABLE, "backend_error"));
+        there.add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
+        let client = first.client;
+        let broken = tokio::spawn(async move { client.try_send(keyed(), own("")).await.is_err() });
+        stage.regions[1].record().wait_for(|record| received(record) == before + 1).await;
+        drop(first);
+        assert!(broken.await.unwrap());
+        gate.open();
+        eventually("it is stored there", async || times(&stage, 1) == 1).await;
+        let second = run(&stage.config).await;
+        let again = second.client.send(keyed(), own("")).await;
+        let replayed = again.header("ojs-federation-replayed");
+        assert_eq!((again.status.as_u16(), replayed), (201, Some("true")), "{again:?}");
+        assert_eq!((times(&stage, 0), times(&stage, 1)), (0, 1));
+    }
+}
+
 fn own(pin: &str) -> String {
     let meta = if pin.is_empty() { String::new() } else { format!(r#","meta":{{"ojs.federation.region":"{pin}"}}"#) };
     format!(r#"{{"id":"{OWN}","type":"email.send","args":["own"]{meta}}}"#)

@@ -233,13 +233,19 @@ impl<'c> Case<'c> {
         self.epochs.get(usize::from(number))
     }
 
-    /// Whether the journal says of this copy that it is one too many, or that nobody knows yet.
+    /// Whether the journal says of this copy that it is one too many, or that nobody knows yet; or that it landed late, of a job that
+    /// its client was told is not there and which nothing ties to the one that it then sent.
     fn is_reported(self, copy: &Copy) -> bool {
         let is_about = |row: &&Row| row.region == copy.region && row.job == Some(copy.id);
-        self.rows
-            .iter()
-            .filter(is_about)
-            .any(|row| matches!(row.state, State::Doubled | State::Pending | State::Expired))
+        let refused = |row: &Row| {
+            let send = self.issue.sends.get(usize::from(row.send));
+            self.is_minted() && send.is_some_and(|send| matches!(send.end, End::Refused(_)))
+        };
+        self.rows.iter().filter(is_about).any(|row| match row.state {
+            State::Doubled | State::Pending | State::Expired => true,
+            State::Landed => refused(row) && row.at_ms <= copy.created_ms,
+            State::Absent => false,
+        })
     }
 
     /// Whether a copy was stored so long after a call that had come to its region, that the sidecar could not know: after its end,
@@ -256,22 +262,7 @@ impl<'c> Case<'c> {
             let over_ms = if untold { send.began_ms } else { send.ended_ms };
             arrived && over_ms.saturating_add(self.grace_ms) < copy.created_ms
         };
-        let after_proof = self.rows.iter().any(|row| self.is_after_proof(copy, row));
-        !answered && (after_proof || self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number)))
-    }
-
-    /// Whether a copy was stored after it had been proved absent within its call, which takes the grace: the row says so, or says
-    /// that it landed although its call had gone on.
-    fn is_after_proof(self, copy: &Copy, row: &Row) -> bool {
-        let Some(send) = self.issue.sends.get(usize::from(row.send)) else { return false };
-        let proved = match row.state {
-            State::Absent => row.resolved_ms == Some(row.at_ms),
-            State::Landed => matches!(send.end, End::Refused(_)),
-            _ => false,
-        };
-        let is_about = row.region == copy.region && row.job == Some(copy.id);
-        let waited = send.began_ms.saturating_add(self.grace_ms) <= row.at_ms;
-        proved && is_about && waited && row.at_ms < copy.created_ms
+        !answered && self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number))
     }
 
     /// What was refused each time is not stored.
@@ -282,15 +273,17 @@ impl<'c> Case<'c> {
         }
         match self.live().next() {
             None => judged.notes.push(Note::RefusedOnly),
-            Some(copy) if self.is_reported(copy) || self.has_landed(copy) => judged.notes.push(Note::DoubleReported),
+            Some(copy) if self.was_watched(copy) => judged.notes.push(Note::DoubleReported),
             Some(copy) if self.is_late(copy) => judged.notes.push(Note::LateWrite),
             Some(_) => judged.wrongs.push(Wrong::RefusedAndStored),
         }
     }
 
-    fn has_landed(self, copy: &Copy) -> bool {
-        let landed = |row: &Row| row.state == State::Landed && row.region == copy.region && row.job == Some(copy.id);
-        self.rows.iter().any(landed)
+    /// Whether the journal said of this copy that it might still come, before it came.
+    fn was_watched(self, copy: &Copy) -> bool {
+        let is_about = |row: &&Row| row.region == copy.region && row.job == Some(copy.id);
+        let said = |row: &Row| row.at_ms <= copy.created_ms && row.state != State::Absent;
+        self.rows.iter().filter(is_about).any(said)
     }
 
     /// What was answered as unknown, or not at all.
@@ -336,13 +329,7 @@ impl<'c> Case<'c> {
             match (row.state, copy) {
                 (State::Landed, None) => judged.wrongs.push(Wrong::FalselyLanded),
                 (State::Absent, Some(copy)) if !copy.cancelled && !self.was_sent_again(row) => {
-                    let known_from = match self.issue.sends.get(usize::from(row.send)) {
-                        // Proved within the call, so that the question came before the row.
-                        Some(send) if row.resolved_ms == Some(row.at_ms) => send.began_ms,
-                        _ => row.at_ms,
-                    };
-                    let late = copy.created_ms > known_from.saturating_add(self.grace_ms);
-                    if late {
+                    if copy.created_ms > row.at_ms.saturating_add(self.grace_ms) {
                         judged.notes.push(Note::LateWrite);
                     } else {
                         judged.wrongs.push(Wrong::FalselyAbsent);
