@@ -78,7 +78,7 @@ pub(super) async fn enqueue(
     let strategy = decision.strategy;
     let mut trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
     if let Some(turns) = &mut turns {
-        turns.hand_over(&mut trail);
+        trail.watched = turns.watched();
     }
     let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
     let ran = run(proxy, &mut job).await;
@@ -240,8 +240,8 @@ impl Job {
 /// What became of a call that creates jobs.
 pub(super) struct Ran {
     pub(super) result: Result<RegionAnswer, ErrorDocument>,
-    /// The id under which it may still be stored where it was left behind on the way, if that is not the one that it was sent with last.
-    pub(super) left: Option<String>,
+    /// Whether it may still be stored where it was left behind on the way.
+    pub(super) left: bool,
     /// The region that said so, where a region has stored what was sent.
     pub(super) stored: Option<RegionIndex>,
     pub(super) region: Option<RegionId>,
@@ -309,10 +309,9 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
     if job.trail.proved.is_some() {
         Box::pin(trail::refused(proxy, job, &result)).await;
     }
-    let mut left = job.trail.left_id.take();
-    let (result, outcome, region) = match trail::ended(proxy, job, &result) {
+    let left = trail::may_come_late(job);
+    let (result, outcome, region) = match trail::ended(proxy, job, &result, region.as_ref()) {
         Some(Place { region, job_id }) => {
-            left = Some(job_id.clone());
             let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));
             (Err(document), Some(AttemptOutcome::Unknown), Some(region))
         }

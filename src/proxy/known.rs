@@ -82,12 +82,15 @@ impl Caller<'_> {
             let status = StatusCode::from_u16(keyed.status).unwrap_or(StatusCode::CREATED);
             return Ok(Some(self.shown(&place, status).await));
         }
-        // Of a call that broke off, what earlier ones have left says nothing.
+        // Of a call that broke off, what earlier ones have left says nothing but that it may come late.
         let is_of_call = |it: &Unknown| keyed.status != 0 || it.at_ms >= keyed.at_ms;
-        let unknowns: Vec<Unknown> = unknowns.into_iter().filter(is_of_call).collect();
-        let known = match unknowns.is_empty() {
-            true => self.broken_off(keyed, id).await?,
-            false => self.unknown(&unknowns).await?,
+        let (unknowns, earlier): (Vec<Unknown>, Vec<Unknown>) = unknowns.into_iter().partition(is_of_call);
+        let settled = earlier.iter().filter(|it| it.is_settled());
+        let late = self.ask_all(settled.flat_map(|it| self.places(&earlier, it)).collect()).await?;
+        let known = match (late, unknowns.is_empty()) {
+            (Some(late), _) => Some(late),
+            (None, true) => self.broken_off(keyed, id).await?,
+            (None, false) => self.unknown(&unknowns).await?,
         };
         if let Some(known) = &known {
             self.proxy.shared.store.end_key(answered(keyed.clone(), &known.answer, known.region.clone()));
@@ -134,13 +137,13 @@ impl Caller<'_> {
             return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
         // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.
-        let is_open = |it: &&Unknown| it.state == State::Pending && !it.is_only_watched();
+        let is_open = |it: &&Unknown| it.state == State::Pending && !it.is_settled();
         let other = unknowns.iter().filter(is_open).find(|it| it.body != body);
         if let Some(other) = other {
             return Err(ErrorDocument::outcome_unknown(other.region.as_str(), other.job_id.as_deref()));
         }
         // Where that is known to be nowhere, it is the region's to judge what the id is worth; the first job is no answer to the other.
-        let asked = unknowns.iter().filter(|it| it.body == body || !it.is_only_watched());
+        let asked = unknowns.iter().filter(|it| it.body == body || !it.is_settled());
         self.ask_all(asked.flat_map(|it| self.places(unknowns, it)).collect()).await
     }
 
@@ -156,7 +159,7 @@ impl Caller<'_> {
             about: About::Sent { number: it.number, alone: it.going.is_none() && it.elsewhere.is_none() },
         });
         // Of a place that has a row of its own, that row speaks, unless it is of a time before.
-        let speaks = |other: &&Unknown| !other.is_only_watched();
+        let speaks = |other: &&Unknown| !other.is_settled();
         let has_row = |place: &&Place| all.iter().filter(speaks).any(|it| it.sent_to().as_ref() == Some(place));
         let is_open = matches!(it.state, State::Pending | State::Absent);
         let going = it.going.as_ref().filter(|place| is_open && !has_row(place)).map(|place| {

@@ -19,12 +19,12 @@ use super::locate::IDENTIFYING;
 use super::noted::Noted;
 use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
-use super::trail::Trail;
+use super::trail::{Watched, rename};
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::ojs::header::{FEDERATION_REPLAYED, IDEMPOTENCY_KEY};
-use crate::store::{Digest, Hold, ID_BYTES_MAX, Keyed, Unknown};
+use crate::store::{Digest, ID_BYTES_MAX, Keyed, Unknown};
 use crate::telemetry::ReplayBy;
 
 /// A longer key is refused; a UUID has 36 bytes.
@@ -44,9 +44,7 @@ pub(super) struct Turns {
     turns: Vec<Turn>,
     keyed: Option<Keyed>,
     /// What earlier calls of the same name have left, and nobody has found: watched for late copies, now together with this one.
-    watched: Vec<Hold>,
-    /// The id of one of them that went with the key.
-    left_id: Option<String>,
+    watched: Vec<Watched>,
 }
 
 /// What names an enqueue.
@@ -97,21 +95,24 @@ async fn recognise_by(
         Waited::Turns(turns) => turns,
     };
     let caller = Caller { proxy, exchange, head, received: body };
+    // Held from before the question on, so that nobody else judges it in between.
+    let watched = watched(caller, &names);
     if let Some((by, known)) = look_up(caller, &names).await? {
         return Ok(replayed(proxy, by, known.answer, known.region));
     }
-    let before = names.key.and_then(|key| proxy.shared.store.keyed(&key)).and_then(|keyed| keyed.job_id);
-    let (left_id, watched) = watched(caller, before, names.job_id);
     // What would be sent now could only end as unknown.
     if head.deadline.saturating_duration_since(Instant::now()) < kept_of(proxy.shared.config.limits.call_timeout) {
         return Err(ErrorDocument::no_time_left());
     }
-    let mut new = Turns { turns, keyed: None, watched, left_id };
+    let mut new = Turns { turns, keyed: None, watched };
     if let Some(key) = names.key {
         let job_id = ids.sent.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         let at_ms = proxy.shared.registry.clock().unix_ms();
         let private = proxy.shared.registry.view().indexes().any(|index| is_private(proxy, index, &head.headers));
         let keyed = Keyed { key, body: digest(&[body]), run: 0, at_ms, job_id, private, region: None, status: 0 };
+        for it in &new.watched {
+            rename(&it.hold, keyed.job_id.as_deref()).await;
+        }
         proxy.shared.store.begin_key(keyed.clone()).await;
         new.keyed = Some(keyed);
     }
@@ -187,18 +188,23 @@ async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(Replay
     Ok(None)
 }
 
-/// What is watched of a job that is about to be sent again, and the id that it had with its key, where that is no own one.
-fn watched(caller: Caller<'_>, keyed: Option<String>, own: Option<&str>) -> (Option<String>, Vec<Hold>) {
+/// What earlier calls of these names have left, and is only watched.
+fn watched(caller: Caller<'_>, names: &Names<'_>) -> Vec<Watched> {
     let store = &caller.proxy.shared.store;
-    let minted = keyed.filter(|id| own.is_none_or(|own| own != id));
-    let watched = |id: &str| {
-        let rows = store.unknowns_of(id, || caller.tenant()).into_iter().filter(Unknown::is_only_watched);
-        rows.filter_map(|it| store.hold(it.number)).collect::<Vec<_>>()
+    let keyed = names.key.and_then(|key| store.keyed(&key)).and_then(|keyed| keyed.job_id);
+    let keyed = keyed.as_deref().filter(|id| Some(*id) != names.job_id);
+    let rows = keyed.into_iter().chain(names.job_id).flat_map(|id| store.unknowns_of(id, || caller.tenant()));
+    let rows: Vec<Unknown> = rows.filter(Unknown::is_only_watched).collect();
+    // Nearly always there is none, and then nobody pays for the fingerprint.
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let body = digest(&[names.body]);
+    let watched = |it: Unknown| {
+        let (place, same_body) = (it.sent_to()?, it.body == body);
+        store.hold(it.number).map(|hold| Watched { hold, place, same_body })
     };
-    let mut holds = minted.as_deref().map(watched).unwrap_or_default();
-    let left_id = minted.filter(|_| !holds.is_empty());
-    holds.extend(own.into_iter().flat_map(watched));
-    (left_id, holds)
+    rows.into_iter().filter_map(watched).collect()
 }
 
 fn is_remembered(proxy: &Proxy, keyed: &Keyed) -> bool {
@@ -251,10 +257,9 @@ impl Turns {
         self.keyed.as_ref().map(|keyed| keyed.key)
     }
 
-    /// Gives what is watched to the call that is about to be made.
-    pub(super) fn hand_over(&mut self, trail: &mut Trail) {
-        trail.left = std::mem::take(&mut self.watched);
-        trail.left_id = self.left_id.take();
+    /// What is watched, for the call that is about to be made.
+    pub(super) fn watched(&mut self) -> Vec<Watched> {
+        std::mem::take(&mut self.watched)
     }
 
     /// The call is over: tells those who wait, and remembers or forgets the key.
@@ -270,12 +275,11 @@ impl Turns {
             let keyed = store.keyed(&keyed.key).filter(|now| now.at_ms == keyed.at_ms).unwrap_or(keyed);
             match &end {
                 End::Answered(answer, region) => store.end_key(answered(keyed, answer, region.clone())),
-                // Refused, and yet what was left behind on the way may still be stored.
-                End::Unknown(_) | End::Nothing if ran.left.is_some() => {
-                    store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, job_id: ran.left.clone(), ..keyed });
+                End::Nothing if !ran.left => store.forget_key(&keyed.key),
+                // Also where it was refused, and yet what was left behind on the way may still be stored.
+                End::Unknown(_) | End::Nothing => {
+                    store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed });
                 }
-                End::Unknown(_) => store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed }),
-                End::Nothing => store.forget_key(&keyed.key),
             }
         }
         self.turns.into_iter().for_each(|turn| turn.end(end.clone()));

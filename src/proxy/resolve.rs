@@ -150,6 +150,7 @@ fn leave(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost) {
 async fn remember_id(proxy: &Proxy, job: &Job) {
     let store = &proxy.shared.store;
     let Some(keyed) = job.trail.key.and_then(|key| store.keyed(&key)) else { return };
+    job.trail.rename(job.job_id.as_deref()).await;
     store.begin_key(crate::store::Keyed { job_id: job.job_id.clone(), ..keyed }).await;
 }
 
@@ -286,6 +287,7 @@ impl Job {
             number: 0,
             run: 0,
             job_id: self.job_id.as_deref().and_then(bounded),
+            known_as: None,
             tenant: tenant_of(&self.call.headers),
             body: digest(&[&self.trail.received]),
             region: region.id.clone(),

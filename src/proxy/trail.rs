@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Proxy;
 use super::attempt::RegionAnswer;
 use super::enqueue::Job;
+use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::policy::RegionIndex;
@@ -32,12 +33,21 @@ pub(super) struct Trail {
     pub(super) sent_again: bool,
     /// Where it was sent on from while nobody knew whether it was there.
     pub(super) gone_on_unknown: Option<Place>,
-    /// What it has left behind, in this call or in an earlier one of the same name.
+    /// What it has left behind.
     pub(super) left: Vec<Hold>,
+    /// What earlier calls of the same name have left, and is only watched.
+    pub(super) watched: Vec<Watched>,
     /// A try whose job was proved absent, and whose place it has not left: it may go there again under the id that it has.
     pub(super) proved: Option<Box<Unknown>>,
-    /// The id that it had where it was first left behind.
-    pub(super) left_id: Option<String>,
+}
+
+/// What an earlier call of the same name has left where it was proved absent, and may still come late.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) hold: Hold,
+    pub(super) place: Place,
+    /// Whether it is the job that is sent now; else another one under its id.
+    pub(super) same_body: bool,
 }
 
 impl Trail {
@@ -52,8 +62,8 @@ impl Trail {
             sent_again: false,
             gone_on_unknown: None,
             left: Vec::new(),
+            watched: Vec::new(),
             proved: None,
-            left_id: None,
         }
     }
 
@@ -61,10 +71,21 @@ impl Trail {
     pub(super) fn leave(&mut self, proxy: &Proxy, unknown: Unknown) {
         // Without an id nobody could tell the copies apart.
         if unknown.job_id.is_some() {
-            self.left_id = self.left_id.take().or_else(|| unknown.job_id.clone());
             self.left.push(proxy.shared.store.hold_unknown(unknown));
         }
     }
+
+    /// The key will lead to this id: whatever else it has led to is found by it, durably.
+    pub(super) async fn rename(&self, job_id: Option<&str>) {
+        for hold in self.left.iter().chain(self.watched.iter().map(|it| &it.hold)) {
+            rename(hold, job_id).await;
+        }
+    }
+}
+
+/// What is held will be looked for by this id, too.
+pub(super) async fn rename(hold: &Hold, job_id: Option<&str>) {
+    hold.change_durably(|it| it.known_as = job_id.map(str::to_owned).filter(|id| it.job_id.as_ref() != Some(id))).await;
 }
 
 /// The job goes to a region: what it has left behind says so, durably, before anything is sent.
@@ -74,21 +95,22 @@ pub(super) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) {
     }
     for hold in &job.trail.left {
         let place = Place { region: proxy.region(index).id.clone(), job_id: job.job_id.clone().unwrap_or_default() };
-        // Back to where an earlier call was, under the same id, it goes nowhere else.
-        hold.change_durably(|unknown| unknown.going = Some(place).filter(|it| unknown.sent_to().as_ref() != Some(it)))
-            .await;
+        hold.change_durably(|unknown| unknown.going = Some(place)).await;
     }
 }
 
 /// The call is over. Where it ended with a refusal after a try that was proved absent, a write that comes later than anybody expects
 /// would be a job that its client was told is not there: that is watched, and in the journal before the client hears of the refusal.
-pub(super) async fn refused(proxy: &Proxy, job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) {
-    if let (Some(unknown), End::Other) = (job.trail.proved.take(), End::of(job, result)) {
-        if job.trail.minted {
-            job.trail.left_id = job.trail.left_id.take().or_else(|| unknown.job_id.clone());
-        }
-        proxy.shared.store.record_unknown(*unknown).await;
+pub(super) async fn refused(proxy: &Proxy, job: &Job, result: &Result<RegionAnswer, ErrorDocument>) {
+    if let (Some(unknown), End::Other) = (&job.trail.proved, End::of(job, result)) {
+        proxy.shared.store.record_unknown(Unknown::clone(unknown)).await;
     }
+}
+
+/// Whether a job under an id of ours may still be stored where the call, or an earlier one with its key, has been.
+pub(super) fn may_come_late(job: &Job) -> bool {
+    let Trail { left, watched, proved, minted, .. } = &job.trail;
+    !left.is_empty() || (*minted && (proved.is_some() || !watched.is_empty()))
 }
 
 /// How a call ended.
@@ -115,23 +137,39 @@ impl End {
     }
 }
 
-/// The call is over, and what it has left behind says how. Returns the place that decides the client's answer where that is not the
-/// last region's: nobody knows whether the job is there, and no region has said that it stored it.
-pub(super) fn ended(proxy: &Proxy, job: &mut Job, result: &Result<RegionAnswer, ErrorDocument>) -> Option<Place> {
+/// The call is over, in a region if it came to one, and what was left behind says how. Returns the place that decides the client's answer
+/// where that is not the last region's: nobody knows whether the job is there, and no region has said that it stored it.
+pub(super) fn ended(
+    proxy: &Proxy,
+    job: &mut Job,
+    result: &Result<RegionAnswer, ErrorDocument>,
+    region: Option<&RegionId>,
+) -> Option<Place> {
+    let Trail { left, watched, gone_on_unknown, proved, .. } = &job.trail;
     // Hardly ever anything else, and then the answer need not be read.
-    if job.trail.left.is_empty() && job.trail.gone_on_unknown.is_none() {
+    if left.is_empty() && watched.is_empty() && gone_on_unknown.is_none() {
         return None;
     }
     let end = End::of(job, result);
+    let last_is_absent = proved.is_some();
     for hold in job.trail.left.drain(..) {
         match end {
-            End::Stored => hold.change(|unknown| match unknown.going.take() {
-                Some(place) => unknown.elsewhere = Some(place),
-                // In the same place under the same id: what is there from now on is this one.
-                None => unknown.resolve(State::Absent, proxy.shared.registry.clock().unix_ms()),
-            }),
-            End::Unknown => {}
-            End::Other => hold.change(|unknown| unknown.going = None),
+            End::Stored => hold.change(|unknown| unknown.elsewhere = unknown.going.take()),
+            End::Unknown if !last_is_absent => {}
+            End::Unknown | End::Other => hold.change(|unknown| unknown.going = None),
+        }
+    }
+    let place = region.zip(job.job_id.as_ref());
+    let place = place.map(|(region, job_id)| Place { region: region.clone(), job_id: job_id.clone() });
+    for Watched { hold, place: first, same_body } in job.trail.watched.drain(..) {
+        let is_here = place.as_ref() == Some(&first);
+        match end {
+            // What is there under its id from now on is this one, or may be.
+            End::Stored | End::Unknown if is_here => {
+                hold.change(|it| it.resolve(State::Absent, proxy.shared.registry.clock().unix_ms()));
+            }
+            End::Stored if same_body => hold.change(|it| it.elsewhere.clone_from(&place)),
+            End::Stored | End::Unknown | End::Other => {}
         }
     }
     let is_stored = result.as_ref().is_ok_and(|answer| answer.status.is_success());

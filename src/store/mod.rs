@@ -158,6 +158,18 @@ impl Store {
         self.post(|table, changes| changes.extend(table.change(number, change)));
     }
 
+    /// As [`Store::change`], unless a call is busy with it; whether it was changed.
+    pub fn change_free(&self, number: u64, change: impl FnOnce(&mut Unknown)) -> bool {
+        let mut changed = false;
+        self.post(|table, changes| {
+            changed = !table.is_held(number);
+            if changed {
+                changes.extend(table.change(number, change));
+            }
+        });
+        changed
+    }
+
     /// As [`Store::change`], and waits as [`Store::record_unknown`] does.
     pub async fn change_durably(&self, number: u64, change: impl FnOnce(&mut Unknown)) {
         let ((), written) = self.write(|table, changes| changes.extend(table.change(number, change)));

@@ -84,6 +84,8 @@ pub struct Unknown {
     pub run: u64,
     /// The id that it was sent with; without one nobody can ask.
     pub job_id: Option<String>,
+    /// The id that its key was sent with last, where that is another one.
+    pub known_as: Option<String>,
     /// Of the tenant whose job it is: another one's job may have the same id.
     pub tenant: Digest,
     /// Of the client's body: another body under the same id is another job.
@@ -120,10 +122,17 @@ impl Unknown {
         (self.state, self.resolved_ms) = (state, Some(now_ms));
     }
 
-    /// Its absence was proved, and it went nowhere else: it is only watched for a late copy, and keeps nobody waiting.
+    /// Its absence was proved, and nothing else of its call is in doubt: a late copy is all that can still come, and it keeps nobody
+    /// waiting.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.proved && self.going.is_none()
+    }
+
+    /// As [`Unknown::is_settled`], and it was stored nowhere else.
     #[must_use]
     pub const fn is_only_watched(&self) -> bool {
-        self.proved && self.going.is_none() && self.elsewhere.is_none()
+        self.is_settled() && self.elsewhere.is_none()
     }
 
     /// Where it was sent.
@@ -149,10 +158,10 @@ impl Unknown {
         }
     }
 
-    /// Every id that it has been sent with.
+    /// Every id that it has been sent with, or is known by.
     pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
         let places = self.going.iter().chain(&self.elsewhere).map(|place| place.job_id.as_str());
-        self.job_id.as_deref().into_iter().chain(places)
+        self.job_id.iter().chain(&self.known_as).map(String::as_str).chain(places)
     }
 }
 

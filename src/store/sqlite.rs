@@ -15,7 +15,7 @@ const VERSION: i64 = 3;
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS unknown (
-  number INTEGER PRIMARY KEY, run INTEGER NOT NULL, job_id TEXT, tenant BLOB NOT NULL, body BLOB NOT NULL,
+  number INTEGER PRIMARY KEY, run INTEGER NOT NULL, job_id TEXT, known_as TEXT, tenant BLOB NOT NULL, body BLOB NOT NULL,
   region TEXT NOT NULL, federation_id TEXT, request_id TEXT NOT NULL, at_ms INTEGER NOT NULL, ended INTEGER NOT NULL,
   private INTEGER NOT NULL, proved INTEGER NOT NULL, state TEXT NOT NULL, going_region TEXT, going_job_id TEXT, elsewhere_region TEXT,
   elsewhere_job_id TEXT, cancelled TEXT, resolved_ms INTEGER);
@@ -147,11 +147,12 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
     match change {
         Change::Unknown(it) => connection.execute(
             "INSERT OR REPLACE INTO unknown
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)",
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20)",
             params![
                 whole(it.number),
                 whole(it.run),
                 it.job_id,
+                it.known_as,
                 it.tenant,
                 it.body,
                 it.region.as_str(),
@@ -229,6 +230,7 @@ fn unknown(row: &Row<'_>) -> rusqlite::Result<Option<Unknown>> {
         number: number(row, "number")?,
         run: number(row, "run")?,
         job_id: row.get("job_id")?,
+        known_as: row.get("known_as")?,
         tenant: row.get("tenant")?,
         body: row.get("body")?,
         region: sent_to,

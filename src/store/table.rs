@@ -103,6 +103,11 @@ impl Table {
         self.pending.contains(&number) && self.held.insert(number)
     }
 
+    /// Whether a call is busy with it.
+    pub(super) fn is_held(&self, number: u64) -> bool {
+        self.held.contains(&number)
+    }
+
     pub(super) fn release(&mut self, number: u64) {
         self.held.remove(&number);
     }

@@ -17,6 +17,7 @@ fn unknown(job_id: &str) -> Unknown {
         number: 0,
         run: 0,
         job_id: Some(job_id.to_owned()),
+        known_as: Some(format!("{job_id}-again")),
         tenant: TENANT,
         body: [1; 32],
         region: region("us-east-1"),

@@ -136,6 +136,7 @@ fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) -> Unknown {
         number: 0,
         run: 0,
         job_id: (job.id.len() <= ID_BYTES_MAX).then(|| job.id.clone()),
+        known_as: None,
         tenant: tenant_of(headers),
         // No call is a repetition of what was a part of another one.
         body: digest(&[]),

@@ -4,7 +4,7 @@
 use http::{Request, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
-use super::{Cut, OWN, advance_until, background_has_asked, jobs, outcomes, quiet};
+use super::{Cut, OWN, advance_until, background_has_asked, jobs, outcomes, quiet, start_next};
 use crate::support::{Answer, Federation, Setup, eventually, pinned};
 
 fn own(needle: &str) -> String {
@@ -31,10 +31,16 @@ async fn refused(federation: &Federation) -> Cut {
 }
 
 async fn refused_with(federation: &Federation, enqueue: impl Future<Output = Answer> + Send + 'static) -> Cut {
+    let cut = refused_after(federation, enqueue).await;
+    assert_eq!(federation.enqueues(0), 2);
+    cut
+}
+
+async fn refused_after(federation: &Federation, enqueue: impl Future<Output = Answer> + Send + 'static) -> Cut {
     let mut cut = Cut::begin_with(federation, enqueue).await;
     federation.regions[0].faults().add(When::enqueue().next(1), limited());
     let answer = cut.answer().await;
-    assert_eq!((answer.status.as_u16(), federation.enqueues(0)), (429, 2), "{answer:?}");
+    assert_eq!(answer.status, 429, "{answer:?}");
     cut
 }
 
@@ -114,18 +120,77 @@ async fn a_late_write_is_no_answer_to_another_job_under_its_id() {
     assert_eq!(federation.enqueues(0), 3, "its region judges what the id is worth");
 }
 
-#[tokio::test]
-async fn a_late_write_after_the_repetition_went_elsewhere_is_cancelled() {
-    let federation = quiet().steered().start().await;
-    let flexible = format!(r#"{{"id":"{OWN}","type":"email.send","args":["a"]}}"#);
-    let mut cut = Cut::begin_with(&federation, enqueue(&federation, flexible.clone())).await;
+fn flexible(needle: &str) -> String {
+    format!(r#"{{"id":"{OWN}","type":"email.send","args":["{needle}"]}}"#)
+}
+
+/// Lost in the first region and refused by the second one; then sent again, and stored by the second one.
+async fn elsewhere(federation: &Federation, again: &str) -> Cut {
+    let mut cut = Cut::begin_with(federation, enqueue(federation, flexible("a"))).await;
     federation.regions[1].faults().add(When::enqueue().next(1), limited());
     let answer = cut.answer().await;
     assert_eq!((answer.status.as_u16(), federation.enqueues(1)), (429, 1), "{answer:?}");
     let down = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "backend_error");
     federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer: down, store: false });
-    let again = enqueue(&federation, flexible).await;
+    let again = enqueue(federation, flexible(again)).await;
     assert_eq!((again.status.as_u16(), again.region()), (201, "eu-west-1"), "{again:?}");
+    cut
+}
+
+#[tokio::test]
+async fn a_late_write_never_cancels_another_job_under_its_id() {
+    let federation = quiet().steered().start().await;
+    let cut = elsewhere(&federation, "mended").await;
+    cut.gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+    start_next(&federation, 0).await;
+    let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
+    advance_until(&federation, "it is told", has_landed).await;
+    let states: Vec<_> = jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect();
+    assert_eq!(states, [(0, "active".to_owned()), (1, "available".to_owned())]);
+    // Nobody doubts where the one that was stored is, so that a repetition is its region's to judge.
+    let again = enqueue(&federation, flexible("mended")).await;
+    assert_ne!(again.status, 500, "{again:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_was_proved_absent_everywhere_is_sent_when_its_client_repeats_it() {
+    let federation = quiet().start().await;
+    let lost = Fault::CutAfterRequest { store: false };
+    federation.regions[0].faults().add(When::enqueue().next(1), lost.clone());
+    federation.regions[1].faults().add(When::enqueue().next(2), lost);
+    let answer = enqueue(&federation, flexible("a")).await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (500, "outcome_unknown"), "{answer:?}");
+    assert_eq!((federation.enqueues(0), federation.enqueues(1)), (1, 2));
+    let again = enqueue(&federation, flexible("a")).await;
+    assert_eq!((again.status.as_u16(), again.region()), (201, "us-east-1"), "{again:?}");
+    assert_eq!(federation.stored(OWN), [(0, 1)]);
+}
+
+#[tokio::test]
+async fn a_key_leads_to_whatever_its_calls_have_left() {
+    for first in [true, false] {
+        let federation = quiet().start().await;
+        let client = federation.client;
+        let keyed = || {
+            let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
+            async move { client.send(request.header("idempotency-key", "k"), pinned("us-east-1", "a")).await }
+        };
+        // Twice: sent, lost, proved absent, sent again under a new id, and refused.
+        let cuts = [refused_after(&federation, keyed()).await, refused_after(&federation, keyed()).await];
+        assert_eq!(federation.enqueues(0), 4);
+        cuts[usize::from(!first)].gate.open();
+        eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+        let again = keyed().await;
+        assert_eq!((again.status.as_u16(), again.header("ojs-federation-replayed")), (201, Some("true")), "{again:?}");
+        assert_eq!((federation.regions[0].jobs().len(), federation.enqueues(0)), (1, 4));
+    }
+}
+
+#[tokio::test]
+async fn a_late_write_after_the_repetition_went_elsewhere_is_cancelled() {
+    let federation = quiet().steered().start().await;
+    let cut = elsewhere(&federation, "a").await;
     cut.gate.open();
     eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
     let has_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";

@@ -340,9 +340,10 @@ impl<'c> Case<'c> {
         }
     }
 
-    /// Whether the same id came to the row's region more than once: what is there now may be from the second time.
+    /// Whether the same id came to the row's region more than once, or by another call: what is there now may be from that.
     fn was_sent_again(self, row: &Row) -> bool {
-        !self.is_minted() && self.arrivals.iter().filter(|(_, region)| *region == row.region).count() > 1
+        let here = || self.arrivals.iter().filter(|(_, region)| *region == row.region);
+        !self.is_minted() && (here().count() > 1 || here().any(|(call, _)| *call != row.send))
     }
 }
 

@@ -277,6 +277,10 @@ fn a_journal_that_says_what_is_not_true_is_told() {
     let absent = |ms: u64| History::new().told(End::Unknown(Some(7))).row(0, 7, State::Absent).stored_at(0, 7, ms);
     absent(1_050).check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
     absent(1_100 + GRACE_MS + 1).check(&[], &[Note::UnknownAbsent, Note::LateWrite]);
+    // Of a job under the client's own id, what is there may be from a later call.
+    let refused = || History::new().own().told(End::Refused(503)).row(0, 1, State::Absent);
+    refused().told(End::Stored(1)).stored(0, 1).check(&[], &[Note::StoredOnce]);
+    refused().stored_at(0, 1, 1_050).check(&[Wrong::RefusedAndStored, Wrong::FalselyAbsent], &[]);
 }
 
 #[test]
