@@ -26,6 +26,7 @@ mod region;
 mod report;
 mod stage;
 mod steady;
+mod train;
 mod wrk;
 
 use options::Options;
@@ -37,6 +38,7 @@ fn main() {
         Some("region") => region::run(&words.collect::<Vec<_>>()),
         Some("bare") => bare::run(&words.collect::<Vec<_>>()),
         Some("steady") => steady::run(&words.collect::<Vec<_>>()),
+        Some("train") => train::run(&words.collect::<Vec<_>>()),
         first => {
             let options = Options::read(first.into_iter().map(str::to_owned).chain(words));
             cases::run(&options);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::peers::PROGRAM;
+
 /// What is to be run.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
@@ -22,7 +24,7 @@ pub(crate) struct Options {
 }
 
 const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,http2,rates,bodies,regions,owners,memory --peers direct,nginx,haproxy,lua,bare,sidecar,logged \
---connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER'";
+--connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER --program ANOTHER-BUILD-OF-THE-SIDECAR' (which `untrained` among the peers is beside)";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Self {
@@ -49,6 +51,9 @@ impl Options {
                 }
                 "--foreign" => options.foreign_max = value().parse().expect("percent"),
                 "--write" => options.write = Some(value()),
+                "--program" => {
+                    let _ = PROGRAM.set(value());
+                }
                 _ => panic!("{word} is unknown; {HELP}"),
             }
         }

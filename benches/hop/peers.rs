@@ -2,6 +2,7 @@
 //! connections out.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::machine::Process;
@@ -27,6 +28,12 @@ impl Peer {
     }
 }
 
+/// As cargo builds it.
+const UNTRAINED: &str = env!("CARGO_BIN_EXE_ojs-sidecar");
+
+/// Another build of the sidecar, which is measured in the place of cargo's.
+pub(crate) static PROGRAM: OnceLock<String> = OnceLock::new();
+
 /// How the sidecar is configured beyond what every peer has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sidecar {
@@ -34,6 +41,8 @@ pub(crate) struct Sidecar {
     pub(crate) more_regions: usize,
     /// Every access event as JSON.
     pub(crate) logged: bool,
+    /// Cargo's build, also where another one is measured.
+    pub(crate) untrained: bool,
 }
 
 /// Starts a peer by its name, on a core.
@@ -46,6 +55,7 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
         "bare" => bare(stage, core),
         "sidecar" => sidecar(stage, core, Sidecar::default()),
         "logged" => sidecar(stage, core, Sidecar { logged: true, ..Sidecar::default() }),
+        "untrained" => sidecar(stage, core, Sidecar { untrained: true, ..Sidecar::default() }),
         other => panic!("no peer is called {other}"),
     }
 }
@@ -165,7 +175,8 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
     let path = stage.write(&format!("sidecar-{port}.yaml"), &config).display().to_string();
     let arguments = ["run".to_owned(), "--config".to_owned(), path];
     let begun = Instant::now();
-    let peer = started(Process::start(core, env!("CARGO_BIN_EXE_ojs-sidecar"), &arguments), port);
+    let program = PROGRAM.get().filter(|_| !with.untrained).map_or(UNTRAINED, String::as_str);
+    let peer = started(Process::start(core, program, &arguments), port);
     let listening = begun.elapsed();
     ready(admin);
     Peer { listening, ready: begun.elapsed(), ..peer }
