@@ -170,7 +170,7 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
 
 fn finish(shared: &Shared, unknown: &Unknown, state: State) {
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_free(unknown.number, |it| it.resolve(state, now_ms));
+    shared.store.change_found(unknown, |it| it.resolve(state, now_ms));
 }
 
 fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
@@ -184,7 +184,7 @@ fn told_to_cancel(shared: &Shared, unknown: &Unknown, place: &Place, cancelled: 
     }
     shared.owners.learn(&place.job_id, &place.region);
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_free(unknown.number, |it| {
+    shared.store.change_found(unknown, |it| {
         it.cancelled = it.cancelled.filter(|_| cancelled);
         it.resolve(State::Landed, now_ms);
     });
@@ -247,7 +247,7 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
     let stays = if cancelled == Some(Cancelled::Late) { elsewhere } else { place };
     shared.owners.learn(&stays.job_id, &stays.region);
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_free(unknown.number, |it| {
+    shared.store.change_found(unknown, |it| {
         let going = it.going.take().filter(|_| stored);
         it.elsewhere = it.elsewhere.take().or(going);
         it.cancelled = cancelled;

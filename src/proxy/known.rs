@@ -137,13 +137,13 @@ impl Caller<'_> {
             return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
         // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.
-        let is_open = |it: &&Unknown| it.state == State::Pending && !it.is_settled();
+        let is_open = |it: &&Unknown| it.state == State::Pending && !it.is_only_watched();
         let other = unknowns.iter().filter(is_open).find(|it| it.body != body);
         if let Some(other) = other {
             return Err(ErrorDocument::outcome_unknown(other.region.as_str(), other.job_id.as_deref()));
         }
         // Where that is known to be nowhere, it is the region's to judge what the id is worth; the first job is no answer to the other.
-        let asked = unknowns.iter().filter(|it| it.body == body || !it.is_settled());
+        let asked = unknowns.iter().filter(|it| it.body == body || !it.is_only_watched());
         self.ask_all(asked.flat_map(|it| self.places(unknowns, it)).collect()).await
     }
 

@@ -168,7 +168,12 @@ pub(super) fn ended(
             End::Stored | End::Unknown if is_here => {
                 hold.change(|it| it.resolve(State::Absent, proxy.shared.registry.clock().unix_ms()));
             }
+            // The new row watches the place for both.
+            End::Other if is_here && same_body && last_is_absent => {
+                hold.change(|it| it.resolve(State::Absent, proxy.shared.registry.clock().unix_ms()));
+            }
             End::Stored if same_body => hold.change(|it| it.elsewhere.clone_from(&place)),
+            End::Unknown if same_body && !last_is_absent => hold.change(|it| it.going.clone_from(&place)),
             End::Stored | End::Unknown | End::Other => {}
         }
     }

@@ -158,16 +158,13 @@ impl Store {
         self.post(|table, changes| changes.extend(table.change(number, change)));
     }
 
-    /// As [`Store::change`], unless a call is busy with it; whether it was changed.
-    pub fn change_free(&self, number: u64, change: impl FnOnce(&mut Unknown)) -> bool {
-        let mut changed = false;
+    /// As [`Store::change`], where it is still as it was found and no call is busy with it.
+    pub fn change_found(&self, found: &Unknown, change: impl FnOnce(&mut Unknown)) {
         self.post(|table, changes| {
-            changed = !table.is_held(number);
-            if changed {
-                changes.extend(table.change(number, change));
+            if table.is_free(found) {
+                changes.extend(table.change(found.number, change));
             }
         });
-        changed
     }
 
     /// As [`Store::change`], and waits as [`Store::record_unknown`] does.

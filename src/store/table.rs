@@ -98,14 +98,19 @@ impl Table {
         number
     }
 
-    /// Takes one that is asked about for a call; false where it is known by now, or another call has it.
+    /// Takes one that is asked about for a call of this run; false where it is known by now, or another call has it.
     pub(super) fn hold(&mut self, number: u64) -> bool {
-        self.pending.contains(&number) && self.held.insert(number)
+        let Some(unknown) = self.unknowns.get_mut(&number).filter(|it| it.state == State::Pending) else {
+            return false;
+        };
+        // Where it goes from now on, this run has sent it.
+        unknown.run = self.run;
+        self.held.insert(number)
     }
 
-    /// Whether a call is busy with it.
-    pub(super) fn is_held(&self, number: u64) -> bool {
-        self.held.contains(&number)
+    /// Whether it is still as it was found, and no call is busy with it.
+    pub(super) fn is_free(&self, found: &Unknown) -> bool {
+        !self.held.contains(&found.number) && self.unknowns.get(&found.number) == Some(found)
     }
 
     pub(super) fn release(&mut self, number: u64) {

@@ -168,6 +168,38 @@ async fn a_job_that_was_proved_absent_everywhere_is_sent_when_its_client_repeats
 }
 
 #[tokio::test]
+async fn another_body_is_not_sent_under_the_id_of_a_job_whose_late_copy_is_watched_for_its_sake() {
+    let federation = quiet().start().await;
+    federation.regions[0].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: false });
+    let stored = enqueue(&federation, flexible("a")).await;
+    assert_eq!((stored.status.as_u16(), stored.region()), (201, "eu-west-1"), "{stored:?}");
+    let other = enqueue(&federation, flexible("b")).await;
+    assert_eq!((other.status.as_u16(), other.reason().as_str()), (500, "outcome_unknown"), "{other:?}");
+    assert_eq!((federation.enqueues(0), federation.enqueues(1)), (1, 1), "one could be cancelled for the other");
+}
+
+#[tokio::test]
+async fn a_late_write_after_the_repetition_ended_unknown_elsewhere_is_cancelled() {
+    let federation = quiet().steered().start().await;
+    let client = federation.client;
+    let mut cut = Cut::begin_with(&federation, async move { client.enqueue(flexible("a")).await }).await;
+    federation.regions[1].faults().add(When::enqueue().next(1), limited());
+    assert_eq!(cut.answer().await.status, 429);
+    let down = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "backend_error");
+    federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer: down, store: false });
+    federation.regions[1].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: true });
+    federation.mute(1);
+    let again = client.enqueue(flexible("a")).await;
+    assert_eq!((again.status.as_u16(), again.reason().as_str()), (500, "outcome_unknown"), "{again:?}");
+    federation.regions[1].faults().clear();
+    cut.gate.open();
+    eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
+    let states = || jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect::<Vec<_>>();
+    let expected = [(0, "cancelled".to_owned()), (1, "available".to_owned())];
+    advance_until(&federation, "one of them is cancelled", async || states() == expected).await;
+}
+
+#[tokio::test]
 async fn a_key_leads_to_whatever_its_calls_have_left() {
     for first in [true, false] {
         let federation = quiet().start().await;
