@@ -201,7 +201,7 @@ async fn a_late_write_after_the_repetition_ended_unknown_elsewhere_is_cancelled(
 
 #[tokio::test]
 async fn a_key_leads_to_whatever_its_calls_have_left() {
-    for first in [true, false] {
+    for which in ["the first", "the second", "the first, after one that was refused at once"] {
         let federation = quiet().start().await;
         let client = federation.client;
         let keyed = || {
@@ -209,13 +209,26 @@ async fn a_key_leads_to_whatever_its_calls_have_left() {
             async move { client.send(request.header("idempotency-key", "k"), pinned("us-east-1", "a")).await }
         };
         // Twice: sent, lost, proved absent, sent again under a new id, and refused.
-        let cuts = [refused_after(&federation, keyed()).await, refused_after(&federation, keyed()).await];
-        assert_eq!(federation.enqueues(0), 4);
-        cuts[usize::from(!first)].gate.open();
+        let first = refused_after(&federation, keyed()).await;
+        let late = match which {
+            "the first" => {
+                refused_after(&federation, keyed()).await;
+                first
+            }
+            "the second" => refused_after(&federation, keyed()).await,
+            _ => {
+                federation.regions[0].faults().add(When::enqueue().next(1), limited());
+                assert_eq!(keyed().await.status, 429);
+                first
+            }
+        };
+        let sent = federation.enqueues(0);
+        late.gate.open();
         eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
         let again = keyed().await;
-        assert_eq!((again.status.as_u16(), again.header("ojs-federation-replayed")), (201, Some("true")), "{again:?}");
-        assert_eq!((federation.regions[0].jobs().len(), federation.enqueues(0)), (1, 4));
+        let replayed = again.header("ojs-federation-replayed");
+        assert_eq!((again.status.as_u16(), replayed), (201, Some("true")), "{which}: {again:?}");
+        assert_eq!((federation.regions[0].jobs().len(), federation.enqueues(0)), (1, sent), "{which}");
     }
 }
 
