@@ -16,7 +16,8 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::{Progress, progress};
 use crate::policy::BreakerState;
 use crate::policy::resolve::{
-    CopyState, Elsewhere, Later, Lost, Next, Remedy, Word, counts, later, may_come_late, other_copy, remedy, undecided,
+    CopyState, Elsewhere, Later, Lost, Next, Remedy, Told as ToldBefore, Word, counts, later, may_come_late,
+    other_copy, remedy, undecided,
 };
 use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::ask_job;
@@ -49,14 +50,12 @@ struct Asked {
     noes: u32,
     /// "No such job" from the region that it went to afterwards.
     noes_elsewhere: u32,
-    /// That region was told to cancel it, and nobody knows whether it did.
-    cancelling: bool,
     due: Instant,
 }
 
 impl Asked {
     const fn at(due: Instant) -> Self {
-        Self { asks: 0, noes: 0, noes_elsewhere: 0, cancelling: false, due }
+        Self { asks: 0, noes: 0, noes_elsewhere: 0, due }
     }
 }
 
@@ -142,9 +141,12 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
     };
     let mut next = later(heard);
     if let (Next::Landed, Told::Copy(late, cancelled), Some(place)) = (next, told, place) {
+        let is_alone = unknown.elsewhere.is_none() && unknown.going.is_none();
         let done = match unknown.cancelled {
-            Some(_) => told_to_cancel(shared, unknown, &place, cancelled, age),
-            None => landed(shared, unknown, &place, late, &mut asked).await,
+            Some(_) if is_alone => told_to_cancel(shared, unknown, &place, cancelled, age),
+            // Started or not, it was cancelled as it was told.
+            Some(Cancelled::Late) if cancelled => landed(shared, unknown, &place, CopyState::Gone, &mut asked).await,
+            _ => landed(shared, unknown, &place, late, &mut asked).await,
         };
         if done.is_some() {
             return None;
@@ -200,7 +202,13 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
         tell(shared, unknown, Resolution::Landed);
         return Some(());
     };
+    let told = match unknown.cancelled {
+        None => ToldBefore::Nobody,
+        Some(Cancelled::Late) => ToldBefore::Late,
+        Some(Cancelled::Elsewhere) => ToldBefore::Other,
+    };
     let shown = match ask(shared, Method::GET, elsewhere).await {
+        Told::Copy(_, true) if told == ToldBefore::Other => Some(CopyState::Gone),
         Told::Copy(copy, _) => Some(copy),
         Told::No => None,
         Told::Nothing => return None,
@@ -217,25 +225,26 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
     let other = other_copy(Elsewhere {
         copy: shown,
         stored,
-        cancelling: asked.cancelling,
+        cancelling: told == ToldBefore::Other,
         absent: lost_there == Some(State::Absent),
         trusted: !unknown.private,
         noes: asked.noes_elsewhere,
     })?;
-    let (cancelled, result) = match remedy(late, other) {
+    let mut found = unknown.clone();
+    let (cancelled, result) = match remedy(late, other, told) {
         Remedy::None if late == CopyState::Gone => (Some(Cancelled::Late), Resolution::Landed),
-        Remedy::None if asked.cancelling => (Some(Cancelled::Elsewhere), Resolution::Cancelled),
+        Remedy::None if told == ToldBefore::Other => (Some(Cancelled::Elsewhere), Resolution::Cancelled),
         Remedy::None if stored => (Some(Cancelled::Elsewhere), Resolution::Landed),
         Remedy::None => (None, Resolution::Landed),
         Remedy::CancelLate => {
-            cancel(shared, place).await?;
+            cancel(shared, &mut found, Cancelled::Late, place).await?;
             (Some(Cancelled::Late), Resolution::Cancelled)
         }
         Remedy::CancelOther => {
-            asked.cancelling = true;
-            cancel(shared, elsewhere).await?;
+            cancel(shared, &mut found, Cancelled::Elsewhere, elsewhere).await?;
             (Some(Cancelled::Elsewhere), Resolution::Cancelled)
         }
+        Remedy::Wait => return None,
         Remedy::Doubled => {
             finish(shared, unknown, State::Doubled);
             let regions = [place.region.as_str(), elsewhere.region.as_str()];
@@ -247,7 +256,7 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
     let stays = if cancelled == Some(Cancelled::Late) { elsewhere } else { place };
     shared.owners.learn(&stays.job_id, &stays.region);
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_found(unknown, |it| {
+    shared.store.change_found(&found, |it| {
         let going = it.going.take().filter(|_| stored);
         it.elsewhere = it.elsewhere.take().or(going);
         it.cancelled = cancelled;
@@ -257,8 +266,11 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
     Some(())
 }
 
-/// Cancels a copy that waits. None when a worker was faster, or nobody answered: what follows then is judged anew.
-async fn cancel(shared: &Shared, place: &Place) -> Option<()> {
+/// Cancels a copy that waits, which is in the journal before it is told: what is under way may come through at any time, and the other
+/// copy must then stay. None when a worker was faster, or nobody answered: what follows then is judged anew.
+async fn cancel(shared: &Shared, found: &mut Unknown, which: Cancelled, place: &Place) -> Option<()> {
+    shared.store.change_durably(found.number, |it| it.cancelled = Some(which)).await;
+    found.cancelled = Some(which);
     match ask(shared, Method::DELETE, place).await {
         // Cancelled, or gone otherwise.
         Told::Copy(CopyState::Gone, _) | Told::No => Some(()),

@@ -272,16 +272,35 @@ pub enum Remedy {
     CancelOther,
     /// Both have started: it can only be said.
     Doubled,
+    /// The one that was told to be cancelled has started since: whether that comes through is not known, and while it may, the other
+    /// one must stay.
+    Wait,
 }
 
-/// The copy that has not started is cancelled; of two that wait, the late one, whose id no client was told.
+/// Which of two copies was told to be cancelled before, and may be at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// None of them.
+    Nobody,
+    /// The one that landed late.
+    Late,
+    /// The one that went elsewhere.
+    Other,
+}
+
+/// The copy that has not started is cancelled; of two that wait, the late one, whose id no client was told. Never both: once one was
+/// told, only that one is.
 #[must_use]
-pub const fn remedy(late: CopyState, other: CopyState) -> Remedy {
-    match (late, other) {
-        (CopyState::Gone, _) | (_, CopyState::Gone) => Remedy::None,
-        (CopyState::Waiting, _) => Remedy::CancelLate,
-        (CopyState::Started, CopyState::Waiting) => Remedy::CancelOther,
-        (CopyState::Started, CopyState::Started) => Remedy::Doubled,
+pub const fn remedy(late: CopyState, other: CopyState, told: Told) -> Remedy {
+    match (late, other, told) {
+        (CopyState::Gone, ..) | (_, CopyState::Gone, _) => Remedy::None,
+        (CopyState::Started, CopyState::Started, _) => Remedy::Doubled,
+        (CopyState::Waiting, _, Told::Nobody | Told::Late) => Remedy::CancelLate,
+        (CopyState::Started, CopyState::Waiting, Told::Nobody) | (_, CopyState::Waiting, Told::Other) => {
+            Remedy::CancelOther
+        }
+        (CopyState::Started, CopyState::Waiting, Told::Late)
+        | (CopyState::Waiting, CopyState::Started, Told::Other) => Remedy::Wait,
     }
 }
 

@@ -130,7 +130,26 @@ fn of_two_copies_the_one_that_waits_is_cancelled_and_never_one_that_is_alone() {
         (Started, Gone, Remedy::None),
         (Gone, Waiting, Remedy::None),
     ] {
-        assert_eq!(remedy(late, other), expected, "{late:?} {other:?}");
+        assert_eq!(remedy(late, other, Told::Nobody), expected, "{late:?} {other:?}");
+    }
+}
+
+#[test]
+fn once_one_copy_was_told_to_be_cancelled_the_other_one_is_never() {
+    use CopyState::{Gone, Started, Waiting};
+    for (late, other, told, expected) in [
+        (Waiting, Waiting, Told::Late, Remedy::CancelLate),
+        (Waiting, Started, Told::Late, Remedy::CancelLate),
+        (Started, Waiting, Told::Late, Remedy::Wait),
+        (Started, Started, Told::Late, Remedy::Doubled),
+        (Gone, Waiting, Told::Late, Remedy::None),
+        (Waiting, Waiting, Told::Other, Remedy::CancelOther),
+        (Started, Waiting, Told::Other, Remedy::CancelOther),
+        (Waiting, Started, Told::Other, Remedy::Wait),
+        (Started, Started, Told::Other, Remedy::Doubled),
+        (Waiting, Gone, Told::Other, Remedy::None),
+    ] {
+        assert_eq!(remedy(late, other, told), expected, "{late:?} {other:?} {told:?}");
     }
 }
 

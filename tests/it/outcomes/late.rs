@@ -67,6 +67,31 @@ async fn of_two_copies_the_one_that_waits_is_cancelled_and_two_that_started_are_
 }
 
 #[tokio::test]
+async fn while_a_cancellation_of_one_copy_is_under_way_the_other_one_stays() {
+    let federation = quiet().steered().start().await;
+    let (gate, _) = gone_elsewhere(&federation, job("a")).await;
+    let region = &federation.regions[0];
+    let cancellation = Gate::new();
+    let deleted = When::path("/ojs/v1/jobs/").method(http::Method::DELETE);
+    region.faults().add(deleted.next(1), Fault::Hold { gate: cancellation.clone() });
+    land(&federation, &gate).await;
+    let asked = |method: &http::Method| {
+        region.record().requests_to("/ojs/v1/jobs/").iter().filter(|it| it.method == *method).count()
+    };
+    federation.advance_until("the late one is told to go", || asked(&http::Method::DELETE) == 1).await;
+    region.cut_connections().await;
+    start_next(&federation, 0).await;
+    let before = asked(&http::Method::GET);
+    federation.advance_until("both are looked at again", || asked(&http::Method::GET) > before + 2).await;
+    let states = || jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect::<Vec<_>>();
+    assert_eq!(states(), [(0, "active".to_owned()), (1, "available".to_owned())]);
+    cancellation.open();
+    eventually("the late one is cancelled", async || states()[0].1 == "cancelled").await;
+    advance_until_state(&federation, "landed").await;
+    assert_eq!(states(), [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
+}
+
+#[tokio::test]
 async fn a_pinned_job_that_lands_late_beside_its_second_send_is_cancelled_in_its_region() {
     let federation = quiet().steered().start().await;
     let mut cut = Cut::begin(&federation, pinned("us-east-1", "needle")).await;
