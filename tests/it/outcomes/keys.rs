@@ -3,20 +3,11 @@
 use http::{Request, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
-use super::{Cut, OWN, jobs, newest_in, outcomes, quiet};
-use crate::support::{Answer, Client, Federation, Setup, eventually, job, pinned};
+use super::{Cut, OWN, is_replay, jobs, keyed, newest_in, outcomes, quiet};
+use crate::support::{Answer, Federation, Setup, eventually, job, pinned};
 
 fn own() -> String {
     format!(r#"{{"id":"{OWN}","type":"email.send","args":["own"]}}"#)
-}
-
-async fn keyed(client: Client, key: &str, body: String) -> Answer {
-    let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
-    client.send(request.header("idempotency-key", key), body).await
-}
-
-fn is_replay(answer: &Answer) -> bool {
-    answer.header("ojs-federation-replayed") == Some("true")
 }
 
 /// Leaves a job under the client's own id unknown in the local region.

@@ -12,7 +12,7 @@ mod within;
 
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, Request};
 use ojs_sidecar::demo::{Fault, Gate, When};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -88,6 +88,16 @@ impl Cut {
     async fn answer(&mut self) -> Answer {
         (&mut self.answer).await.unwrap()
     }
+}
+
+/// An enqueue with an `Idempotency-Key`.
+async fn keyed(client: Client, key: &str, body: String) -> Answer {
+    let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
+    client.send(request.header("idempotency-key", key), body).await
+}
+
+fn is_replay(answer: &Answer) -> bool {
+    answer.header("ojs-federation-replayed") == Some("true")
 }
 
 /// Waits until the background has asked the local region a first time; with a steered clock it does so again only when that moves.

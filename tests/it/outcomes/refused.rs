@@ -4,7 +4,7 @@
 use http::{Request, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
-use super::{Cut, OWN, advance_until, background_has_asked, jobs, outcomes, quiet, start_next};
+use super::{Cut, OWN, advance_until, background_has_asked, is_replay, jobs, keyed, outcomes, quiet, start_next};
 use crate::support::{Answer, Federation, Setup, eventually, pinned};
 
 fn own(needle: &str) -> String {
@@ -101,7 +101,7 @@ async fn a_refused_job_is_sent_when_its_client_repeats_it_whatever_its_body_is_t
         let _cut = refused(&federation).await;
         let again = enqueue(&federation, own(needle)).await;
         assert_eq!((again.status.as_u16(), again.job_id().as_str()), (201, OWN), "{again:?}");
-        assert_eq!(again.header("ojs-federation-replayed"), None);
+        assert!(!is_replay(&again));
         assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 3));
         // What is there from now on is the one that was sent last, and no late copy.
         assert_eq!(outcomes(&federation.client).await["outcomes"][0]["state"], "absent");
@@ -116,7 +116,7 @@ async fn a_late_write_is_no_answer_to_another_job_under_its_id() {
     cut.gate.open();
     eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
     let mended = enqueue(&federation, own("mended")).await;
-    assert_eq!(mended.header("ojs-federation-replayed"), None, "{mended:?}");
+    assert!(!is_replay(&mended), "{mended:?}");
     assert_eq!(federation.enqueues(0), 3, "its region judges what the id is worth");
 }
 
@@ -204,30 +204,26 @@ async fn a_key_leads_to_whatever_its_calls_have_left() {
     for which in ["the first", "the second", "the first, after one that was refused at once"] {
         let federation = quiet().start().await;
         let client = federation.client;
-        let keyed = || {
-            let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
-            async move { client.send(request.header("idempotency-key", "k"), pinned("us-east-1", "a")).await }
-        };
+        let with_key = || keyed(client, "k", pinned("us-east-1", "a"));
         // Twice: sent, lost, proved absent, sent again under a new id, and refused.
-        let first = refused_after(&federation, keyed()).await;
+        let first = refused_after(&federation, with_key()).await;
         let late = match which {
             "the first" => {
-                refused_after(&federation, keyed()).await;
+                refused_after(&federation, with_key()).await;
                 first
             }
-            "the second" => refused_after(&federation, keyed()).await,
+            "the second" => refused_after(&federation, with_key()).await,
             _ => {
                 federation.regions[0].faults().add(When::enqueue().next(1), limited());
-                assert_eq!(keyed().await.status, 429);
+                assert_eq!(with_key().await.status, 429);
                 first
             }
         };
         let sent = federation.enqueues(0);
         late.gate.open();
         eventually("the late write", async || !federation.regions[0].jobs().is_empty()).await;
-        let again = keyed().await;
-        let replayed = again.header("ojs-federation-replayed");
-        assert_eq!((again.status.as_u16(), replayed), (201, Some("true")), "{which}: {again:?}");
+        let again = with_key().await;
+        assert_eq!((again.status.as_u16(), is_replay(&again)), (201, true), "{which}: {again:?}");
         assert_eq!((federation.regions[0].jobs().len(), federation.enqueues(0)), (1, sent), "{which}");
     }
 }
@@ -250,10 +246,7 @@ async fn a_late_write_of_a_job_that_the_budget_kept_back_is_told_too() {
     let patient = "circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }";
     let federation = Setup::default().regions(2).steered().yaml(poor).yaml(patient).start().await;
     let client = federation.client;
-    let keyed = |needle| {
-        let request = Request::post("/ojs/v1/jobs").header("content-type", "application/json");
-        async move { client.send(request.header("idempotency-key", "k"), pinned("us-east-1", needle)).await }
-    };
+    let with_key = || keyed(client, "k", pinned("us-east-1", "b"));
     // The balance is ten at first, and each second send takes one.
     for round in 0..10 {
         federation.regions[0].faults().add(When::enqueue().next(1), Fault::CutAfterRequest { store: false });
@@ -268,11 +261,11 @@ async fn a_late_write_of_a_job_that_the_budget_kept_back_is_told_too() {
     advance_until(&federation, "it is told", has_landed).await;
     assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 21));
     // With a key and without an id of its own, who repeats it gets the late one, and no second one.
-    let mut cut = Cut::begin_with(&federation, keyed("b")).await;
+    let mut cut = Cut::begin_with(&federation, with_key()).await;
     assert_eq!(cut.answer().await.status, 503);
     cut.gate.open();
     eventually("the late write", async || federation.regions[0].jobs().len() == 12).await;
-    let again = keyed("b").await;
-    assert_eq!((again.status.as_u16(), again.header("ojs-federation-replayed")), (201, Some("true")), "{again:?}");
+    let again = with_key().await;
+    assert_eq!((again.status.as_u16(), is_replay(&again)), (201, true), "{again:?}");
     assert_eq!((federation.regions[0].jobs().len(), federation.enqueues(0)), (12, 22));
 }
