@@ -145,10 +145,10 @@ struct HealthcheckArgs {
 #[derive(Debug, Args)]
 struct DemoArgs {
     /// The sidecar's port for clients on 127.0.0.1; 0 for any free one
-    #[arg(long, default_value_t = 8080)]
+    #[arg(long, default_value_t = 8080, value_parser = port)]
     port: u16,
     /// The sidecar's port for metrics and probes on 127.0.0.1; 0 for any free one
-    #[arg(long, default_value_t = 9464)]
+    #[arg(long, default_value_t = 9464, value_parser = port)]
     admin_port: u16,
     /// End after the tour: exit code 0 if all of it went as told, else 1
     #[arg(long)]
@@ -173,6 +173,11 @@ struct DemoArgs {
 fn whole(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", bounds.start(), bounds.end()))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let port = whole(text, 0..=u16::MAX.into())?;
+    u16::try_from(port).map_err(|error| error.to_string())
 }
 
 /// Runs the command that the arguments name.

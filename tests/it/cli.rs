@@ -95,6 +95,7 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_known() {
         (&["runn"], "run"),
         (&["run", "--confg", "x"], "--config"),
         (&["demo", "--port", "99999"], "--port"),
+        (&["demo", "--port", "80x"], "expected a whole number from 0 to 65535"),
         (&["demo", "--chaos-seed", "1"], "--chaos <SECONDS>"),
         (&["demo", "--chaos", "soon"], "expected a whole number from 1 to 86400"),
         (&["route"], "<FILE>"),
