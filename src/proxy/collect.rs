@@ -10,17 +10,19 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
-use super::aside::{LONG_BYTES, aside};
+use super::aside::aside;
 use super::buffered::Share;
 use crate::net::Violation;
 use crate::net::lane::Turns;
 use crate::net::quiet::QuietBody;
 use crate::ojs::ErrorDocument;
 
-/// What is reserved at once on the word of a `Content-Length`; the rest is taken as it comes.
-const RESERVE_BYTES_MAX: usize = 64 * 1024;
-/// A longer body is read in parts of this size, because what grows in one piece is copied again and again; they are joined aside.
-const PART_BYTES: usize = LONG_BYTES;
+/// What is reserved at once on the word of a `Content-Length`. A longer body is read in parts of up to this size, because what grows
+/// in one piece is copied again and again.
+const PART_BYTES: usize = 64 * 1024;
+/// Once one in so many of the bytes that a `Content-Length` announces has come, room is reserved for all of them, and what came is moved
+/// there. So a promise reserves no more than eight times what was sent, and an eighth of a body is copied twice.
+const KEPT_PROMISE: usize = 8;
 /// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(super) const OVERLOADED_RETRY_AFTER: u64 = 1;
 
@@ -110,10 +112,9 @@ where
             first = data;
         } else {
             if !first.is_empty() {
-                let room = announced.min(RESERVE_BYTES_MAX).max(bytes);
-                append(&mut parts, &std::mem::take(&mut first), room);
+                append(&mut parts, &std::mem::take(&mut first), announced);
             }
-            append(&mut parts, &data, PART_BYTES);
+            append(&mut parts, &data, announced);
         }
         // The announced length has come, and need not be waited for once more.
         if body.is_end_stream() {
@@ -124,27 +125,32 @@ where
         0 => share.hold(first),
         1 => share.hold(parts.swap_remove(0).freeze()),
         // Counted as long as there is anything of it, also where nobody waits for it any more.
-        _ => aside(bytes, move || share.hold(join(parts, bytes))).await,
+        _ => aside(bytes, move || share.hold(join(parts, bytes).freeze())).await,
     })
 }
 
-/// Adds to the last of these parts, or to one more of so much room where that is as long as a part gets.
-fn append(parts: &mut Vec<BytesMut>, data: &[u8], room: usize) {
-    match parts.last_mut() {
-        Some(part) if part.len() + data.len() <= PART_BYTES => part.extend_from_slice(data),
-        _ => {
-            let mut part = BytesMut::with_capacity(room.max(data.len()));
-            part.extend_from_slice(data);
-            parts.push(part);
-        }
+/// Adds to the last of these parts, or to a new one where that is full: the one that holds the whole as soon as its length is
+/// known and believed.
+fn append(parts: &mut Vec<BytesMut>, data: &[u8], announced: usize) {
+    if let Some(part) = parts.last_mut().filter(|part| part.capacity() - part.len() >= data.len()) {
+        return part.extend_from_slice(data);
     }
+    let bytes = parts.iter().map(BytesMut::len).sum::<usize>() + data.len();
+    let is_believed = announced <= PART_BYTES.max(bytes.saturating_mul(KEPT_PROMISE));
+    let mut part = if announced >= bytes && is_believed {
+        join(std::mem::take(parts), announced)
+    } else {
+        BytesMut::with_capacity(bytes.saturating_mul(2).min(PART_BYTES).max(data.len()))
+    };
+    part.extend_from_slice(data);
+    parts.push(part);
 }
 
-/// One piece of so many bytes; the parts go while it grows.
-fn join(parts: Vec<BytesMut>, bytes: usize) -> Bytes {
+/// One piece, with room for so many bytes; the parts go while it grows.
+fn join(parts: Vec<BytesMut>, bytes: usize) -> BytesMut {
     let mut whole = BytesMut::with_capacity(bytes);
     parts.into_iter().for_each(|part| whole.extend_from_slice(&part));
-    whole.freeze()
+    whole
 }
 
 #[cfg(test)]
@@ -171,6 +177,23 @@ mod tests {
         fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes())))))
         }
+    }
+
+    #[test]
+    fn what_is_announced_has_its_room_once_an_eighth_of_it_has_come_and_not_before() {
+        let announced = 8 * PART_BYTES + 800;
+        let data = [b'x'; 100];
+        let mut parts = Vec::new();
+        let mut bytes = 0;
+        while bytes < announced {
+            let data = &data[..data.len().min(announced - bytes)];
+            append(&mut parts, data, announced);
+            bytes += data.len();
+            let reserved: usize = parts.iter().map(BytesMut::capacity).sum();
+            assert!(reserved <= bytes * KEPT_PROMISE + PART_BYTES, "{reserved} for {bytes}");
+            assert!(parts.len() == 1 || bytes <= announced / KEPT_PROMISE + PART_BYTES, "{} for {bytes}", parts.len());
+        }
+        assert_eq!((parts.len(), parts[0].len(), parts[0].capacity()), (1, announced, announced));
     }
 
     async fn check(parts: &[&'static str], bytes_max: usize) -> Result<Bytes, CollectError> {
