@@ -237,6 +237,7 @@ impl<'b, 'j> Scanner<'b, 'j> {
         }
     }
 
+    #[inline]
     fn literal(&mut self, word: &'static str) -> Result<(), ScanError> {
         if !self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
             return Err(self.expected("true, false or null"));
@@ -245,29 +246,30 @@ impl<'b, 'j> Scanner<'b, 'j> {
         Ok(())
     }
 
+    #[inline]
     fn number(&mut self) -> Result<(), ScanError> {
-        self.take(|byte| byte == b'-');
-        if !self.take(|byte| byte == b'0') {
-            self.digits()?;
+        let byte = |at: usize| self.text.as_bytes().get(at).copied().unwrap_or_default();
+        let mut at = self.at + usize::from(byte(self.at) == b'-');
+        at = if byte(at) == b'0' { at + 1 } else { self.digits(at)? };
+        if byte(at) == b'.' {
+            at = self.digits(at + 1)?;
         }
-        if self.take(|byte| byte == b'.') {
-            self.digits()?;
+        if matches!(byte(at), b'e' | b'E') {
+            at += 1;
+            at = self.digits(at + usize::from(matches!(byte(at), b'+' | b'-')))?;
         }
-        if self.take(|byte| matches!(byte, b'e' | b'E')) {
-            self.take(|byte| matches!(byte, b'+' | b'-'));
-            self.digits()?;
-        }
+        self.at = at;
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), ScanError> {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let run = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-        if run == 0 {
-            return Err(self.expected("a digit"));
+    /// Where the digits end that begin at `from`; there is at least one.
+    #[inline]
+    fn digits(&self, from: usize) -> Result<usize, ScanError> {
+        let mut at = from;
+        while self.text.as_bytes().get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
         }
-        self.at += run;
-        Ok(())
+        if at == from { Err(ScanError::Malformed { offset: from, expected: "a digit" }) } else { Ok(at) }
     }
 
     /// Steps over one byte when `wanted` holds for it.
