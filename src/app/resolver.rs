@@ -144,9 +144,12 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
         let is_alone = unknown.elsewhere.is_none() && unknown.going.is_none();
         let done = match unknown.cancelled {
             Some(_) if is_alone => told_to_cancel(shared, unknown, &place, cancelled, age),
-            // Started or not, it was cancelled as it was told.
-            Some(Cancelled::Late) if cancelled => landed(shared, unknown, &place, CopyState::Gone, &mut asked).await,
-            _ => landed(shared, unknown, &place, late, &mut asked).await,
+            _ => {
+                // Started or not, it was cancelled as it was told.
+                let is_gone = cancelled && shared.store.told(&place).is_some();
+                let late = if is_gone { CopyState::Gone } else { late };
+                landed(shared, unknown, &place, late, &mut asked).await
+            }
         };
         if done.is_some() {
             return None;
@@ -202,13 +205,10 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
         tell(shared, unknown, Resolution::Landed);
         return Some(());
     };
-    let told = match unknown.cancelled {
-        None => ToldBefore::Nobody,
-        Some(Cancelled::Late) => ToldBefore::Late,
-        Some(Cancelled::Elsewhere) => ToldBefore::Other,
-    };
-    let shown = match ask(shared, Method::GET, elsewhere).await {
-        Told::Copy(_, true) if told == ToldBefore::Other => Some(CopyState::Gone),
+    let answer = ask(shared, Method::GET, elsewhere).await;
+    let cancelling = shared.store.told(elsewhere).is_some();
+    let shown = match answer {
+        Told::Copy(_, true) if cancelling => Some(CopyState::Gone),
         Told::Copy(copy, _) => Some(copy),
         Told::No => None,
         Told::Nothing => return None,
@@ -225,11 +225,12 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
     let other = other_copy(Elsewhere {
         copy: shown,
         stored,
-        cancelling: told == ToldBefore::Other,
+        cancelling,
         absent: lost_there == Some(State::Absent),
         trusted: !unknown.private,
         noes: asked.noes_elsewhere,
     })?;
+    let told = told_before(shared, place, elsewhere);
     let mut found = unknown.clone();
     let (cancelled, result) = match remedy(late, other, told) {
         Remedy::None if late == CopyState::Gone => (Some(Cancelled::Late), Resolution::Landed),
@@ -237,11 +238,13 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
         Remedy::None if stored => (Some(Cancelled::Elsewhere), Resolution::Landed),
         Remedy::None => (None, Resolution::Landed),
         Remedy::CancelLate => {
-            cancel(shared, &mut found, Cancelled::Late, place).await?;
+            found = cancel(shared, unknown, Cancelled::Late, place, other).await?;
             (Some(Cancelled::Late), Resolution::Cancelled)
         }
+        // A process that was killed may have told the late one, and not have had that on its disk.
+        Remedy::CancelOther if ended_for.is_some_and(|it| it < shared.config.failover.late_write_grace) => return None,
         Remedy::CancelOther => {
-            cancel(shared, &mut found, Cancelled::Elsewhere, elsewhere).await?;
+            found = cancel(shared, unknown, Cancelled::Elsewhere, elsewhere, late).await?;
             (Some(Cancelled::Elsewhere), Resolution::Cancelled)
         }
         Remedy::Wait => return None,
@@ -266,14 +269,33 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
     Some(())
 }
 
+/// Which of the two was told to go before, and may at any time. Several rows may speak of the same two, and each knows what the others
+/// have told.
+fn told_before(shared: &Shared, place: &Place, elsewhere: &Place) -> ToldBefore {
+    let may_go = |place| shared.store.told(place) == Some(State::Pending);
+    if may_go(place) {
+        ToldBefore::Late
+    } else if may_go(elsewhere) {
+        ToldBefore::Other
+    } else {
+        ToldBefore::Nobody
+    }
+}
+
 /// Cancels a copy that waits, which is in the journal before it is told: what is under way may come through at any time, and the other
-/// copy must then stay. None when a worker was faster, or nobody answered: what follows then is judged anew.
-async fn cancel(shared: &Shared, found: &mut Unknown, which: Cancelled, place: &Place) -> Option<()> {
-    shared.store.change_durably(found.number, |it| it.cancelled = Some(which)).await;
-    found.cancelled = Some(which);
+/// copy, `stays`, must then stay. Returns the row as it is then; none when a worker was faster, or nobody answered: what follows then is
+/// judged anew.
+async fn cancel(
+    shared: &Shared,
+    found: &Unknown,
+    which: Cancelled,
+    place: &Place,
+    stays: CopyState,
+) -> Option<Unknown> {
+    let told = shared.store.tell(found, which, stays == CopyState::Completed).await?;
     match ask(shared, Method::DELETE, place).await {
         // Cancelled, or gone otherwise.
-        Told::Copy(CopyState::Gone, _) | Told::No => Some(()),
+        Told::Copy(CopyState::Gone, _) | Told::No => Some(told),
         Told::Copy(..) | Told::Nothing => None,
     }
 }

@@ -214,6 +214,8 @@ pub enum CopyState {
     Waiting,
     /// A worker has it, or had it.
     Started,
+    /// A worker has done it, so that nothing can cancel it any more.
+    Completed,
     /// It is not there, or was cancelled before anybody had it.
     Gone,
 }
@@ -223,6 +225,7 @@ impl CopyState {
     #[must_use]
     pub fn of(state: &str, attempt: u64) -> Self {
         match state {
+            "completed" => Self::Completed,
             _ if attempt > 0 => Self::Started,
             "scheduled" | "pending" | "available" => Self::Waiting,
             "cancelled" => Self::Gone,
@@ -289,16 +292,18 @@ pub enum Told {
 }
 
 /// The copy that has not started is cancelled; of two that wait, the late one, whose id no client was told. Never both: once one was
-/// told, only that one is.
+/// told, only that one is, unless it is completed and so stays.
 #[must_use]
 pub const fn remedy(late: CopyState, other: CopyState, told: Told) -> Remedy {
     match (late, other, told) {
         (CopyState::Gone, ..) | (_, CopyState::Gone, _) => Remedy::None,
-        (CopyState::Started, CopyState::Started, _) => Remedy::Doubled,
-        (CopyState::Waiting, _, Told::Nobody | Told::Late) => Remedy::CancelLate,
-        (CopyState::Started, CopyState::Waiting, Told::Nobody) | (_, CopyState::Waiting, Told::Other) => {
-            Remedy::CancelOther
+        (CopyState::Started | CopyState::Completed, CopyState::Started | CopyState::Completed, _) => Remedy::Doubled,
+        (CopyState::Waiting, CopyState::Completed, _) | (CopyState::Waiting, _, Told::Nobody | Told::Late) => {
+            Remedy::CancelLate
         }
+        (CopyState::Completed, CopyState::Waiting, _)
+        | (CopyState::Started, CopyState::Waiting, Told::Nobody)
+        | (_, CopyState::Waiting, Told::Other) => Remedy::CancelOther,
         (CopyState::Started, CopyState::Waiting, Told::Late)
         | (CopyState::Waiting, CopyState::Started, Told::Other) => Remedy::Wait,
     }

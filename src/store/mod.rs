@@ -174,6 +174,25 @@ impl Store {
         self.waited(written).await;
     }
 
+    /// Whether a copy was told to go, by any row that speaks of it: `Pending` while nobody knows whether it did.
+    #[must_use]
+    pub fn told(&self, place: &Place) -> Option<State> {
+        self.inner.table.lock().told(place)
+    }
+
+    /// Remembers that one of two copies is told to go, and waits as [`Store::record_unknown`] does; the row as it is then. None where
+    /// it must not be told: a call is busy with the row, or the other copy was told before and may go. One that `stays_for_good` cannot.
+    pub async fn tell(&self, found: &Unknown, which: Cancelled, stays_for_good: bool) -> Option<Unknown> {
+        let (told, written) = self.write(|table, changes| {
+            let told = table.tell(found, which, stays_for_good)?;
+            changes.push(Change::Unknown(told.clone()));
+            Some(told)
+        });
+        let told = told?;
+        self.waited(written).await;
+        Some(told)
+    }
+
     /// What is known of a tenant's unknown enqueues that were sent with this id, the newest first.
     #[must_use]
     pub fn unknowns_of(&self, job_id: &str, tenant: impl FnOnce() -> Digest) -> Vec<Unknown> {

@@ -141,11 +141,21 @@ impl Unknown {
         self.job_id.clone().map(|job_id| Place { region: self.region.clone(), job_id })
     }
 
+    /// The copy that was told to go: one that did, or one of which that is not known yet.
+    pub(super) fn told(&self) -> Option<Place> {
+        match self.cancelled.filter(|_| matches!(self.state, State::Pending | State::Landed))? {
+            Cancelled::Late => self.sent_to(),
+            Cancelled::Elsewhere => self.elsewhere.clone().or_else(|| self.going.clone()),
+        }
+    }
+
     /// Where the job is, by a region's word.
     #[must_use]
     pub fn stored_in(&self) -> Option<Place> {
-        let elsewhere = self.elsewhere.clone().filter(|_| self.cancelled != Some(Cancelled::Elsewhere));
-        let landed = matches!(self.state, State::Landed | State::Doubled) && self.cancelled != Some(Cancelled::Late);
+        // One that was only told to go is there as far as anybody knows.
+        let is_cancelled = |which| self.state == State::Landed && self.cancelled == Some(which);
+        let elsewhere = self.elsewhere.clone().filter(|_| !is_cancelled(Cancelled::Elsewhere));
+        let landed = matches!(self.state, State::Landed | State::Doubled) && !is_cancelled(Cancelled::Late);
         elsewhere.or_else(|| self.sent_to().filter(|_| landed))
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use super::record::{Change, Digest, Keyed, Place, State, Unknown};
+use super::record::{Cancelled, Change, Digest, Keyed, Place, State, Unknown};
 
 /// What is cleared up is shown and recognised this long. Units: milliseconds.
 const KEEP_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
@@ -184,6 +184,28 @@ impl Table {
     pub(super) fn state_in(&self, place: &Place, besides: u64) -> Option<State> {
         let here = |it: &&Unknown| it.region == place.region && it.job_id.as_ref() == Some(&place.job_id);
         self.of_job(&place.job_id).into_iter().filter(here).find(|it| it.number != besides).map(|it| it.state)
+    }
+
+    /// Whether a copy was told to go, by any row that speaks of it: pending while nobody knows whether it did.
+    pub(super) fn told(&self, place: &Place) -> Option<State> {
+        let rows = self.of_job(&place.job_id).into_iter().filter(|it| it.told().as_ref() == Some(place));
+        rows.map(|it| it.state).min_by_key(|state| *state != State::Pending)
+    }
+
+    /// Tells one of two copies to go, both of which have been seen; the row as it is then. None where it is not as it was found any
+    /// more, or where the other copy was told to go, by this row or another one, and does not stay for good.
+    pub(super) fn tell(&mut self, found: &Unknown, which: Cancelled, stays_for_good: bool) -> Option<Unknown> {
+        let mut told = found.clone();
+        told.elsewhere = told.elsewhere.or_else(|| told.going.take());
+        told.cancelled = Some(which);
+        let stays = match which {
+            Cancelled::Late => told.elsewhere.clone(),
+            Cancelled::Elsewhere => told.sent_to(),
+        };
+        let is_leaving = stays.is_some_and(|it| self.told(&it) == Some(State::Pending)) && !stays_for_good;
+        let told = Some(told).filter(|_| !is_leaving && self.is_free(found))?;
+        self.put(told.clone());
+        Some(told)
     }
 
     /// The newest first.

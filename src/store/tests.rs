@@ -1,3 +1,5 @@
+mod told;
+
 use std::path::Path;
 
 use rusqlite::Connection;

@@ -108,13 +108,14 @@ fn a_no_counts_after_the_grace_and_while_a_late_copy_is_waited_for_only_after_th
 
 #[test]
 fn of_two_copies_the_one_that_waits_is_cancelled_and_never_one_that_is_alone() {
-    use CopyState::{Gone, Started, Waiting};
+    use CopyState::{Completed, Gone, Started, Waiting};
     for (state, attempt, expected) in [
         ("available", 0, Waiting),
         ("scheduled", 0, Waiting),
         ("available", 1, Started),
         ("active", 0, Started),
-        ("completed", 1, Started),
+        ("completed", 1, Completed),
+        ("discarded", 1, Started),
         ("cancelled", 0, Gone),
         ("cancelled", 1, Started),
         ("odd", 0, Started),
@@ -126,6 +127,9 @@ fn of_two_copies_the_one_that_waits_is_cancelled_and_never_one_that_is_alone() {
         (Waiting, Started, Remedy::CancelLate),
         (Started, Waiting, Remedy::CancelOther),
         (Started, Started, Remedy::Doubled),
+        (Completed, Started, Remedy::Doubled),
+        (Waiting, Completed, Remedy::CancelLate),
+        (Completed, Waiting, Remedy::CancelOther),
         (Waiting, Gone, Remedy::None),
         (Started, Gone, Remedy::None),
         (Gone, Waiting, Remedy::None),
@@ -135,17 +139,19 @@ fn of_two_copies_the_one_that_waits_is_cancelled_and_never_one_that_is_alone() {
 }
 
 #[test]
-fn once_one_copy_was_told_to_be_cancelled_the_other_one_is_never() {
-    use CopyState::{Gone, Started, Waiting};
+fn once_one_copy_was_told_to_be_cancelled_the_other_one_is_never_unless_the_first_is_completed() {
+    use CopyState::{Completed, Gone, Started, Waiting};
     for (late, other, told, expected) in [
         (Waiting, Waiting, Told::Late, Remedy::CancelLate),
         (Waiting, Started, Told::Late, Remedy::CancelLate),
         (Started, Waiting, Told::Late, Remedy::Wait),
+        (Completed, Waiting, Told::Late, Remedy::CancelOther),
         (Started, Started, Told::Late, Remedy::Doubled),
         (Gone, Waiting, Told::Late, Remedy::None),
         (Waiting, Waiting, Told::Other, Remedy::CancelOther),
         (Started, Waiting, Told::Other, Remedy::CancelOther),
         (Waiting, Started, Told::Other, Remedy::Wait),
+        (Waiting, Completed, Told::Other, Remedy::CancelLate),
         (Started, Started, Told::Other, Remedy::Doubled),
         (Waiting, Gone, Told::Other, Remedy::None),
     ] {

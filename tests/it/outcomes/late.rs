@@ -1,8 +1,9 @@
 //! Late writes: the region stores the job after it was taken for absent, or after the client was told that nobody knows.
 
+use http::Method;
 use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
-use super::{Cut, advance_until, background_has_asked, jobs, newest_in, outcomes, quiet, start_next};
+use super::{Cut, OWN, advance_until, background_has_asked, jobs, newest_in, outcomes, quiet, start_next};
 use crate::support::{Federation, eventually, job, pinned};
 
 async fn advance_until_state(federation: &Federation, state: &str) {
@@ -70,27 +71,83 @@ async fn of_two_copies_the_one_that_waits_is_cancelled_and_two_that_started_are_
 async fn while_a_cancellation_of_one_copy_is_under_way_the_other_one_stays() {
     let federation = quiet().steered().start().await;
     let (gate, _) = gone_elsewhere(&federation, job("a")).await;
+    stays_while_told(&federation, &gate).await;
+}
+
+#[tokio::test]
+async fn what_two_calls_know_of_the_same_copies_never_makes_both_of_them_go() {
+    let federation = quiet().steered().start().await;
+    let client = federation.client;
+    let enqueue = || async move { client.enqueue(format!(r#"{{"id":"{OWN}","type":"a","args":[]}}"#)).await };
+    // Lost in the first region and refused by the second one; then lost in the first one again, and stored by the second one.
+    let mut first = Cut::begin_with(&federation, enqueue()).await;
+    let limited = FaultAnswer::error_document(http::StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    let limited = Fault::Answer { answer: limited, store: false };
+    federation.regions[1].faults().add(When::enqueue().next(1), limited);
+    assert_eq!(first.answer().await.status, 429);
+    let mut second = Cut::begin_with(&federation, enqueue()).await;
+    let answer = second.answer().await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
+    stays_while_told(&federation, &first.gate).await;
+}
+
+/// The late copy is told to go, that is held back, and a worker takes it: the other one stays until it is over.
+async fn stays_while_told(federation: &Federation, gate: &Gate) {
+    let cancellation = told_and_started(federation, gate).await;
+    let before = asked(federation, &Method::GET);
+    let again = || asked(federation, &Method::GET) > before + 8;
+    federation.advance_until("both are looked at again", again).await;
+    assert_eq!(states(federation), [(0, "active".to_owned()), (1, "available".to_owned())]);
+    cancellation.open();
+    eventually("the late one is cancelled", async || states(federation)[0].1 == "cancelled").await;
+    let all_landed = async || {
+        let shown = outcomes(&federation.client).await["outcomes"].take();
+        shown.as_array().is_some_and(|rows| rows.iter().all(|row| row["state"] == "landed"))
+    };
+    advance_until(federation, "all is known", all_landed).await;
+    assert_eq!(states(federation), [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
+    assert_eq!(federation.metric(r#"outcomes_resolved_total{result="doubled"}"#).await, 0.0);
+}
+
+#[tokio::test]
+async fn a_late_copy_that_was_told_to_go_and_is_completed_stays_and_the_other_one_goes() {
+    let federation = quiet().steered().start().await;
+    let (gate, _) = gone_elsewhere(&federation, job("a")).await;
+    let _cancellation = told_and_started(&federation, &gate).await;
+    let other = federation.sidecar_in("us-east-1", &[]).await;
+    let id = &federation.regions[0].jobs()[0].id;
+    let done = other.client.post("/ojs/v1/workers/ack", format!(r#"{{"job_id":"{id}","result":{{}}}}"#)).await;
+    assert_eq!(done.status, 200, "{done:?}");
+    advance_until_state(&federation, "landed").await;
+    assert_eq!(states(&federation), [(0, "completed".to_owned()), (1, "cancelled".to_owned())]);
+}
+
+/// Stores the late copy, holds back that it is told to go, and lets a worker take it. The gate lets that through.
+async fn told_and_started(federation: &Federation, gate: &Gate) -> Gate {
     let region = &federation.regions[0];
     let cancellation = Gate::new();
-    let deleted = When::path("/ojs/v1/jobs/").method(http::Method::DELETE);
-    region.faults().add(deleted.next(1), Fault::Hold { gate: cancellation.clone() });
-    land(&federation, &gate).await;
-    // One that was read whole is in the hold, so that cutting its connection takes its answer and not its effect.
-    let asked = |method: &http::Method| {
-        let requests = region.record().requests_to("/ojs/v1/jobs/");
-        requests.iter().filter(|it| it.method == *method && it.complete).count()
-    };
-    federation.advance_until("the late one is told to go", || asked(&http::Method::DELETE) == 1).await;
+    let deleted = When::path("/ojs/v1/jobs/").method(Method::DELETE);
+    region.faults().add(deleted, Fault::Hold { gate: cancellation.clone() });
+    land(federation, gate).await;
+    // Where two rows speak of it, only one of them sees it before it is started.
+    let answer = FaultAnswer::error_document(http::StatusCode::INTERNAL_SERVER_ERROR, "internal_error");
+    let first = When::path("/ojs/v1/jobs/").method(Method::GET).next(1);
+    region.faults().add(first, Fault::Answer { answer, store: false });
+    federation.advance_until("the late one is told to go", || asked(federation, &Method::DELETE) > 0).await;
     region.cut_connections().await;
-    start_next(&federation, 0).await;
-    let before = asked(&http::Method::GET);
-    federation.advance_until("both are looked at again", || asked(&http::Method::GET) > before + 2).await;
-    let states = || jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect::<Vec<_>>();
-    assert_eq!(states(), [(0, "active".to_owned()), (1, "available".to_owned())]);
-    cancellation.open();
-    eventually("the late one is cancelled", async || states()[0].1 == "cancelled").await;
-    advance_until_state(&federation, "landed").await;
-    assert_eq!(states(), [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
+    start_next(federation, 0).await;
+    cancellation
+}
+
+/// How often the first region was asked about jobs. One that was read whole is in a hold, so that cutting its connection takes its
+/// answer and not its effect.
+fn asked(federation: &Federation, method: &Method) -> usize {
+    let requests = federation.regions[0].record().requests_to("/ojs/v1/jobs/");
+    requests.iter().filter(|it| it.method == *method && it.complete).count()
+}
+
+fn states(federation: &Federation) -> Vec<(usize, String)> {
+    jobs(federation).into_iter().map(|(place, .., state)| (place, state)).collect()
 }
 
 #[tokio::test]
@@ -114,19 +171,18 @@ async fn a_job_that_its_region_has_stored_and_shows_no_more_is_not_taken_for_gon
     let federation = quiet().steered().start().await;
     let (gate, _) = gone_elsewhere(&federation, job("a")).await;
     let answer = FaultAnswer::error_document(http::StatusCode::NOT_FOUND, "not_found");
-    let asked = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    let asked = When::path("/ojs/v1/jobs/").method(Method::GET);
     federation.regions[1].faults().add(asked, Fault::Answer { answer, store: false });
     land(&federation, &gate).await;
     advance_until_state(&federation, "landed").await;
-    let states: Vec<_> = jobs(&federation).into_iter().map(|(place, .., state)| (place, state)).collect();
-    assert_eq!(states, [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
+    assert_eq!(states(&federation), [(0, "cancelled".to_owned()), (1, "available".to_owned())]);
 }
 
 #[tokio::test]
 async fn a_copy_that_a_client_has_cancelled_is_told_from_the_one_that_stays() {
     let federation = quiet().steered().start().await;
     let (gate, id) = gone_elsewhere(&federation, job("a")).await;
-    let cancelled = federation.client.call(http::Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await;
+    let cancelled = federation.client.call(Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
     land(&federation, &gate).await;
     advance_until_state(&federation, "landed").await;

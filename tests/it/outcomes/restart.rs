@@ -266,3 +266,39 @@ async fn a_disk_that_is_full_never_stops_routing() {
     let sidecar = Process::run_under(&["unshare", "-Urm", "sh", "-c", &script], &stage.config, &["--set", LOG]).await;
     check_in_memory(&stage, &sidecar, "disk_full").await;
 }
+
+#[tokio::test]
+async fn what_a_killed_process_may_have_told_one_copy_is_waited_for_before_the_other_one_is_told() {
+    let stage = stage("{dir}/journal").await;
+    let [here, there] = [&stage.regions[0], &stage.regions[1]];
+    let gate = Gate::new();
+    here.faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
+    let first = run(&stage.config).await;
+    let client = first.client;
+    let call = tokio::spawn(async move { client.enqueue(job("a")).await });
+    let sent = |record: &ojs_sidecar::demo::Record| record.requests_to("/ojs/v1/jobs").iter().any(|it| it.complete);
+    here.record().wait_for(sent).await;
+    here.cut_connections().await;
+    let answer = call.await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
+    drop(first);
+    gate.open();
+    eventually("the late write", async || !here.jobs().is_empty()).await;
+    // A worker takes the late copy, and the other one still waits: with nothing told before, that one would be told to go.
+    let worker = Process::run(&stage.config, &["--set", "journal.path=null", "--set", LOG]).await;
+    let fetched = worker.client.post("/ojs/v1/workers/fetch", r#"{"queues":["default"],"count":1}"#).await;
+    assert_eq!(fetched.json()["jobs"][0]["id"], here.jobs()[0].id, "{fetched:?}");
+    drop(worker);
+    let asked = |method: &http::Method| {
+        there.record().requests_to("/ojs/v1/jobs/").iter().filter(|it| it.method == *method).count()
+    };
+    let before = asked(&http::Method::GET);
+    let second = Process::run(&stage.config, &["--set", "failover.late_write_grace=1m", "--set", LOG]).await;
+    eventually("both were looked at", async || asked(&http::Method::GET) > before + 1).await;
+    assert_eq!((asked(&http::Method::DELETE), there.jobs()[0].state.as_str()), (0, "available"));
+    drop(second);
+    // What the first one may have told it, has had its time.
+    let third = run(&stage.config).await;
+    assert_eq!(newest_in(&third.client, "landed").await["cancelled_in"], "eu-west-1");
+    assert_eq!((here.jobs()[0].state.as_str(), there.jobs()[0].state.as_str()), ("active", "cancelled"));
+}
