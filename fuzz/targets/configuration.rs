@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
             tempfile::TempDir::new_in("/dev/shm").or_else(|_| tempfile::TempDir::new()).expect("a folder")
         });
         match loaded(folder.path(), file, env) {
-            Err(problems) => assert!(!problems.0.is_empty() && !problems.to_string().is_empty()),
+            Err(wrong) => assert!(!wrong.problems.is_empty() && !wrong.to_string().is_empty()),
             Ok(first) => {
                 let printed = effective(&first.config);
                 let again = loaded(folder.path(), printed.as_bytes(), Vec::new())
