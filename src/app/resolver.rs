@@ -21,7 +21,7 @@ use crate::policy::resolve::{
 };
 use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::ask_job;
-use crate::store::{Cancelled, Place, State, Unknown};
+use crate::store::{Cancelled, Place, State, Tell, Unknown};
 use crate::telemetry::{Resolution, event};
 
 /// Questions under way at once: a region that comes back is not met by a wave.
@@ -116,7 +116,8 @@ impl Resolver {
 /// Asks about one; none once it is known, else when to ask again.
 async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked> {
     let clock = shared.registry.clock();
-    let age = Duration::from_millis(clock.unix_ms().saturating_sub(unknown.at_ms));
+    let since_ms = clock.unix_ms();
+    let age = Duration::from_millis(since_ms.saturating_sub(unknown.at_ms));
     let place = unknown.sent_to();
     let told = match &place {
         Some(place) => ask(shared, Method::GET, place).await,
@@ -146,9 +147,9 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
             Some(_) if is_alone => told_to_cancel(shared, unknown, &place, cancelled, age),
             _ => {
                 // Started or not, it was cancelled as it was told.
-                let is_gone = cancelled && shared.store.told(&place).is_some();
-                let late = if is_gone { CopyState::Gone } else { late };
-                landed(shared, unknown, &place, late, &mut asked).await
+                let is_gone = cancelled && shared.store.told(&place, unknown).is_some();
+                let copy = if is_gone { CopyState::Gone } else { late };
+                landed(shared, unknown, Late { place: &place, copy, since_ms }, &mut asked).await
             }
         };
         if done.is_some() {
@@ -197,16 +198,25 @@ fn told_to_cancel(shared: &Shared, unknown: &Unknown, place: &Place, cancelled: 
     Some(())
 }
 
-/// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
-async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopyState, asked: &mut Asked) -> Option<()> {
-    let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
-        shared.owners.learn(&place.job_id, &place.region);
-        finish(shared, unknown, State::Landed);
-        tell(shared, unknown, Resolution::Landed);
-        return Some(());
-    };
+/// The copy that landed late.
+#[derive(Clone, Copy)]
+struct Late<'p> {
+    place: &'p Place,
+    /// How far it has come.
+    copy: CopyState,
+    /// When it was looked at, or before. Units: milliseconds since the Unix epoch.
+    since_ms: u64,
+}
+
+/// How far the copy elsewhere has come, and whether its region has said that it has it. None while that is not known.
+async fn seen_elsewhere(
+    shared: &Shared,
+    unknown: &Unknown,
+    elsewhere: &Place,
+    asked: &mut Asked,
+) -> Option<(CopyState, bool)> {
     let answer = ask(shared, Method::GET, elsewhere).await;
-    let cancelling = shared.store.told(elsewhere).is_some();
+    let cancelling = shared.store.told(elsewhere, unknown).is_some();
     let shown = match answer {
         Told::Copy(_, true) if cancelling => Some(CopyState::Gone),
         Told::Copy(copy, _) => Some(copy),
@@ -230,7 +240,20 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
         trusted: !unknown.private,
         noes: asked.noes_elsewhere,
     })?;
-    let told = told_before(shared, place, elsewhere);
+    Some((other, stored))
+}
+
+/// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
+async fn landed(shared: &Shared, unknown: &Unknown, late: Late<'_>, asked: &mut Asked) -> Option<()> {
+    let Late { place, copy: late, since_ms } = late;
+    let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
+        shared.owners.learn(&place.job_id, &place.region);
+        finish(shared, unknown, State::Landed);
+        tell(shared, unknown, Resolution::Landed);
+        return Some(());
+    };
+    let (other, stored) = seen_elsewhere(shared, unknown, elsewhere, asked).await?;
+    let told = told_before(shared, unknown, place, elsewhere);
     let mut found = unknown.clone();
     let (cancelled, result) = match remedy(late, other, told) {
         Remedy::None if late == CopyState::Gone => (Some(Cancelled::Late), Resolution::Landed),
@@ -238,13 +261,18 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
         Remedy::None if stored => (Some(Cancelled::Elsewhere), Resolution::Landed),
         Remedy::None => (None, Resolution::Landed),
         Remedy::CancelLate => {
-            found = cancel(shared, unknown, Cancelled::Late, place, other).await?;
+            let tell = Tell { which: Cancelled::Late, stays_for_good: other == CopyState::Completed, since_ms };
+            found = cancel(shared, unknown, tell, place).await?;
             (Some(Cancelled::Late), Resolution::Cancelled)
         }
-        // A process that was killed may have told the late one, and not have had that on its disk.
-        Remedy::CancelOther if ended_for.is_some_and(|it| it < shared.config.failover.late_write_grace) => return None,
+        Remedy::CancelOther
+            if told == ToldBefore::Nobody && late == CopyState::Started && may_have_told(shared, unknown) =>
+        {
+            return None;
+        }
         Remedy::CancelOther => {
-            found = cancel(shared, unknown, Cancelled::Elsewhere, elsewhere, late).await?;
+            let tell = Tell { which: Cancelled::Elsewhere, stays_for_good: late == CopyState::Completed, since_ms };
+            found = cancel(shared, unknown, tell, elsewhere).await?;
             (Some(Cancelled::Elsewhere), Resolution::Cancelled)
         }
         Remedy::Wait => return None,
@@ -271,8 +299,8 @@ async fn landed(shared: &Shared, unknown: &Unknown, place: &Place, late: CopySta
 
 /// Which of the two was told to go before, and may at any time. Several rows may speak of the same two, and each knows what the others
 /// have told.
-fn told_before(shared: &Shared, place: &Place, elsewhere: &Place) -> ToldBefore {
-    let may_go = |place| shared.store.told(place) == Some(State::Pending);
+fn told_before(shared: &Shared, unknown: &Unknown, place: &Place, elsewhere: &Place) -> ToldBefore {
+    let may_go = |place| shared.store.told(place, unknown) == Some(State::Pending);
     if may_go(place) {
         ToldBefore::Late
     } else if may_go(elsewhere) {
@@ -282,17 +310,18 @@ fn told_before(shared: &Shared, place: &Place, elsewhere: &Place) -> ToldBefore 
     }
 }
 
+/// Whether a process that was killed may have told the late copy to go, and not have had that on its disk.
+fn may_have_told(shared: &Shared, unknown: &Unknown) -> bool {
+    let ended_for = shared.store.ended_for(unknown.run);
+    let age = Duration::from_millis(shared.registry.clock().unix_ms().saturating_sub(unknown.at_ms));
+    ended_for.is_some_and(|it| it < shared.config.failover.late_write_grace) && may_come_late(age)
+}
+
 /// Cancels a copy that waits, which is in the journal before it is told: what is under way may come through at any time, and the other
-/// copy, `stays`, must then stay. Returns the row as it is then; none when a worker was faster, or nobody answered: what follows then is
-/// judged anew.
-async fn cancel(
-    shared: &Shared,
-    found: &Unknown,
-    which: Cancelled,
-    place: &Place,
-    stays: CopyState,
-) -> Option<Unknown> {
-    let told = shared.store.tell(found, which, stays == CopyState::Completed).await?;
+/// copy must then stay. Returns the row as it is then; none when a worker was faster, or nobody answered: what follows then is judged
+/// anew.
+async fn cancel(shared: &Shared, found: &Unknown, tell: Tell, place: &Place) -> Option<Unknown> {
+    let told = shared.store.tell(found, tell).await?;
     match ask(shared, Method::DELETE, place).await {
         // Cancelled, or gone otherwise.
         Told::Copy(CopyState::Gone, _) | Told::No => Some(told),

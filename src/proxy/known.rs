@@ -133,7 +133,10 @@ impl Caller<'_> {
         let now_ms = self.proxy.shared.registry.clock().unix_ms();
         let is_recent = |it: &&Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms.saturating_add(SHOWN_MS) > now_ms);
         let same = unknowns.iter().filter(|it| it.body == body);
-        if let Some(place) = same.filter(is_recent).find_map(Unknown::stored_in) {
+        // Of two rows about the same copies, one may know by now which of them is gone.
+        let is_gone =
+            |place: &Place| unknowns.iter().any(|it| it.state == State::Landed && it.told().as_ref() == Some(place));
+        if let Some(place) = same.filter(is_recent).filter_map(Unknown::stored_in).find(|it| !is_gone(it)) {
             return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
         // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.

@@ -30,6 +30,7 @@ use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
 pub use hold::Hold;
 use record::Change;
 pub use record::{Cancelled, Digest, ID_BYTES_MAX, Keyed, Place, State, Unknown};
+pub use table::Tell;
 use table::{Evicted, Table};
 use writer::{Work, Writer};
 
@@ -174,17 +175,17 @@ impl Store {
         self.waited(written).await;
     }
 
-    /// Whether a copy was told to go, by any row that speaks of it: `Pending` while nobody knows whether it did.
+    /// Whether a copy of the job that a row is about was told to go, by any row: `Pending` while nobody knows whether it did.
     #[must_use]
-    pub fn told(&self, place: &Place) -> Option<State> {
-        self.inner.table.lock().told(place)
+    pub fn told(&self, place: &Place, of: &Unknown) -> Option<State> {
+        self.inner.table.lock().told(place, of)
     }
 
     /// Remembers that one of two copies is told to go, and waits as [`Store::record_unknown`] does; the row as it is then. None where
-    /// it must not be told: a call is busy with the row, or the other copy was told before and may go. One that `stays_for_good` cannot.
-    pub async fn tell(&self, found: &Unknown, which: Cancelled, stays_for_good: bool) -> Option<Unknown> {
+    /// it must not be told: a call is busy with the row, or the other copy was told before and may go, or is gone by now.
+    pub async fn tell(&self, found: &Unknown, tell: Tell) -> Option<Unknown> {
         let (told, written) = self.write(|table, changes| {
-            let told = table.tell(found, which, stays_for_good)?;
+            let told = table.tell(found, tell)?;
             changes.push(Change::Unknown(told.clone()));
             Some(told)
         });

@@ -4,6 +4,8 @@ use crate::base::RegionId;
 
 /// A longer id is not kept: no server makes one, and what is kept must have a bound.
 pub const ID_BYTES_MAX: usize = 256;
+/// Calls with the same id and body that lie further apart are about two jobs. Units: milliseconds.
+const SAME_JOB_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// What is known of an enqueue that may or may not have been stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,12 +143,18 @@ impl Unknown {
         self.job_id.clone().map(|job_id| Place { region: self.region.clone(), job_id })
     }
 
-    /// The copy that was told to go: one that did, or one of which that is not known yet.
-    pub(super) fn told(&self) -> Option<Place> {
-        match self.cancelled.filter(|_| matches!(self.state, State::Pending | State::Landed))? {
+    /// The copy that was told to go, whatever is known to have come of that.
+    #[must_use]
+    pub fn told(&self) -> Option<Place> {
+        match self.cancelled? {
             Cancelled::Late => self.sent_to(),
             Cancelled::Elsewhere => self.elsewhere.clone().or_else(|| self.going.clone()),
         }
+    }
+
+    /// Whether both speak of one job: under the same id a client may send another one, or the same one again on another day.
+    pub(super) fn is_of_job_of(&self, other: &Self) -> bool {
+        self.tenant == other.tenant && self.body == other.body && self.at_ms.abs_diff(other.at_ms) <= SAME_JOB_MS
     }
 
     /// Where the job is, by a region's word.

@@ -22,6 +22,17 @@ pub(super) struct Evicted {
     pub(super) keys: u64,
 }
 
+/// Which of two copies is told to go, and what is known of the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tell {
+    /// The one that is told.
+    pub which: Cancelled,
+    /// The other one is completed, and nothing can cancel it any more.
+    pub stays_for_good: bool,
+    /// When the other one was looked at, or before. Units: milliseconds since the Unix epoch.
+    pub since_ms: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     /// Of the program, so that what another run has left can be told from what this one is at.
@@ -186,24 +197,31 @@ impl Table {
         self.of_job(&place.job_id).into_iter().filter(here).find(|it| it.number != besides).map(|it| it.state)
     }
 
-    /// Whether a copy was told to go, by any row that speaks of it: pending while nobody knows whether it did.
-    pub(super) fn told(&self, place: &Place) -> Option<State> {
+    /// The rows that have told a copy of a job to go, or of any job while nobody knows whether it did.
+    fn tellers(&self, place: &Place, of: &Unknown) -> impl Iterator<Item = &Unknown> {
         let rows = self.of_job(&place.job_id).into_iter().filter(|it| it.told().as_ref() == Some(place));
-        rows.map(|it| it.state).min_by_key(|state| *state != State::Pending)
+        rows.filter(|it| it.state == State::Pending || it.is_of_job_of(of))
+    }
+
+    /// Whether a copy of a job was told to go, by any row that speaks of it: pending while nobody knows whether it did.
+    pub(super) fn told(&self, place: &Place, of: &Unknown) -> Option<State> {
+        self.tellers(place, of).map(|it| it.state).min_by_key(|state| *state != State::Pending)
     }
 
     /// Tells one of two copies to go, both of which have been seen; the row as it is then. None where it is not as it was found any
-    /// more, or where the other copy was told to go, by this row or another one, and does not stay for good.
-    pub(super) fn tell(&mut self, found: &Unknown, which: Cancelled, stays_for_good: bool) -> Option<Unknown> {
+    /// more, or where the other copy was told to go, by this row or another one, and does not stay for good. What came of that may have
+    /// come to be known only after the other copy was looked at, `since_ms`.
+    pub(super) fn tell(&mut self, found: &Unknown, tell: Tell) -> Option<Unknown> {
         let mut told = found.clone();
         told.elsewhere = told.elsewhere.or_else(|| told.going.take());
-        told.cancelled = Some(which);
-        let stays = match which {
+        told.cancelled = Some(tell.which);
+        let stays = match tell.which {
             Cancelled::Late => told.elsewhere.clone(),
             Cancelled::Elsewhere => told.sent_to(),
         };
-        let is_leaving = stays.is_some_and(|it| self.told(&it) == Some(State::Pending)) && !stays_for_good;
-        let told = Some(told).filter(|_| !is_leaving && self.is_free(found))?;
+        let may_be_gone = |it: &Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms >= tell.since_ms);
+        let is_leaving = stays.is_some_and(|place| self.tellers(&place, found).any(may_be_gone));
+        let told = Some(told).filter(|_| (!is_leaving || tell.stays_for_good) && self.is_free(found))?;
         self.put(told.clone());
         Some(told)
     }

@@ -11,16 +11,32 @@ async fn of_two_copies_one_is_told_to_go_whichever_rows_speak_of_them() {
         store.record_unknown(both).await;
     }
     let [turned, second, first] = store.due(10, |_| true).try_into().unwrap();
-    assert_eq!(store.told(&place("us-east-1")), None);
-    let told = store.tell(&first, Cancelled::Late, false).await.unwrap();
+    assert_eq!(store.told(&place("us-east-1"), &first), None);
+    let tell = |which| Tell { which, stays_for_good: false, since_ms: 10 };
+    let told = store.tell(&first, tell(Cancelled::Late)).await.unwrap();
     assert_eq!((told.going.as_ref(), told.elsewhere.as_ref()), (None, Some(&place("eu-west-1"))), "both were seen");
-    assert_eq!([store.told(&place("us-east-1")), store.told(&place("eu-west-1"))], [Some(State::Pending), None]);
+    assert_eq!(
+        [store.told(&place("us-east-1"), &second), store.told(&place("eu-west-1"), &second)],
+        [Some(State::Pending), None]
+    );
     // The same one may be told again, the other one not, by no row; unless the first one stays in any case.
-    assert!(store.tell(&second, Cancelled::Elsewhere, false).await.is_none());
-    assert!(store.tell(&turned, Cancelled::Late, false).await.is_none());
-    assert!(store.tell(&first, Cancelled::Late, false).await.is_none(), "it is not as it was found");
-    assert!(store.tell(&second, Cancelled::Late, false).await.is_some());
-    assert!(store.tell(&turned, Cancelled::Late, true).await.is_some());
+    assert!(store.tell(&second, tell(Cancelled::Elsewhere)).await.is_none());
+    assert!(store.tell(&turned, tell(Cancelled::Late)).await.is_none());
+    assert!(store.tell(&first, tell(Cancelled::Late)).await.is_none(), "it is not as it was found");
+    let mut second = store.tell(&second, tell(Cancelled::Late)).await.unwrap();
+    // Once it is known to have gone, who looked at it before must look again, and who looked later has seen that.
+    for number in [first.number, second.number] {
+        store.change(number, |it| it.resolve(State::Landed, 10));
+    }
+    (second.number, second.cancelled) = (store.record_unknown(row("us-east-1", "eu-west-1")).await, None);
+    let second = of(&store, "a").filter(|it| it.number == second.number).unwrap();
+    assert_eq!(store.told(&place("us-east-1"), &second), Some(State::Landed));
+    assert!(store.tell(&second, tell(Cancelled::Elsewhere)).await.is_none());
+    let later = Tell { since_ms: 11, ..tell(Cancelled::Elsewhere) };
+    let another = Unknown { body: [2; 32], ..second.clone() };
+    assert_eq!(store.told(&place("us-east-1"), &another), None, "it was another job");
+    assert!(store.tell(&second, later).await.is_some());
+    assert!(store.tell(&turned, Tell { stays_for_good: true, ..tell(Cancelled::Late) }).await.is_some());
     assert_eq!(writes(&store, JournalWrite::Failed), 0, "what is not told is not written");
 }
 

@@ -285,7 +285,8 @@ async fn what_a_killed_process_may_have_told_one_copy_is_waited_for_before_the_o
     gate.open();
     eventually("the late write", async || !here.jobs().is_empty()).await;
     // A worker takes the late copy, and the other one still waits: with nothing told before, that one would be told to go.
-    let worker = Process::run(&stage.config, &["--set", "journal.path=null", "--set", LOG]).await;
+    let journal = format!("journal.path={}/another", stage.files.path().to_str().unwrap());
+    let worker = Process::run(&stage.config, &["--set", &journal, "--set", LOG]).await;
     let fetched = worker.client.post("/ojs/v1/workers/fetch", r#"{"queues":["default"],"count":1}"#).await;
     assert_eq!(fetched.json()["jobs"][0]["id"], here.jobs()[0].id, "{fetched:?}");
     drop(worker);
