@@ -16,8 +16,8 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::{Progress, progress};
 use crate::policy::BreakerState;
 use crate::policy::resolve::{
-    CopyState, Elsewhere, Later, Lost, Next, Remedy, Told as ToldBefore, Word, counts, later, may_come_late,
-    other_copy, remedy, undecided,
+    CopyState, Elsewhere, Later, Lost, Next, Remedy, Told as ToldBefore, Word, counts, is_asked_about, later,
+    may_come_late, other_copy, remedy, undecided,
 };
 use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::ask_job;
@@ -116,8 +116,7 @@ impl Resolver {
 /// Asks about one; none once it is known, else when to ask again.
 async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked> {
     let clock = shared.registry.clock();
-    let since_ms = clock.unix_ms();
-    let age = Duration::from_millis(since_ms.saturating_sub(unknown.at_ms));
+    let (age, gone) = (age_of(shared, unknown), shared.store.gone());
     let place = unknown.sent_to();
     let told = match &place {
         Some(place) => ask(shared, Method::GET, place).await,
@@ -149,7 +148,7 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
                 // Started or not, it was cancelled as it was told.
                 let is_gone = cancelled && shared.store.told(&place, unknown).is_some();
                 let copy = if is_gone { CopyState::Gone } else { late };
-                landed(shared, unknown, Late { place: &place, copy, since_ms }, &mut asked).await
+                landed(shared, unknown, Late { place: &place, copy, gone }, &mut asked).await
             }
         };
         if done.is_some() {
@@ -204,8 +203,8 @@ struct Late<'p> {
     place: &'p Place,
     /// How far it has come.
     copy: CopyState,
-    /// When it was looked at, or before. Units: milliseconds since the Unix epoch.
-    since_ms: u64,
+    /// How many copies were known to have gone before it was looked at.
+    gone: u64,
 }
 
 /// How far the copy elsewhere has come, and whether its region has said that it has it. None while that is not known.
@@ -245,7 +244,7 @@ async fn seen_elsewhere(
 
 /// A job has landed; where it went elsewhere, too, one of the two copies has to go. None when that must be tried again.
 async fn landed(shared: &Shared, unknown: &Unknown, late: Late<'_>, asked: &mut Asked) -> Option<()> {
-    let Late { place, copy: late, since_ms } = late;
+    let Late { place, copy: late, gone } = late;
     let Some(elsewhere) = unknown.elsewhere.as_ref().or(unknown.going.as_ref()) else {
         shared.owners.learn(&place.job_id, &place.region);
         finish(shared, unknown, State::Landed);
@@ -260,18 +259,18 @@ async fn landed(shared: &Shared, unknown: &Unknown, late: Late<'_>, asked: &mut 
         Remedy::None if told == ToldBefore::Other => (Some(Cancelled::Elsewhere), Resolution::Cancelled),
         Remedy::None if stored => (Some(Cancelled::Elsewhere), Resolution::Landed),
         Remedy::None => (None, Resolution::Landed),
-        Remedy::CancelLate => {
-            let tell = Tell { which: Cancelled::Late, stays_for_good: other == CopyState::Completed, since_ms };
-            found = cancel(shared, unknown, tell, place).await?;
-            (Some(Cancelled::Late), Resolution::Cancelled)
-        }
-        Remedy::CancelOther
-            if told == ToldBefore::Nobody && late == CopyState::Started && may_have_told(shared, unknown) =>
+        Remedy::CancelLate | Remedy::CancelOther
+            if told == ToldBefore::Nobody && may_have_told(shared, unknown, late, elsewhere) =>
         {
             return None;
         }
+        Remedy::CancelLate => {
+            let tell = Tell { which: Cancelled::Late, stays_for_good: other == CopyState::Completed, gone };
+            found = cancel(shared, unknown, tell, place).await?;
+            (Some(Cancelled::Late), Resolution::Cancelled)
+        }
         Remedy::CancelOther => {
-            let tell = Tell { which: Cancelled::Elsewhere, stays_for_good: late == CopyState::Completed, since_ms };
+            let tell = Tell { which: Cancelled::Elsewhere, stays_for_good: late == CopyState::Completed, gone };
             found = cancel(shared, unknown, tell, elsewhere).await?;
             (Some(Cancelled::Elsewhere), Resolution::Cancelled)
         }
@@ -310,11 +309,17 @@ fn told_before(shared: &Shared, unknown: &Unknown, place: &Place, elsewhere: &Pl
     }
 }
 
-/// Whether a process that was killed may have told the late copy to go, and not have had that on its disk.
-fn may_have_told(shared: &Shared, unknown: &Unknown) -> bool {
+/// Whether a process that was killed may have told the copy to go that would stay now, and not have had that on its disk: the late one
+/// that is started, or the other one where that is the late one of another row. Where nothing is asked any more, nothing is waited for.
+fn may_have_told(shared: &Shared, unknown: &Unknown, late: CopyState, elsewhere: &Place) -> bool {
     let ended_for = shared.store.ended_for(unknown.run);
-    let age = Duration::from_millis(shared.registry.clock().unix_ms().saturating_sub(unknown.at_ms));
-    ended_for.is_some_and(|it| it < shared.config.failover.late_write_grace) && may_come_late(age)
+    let is_recent = ended_for.is_some_and(|it| it < shared.config.failover.late_write_grace);
+    let may_stay = late == CopyState::Started || shared.store.state_in(elsewhere, unknown.number).is_some();
+    is_recent && may_stay && is_asked_about(age_of(shared, unknown))
+}
+
+fn age_of(shared: &Shared, unknown: &Unknown) -> Duration {
+    Duration::from_millis(shared.registry.clock().unix_ms().saturating_sub(unknown.at_ms))
 }
 
 /// Cancels a copy that waits, which is in the journal before it is told: what is under way may come through at any time, and the other

@@ -196,10 +196,16 @@ pub fn may_come_late(age: Duration) -> bool {
     age < WATCH
 }
 
+/// Whether anybody is asked about a call that was sent so long ago.
+#[must_use]
+pub fn is_asked_about(age: Duration) -> bool {
+    age < GIVE_UP
+}
+
 /// Judges when to ask again about what could not be decided, by the time that it has taken so far.
 #[must_use]
 pub fn undecided(it: Later) -> Next {
-    if it.age >= GIVE_UP {
+    if !is_asked_about(it.age) {
         return Next::Expired;
     }
     let watching = it.watched && it.age < WATCH;

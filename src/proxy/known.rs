@@ -77,7 +77,7 @@ impl Caller<'_> {
         if let Some(region) = &keyed.region {
             let place = Place { region: region.clone(), job_id: id.clone() };
             // A second copy may have been the one to stay.
-            let gone = unknowns.iter().find(|it| it.elsewhere.as_ref() == Some(&place));
+            let gone = unknowns.iter().find(|it| it.gone().as_ref() == Some(&place));
             let place = gone.and_then(Unknown::stored_in).unwrap_or(place);
             let status = StatusCode::from_u16(keyed.status).unwrap_or(StatusCode::CREATED);
             return Ok(Some(self.shown(&place, status).await));
@@ -134,9 +134,11 @@ impl Caller<'_> {
         let is_recent = |it: &&Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms.saturating_add(SHOWN_MS) > now_ms);
         let same = unknowns.iter().filter(|it| it.body == body);
         // Of two rows about the same copies, one may know by now which of them is gone.
-        let is_gone =
-            |place: &Place| unknowns.iter().any(|it| it.state == State::Landed && it.told().as_ref() == Some(place));
-        if let Some(place) = same.filter(is_recent).filter_map(Unknown::stored_in).find(|it| !is_gone(it)) {
+        let is_gone = |place: &Place, row: &Unknown| {
+            unknowns.iter().any(|it| it.gone().as_ref() == Some(place) && it.is_of_job_of(row))
+        };
+        let stored = |row: &Unknown| row.stored_in().filter(|place| !is_gone(place, row));
+        if let Some(place) = same.filter(is_recent).find_map(stored) {
             return Ok(Some(self.shown(&place, StatusCode::CREATED).await));
         }
         // Under an id of which nobody knows where it is, another job must not be sent: the two could not be told apart.

@@ -181,6 +181,13 @@ impl Store {
         self.inner.table.lock().told(place, of)
     }
 
+    /// How many copies that were told to go are known to have gone, or not to go any more: more than before, and one that was looked
+    /// at in between may be gone. See [`Tell::gone`].
+    #[must_use]
+    pub fn gone(&self) -> u64 {
+        self.inner.table.lock().gone()
+    }
+
     /// Remembers that one of two copies is told to go, and waits as [`Store::record_unknown`] does; the row as it is then. None where
     /// it must not be told: a call is busy with the row, or the other copy was told before and may go, or is gone by now.
     pub async fn tell(&self, found: &Unknown, tell: Tell) -> Option<Unknown> {

@@ -152,8 +152,15 @@ impl Unknown {
         }
     }
 
+    /// The copy that was told to go and is known to have gone.
+    #[must_use]
+    pub fn gone(&self) -> Option<Place> {
+        self.told().filter(|_| self.state == State::Landed)
+    }
+
     /// Whether both speak of one job: under the same id a client may send another one, or the same one again on another day.
-    pub(super) fn is_of_job_of(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_of_job_of(&self, other: &Self) -> bool {
         self.tenant == other.tenant && self.body == other.body && self.at_ms.abs_diff(other.at_ms) <= SAME_JOB_MS
     }
 

@@ -29,8 +29,8 @@ pub struct Tell {
     pub which: Cancelled,
     /// The other one is completed, and nothing can cancel it any more.
     pub stays_for_good: bool,
-    /// When the other one was looked at, or before. Units: milliseconds since the Unix epoch.
-    pub since_ms: u64,
+    /// How many copies were known to have gone, by [`Store::gone`](super::Store::gone), before the other one was looked at.
+    pub gone: u64,
 }
 
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(super) struct Table {
     resolved: BTreeSet<u64>,
     /// Those that a call is still busy with.
     held: BTreeSet<u64>,
+    /// How many copies that were told to go are known to have gone, or not to go any more, since the start.
+    gone: u64,
     keyed: HashMap<Digest, Keyed, RandomState>,
     /// All keys, by [`Keyed::order`].
     order: BTreeSet<(bool, u64, Digest)>,
@@ -67,6 +69,7 @@ impl Table {
             pending: BTreeSet::new(),
             resolved: BTreeSet::new(),
             held: BTreeSet::new(),
+            gone: 0,
             keyed: HashMap::default(),
             order: BTreeSet::new(),
             evicted: Evicted::default(),
@@ -75,6 +78,10 @@ impl Table {
 
     pub(super) fn set_rows_max(&mut self, rows_max: usize) {
         self.rows_max = rows_max.max(1);
+    }
+
+    pub(super) const fn gone(&self) -> u64 {
+        self.gone
     }
 
     pub(super) fn pending(&self) -> usize {
@@ -179,6 +186,7 @@ impl Table {
     pub(super) fn change(&mut self, number: u64, change: impl FnOnce(&mut Unknown)) -> Option<Change> {
         let mut unknown = self.unknowns.get(&number)?.clone();
         change(&mut unknown);
+        self.gone += u64::from(unknown.cancelled.is_some() && unknown.state != State::Pending);
         self.put(unknown.clone());
         Some(Change::Unknown(unknown))
     }
@@ -210,7 +218,7 @@ impl Table {
 
     /// Tells one of two copies to go, both of which have been seen; the row as it is then. None where it is not as it was found any
     /// more, or where the other copy was told to go, by this row or another one, and does not stay for good. What came of that may have
-    /// come to be known only after the other copy was looked at, `since_ms`.
+    /// come to be known only after the other copy was looked at.
     pub(super) fn tell(&mut self, found: &Unknown, tell: Tell) -> Option<Unknown> {
         let mut told = found.clone();
         told.elsewhere = told.elsewhere.or_else(|| told.going.take());
@@ -219,7 +227,7 @@ impl Table {
             Cancelled::Late => told.elsewhere.clone(),
             Cancelled::Elsewhere => told.sent_to(),
         };
-        let may_be_gone = |it: &Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms >= tell.since_ms);
+        let may_be_gone = |it: &Unknown| it.state == State::Pending || self.gone != tell.gone;
         let is_leaving = stays.is_some_and(|place| self.tellers(&place, found).any(may_be_gone));
         let told = Some(told).filter(|_| (!is_leaving || tell.stays_for_good) && self.is_free(found))?;
         self.put(told.clone());

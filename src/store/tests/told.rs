@@ -12,7 +12,7 @@ async fn of_two_copies_one_is_told_to_go_whichever_rows_speak_of_them() {
     }
     let [turned, second, first] = store.due(10, |_| true).try_into().unwrap();
     assert_eq!(store.told(&place("us-east-1"), &first), None);
-    let tell = |which| Tell { which, stays_for_good: false, since_ms: 10 };
+    let tell = |which| Tell { which, stays_for_good: false, gone: 0 };
     let told = store.tell(&first, tell(Cancelled::Late)).await.unwrap();
     assert_eq!((told.going.as_ref(), told.elsewhere.as_ref()), (None, Some(&place("eu-west-1"))), "both were seen");
     assert_eq!(
@@ -32,7 +32,7 @@ async fn of_two_copies_one_is_told_to_go_whichever_rows_speak_of_them() {
     let second = of(&store, "a").filter(|it| it.number == second.number).unwrap();
     assert_eq!(store.told(&place("us-east-1"), &second), Some(State::Landed));
     assert!(store.tell(&second, tell(Cancelled::Elsewhere)).await.is_none());
-    let later = Tell { since_ms: 11, ..tell(Cancelled::Elsewhere) };
+    let later = Tell { gone: store.gone(), ..tell(Cancelled::Elsewhere) };
     let another = Unknown { body: [2; 32], ..second.clone() };
     assert_eq!(store.told(&place("us-east-1"), &another), None, "it was another job");
     assert!(store.tell(&second, later).await.is_some());

@@ -3,7 +3,7 @@
 use http::Method;
 use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 
-use super::{Cut, OWN, advance_until, background_has_asked, jobs, newest_in, outcomes, quiet, start_next};
+use super::{Cut, OWN, advance_until, background_has_asked, is_replay, jobs, newest_in, outcomes, quiet, start_next};
 use crate::support::{Federation, eventually, job, pinned};
 
 async fn advance_until_state(federation: &Federation, state: &str) {
@@ -89,6 +89,9 @@ async fn what_two_calls_know_of_the_same_copies_never_makes_both_of_them_go() {
     let answer = second.answer().await;
     assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
     stays_while_told(&federation, &first.gate).await;
+    // Both rows know by now which copy is there.
+    let again = enqueue().await;
+    assert_eq!((again.status.as_u16(), again.region(), is_replay(&again)), (201, "eu-west-1", true), "{again:?}");
 }
 
 /// The late copy is told to go, that is held back, and a worker takes it: the other one stays until it is over.
