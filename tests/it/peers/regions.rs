@@ -79,8 +79,8 @@ async fn answers_without_end_leave_room_for_jobs_elsewhere() {
         federation.metric("unknown_outcomes_total{region=\"us-east-1\"}").await > 0.0
     })
     .await;
-    assert_eq!(federation.shared.buffered.bytes(), 0);
     assert_eq!(hung.await.unwrap().reason(), "outcome_unknown");
+    assert_eq!(federation.shared.buffered.bytes(), 0);
 }
 
 #[tokio::test]
