@@ -21,7 +21,7 @@ impl Ewma {
     pub fn add(&mut self, sample: f64, at: Instant) {
         let elapsed = at.saturating_duration_since(self.at).as_secs_f64();
         // Even two samples of one instant both count: the older keeps at most 80 %.
-        let keep = (-elapsed / self.decay.as_secs_f64().max(f64::MIN_POSITIVE)).exp().min(0.8);
+        let keep = libm::exp(-elapsed / self.decay.as_secs_f64().max(f64::MIN_POSITIVE)).min(0.8);
         self.mean = self.mean * keep + sample * (1.0 - keep);
         self.at = at;
     }

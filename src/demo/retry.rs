@@ -79,8 +79,8 @@ impl Retry {
         let factor = match self.growth {
             Growth::Constant => 1.0,
             Growth::Linear => retry,
-            Growth::Exponential => self.coefficient.powf(retry - 1.0),
-            Growth::Polynomial => retry.powf(self.coefficient),
+            Growth::Exponential => libm::pow(self.coefficient, retry - 1.0),
+            Growth::Polynomial => libm::pow(retry, self.coefficient),
         };
         let capped = self.capped(self.initial.as_secs_f64() * factor);
         // The cap holds again after the jitter, which may add half.

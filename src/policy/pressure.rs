@@ -54,7 +54,7 @@ impl Pressure {
     #[must_use]
     pub fn share(self, now: Instant) -> f64 {
         let falling = now.saturating_duration_since(self.falls_from).as_secs_f64();
-        let share = self.share * (-falling / HALF_LIFE.as_secs_f64()).exp2();
+        let share = self.share * libm::exp2(-falling / HALF_LIFE.as_secs_f64());
         if share < GONE { 0.0 } else { share }
     }
 }

@@ -82,7 +82,7 @@ impl Gradient {
     fn conclude(&mut self, now: Instant) {
         let short = self.sum / f64::from(self.samples);
         let (before, at) = self.long.unwrap_or((short, now));
-        let keeps = (-now.saturating_duration_since(at).as_secs_f64() / LONG.as_secs_f64()).exp();
+        let keeps = libm::exp(-now.saturating_duration_since(at).as_secs_f64() / LONG.as_secs_f64());
         let long = before * keeps + short * (1.0 - keeps);
         self.long = Some((long, now));
         let usual = TOLERANCE * long + SLACK.as_secs_f64();

@@ -65,7 +65,7 @@ fn sort(slots: &mut [Slot]) {
 /// A runner with twice the weight needs half the time on average, and of any set of runners each wins with its share of their
 /// weights. A weight of 0 never arrives.
 fn race(draw: &mut Draw, weight: f64) -> f64 {
-    let time = -(1.0 - draw.unit()).ln();
+    let time = -libm::log(1.0 - draw.unit());
     if weight > 0.0 { time / weight } else { f64::INFINITY }
 }
 
