@@ -30,6 +30,7 @@ mod jitter;
 mod job;
 mod keeper;
 mod load;
+mod lots;
 mod outcome;
 mod plan;
 mod pressure;

@@ -74,9 +74,9 @@ impl<'v> Plan<'v> {
 }
 
 impl Plan<'_> {
-    /// The plan of a job that is routed by `affinity` and may go anywhere.
-    pub(super) fn affinity_anywhere(view: &View) -> Self {
-        flexible(view, Strategy::Affinity, Permitted::All)
+    /// The plan of a job that is routed by a strategy without pins and hints and may go anywhere.
+    pub(super) fn anywhere(view: &View, strategy: Strategy) -> Self {
+        flexible(view, strategy, Permitted::All)
     }
 
     /// The one region that the job is meant for, also where that region's state has already sent the plan elsewhere.
@@ -151,6 +151,7 @@ fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>) -> Pl
 fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>) -> Option<RegionIndex> {
     match strategy {
         Strategy::Affinity => Some(view.local).filter(|&local| permitted.contains(local)),
+        Strategy::ActivePassive if matches!(permitted, Permitted::All) => view.settings.first,
         Strategy::ActivePassive => view
             .indexes()
             .filter(|&region| permitted.contains(region))

@@ -77,8 +77,8 @@ pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision,
     }
 }
 
-/// The same candidates without looking at each region, where they can be told so: a pin needs one region only, and the order of
-/// `affinity` is the same for all jobs while all is well.
+/// The same candidates without looking at each region, where they can be told so: a pin needs one region only, and while all is
+/// well most strategies need no more than the turn or a draw.
 fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
     if let Permitted::One(region) = plan.permitted {
         let Inputs { now, draw, turn, live } = inputs;
@@ -86,7 +86,7 @@ fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Opt
         let admitted = plan.pinned && admit(&mut context, plan, region).is_ok();
         return admitted.then(|| Candidates::from_iter([region]));
     }
-    view.settled.0.as_ref()?.candidates(plan, inputs.now)
+    view.settled.0.as_ref()?.candidates(view, plan, job, inputs)
 }
 
 /// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together.

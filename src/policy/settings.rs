@@ -25,6 +25,8 @@ pub struct Settings {
     pub(super) geographic: Option<Geographic>,
     /// For each region its place in `prefer_regions`, or [`NOT_PREFERRED`].
     preference: Vec<u32>,
+    /// The first of `prefer_regions`, else of the configured order.
+    pub(super) first: Option<RegionIndex>,
     pub(super) excluded: RegionSet,
     /// The most candidates a decision holds: 1 when failover is off.
     pub(super) candidates_max: usize,
@@ -62,13 +64,16 @@ impl Settings {
             place.and_then(|place| u32::try_from(place).ok()).unwrap_or(NOT_PREFERRED)
         };
         let places = config.regions.iter().enumerate().rev();
+        let preference: Vec<u32> = config.regions.iter().map(|region| place(&region.id)).collect();
+        let first = preference.iter().enumerate().min_by_key(|&(index, place)| (place, index));
         Self {
             ids: places.map(|(place, region)| (region.id.clone(), RegionIndex::new(place))).collect(),
             local: index(&config.local_region).unwrap_or(RegionIndex::new(0)),
             strategy: config.routing.strategy,
             rules: config.routing.rules.iter().map(rule).collect(),
             geographic: config.routing.geographic.as_ref().map(table),
-            preference: config.regions.iter().map(|region| place(&region.id)).collect(),
+            first: first.map(|(index, _)| RegionIndex::new(index)),
+            preference,
             excluded: set(&failover.exclude_regions),
             candidates_max: if failover.enabled { failover.max_redirects.saturating_add(1) } else { 1 },
             slow_start: config.circuit_breaker.slow_start,
@@ -81,6 +86,11 @@ impl Settings {
     /// The region with this id.
     pub(super) fn index_of(&self, id: &str) -> Option<RegionIndex> {
         self.ids.get(id).copied()
+    }
+
+    /// Whether no region is preferred or excluded when a job fails over.
+    pub(super) fn is_free_to_fail_over(&self) -> bool {
+        self.excluded.iter().next().is_none() && self.preference.iter().all(|place| *place == NOT_PREFERRED)
     }
 
     /// The region's place in `prefer_regions`.

@@ -1,49 +1,99 @@
-//! What does not change from job to job: the order of `affinity`, found once for a view instead of once for a job.
+//! What does not change from job to job, found out once for a view instead of once for a job.
 //!
-//! While all is well, nothing in that order depends on the job, on chance or on the time. Then a decision costs the same however
-//! many regions there are. Where anything does depend on them, there is no such order, and each job is decided for itself.
+//! While all is well, the order of most strategies depends on nothing but the turn or a draw, and not on the time. Then a
+//! decision costs the same however many regions there are. Where anything else matters, each job is decided for itself.
 
 use std::time::Instant;
 
 use super::guard::{GuardClass, GuardState};
 use super::job::Job;
 use super::load::NoTraffic;
+use super::lots::Lots;
 use super::plan::{Permitted, Plan};
 use super::route::{Candidates, Inputs, Ranking, candidates};
 use super::view::{RegionView, View};
 use crate::base::{Draw, Strategy};
 
-/// The candidates of a job that is routed by `affinity` and may go anywhere.
+/// The candidates of jobs that may go anywhere.
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
-    candidates: Candidates,
+    affinity: Candidates,
+    active_passive: Candidates,
+    /// None where regions are equally near, which are drawn.
+    latency_based: Option<Candidates>,
+    /// Of `round-robin` and `weighted`; none where something goes before the turn and the draw.
+    lots: Option<Lots>,
     /// From when on: the ramps of regions that came back are over by then.
     from: Option<Instant>,
 }
 
 impl Settled {
-    /// The order of a view, where it has one.
+    /// The orders of a view, where it has any.
     pub(super) fn of(view: &View, now: Instant) -> Option<Self> {
         if !view.regions.iter().all(|region| is_certain(region, now)) {
             return None;
         }
         let recovered = view.regions.iter().filter_map(|region| region.recovered_at.max(enqueues_since(region))).max();
         let from = recovered.map(|since| since + view.settings.slow_start);
-        // Once the ramps are over, time says nothing any more, and nothing is drawn.
+        // Once the ramps are over, time says nothing any more, and nothing is drawn to admit a region.
         let now = from.map_or(now, |from| from.max(now));
-        let inputs = Inputs { now, draw: Draw::from_seed(0), turn: 0, live: &NoTraffic };
-        let (job, plan) = (Job::plain(""), Plan::affinity_anywhere(view));
-        let candidates = candidates(view, &job, &plan, inputs, &mut Ranking::default());
-        (!candidates.is_empty()).then_some(Self { candidates, from })
+        let ranked = |strategy| {
+            let (job, plan) = (Job::plain(""), Plan::anywhere(view, strategy));
+            let inputs = Inputs { now, draw: Draw::from_seed(0), turn: 0, live: &NoTraffic };
+            let mut ranking = Ranking::default();
+            (candidates(view, &job, &plan, inputs, &mut ranking), ranking)
+        };
+        let (nearest, ranking) = ranked(Strategy::LatencyBased);
+        (!nearest.is_empty()).then(|| Self {
+            affinity: ranked(Strategy::Affinity).0,
+            active_passive: ranked(Strategy::ActivePassive).0,
+            latency_based: has_no_equals(view, &ranking).then_some(nearest),
+            lots: lots(view, &ranked(Strategy::RoundRobin).1),
+            from,
+        })
     }
 
     /// The candidates of a job that goes by this plan, where they are known.
-    pub(super) fn candidates(&self, plan: &Plan<'_>, now: Instant) -> Option<Candidates> {
-        let applies = plan.strategy == Strategy::Affinity
-            && matches!(plan.permitted, Permitted::All)
-            && self.from.is_none_or(|from| now >= from);
-        applies.then(|| self.candidates.clone())
+    pub(super) fn candidates(
+        &self,
+        view: &View,
+        plan: &Plan<'_>,
+        job: &Job<'_>,
+        inputs: Inputs<'_>,
+    ) -> Option<Candidates> {
+        let Inputs { now, mut draw, turn, .. } = inputs;
+        if !matches!(plan.permitted, Permitted::All) || self.from.is_some_and(|from| now < from) {
+            return None;
+        }
+        let count = view.settings.candidates_max;
+        let candidates = match plan.strategy {
+            Strategy::Affinity => self.affinity.clone(),
+            Strategy::ActivePassive => self.active_passive.clone(),
+            Strategy::LatencyBased => self.latency_based.clone()?,
+            Strategy::RoundRobin => self.lots.as_ref()?.in_turn(turn, count),
+            Strategy::Weighted if job.weights.is_none() => self.lots.as_ref()?.drawn(&mut draw, count),
+            Strategy::Weighted | Strategy::Overflow | Strategy::Geographic | Strategy::GeoPin => return None,
+        };
+        (!candidates.is_empty()).then_some(candidates)
     }
+}
+
+/// The regions of the best standing, where a decision needs no others and nothing is preferred or excluded among them.
+fn lots(view: &View, ranking: &Ranking) -> Option<Lots> {
+    let best = ranking.slots.first()?.standing;
+    let alike = ranking.slots.iter().take_while(|slot| slot.standing == best).count();
+    let suffices = alike >= view.settings.candidates_max || alike == ranking.slots.len();
+    let free = suffices && view.settings.is_free_to_fail_over();
+    let regions = ranking.slots.iter().take(alike).map(|slot| (slot.region, view.region(slot.region).weight));
+    free.then(|| Lots::of(regions))
+}
+
+/// Whether the order by latency is one for all jobs.
+fn has_no_equals(view: &View, ranking: &Ranking) -> bool {
+    let latencies = ranking.slots.iter().map(|slot| view.region(slot.region).latency);
+    let Some(mut latencies) = latencies.collect::<Option<Vec<_>>>() else { return false };
+    latencies.sort_unstable();
+    latencies.windows(2).all(|pair| pair.first() != pair.last())
 }
 
 /// Whether neither a job's queue nor chance decides about the region.
@@ -60,3 +110,6 @@ fn enqueues_since(region: &RegionView) -> Option<Instant> {
         GuardState::Open { .. } | GuardState::Trial { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

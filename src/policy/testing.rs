@@ -12,6 +12,11 @@ pub(crate) fn plain<'a>() -> Job<'a> {
     Job::plain("default")
 }
 
+/// A job that names its strategy.
+pub(crate) fn named(strategy: &str) -> Job<'_> {
+    Job { affinity: Some(strategy), ..plain() }
+}
+
 pub(crate) fn id(text: &str) -> RegionId {
     RegionId::parse(text).unwrap()
 }

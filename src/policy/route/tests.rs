@@ -260,41 +260,6 @@ fn flexible_traffic_ramps_up_after_a_recovery_and_pinned_traffic_does_not() {
     assert_eq!(local_firsts(&view, &plain(), 0), 100, "there is no other candidate");
 }
 
-/// One region is in some state; whether its view has an order for all jobs, and that jobs find what they find without.
-fn check_settled(is_settled: bool, change: impl FnOnce(&mut crate::policy::RegionView, Instant)) {
-    let start = Instant::now();
-    let mut view = three(|_| {});
-    change(&mut view.regions[0], start);
-    let mut settled = view.clone();
-    settled.settle(start);
-    assert_eq!(settled.settled.0.is_some(), is_settled);
-    assert!(settled.clone().settled.0.is_none(), "a copy is made to be changed");
-    for seed in 0..200 {
-        let inputs = inputs(start + SECOND / 10 * u32::try_from(seed).unwrap(), seed);
-        for job in [plain(), Job { affinity: Some("weighted"), ..plain() }, pinned("us")] {
-            assert_eq!(route(&settled, &job, inputs), route(&view, &job, inputs), "{seed}");
-        }
-    }
-}
-
-#[test]
-fn an_order_that_is_found_once_is_what_each_job_would_find() {
-    check_settled(true, |_, _| {});
-    check_settled(true, |region, _| region.health = Health::Unhealthy);
-    check_settled(true, |region, _| region.held = true);
-    check_settled(true, |region, now| region.recovered_at = Some(now));
-    let trial = |now| crate::policy::GuardState::Trial { since: now, all_at: now + SECOND * 15 };
-    check_settled(false, |region, now| region.guards = region.guards.map(|_| trial(now)));
-    // What a region once asked for is over some day.
-    let signed = |at| crate::policy::Pressure::after_sign(None, at, None);
-    check_settled(false, |region, now| region.pressure = signed(now));
-    check_settled(true, |region, now| region.pressure = signed(now.checked_sub(SECOND * 100).unwrap()));
-    check_settled(false, |region, now| {
-        region.max_queue_depth = Some(5);
-        region.load.set_queue("default", 9, now, 4);
-    });
-}
-
 #[test]
 fn the_dry_run_lists_every_region_with_a_reason() {
     let mut view = three(|config| config.failover.max_redirects = 0);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::config::{self, Config};
-use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
+use crate::policy::testing::{config, healthy, id, ids, inputs, named, names, plain};
 use crate::policy::{Inputs, Job, Live, RegionIndex, View, explain, route};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,10 +18,6 @@ fn four(change: impl FnOnce(&mut Config)) -> View {
         view.regions[region].latency = Some(Duration::from_millis(millis));
     }
     view
-}
-
-fn named(strategy: &str) -> Job<'_> {
-    Job { affinity: Some(strategy), ..plain() }
 }
 
 /// The order that a strategy gives, which the dry run must score from high to low.
