@@ -36,8 +36,9 @@ use answer::Answer;
 
 /// What is waited before the next accept when the process is out of descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// The least that hyper's buffers may hold: small enough for many connections, large enough for a streamed body.
-const BUFFER_BYTES: usize = 256 * 1024;
+/// The least that hyper's buffers may hold: small enough for many connections and for the caches of a core, large enough for a
+/// streamed body.
+const BUFFER_BYTES: usize = 128 * 1024;
 
 /// Why a connection is answered without its request having been served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
