@@ -1,4 +1,4 @@
-.PHONY: check test demo trained bench-hop ci supply-chain sbom fuzz fuzz-all
+.PHONY: check test demo trained order bench-hop ci supply-chain sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -15,9 +15,15 @@ demo:
 trained:
 	.ci/trained
 
+# The list of what a sidecar runs, which lies side by side in a release (link/serving.ld), written anew. Needs valgrind.
+order:
+	.ci/order
+
 # What one hop costs beside other proxies; needs wrk, nginx and haproxy: make bench-hop ARGS='--cases pinned --rounds 3'.
 bench-hop:
 	@for tool in wrk nginx haproxy taskset; do command -v $$tool >/dev/null || { echo "needs $$tool: a package of the distribution"; exit 1; }; done
+	cargo build --release --locked
+	cp "$${CARGO_TARGET_DIR:-target}/release/ojs-sidecar" "$${CARGO_TARGET_DIR:-target}/release/ojs-sidecar-as-released"
 	cargo bench --locked --bench hop -- $(ARGS)
 
 ci:

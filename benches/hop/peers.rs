@@ -2,6 +2,9 @@
 //! connections out.
 
 use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -14,6 +17,8 @@ pub(crate) struct Peer {
     pub(crate) process: Option<Process>,
     /// Where the load goes.
     pub(crate) port: u16,
+    /// Where its operator asks; only of a sidecar.
+    pub(crate) admin: Option<u16>,
     /// How long after its start it listened.
     pub(crate) listening: Duration,
     /// How long after its start it called itself ready; as `listening` where it does not tell.
@@ -28,8 +33,9 @@ impl Peer {
     }
 }
 
-/// As cargo builds it.
-const UNTRAINED: &str = env!("CARGO_BIN_EXE_ojs-sidecar");
+/// As cargo builds it for users, put aside by `make bench-hop`: what it builds along with benches shares features of libraries with
+/// what only tests need, and is larger.
+const UNTRAINED: &str = concat!(env!("CARGO_BIN_EXE_ojs-sidecar"), "-as-released");
 
 /// Another build of the sidecar, which is measured in the place of cargo's.
 pub(crate) static PROGRAM: OnceLock<String> = OnceLock::new();
@@ -48,7 +54,10 @@ pub(crate) struct Sidecar {
 /// Starts a peer by its name, on a core.
 pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
     match name {
-        "direct" => Peer { process: None, port: stage.plain_port, listening: Duration::ZERO, ready: Duration::ZERO },
+        "direct" => {
+            let listening = Duration::ZERO;
+            Peer { process: None, port: stage.plain_port, admin: None, listening, ready: listening }
+        }
         "nginx" => nginx(stage, core, false),
         "lua" => nginx(stage, core, true),
         "haproxy" => haproxy(stage, core),
@@ -62,7 +71,7 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
 
 fn started(process: Process, port: u16) -> Peer {
     let listening = listens(port);
-    Peer { process: Some(process), port, listening, ready: listening }
+    Peer { process: Some(process), port, admin: None, listening, ready: listening }
 }
 
 /// Where the distribution puts the modules of nginx and of Lua 5.1, which the former embeds.
@@ -176,25 +185,28 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
     let arguments = ["run".to_owned(), "--config".to_owned(), path];
     let begun = Instant::now();
     let program = PROGRAM.get().filter(|_| !with.untrained).map_or(UNTRAINED, String::as_str);
+    assert!(Path::new(program).exists(), "no program {program}: make bench-hop builds what is measured");
     let peer = started(Process::start(core, program, &arguments), port);
     let listening = begun.elapsed();
     ready(admin);
-    Peer { listening, ready: begun.elapsed(), ..peer }
+    Peer { admin: Some(admin), listening, ready: begun.elapsed(), ..peer }
 }
 
 /// Waits for the first round of probes: before it, every region counts as unknown.
 fn ready(admin: u16) {
-    use std::io::{Read as _, Write as _};
-    let is_ready = || {
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", admin)).ok()?;
-        socket.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).ok()?;
-        answer.starts_with("HTTP/1.1 200").then_some(())
-    };
+    let is_ready = || ask(admin, "GET /readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"));
     let begun = Instant::now();
-    while is_ready().is_none() {
+    while !is_ready() {
         assert!(begun.elapsed().as_secs() < 20, "the sidecar is not ready");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// One call without a body on a connection of its own, and its whole answer.
+pub(crate) fn ask(port: u16, call: &str) -> std::io::Result<String> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    write!(socket, "{call} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    Ok(answer)
 }

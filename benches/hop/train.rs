@@ -1,27 +1,54 @@
-//! The load from which an instrumented build of the sidecar learns what is hot: see `.ci/trained`.
+//! The load under which a build of the sidecar shows what it runs: see `.ci/trained` and `.ci/order`.
 
 use std::time::Duration;
 
 use super::cases::job;
-use super::peers::{PROGRAM, Sidecar, sidecar};
+use super::peers::{PROGRAM, Sidecar, ask, sidecar};
 use super::stage::Stage;
 use super::steady;
 
 /// More than any build answers, so that each connection sends as soon as it is answered and the parts take longer than they say.
 /// Units: requests per second.
 const RATE: usize = 60_000;
-/// Enqueues over HTTP/1.1 to the region, which most regions speak, and a share over HTTP/2. Units: connections, seconds at that rate.
-const PARTS: [(&str, usize, u64); 3] = [("h1", 8, 2), ("h1", 64, 6), ("h2", 16, 1)];
+/// At rest, then enqueues over HTTP/1.1 to the region, which most regions speak, and a share over HTTP/2. Units: connections,
+/// seconds at that rate.
+const PARTS: [(&str, usize, u64); 4] = [("h1", 0, 5), ("h1", 8, 2), ("h1", 64, 6), ("h2", 16, 1)];
+/// What else a pod asks its sidecar.
+const CALLS: [&str; 4] = [
+    "GET /ojs/v1/jobs/019539a4-b68c-7def-8000-1a2b3c4d5e6f",
+    "GET /ojs/v1/health",
+    "GET /v1/federation/health",
+    "GET /v1/federation/regions",
+];
+/// What its operator asks.
+const OPERATOR: [&str; 3] = ["GET /metrics", "GET /livez", "GET /readyz"];
+/// As often as makes no difference to what is hot.
+const TIMES: usize = 3;
 
-/// Arguments: the program. It writes what it has learnt when it ends.
+/// Arguments: the program, and a rate where it is so slow that the usual number of requests would take hours. The program writes
+/// what it has learnt when it ends.
 pub(crate) fn run(arguments: &[String]) {
-    let [program] = arguments else { panic!("train PROGRAM") };
+    let (program, rate) = match arguments {
+        [program] => (program, RATE),
+        [program, rate] => (program, rate.parse().expect("RATE is a number of requests per second")),
+        _ => panic!("train PROGRAM [RATE]"),
+    };
     PROGRAM.set(program.clone()).unwrap();
     for (protocol, connections, seconds) in PARTS {
         let stage = Stage::new(None, protocol);
         let peer = sidecar(&stage, None, Sidecar { more_regions: 2, ..Sidecar::default() });
         let time = Duration::from_secs(seconds);
-        let seen = steady::load(None, peer.port, RATE, connections, time, &job(600));
+        if connections == 0 {
+            std::thread::sleep(time);
+            peer.end();
+            continue;
+        }
+        let seen = steady::load(None, peer.port, rate, connections, time, &job(600));
+        for _ in 0..TIMES {
+            for (port, calls) in [(peer.port, &CALLS[..]), (peer.admin.unwrap(), &OPERATOR[..])] {
+                calls.iter().for_each(|call| assert!(ask(port, call).unwrap().starts_with("HTTP/1.1 "), "{call}"));
+            }
+        }
         println!(
             "{protocol} to the region, {connections} connections: p99.9 of {:.0} ms behind its time",
             seen.p999 / 1e3
