@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use super::candidate::Refusal;
 use super::guard::{GuardClass, GuardState};
 use super::job::Job;
 use super::load::NoTraffic;
@@ -88,9 +89,12 @@ fn lots(view: &View, ranking: &Ranking) -> Option<Lots> {
     free.then(|| Lots::of(regions))
 }
 
-/// Whether the order by latency is one for all jobs.
+/// Whether the order by latency is one for all jobs: those that only may not come later are among them.
 fn has_no_equals(view: &View, ranking: &Ranking) -> bool {
-    let latencies = ranking.slots.iter().map(|slot| view.region(slot.region).latency);
+    let excluded =
+        ranking.refused.iter().filter(|(_, refusal)| *refusal == Refusal::Excluded).map(|(region, _)| *region);
+    let compared = ranking.slots.iter().map(|slot| slot.region).chain(excluded);
+    let latencies = compared.map(|region| view.region(region).latency);
     let Some(mut latencies) = latencies.collect::<Option<Vec<_>>>() else { return false };
     latencies.sort_unstable();
     latencies.windows(2).all(|pair| pair.first() != pair.last())

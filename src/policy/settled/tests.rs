@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::*;
-use crate::policy::testing::{config, healthy, inputs, named, plain};
+use crate::policy::testing::{config, healthy, ids, inputs, named, plain};
 use crate::policy::{Health, route};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,6 +43,23 @@ fn an_order_that_is_found_once_is_what_each_job_would_find() {
         region.max_queue_depth = Some(5);
         region.load.set_queue("default", 9, now, 4);
     });
+}
+
+#[test]
+fn of_equally_near_regions_one_that_may_only_come_first_is_drawn_too() {
+    let mut config = config(&["us", "eu", "ap"]);
+    config.failover.exclude_regions = ids(&["us"]);
+    let mut view = healthy(&config);
+    for (region, millis) in view.regions.iter_mut().zip([10, 10, 20]) {
+        region.latency = Some(Duration::from_millis(millis));
+    }
+    let start = Instant::now();
+    let mut settled = view.clone();
+    settled.settle(start);
+    for seed in 0..200 {
+        let (job, inputs) = (named("latency-based"), inputs(start, seed));
+        assert_eq!(route(&settled, &job, inputs), route(&view, &job, inputs), "{seed}");
+    }
 }
 
 #[test]

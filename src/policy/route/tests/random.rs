@@ -114,7 +114,7 @@ fn some_regions(regions: usize) -> impl Strategy<Value = Vec<&'static str>> {
 fn configuration() -> impl Strategy<Value = Config> {
     (1..=NAMES.len()).prop_flat_map(|regions| {
         let settings = (select(Routing::ALL.to_vec()), any::<bool>(), 0..5_usize, any::<Index>());
-        let region = (select(vec![0, 1, 1, 5]), prop::option::of(0..60_u64));
+        let region = (select(vec![0, 1, 1, 5]), prop::option::weighted(0.2, 0..60_u64));
         let rules = prop::collection::vec(
             (select(QUEUES.to_vec()), some_regions(regions), prop::option::of(select(Routing::ALL.to_vec()))),
             0..3,
@@ -148,7 +148,9 @@ fn state() -> impl Strategy<Value = State> {
     let health = select(vec![Health::Healthy, Health::Healthy, Health::Unhealthy, Health::Unknown]);
     let breaker = select(vec![BreakerState::Closed, BreakerState::Closed, BreakerState::Open, BreakerState::HalfOpen]);
     let figure = || prop::option::of((0..100_u64, 0..40_u64));
-    let times = (prop::option::of(0..90_u64), prop::option::of(0..15_u64), 0..60_u64);
+    // Few enough that some are equal.
+    let latency = prop_oneof![0..3_u64, 0..90_u64];
+    let times = (prop::option::of(latency), prop::option::of(0..15_u64), 0..60_u64);
     (health, breaker, figure(), figure(), times).prop_map(
         |(health, breaker, queue, total, (latency, recovered, open_for))| State {
             health,
