@@ -6,11 +6,18 @@ use super::route::Candidates;
 use super::view::RegionIndex;
 use crate::base::Draw;
 
+/// So many entries of the guide for each region, that most of them lead to one or two.
+const GUIDES: u64 = 4;
+
 /// Regions of equal standing, in the configured order.
 #[derive(Debug, Clone)]
 pub(super) struct Lots {
     /// Each with the sum of the weights up to it and its own.
     regions: Vec<(RegionIndex, u64)>,
+    /// For each stretch of the line the first place that reaches beyond its start, so that a lot is not searched for among all.
+    guide: Vec<usize>,
+    /// The length of a stretch, as a power of two.
+    shift: u32,
 }
 
 impl Lots {
@@ -21,7 +28,12 @@ impl Lots {
             sum += u64::from(weight);
             (region, sum)
         });
-        Self { regions: summed.collect() }
+        let regions: Vec<(RegionIndex, u64)> = summed.collect();
+        let stretches = GUIDES.saturating_mul(u64::try_from(regions.len()).unwrap_or(u64::MAX)).max(1);
+        let shift = (0..u64::BITS).find(|shift| sum >> shift <= stretches).unwrap_or(0);
+        let starts = (0..=(sum >> shift) + 1).map(|stretch| stretch << shift);
+        let guide = starts.map(|start| regions.partition_point(|(_, sum)| *sum <= start)).collect();
+        Self { regions, guide, shift }
     }
 
     /// The first `count` of the configured order, begun at the region whose turn it is.
@@ -53,7 +65,7 @@ impl Lots {
                 lot += end - start;
                 among += 1;
             }
-            let place = self.regions.partition_point(|(_, sum)| *sum <= lot);
+            let place = self.place(lot);
             let Some((region, _)) = self.regions.get(place) else { break };
             let (start, end) = self.span(place);
             left -= end - start;
@@ -63,9 +75,35 @@ impl Lots {
         candidates
     }
 
+    /// Whose part of the line a lot is in.
+    fn place(&self, lot: u64) -> usize {
+        let stretch = usize::try_from(lot >> self.shift).unwrap_or(usize::MAX);
+        let guide = |stretch: usize| self.guide.get(stretch).copied().unwrap_or(self.regions.len());
+        let (from, to) = (guide(stretch), guide(stretch.saturating_add(1)));
+        let among = self.regions.get(from..to).unwrap_or_default();
+        from + among.partition_point(|(_, sum)| *sum <= lot)
+    }
+
     /// Which part of the line is a region's.
     fn span(&self, place: usize) -> (u64, u64) {
         let sum = |place: usize| self.regions.get(place).map_or(0, |(_, sum)| *sum);
         (place.checked_sub(1).map_or(0, sum), sum(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lot_belongs_to_the_region_on_whose_part_of_the_line_it_is() {
+        let uneven = [1, 1, 5_000, 1, 7, 0, 3].into_iter().cycle().take(40).collect();
+        for weights in [vec![], vec![1], vec![1, 1, 1], vec![3, 1, 1_000, 1], vec![100; 64], uneven] {
+            let lots = Lots::of(weights.iter().enumerate().map(|(place, weight)| (RegionIndex::new(place), *weight)));
+            let line = weights.iter().enumerate().flat_map(|(place, weight)| (0..*weight).map(move |_| place));
+            for (lot, place) in (0..).zip(line) {
+                assert_eq!(lots.place(lot), place, "{lot} of {weights:?}");
+            }
+        }
     }
 }
