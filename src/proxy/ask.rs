@@ -81,7 +81,7 @@ pub(super) async fn ask(
     let mut call = Call {
         method: question.method.clone(),
         path: question.path.clone(),
-        headers: question.headers.clone(),
+        headers: question.headers.clone().into(),
         body: question.body.clone().into(),
         deadline: question.deadline,
         class,

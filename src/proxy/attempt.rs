@@ -9,6 +9,7 @@ use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode};
 
+use super::call_headers::CallHeaders;
 use super::collect::{CollectError, collect};
 use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
@@ -29,7 +30,7 @@ const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
 pub(super) struct Call {
     pub(super) method: Method,
     pub(super) path: PathAndQuery,
-    pub(super) headers: HeaderMap,
+    pub(super) headers: CallHeaders,
     pub(super) body: Segments,
     pub(super) deadline: tokio::time::Instant,
     pub(super) class: Class,
@@ -43,11 +44,9 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The headers for one try, with the length of the body. The copy stays behind, because the map that the client's connection has
-    /// made comes back to it with the answer, and its room with it.
+    /// The headers for one try, with the length of the body.
     fn headers_to_send(&mut self) -> HeaderMap {
-        let kept = self.headers.clone();
-        let mut headers = std::mem::replace(&mut self.headers, kept);
+        let mut headers = self.headers.for_one_try();
         let bytes: usize = self.body.iter().map(Bytes::len).sum();
         if bytes > 0 {
             headers.insert(CONTENT_LENGTH, number(bytes as u64));
@@ -108,10 +107,8 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call) 
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.
 fn release(permit: CallPermit, call: &Call, (started, ended): (Instant, Instant), tried: &Tried) {
-    // A walk over a handful of names is cheaper than one look-up.
-    let is_held = || call.headers.keys().any(|name| *name == BLOCK_TIMEOUT);
     let even = match call.guard {
-        GuardClass::Enqueue => !is_held(),
+        GuardClass::Enqueue => !call.headers.has(&BLOCK_TIMEOUT),
         GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
         GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
     };
@@ -154,7 +151,7 @@ async fn exchange(
     started: Instant,
 ) -> (Tried, Option<Instant>) {
     let region = proxy.region(index);
-    if region.drops_authorization() && call.headers.contains_key(http::header::AUTHORIZATION) {
+    if region.drops_authorization() && call.headers.has(&http::header::AUTHORIZATION) {
         event::dropped_authorization(proxy.metrics(index));
     }
     let body = Outgoing::pieces(&call.body);

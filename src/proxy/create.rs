@@ -157,7 +157,7 @@ pub(super) async fn run_whole(
     let call = Call {
         method,
         path: head.path,
-        headers: head.headers,
+        headers: head.headers.into(),
         body: Segments::from_iter([body]),
         deadline: head.deadline,
         class: exchange.matched.class,

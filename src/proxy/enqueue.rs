@@ -66,7 +66,7 @@ pub(super) async fn enqueue(
     let call = Call {
         method: http::Method::POST,
         path: head.path,
-        headers: head.headers,
+        headers: head.headers.into(),
         body,
         deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
         class: exchange.matched.class,

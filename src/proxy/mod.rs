@@ -29,6 +29,7 @@ mod attempt;
 mod batch;
 mod buffered;
 mod by_ids;
+mod call_headers;
 mod collect;
 mod create;
 mod define;

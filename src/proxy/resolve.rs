@@ -77,7 +77,7 @@ pub(super) async fn after_unknown(
             let inquiry = Inquiry {
                 index,
                 id,
-                headers: &job.call.headers,
+                headers: &job.call.headers.all(),
                 request_id: &job.request_id,
                 lost: tried.lost,
                 lost_for: Duration::ZERO,
@@ -246,7 +246,7 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
     let mut call = Call {
         method: question.method,
         path: question.path,
-        headers: question.headers,
+        headers: question.headers.into(),
         body: question.body.into(),
         deadline,
         class: Class::Job,
@@ -281,21 +281,21 @@ pub(super) async fn word(answer: &RegionAnswer, id: &str) -> Word {
 impl Job {
     /// The record of this job, lost in a region.
     fn unknown(&self, proxy: &Proxy, index: RegionIndex, lost: Lost) -> Unknown {
-        let region = proxy.region(index);
+        let (region, headers) = (proxy.region(index), self.call.headers.all());
         let bounded = |text: &str| (text.len() <= ID_BYTES_MAX).then(|| text.to_owned());
         Unknown {
             number: 0,
             run: 0,
             job_id: self.job_id.as_deref().and_then(bounded),
             known_as: None,
-            tenant: tenant_of(&self.call.headers),
+            tenant: tenant_of(&headers),
             body: digest(&[&self.trail.received]),
             region: region.id.clone(),
             federation_id: self.trail.federation_id.as_ref().and_then(|id| bounded(id.to_str().ok()?)),
             request_id: self.request_id.to_str().unwrap_or_default().to_owned(),
             at_ms: proxy.shared.registry.clock().unix_ms(),
             ended: lost == Lost::Ended,
-            private: is_private(proxy, index, &self.call.headers),
+            private: is_private(proxy, index, &headers),
             proved: false,
             state: State::Pending,
             going: None,

@@ -128,7 +128,7 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
     let call = Call {
         method: http::Method::POST,
         path: head.path.clone(),
-        headers: head.headers.clone(),
+        headers: head.headers.clone().into(),
         body: Segments::from_iter([parcel.body.clone()]),
         deadline: head.deadline,
         class: exchange.matched.class,
