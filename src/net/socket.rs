@@ -7,6 +7,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+/// Pieces up to this size are sent as one: to copy a small answer's head and body is less work than the system has with two pieces.
+const JOINED_BYTES_MAX: usize = 1024;
+
 /// A client's socket.
 #[derive(Debug)]
 pub(super) enum Socket {
@@ -43,6 +46,19 @@ macro_rules! on_either {
     };
 }
 
+/// What is to be sent as one piece, where it is one or is small; `room` is for the latter.
+fn joined<'b>(bufs: &'b [IoSlice<'b>], room: &'b mut [u8; JOINED_BYTES_MAX]) -> Option<&'b [u8]> {
+    if let [whole] = bufs {
+        return Some(whole);
+    }
+    let mut bytes = 0;
+    for buf in bufs {
+        room.get_mut(bytes..bytes + buf.len())?.copy_from_slice(buf);
+        bytes += buf.len();
+    }
+    room.get(..bytes)
+}
+
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         on_either!(self, poll_read, cx, buf)
@@ -59,7 +75,11 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        on_either!(self, poll_write_vectored, cx, bufs)
+        let mut room = [0; JOINED_BYTES_MAX];
+        match joined(bufs, &mut room) {
+            Some(bytes) => on_either!(self, poll_write, cx, bytes),
+            None => on_either!(self, poll_write_vectored, cx, bufs),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -72,5 +92,25 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         on_either!(self, poll_shutdown, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_sent_as_one_and_large_ones_as_they_are() {
+        let (head, body, large) = (b"head".as_slice(), b"body".as_slice(), [b'x'; JOINED_BYTES_MAX]);
+        let check = |pieces: &[&[u8]], expected: Option<&[u8]>| {
+            let pieces: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            assert_eq!(joined(&pieces, &mut [0; JOINED_BYTES_MAX]), expected);
+        };
+        check(&[], Some(b""));
+        check(&[head], Some(head));
+        check(&[head, b"", body], Some(b"headbody"));
+        check(&[&large], Some(&large));
+        check(&[head, &large], None);
+        check(&[&large, head], None);
     }
 }
