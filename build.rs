@@ -2,7 +2,8 @@
 //!
 //! A quarter of the program's code is ever run, but the kernel maps 64 kB around each page of it that is touched: strewn over the
 //! whole, that quarter keeps most of the rest in memory, in every pod. `link/serving.ld` names it (`.ci/order` writes it anew). A
-//! name that is no longer there is passed over, and what is not named lies behind the rest as before. `OJS_LINK_ORDER=none` leaves it
+//! name that is no longer there is passed over, and what is not named lies behind the rest as before; so does nearly all where flags in the
+//! environment stand in for those of `.cargo/config.toml` and names are mangled otherwise. `OJS_LINK_ORDER=none` leaves it
 //! out, for linkers that do not know such a file and stand in for one that does.
 
 #![expect(clippy::disallowed_methods, reason = "cargo speaks to a build script through its environment")]
