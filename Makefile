@@ -11,7 +11,7 @@ test:
 demo:
 	cargo run --release --locked -- demo
 
-# A build that has seen load and answers a quarter more: target/trained/ojs-sidecar. Needs llvm-profdata; see docs/performance.md.
+# A build that has seen load and answers a fifth more: target/trained/ojs-sidecar. Needs llvm-profdata; see docs/performance.md.
 trained:
 	.ci/trained
 
