@@ -12,7 +12,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
+
+use super::region::listener;
 
 struct Upstream {
     port: u16,
@@ -30,7 +32,7 @@ pub(crate) fn run(arguments: &[String]) {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
-        let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
+        let listener = listener(port).await;
         loop {
             let (socket, _) = listener.accept().await.unwrap();
             socket.set_nodelay(true).unwrap();

@@ -14,12 +14,24 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 /// About 400 bytes, as a reference server answers an enqueue; the id differs in each.
 const BEFORE: &str = r#"{"job":{"id":"0190aaaa-bbbb-7ccc-8ddd-"#;
 const AFTER: &str = r#"","type":"email.send","state":"available","queue":"default","args":["someone@example.com","welcome",{"locale":"en"}],"priority":0,"attempt":0,"max_attempts":3,"created_at":"2026-01-01T00:00:00.000Z","enqueued_at":"2026-01-01T00:00:00.000Z","scheduled_at":null,"meta":{"tenant":"t-1","trace":"0123456789abcdef"}}}"#;
+
+/// As long as the other peers' queues: where one of 256 connections is dropped from a shorter one, it comes again after a second, and
+/// that would be a peer's p99.
+const QUEUE: i32 = 4096;
+
+/// Listens at a port of this machine, where bursts of connections wait and none is dropped.
+pub(crate) async fn listener(port: &str) -> TcpListener {
+    let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
+    SockRef::from(&listener).listen(QUEUE).unwrap();
+    listener
+}
 
 /// Arguments: port of TLS, port in the clear, certificate, key, authority of clients, `h1` or `h2`.
 pub(crate) fn run(arguments: &[String]) {
@@ -30,8 +42,7 @@ pub(crate) fn run(arguments: &[String]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let numbers = Rc::new(Cell::new(0));
     tokio::task::LocalSet::new().block_on(&runtime, async {
-        let bind = async |port: &str| TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
-        let (secure, plain) = (bind(tls_port).await, bind(port).await);
+        let (secure, plain) = (listener(tls_port).await, listener(port).await);
         loop {
             tokio::select! {
                 accepted = secure.accept() => {
