@@ -21,10 +21,15 @@ const JOINED_BYTES_MAX: usize = 4096;
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request body on its way to a region.
+///
+/// One pointer: hyper's queue of each connection to a region has room for 64 requests, which so fit two blocks of 8 kB and no
+/// larger ones.
+#[derive(Debug, Default)]
+pub struct Outgoing(Option<Box<Content>>);
+
+/// What there is of a body that is not empty.
 #[derive(Debug)]
-pub enum Outgoing {
-    /// Nothing.
-    Empty,
+enum Content {
     /// All of it; given once.
     Whole(Bytes),
     /// Pieces in order, of a known total length.
@@ -92,23 +97,42 @@ impl Upload {
 }
 
 impl Outgoing {
+    /// Nothing.
+    pub const EMPTY: Self = Self(None);
+
     /// A body of pieces in memory; a small one becomes one piece.
     #[must_use]
     pub fn pieces(pieces: &[Bytes]) -> Self {
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
-        match pieces {
-            [] => Self::Empty,
-            [whole] => Self::Whole(whole.clone()),
+        Self::of(match pieces {
+            [] => return Self::EMPTY,
+            [whole] => Content::Whole(whole.clone()),
             _ if bytes <= JOINED_BYTES_MAX => {
                 let mut whole = Vec::with_capacity(bytes);
                 pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
-                Self::Whole(whole.into())
+                Content::Whole(whole.into())
             }
             _ => {
                 let pieces = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
-                Self::Pieces { pieces, next: 0, bytes: bytes as u64 }
+                Content::Pieces { pieces, next: 0, bytes: bytes as u64 }
             }
-        }
+        })
+    }
+
+    /// A client's body, passed on as it comes, never buffered.
+    #[must_use]
+    pub fn stream(body: Incoming, upload: Rc<Upload>) -> Self {
+        Self::of(Content::Stream(body, upload))
+    }
+
+    /// Whether there was nothing to send from the start.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn of(content: Content) -> Self {
+        Self(Some(Box::new(content)))
     }
 }
 
@@ -117,19 +141,19 @@ impl Body for Outgoing {
     type Error = BodyError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        match self.get_mut() {
-            Self::Empty => Poll::Ready(None),
-            Self::Whole(bytes) => {
+        match self.get_mut().0.as_deref_mut() {
+            None => Poll::Ready(None),
+            Some(Content::Whole(bytes)) => {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            Self::Pieces { pieces, next, bytes } => {
+            Some(Content::Pieces { pieces, next, bytes }) => {
                 let Some(piece) = pieces.get_mut(*next).map(std::mem::take) else { return Poll::Ready(None) };
                 *next += 1;
                 *bytes = bytes.saturating_sub(piece.len() as u64);
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
-            Self::Stream(incoming, upload) => {
+            Some(Content::Stream(incoming, upload)) => {
                 let polled = upload.turns.borrow_mut().poll_frame(cx, |cx| {
                     let polled = Pin::new(&mut *incoming).poll_frame(cx);
                     upload.polled(&polled);
@@ -146,20 +170,30 @@ impl Body for Outgoing {
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Whole(bytes) => bytes.is_empty(),
-            Self::Pieces { pieces, next, .. } => *next >= pieces.len(),
-            Self::Stream(incoming, upload) => upload.turns.borrow().left() == 0 && incoming.is_end_stream(),
+        match self.0.as_deref() {
+            None => true,
+            Some(Content::Whole(bytes)) => bytes.is_empty(),
+            Some(Content::Pieces { pieces, next, .. }) => *next >= pieces.len(),
+            Some(Content::Stream(incoming, upload)) => upload.turns.borrow().left() == 0 && incoming.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Empty => SizeHint::with_exact(0),
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Pieces { bytes, .. } => SizeHint::with_exact(*bytes),
-            Self::Stream(incoming, upload) => upload.turns.borrow().with_left(incoming.size_hint()),
+        match self.0.as_deref() {
+            None => SizeHint::with_exact(0),
+            Some(Content::Whole(bytes)) => SizeHint::with_exact(bytes.len() as u64),
+            Some(Content::Pieces { bytes, .. }) => SizeHint::with_exact(*bytes),
+            Some(Content::Stream(incoming, upload)) => upload.turns.borrow().with_left(incoming.size_hint()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_takes_one_pointer_of_each_place_in_a_connections_queue() {
+        assert_eq!(size_of::<Outgoing>(), size_of::<usize>());
     }
 }

@@ -25,6 +25,8 @@ const PART_BYTES: usize = 64 * 1024;
 const KEPT_PROMISE: usize = 8;
 /// A longer one is joined aside: an eighth of this takes a third of a millisecond to be moved, for which others wait.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Up to so many bytes are copied out of the connection's buffer, of 8 kB, which else stays as long as the body does.
+const COPIED_BYTES_MAX: usize = 2 * 1024;
 /// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(super) const OVERLOADED_RETRY_AFTER: u64 = 1;
 
@@ -74,7 +76,7 @@ pub(super) fn hold(proxy: &Proxy, body: Vec<u8>) -> Bytes {
 
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.
 ///
-/// A body that came in one piece, as most do, is not copied. It is counted while it comes and until it is dropped.
+/// A body that came in one piece, as most do, is not copied unless it is short. It is counted while it comes and until it is dropped.
 pub(super) async fn collect<B>(
     mut body: B,
     bytes_max: usize,
@@ -124,6 +126,7 @@ where
         }
     }
     Ok(match parts.len() {
+        0 if first.len() <= COPIED_BYTES_MAX => share.hold(Bytes::copy_from_slice(&first)),
         0 => share.hold(first),
         1 => share.hold(parts.swap_remove(0).freeze()),
         // Counted as long as there is anything of it, also where nobody waits for it any more.
@@ -170,14 +173,14 @@ mod tests {
 
     const SUM_MAX: usize = 8;
 
-    struct Parts(VecDeque<&'static str>);
+    struct Parts(VecDeque<Bytes>);
 
     impl Body for Parts {
         type Data = Bytes;
         type Error = Infallible;
 
         fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes())))))
+            Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
         }
     }
 
@@ -199,9 +202,21 @@ mod tests {
     }
 
     async fn check(parts: &[&'static str], bytes_max: usize) -> Result<Bytes, CollectError> {
-        let body = Parts(parts.iter().copied().collect());
+        let body = Parts(parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect());
         let share = Buffered::default().request(SUM_MAX);
         collect(body, bytes_max, Instant::now() + Duration::from_secs(10), share).await
+    }
+
+    #[tokio::test]
+    async fn a_short_body_does_not_keep_the_buffer_that_it_came_in() {
+        for (length, is_free) in [(COPIED_BYTES_MAX, true), (COPIED_BYTES_MAX + 1, false)] {
+            let buffer = Bytes::from(vec![b'x'; 8 * 1024]);
+            let share = Buffered::default().request(usize::MAX);
+            let body = Parts([buffer.slice(100..100 + length)].into());
+            let collected = collect(body, length, Instant::now() + Duration::from_secs(10), share).await.unwrap();
+            assert!(collected == buffer[..length]);
+            assert_eq!(buffer.is_unique(), is_free, "{length}");
+        }
     }
 
     #[tokio::test]

@@ -32,6 +32,8 @@ use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, 
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
 
+/// Where nearly all jobs are sent.
+const JOBS: PathAndQuery = PathAndQuery::from_static("/ojs/v1/jobs");
 /// A region that may hold an enqueue back gets this much longer than it asked for.
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
 /// The longest that a client may ask a region to hold an enqueue back.
@@ -159,7 +161,8 @@ pub(super) async fn read(
         headers.remove(ACCEPT_ENCODING);
     }
     headers.insert(REQUEST_ID, exchange.request_id().clone());
-    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    // The usual path is not taken from the connection's buffer, which else stays as long as the call does.
+    let path = parts.uri.path_and_query().filter(|path| **path != *JOBS.as_str()).cloned().unwrap_or(JOBS);
     Ok((Head { path, headers, deadline }, body))
 }
 

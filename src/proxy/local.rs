@@ -129,7 +129,7 @@ pub(super) struct Parts {
 impl Parts {
     /// A call without a body.
     pub(super) fn bare(method: Method, path: PathAndQuery, headers: HeaderMap) -> Self {
-        Self { method, path, headers, outgoing: Outgoing::Empty, upload: Upload::begin() }
+        Self { method, path, headers, outgoing: Outgoing::EMPTY, upload: Upload::begin() }
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn send(
     let region = proxy.region(index);
     let Parts { method, path, mut headers, outgoing, upload } = parts;
     let is_read = matches!(method, Method::GET | Method::HEAD);
-    if matches!(outgoing, Outgoing::Empty) && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
+    if outgoing.is_empty() && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
         headers.remove(CONTENT_LENGTH);
     }
     let reach = region.reach();

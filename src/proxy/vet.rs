@@ -31,10 +31,10 @@ pub(super) async fn vet(
     upload: &Rc<Upload>,
 ) -> Result<Outgoing, ErrorDocument> {
     if body.is_end_stream() {
-        return Ok(Outgoing::Empty);
+        return Ok(Outgoing::EMPTY);
     }
     if !is_read(exchange.matched.payload, headers) {
-        return Ok(Outgoing::Stream(body, Rc::clone(upload)));
+        return Ok(Outgoing::stream(body, Rc::clone(upload)));
     }
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(ErrorDocument::content_encoding());

@@ -100,7 +100,7 @@ async fn question(
     let path = PathAndQuery::try_from(path).map_err(|_| AskError::TooLong)?;
     let reach = region.reach();
     let endpoint = reach.endpoint(timeout);
-    let request = reach.request(method, &path, headers, Outgoing::Empty).ok_or(AskError::TooLong)?;
+    let request = reach.request(method, &path, headers, Outgoing::EMPTY).ok_or(AskError::TooLong)?;
     let mut request = Some(request);
     let asked = async {
         let response =

@@ -186,7 +186,7 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
                 identity: 0,
                 connect_timeout: Duration::from_secs(10),
             };
-            let mut request = Request::new(Outgoing::Empty);
+            let mut request = Request::new(Outgoing::EMPTY);
             *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
             request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
             let response = pool.send(&endpoint, &mut Some(request), std::time::Instant::now(), None).await.unwrap();

@@ -269,7 +269,7 @@ mod tests {
     fn a_request_that_http_2_did_not_send_fits_http_1_1_again() {
         let authority = Authority::from_static("region.example:8443");
         let uri = "https://region.example:8443/ojs/v1/jobs?x=1";
-        let mut request = Request::post(uri).body(Outgoing::Empty).unwrap();
+        let mut request = Request::post(uri).body(Outgoing::EMPTY).unwrap();
         as_it_was(&mut request, &authority);
         assert_eq!(request.uri(), "/ojs/v1/jobs?x=1");
         assert_eq!(request.headers()[HOST], "region.example:8443");
