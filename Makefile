@@ -1,4 +1,4 @@
-.PHONY: check test demo trained order bench-hop ci supply-chain sbom fuzz fuzz-all
+.PHONY: check test demo profile bench-hop ci supply-chain sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -11,12 +11,10 @@ test:
 demo:
 	cargo run --release --locked -- demo
 
-# A build that has seen load and answers a fifth more: target/trained/ojs-sidecar. Needs llvm-profdata; see docs/performance.md.
-trained:
-	.ci/trained
-
-# The list of what a sidecar runs, which lies side by side in a release (link/serving.ld), written anew. Needs valgrind.
-order:
+# How often each part of the program runs under load, and what runs at all: a release is optimised by the one and laid out by the
+# other (link/). Written anew; needs llvm-profdata and valgrind.
+profile:
+	.ci/profile
 	.ci/order
 
 # What one hop costs beside other proxies; needs wrk, nginx and haproxy: make bench-hop ARGS='--cases pinned --rounds 3'.

@@ -1,7 +1,7 @@
 //! Has the linker lay what a serving sidecar runs side by side.
 //!
 //! A quarter of the program's code is ever run, but the kernel maps 64 kB around each page of it that is touched: strewn over the
-//! whole, that quarter keeps most of the rest in memory, in every pod. `link/serving.ld` names it (`.ci/order` writes it anew). A
+//! whole, that quarter keeps most of the rest in memory, in every pod. `link/serving.list` names it (`.ci/order` writes it anew). A
 //! name that is no longer there is passed over, and what is not named lies behind the rest as before; so does nearly all where flags in the
 //! environment stand in for those of `.cargo/config.toml` and names are mangled otherwise. `OJS_LINK_ORDER=none` leaves it
 //! out, for linkers that do not know such a file and stand in for one that does.
@@ -9,19 +9,49 @@
 #![expect(clippy::disallowed_methods, reason = "cargo speaks to a build script through its environment")]
 
 use std::env;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-const ORDER: &str = "link/serving.ld";
+const LIST: &str = "link/serving.list";
+/// What the compiler is told of all libraries, too (see `.cargo/rustc`).
+const PROFILE: &str = "link/serving.profdata";
+/// The line of the list before those that run only under load.
+const UNDER_LOAD: &str = "== under load";
 
-fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={ORDER}");
-    println!("cargo::rerun-if-env-changed=OJS_LINK_ORDER");
-    let root = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
-    if root.join(ORDER).exists() && is_understood() {
-        println!("cargo::rustc-link-arg-bins=-T");
-        println!("cargo::rustc-link-arg-bins={}", root.join(ORDER).display());
+fn main() -> io::Result<()> {
+    for path in ["build.rs", LIST, PROFILE] {
+        println!("cargo::rerun-if-changed={path}");
     }
+    for name in ["OJS_LINK_ORDER", "OJS_PROFILE"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    let folder = |name| env::var_os(name).map(PathBuf::from).unwrap_or_default();
+    let list = folder("CARGO_MANIFEST_DIR").join(LIST);
+    if list.exists() && is_understood() {
+        let script = folder("OUT_DIR").join("serving.ld");
+        write_order(&std::fs::read_to_string(list)?, std::fs::File::create(&script)?)?;
+        println!("cargo::rustc-link-arg-bins=-T");
+        println!("cargo::rustc-link-arg-bins={}", script.display());
+    }
+    Ok(())
+}
+
+/// The linker's script by which what is listed comes first: what runs at rest, then what is hot and not among it, then the rest.
+fn write_order(list: &str, script: impl Write) -> io::Result<()> {
+    let mut script = io::BufWriter::new(script);
+    writeln!(script, "SECTIONS {{\n  .text.serving : {{")?;
+    for name in list.lines().filter(|line| !line.starts_with('#')) {
+        // What is hot or cold by the profile has a place of its own; of what is hot the linker knows which calls which.
+        match name {
+            UNDER_LOAD => writeln!(script, "*(.text.hot .text.hot.*)"),
+            rust if rust.starts_with("_R") => {
+                writeln!(script, "*(.text.{rust} .text.hot.{rust} .text.unlikely.{rust})")
+            }
+            _ => writeln!(script, "*(.text.{name})"),
+        }?;
+    }
+    writeln!(script, "  }}\n}} INSERT BEFORE .text;")?;
+    script.flush()
 }
 
 /// Whether this is a release that is linked by LLVM's or GNU's linker: others do not know such a file.

@@ -24,7 +24,7 @@ pub(crate) struct Options {
 }
 
 const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,http2,rates,bodies,regions,owners,memory --peers direct,nginx,haproxy,lua,bare,sidecar,logged \
---connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER --program ANOTHER-BUILD-OF-THE-SIDECAR' (which `untrained` among the peers is beside)";
+--connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER --program ANOTHER-BUILD-OF-THE-SIDECAR' (which `released` among the peers is beside)";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Self {

@@ -35,7 +35,10 @@ impl Peer {
 
 /// As cargo builds it for users, put aside by `make bench-hop`: what it builds along with benches shares features of libraries with
 /// what only tests need, and is larger.
-const UNTRAINED: &str = concat!(env!("CARGO_BIN_EXE_ojs-sidecar"), "-as-released");
+fn as_released() -> String {
+    let deps = std::env::current_exe().unwrap();
+    deps.parent().unwrap().with_file_name("ojs-sidecar-as-released").to_str().unwrap().to_owned()
+}
 
 /// Another build of the sidecar, which is measured in the place of cargo's.
 pub(crate) static PROGRAM: OnceLock<String> = OnceLock::new();
@@ -48,7 +51,7 @@ pub(crate) struct Sidecar {
     /// Every access event as JSON.
     pub(crate) logged: bool,
     /// Cargo's build, also where another one is measured.
-    pub(crate) untrained: bool,
+    pub(crate) released: bool,
 }
 
 /// Starts a peer by its name, on a core.
@@ -64,7 +67,7 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
         "bare" => bare(stage, core),
         "sidecar" => sidecar(stage, core, Sidecar::default()),
         "logged" => sidecar(stage, core, Sidecar { logged: true, ..Sidecar::default() }),
-        "untrained" => sidecar(stage, core, Sidecar { untrained: true, ..Sidecar::default() }),
+        "released" => sidecar(stage, core, Sidecar { released: true, ..Sidecar::default() }),
         other => panic!("no peer is called {other}"),
     }
 }
@@ -184,9 +187,9 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
     let path = stage.write(&format!("sidecar-{port}.yaml"), &config).display().to_string();
     let arguments = ["run".to_owned(), "--config".to_owned(), path];
     let begun = Instant::now();
-    let program = PROGRAM.get().filter(|_| !with.untrained).map_or(UNTRAINED, String::as_str);
-    assert!(Path::new(program).exists(), "no program {program}: make bench-hop builds what is measured");
-    let peer = started(Process::start(core, program, &arguments), port);
+    let program = PROGRAM.get().filter(|_| !with.released).cloned().unwrap_or_else(as_released);
+    assert!(Path::new(&program).exists(), "no program {program}: make bench-hop builds what is measured");
+    let peer = started(Process::start(core, &program, &arguments), port);
     let listening = begun.elapsed();
     ready(admin);
     Peer { admin: Some(admin), listening, ready: begun.elapsed(), ..peer }

@@ -1,4 +1,4 @@
-//! The load under which a build of the sidecar shows what it runs: see `.ci/trained` and `.ci/order`.
+//! The load under which a build of the sidecar shows what it runs: see `.ci/profile` and `.ci/order`.
 
 use std::time::Duration;
 
@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &[String]) {
             peer.end();
             continue;
         }
-        let rate = (rate / one_in).max(1);
+        // Each connection sends something.
+        let rate = (rate / one_in).max(connections);
         let seen = steady::load(None, peer.port, rate, connections, time, &job(bytes));
         for _ in 0..TIMES {
             for (port, calls) in [(peer.port, &CALLS[..]), (peer.admin.unwrap(), &OPERATOR[..])] {

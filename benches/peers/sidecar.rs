@@ -105,7 +105,7 @@ impl Sidecar {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ojs-sidecar"));
+    let mut command = Command::new(std::env::var_os("CARGO_BIN_EXE_ojs-sidecar").unwrap());
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }

@@ -7,6 +7,7 @@ use ojs_sidecar::config::{ClientListen, Config, Sources, load, schema};
 use serde_json::{Value, json};
 
 use crate::files::{check_judged, document, documents, judge, parse, path, read};
+use crate::support::program_path;
 
 const CONFIGS: [&str; 2] = ["deploy/kubernetes/sidecar/config.yaml", "deploy/compose/config.yaml"];
 
@@ -167,7 +168,7 @@ fn the_unit_waits_for_readiness_and_for_the_drain_and_gives_nothing_away() {
 fn systemd_understands_the_unit() {
     let dir = tempfile::tempdir().unwrap();
     let here = read("deploy/systemd/ojs-sidecar.service");
-    let here = here.replace("/usr/local/bin/ojs-sidecar", env!("CARGO_BIN_EXE_ojs-sidecar"));
+    let here = here.replace("/usr/local/bin/ojs-sidecar", program_path().to_str().unwrap());
     let unit = dir.path().join("ojs-sidecar.service");
     std::fs::write(&unit, here).unwrap();
     let socket = dir.path().join("ojs-sidecar.socket");

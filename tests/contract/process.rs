@@ -9,8 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::files::{check_judged, read};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_ojs-sidecar");
+use crate::support::program_path;
 
 /// Bounds every wait; reached only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,7 +38,7 @@ impl Running {
         );
         std::fs::write(files.path().join("token"), "t").unwrap();
         std::fs::write(&config, yaml).unwrap();
-        let mut child = Command::new(PROGRAM)
+        let mut child = Command::new(program_path())
             .args(["run", "--config"])
             .arg(&config)
             .env("NOTIFY_SOCKET", &socket)
@@ -77,7 +76,7 @@ impl Drop for Running {
 }
 
 fn healthcheck(admin: &str, more: &[&str]) -> Output {
-    Command::new(PROGRAM).args(["healthcheck", "--address", admin]).args(more).output().unwrap()
+    Command::new(program_path()).args(["healthcheck", "--address", admin]).args(more).output().unwrap()
 }
 
 /// A field of a log line, wherever the format puts it.
@@ -130,7 +129,7 @@ fn the_health_check_says_what_is_wrong_with_an_answer() {
 
 #[test]
 fn the_schema_command_prints_the_schema_file() {
-    let output = Command::new(PROGRAM).arg("schema").output().unwrap();
+    let output = Command::new(program_path()).arg("schema").output().unwrap();
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), read("config/schema.json"));
 }

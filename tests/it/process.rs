@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use ojs_sidecar::demo::{DemoRegion, RegionOptions};
 use serde_json::Value;
 
-use crate::support::{Client, eventually};
+use crate::support::{Client, eventually, program_path};
 
 mod handover;
 
@@ -42,7 +42,7 @@ fn listen(clients: &str, admin: &str) -> String {
 }
 
 fn command(config: &std::path::Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ojs-sidecar"));
+    let mut command = Command::new(program_path());
     command.arg("run").arg("--config").arg(config).env_clear().stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(Stdio::piped());
     command
@@ -183,7 +183,7 @@ async fn a_process_that_runs_out_of_descriptors_starts_whole_or_fails_with_1_and
 fn limited(config: &std::path::Path, files: u32) -> Command {
     let mut shell = Command::new("/bin/sh");
     let line = format!("ulimit -n {files}; exec \"$0\" run --config \"$1\"");
-    shell.args(["-c", &line, env!("CARGO_BIN_EXE_ojs-sidecar")]).arg(config);
+    shell.args(["-c", &line]).arg(program_path()).arg(config);
     shell.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     shell
 }

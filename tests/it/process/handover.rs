@@ -30,7 +30,7 @@ impl Manager {
     fn command(&self, config: &Path) -> Command {
         let script = r#"exec 3<&0 4<&1 </dev/null >/dev/null; LISTEN_PID=$$ LISTEN_FDS=2 exec "$0" run --config "$1""#;
         let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_ojs-sidecar")]).arg(config).env_clear();
+        command.args(["-c", script]).arg(program_path()).arg(config).env_clear();
         let descriptor = |socket: &TcpListener| Stdio::from(OwnedFd::from(socket.try_clone().unwrap()));
         command.stdin(descriptor(&self.clients)).stdout(descriptor(&self.admin)).stderr(Stdio::piped());
         command

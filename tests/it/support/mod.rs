@@ -12,6 +12,6 @@ pub use beside::Sidecar;
 pub use client::{Answer, Client};
 pub use federation::{Federation, IDS, Setup, Stage, eventually};
 pub use judge::{job, pinned};
-pub use process::{Process, command};
+pub use process::{Process, command, program_path};
 pub use scrape::Scrape;
 pub use wire::Wire;

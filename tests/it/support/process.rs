@@ -1,7 +1,7 @@
 //! The program as a process of its own, as operators run it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -55,8 +55,8 @@ impl Process {
 
     /// The same, as the end of another command's line.
     pub async fn run_under(under: &[&str], config: &Path, arguments: &[&str]) -> Self {
-        let own = env!("CARGO_BIN_EXE_ojs-sidecar");
-        let line = [under, &[own, "run", "--config", config.to_str().unwrap()], arguments].concat();
+        let own = program_path();
+        let line = [under, &[own.to_str().unwrap(), "run", "--config", config.to_str().unwrap()], arguments].concat();
         let mut child = started(Command::new(line[0]).args(&line[1..])).spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (lines, seen) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
@@ -121,8 +121,14 @@ impl Drop for Process {
     }
 }
 
+/// The program: cargo names it when it runs the tests, and else it lies where it was built with them.
+pub fn program_path() -> PathBuf {
+    std::env::var_os("CARGO_BIN_EXE_ojs-sidecar")
+        .map_or_else(|| std::env::current_exe().unwrap().parent().unwrap().with_file_name("ojs-sidecar"), PathBuf::from)
+}
+
 fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ojs-sidecar"));
+    let mut command = Command::new(program_path());
     started(command.args(arguments));
     command
 }
