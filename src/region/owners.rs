@@ -1,10 +1,10 @@
 //! Which region holds which job, as answers have shown it.
 //!
 //! Bounded, and forgetful in the order of use: a map of two generations, of which the older one goes when the younger is half
-//! of the bound. What is forgotten is asked for again; what is wrong here costs a question, because the region itself says
+//! of the bound, and a short list of what was learned last. What is forgotten is asked for again; what is wrong here costs a question, because the region itself says
 //! that it does not know the job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -16,20 +16,25 @@ use crate::base::RegionId;
 
 /// Threads rarely meet in the same one.
 const SHARDS: usize = 16;
-/// Regions are numbered in the order in which they were first heard of; a number is never used again.
-const REGIONS_MAX: usize = u16::MAX as usize;
+/// So many of the jobs that a shard learned last are in a list, and go to its table together: a place in a table of megabytes is in no cache,
+/// and the memory brings the places of many in hardly more time than that of one. A list of this length is searched in the time
+/// of one such wait.
+const RECENT: usize = 32;
+/// Regions are numbered in the order in which they were first heard of; a number is never used again, and of regions beyond it no
+/// jobs are remembered.
+const REGIONS_MAX: usize = u8::MAX as usize + 1;
 
-type Generation = HashMap<Key, u16, RandomState>;
+type Generation = HashMap<Key, u8, RandomState>;
 
-/// Six bytes of a hash of a job's id, with a seed of this process: an entry is then 8 bytes and not 16. With a million
-/// jobs one question in 10^8 finds the entry of another job, and costs a further question.
+/// Five bytes of a hash of a job's id, with a seed of this process: an entry is then 6 bytes and not 16. With a million
+/// jobs one question in 10^6 finds the entry of another job, and costs a further question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key([u8; 6]);
+struct Key([u8; 5]);
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let [a, b, c, d, e, f] = self.0;
-        state.write_u64(u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]));
+        let [a, b, c, d, e] = self.0;
+        state.write_u64(u64::from_ne_bytes([a, b, c, d, e, 0, 0, 0]));
     }
 }
 
@@ -37,14 +42,24 @@ impl Hash for Key {
 #[derive(Debug)]
 pub struct Owners {
     shards: Box<[Mutex<Shard>]>,
-    /// Entries of a generation in one shard.
-    half: usize,
+    room: Room,
     seeds: [RandomState; 2],
     regions: ArcSwap<Vec<RegionId>>,
 }
 
+/// How many jobs one shard remembers.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// In each of its generations.
+    half: usize,
+    /// In its list, before they go to the younger one.
+    recent: usize,
+}
+
 #[derive(Debug, Default)]
 struct Shard {
+    /// The last one learned is at the end; what it says of a job is newer than the generations' word.
+    recent: Vec<(Key, u8)>,
     young: Generation,
     old: Generation,
 }
@@ -55,7 +70,7 @@ impl Owners {
     pub fn new(entries_max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            half: half_of(entries_max),
+            room: Room::of(entries_max),
             seeds: [RandomState::default(), RandomState::default()],
             regions: ArcSwap::default(),
         }
@@ -63,12 +78,12 @@ impl Owners {
 
     /// A region has shown that it holds this job.
     pub fn learn(&self, id: &str, region: &RegionId) {
-        if self.half == 0 {
+        if self.room.half == 0 {
             return;
         }
         if let Some(number) = self.number(region) {
             let key = self.key(id);
-            self.shard(&key).lock().enter(key, number, self.half);
+            self.shard(&key).lock().enter(key, number, self.room);
         }
     }
 
@@ -76,17 +91,7 @@ impl Owners {
     #[must_use]
     pub fn region_of(&self, id: &str) -> Option<RegionId> {
         let key = self.key(id);
-        let number = {
-            let mut shard = self.shard(&key).lock();
-            match (shard.young.get(&key), shard.old.get(&key)) {
-                (Some(number), _) => *number,
-                (None, Some(&number)) => {
-                    shard.enter(key, number, self.half);
-                    number
-                }
-                (None, None) => return None,
-            }
-        };
+        let number = self.shard(&key).lock().find(key, self.room)?;
         self.regions.load().get(usize::from(number)).cloned()
     }
 
@@ -94,16 +99,18 @@ impl Owners {
     pub fn forget(&self, id: &str) {
         let key = self.key(id);
         let mut shard = self.shard(&key).lock();
+        shard.recent.retain(|(known, _)| *known != key);
         shard.young.remove(&key);
         shard.old.remove(&key);
     }
 
-    /// How many jobs are remembered; one that is in both generations counts twice.
+    /// How many jobs are remembered; one that is in both generations counts twice, and one that was learned just now may.
     #[must_use]
     pub fn len(&self) -> usize {
         let entries = |shard: &Mutex<Shard>| {
             let shard = shard.lock();
-            shard.young.len() + shard.old.len()
+            let recent = shard.recent.iter().map(|(key, _)| key).filter(|key| !shard.young.contains_key(key));
+            recent.collect::<HashSet<_>>().len() + shard.young.len() + shard.old.len()
         };
         self.shards.iter().map(entries).sum()
     }
@@ -124,11 +131,11 @@ impl Owners {
         let uuid = if id.len() == 36 { uuid::Uuid::try_parse(id).ok() } else { None };
         let seed = &self.seeds[1];
         let hash = uuid.map_or_else(|| seed.hash_one(id), |uuid| seed.hash_one(uuid.as_u128()));
-        let [a, b, c, d, e, f, ..] = hash.to_ne_bytes();
-        Key([a, b, c, d, e, f])
+        let [a, b, c, d, e, ..] = hash.to_ne_bytes();
+        Key([a, b, c, d, e])
     }
 
-    fn number(&self, region: &RegionId) -> Option<u16> {
+    fn number(&self, region: &RegionId) -> Option<u8> {
         let place = |known: &Vec<RegionId>| known.iter().position(|known| known == region);
         let number = place(&self.regions.load()).or_else(|| {
             self.regions.rcu(|known| {
@@ -140,11 +147,11 @@ impl Owners {
             });
             place(&self.regions.load())
         });
-        number.and_then(|number| u16::try_from(number).ok())
+        number.and_then(|number| u8::try_from(number).ok())
     }
 }
 
-/// Entries of a generation in one shard. Tables grow by doubling, at seven eighths: up to a tenth of the jobs is left out where that
+/// Half of what one shard may hold. Tables grow by doubling, at seven eighths: up to a tenth of the jobs is left out where that
 /// makes a table of half the size do.
 fn half_of(entries_max: usize) -> usize {
     let half = entries_max / (2 * SHARDS);
@@ -152,12 +159,41 @@ fn half_of(entries_max: usize) -> usize {
     if (half - half / 10..half).contains(&table) { table } else { half }
 }
 
+impl Room {
+    fn of(entries_max: usize) -> Self {
+        let half = half_of(entries_max);
+        let recent = RECENT.min(half);
+        // The list takes its places from both.
+        Self { half: half - recent / 2, recent }
+    }
+}
+
 impl Shard {
-    fn enter(&mut self, key: Key, number: u16, half: usize) {
-        if self.young.len() >= half && !self.young.contains_key(&key) {
-            self.old = std::mem::take(&mut self.young);
+    fn find(&mut self, key: Key, room: Room) -> Option<u8> {
+        let recent = self.recent.iter().rev().find(|(known, _)| *known == key).map(|(_, number)| *number);
+        if let Some(number) = recent.or_else(|| self.young.get(&key).copied()) {
+            return Some(number);
         }
-        self.young.insert(key, number);
+        let number = self.old.get(&key).copied()?;
+        self.enter(key, number, room);
+        Some(number)
+    }
+
+    fn enter(&mut self, key: Key, number: u8, room: Room) {
+        self.recent.push((key, number));
+        if self.recent.len() >= room.recent {
+            self.settle(room.half);
+        }
+    }
+
+    /// Moves the list to the younger generation, in the order in which it was learned.
+    fn settle(&mut self, half: usize) {
+        for (key, number) in self.recent.drain(..) {
+            if self.young.len() >= half && !self.young.contains_key(&key) {
+                self.old = std::mem::take(&mut self.young);
+            }
+            self.young.insert(key, number);
+        }
     }
 }
 
@@ -193,13 +229,40 @@ mod tests {
         assert!(owners.len() <= 3_200, "{}", owners.len());
         assert_eq!(owners.region_of("job-99999"), Some(region("us-east-1")));
         assert_eq!(owners.region_of("job-0"), None);
+        for entries_max in [32, 64, 96, 1_000] {
+            let small = Owners::new(entries_max);
+            (0..5_000).for_each(|number| small.learn(&format!("job-{number}"), &region("us-east-1")));
+            assert!((1..=entries_max).contains(&small.len()), "{} of {entries_max}", small.len());
+        }
+    }
+
+    #[test]
+    fn what_was_learned_last_holds_wherever_it_is_kept() {
+        let owners = Owners::new(100_000);
+        let learn_others =
+            || (0..100 * RECENT).for_each(|number| owners.learn(&format!("other-{number}"), &region("c")));
+        let others_between = [false, true];
+        for (first, second) in others_between.map(|one| others_between.map(|other| (one, other))).concat() {
+            for next in ["us-east-1", "eu-west-1"] {
+                owners.learn("job", &region(next));
+                if first {
+                    learn_others();
+                }
+                assert_eq!(owners.region_of("job"), Some(region(next)));
+            }
+            owners.forget("job");
+            if second {
+                learn_others();
+            }
+            assert_eq!(owners.region_of("job"), None);
+        }
     }
 
     #[test]
     fn a_full_map_of_the_default_size_needs_little_memory() {
-        assert_eq!(std::mem::size_of::<(Key, u16)>(), 8);
+        assert_eq!(std::mem::size_of::<(Key, u8)>(), 6);
         let mut generation = Generation::default();
-        generation.reserve(half_of(1_000_000));
+        generation.reserve(Room::of(1_000_000).half);
         assert_eq!(generation.capacity(), half_of(1_000_000), "a table that is full");
         for entries_max in [0, 1, 31, 32, 1_000, 900_000, 1_000_000, 100_000_000] {
             let (half, most) = (half_of(entries_max), entries_max / (2 * SHARDS));
