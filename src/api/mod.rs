@@ -24,8 +24,8 @@ pub fn handle(
     connection: ConnectionInfo,
 ) -> impl Future<Output = Response<Reply>> + use<> {
     let proxy = proxies.current();
-    let mut exchange = proxy.begin(&request, connection);
     async move {
+        let mut exchange = proxy.begin(&request, connection);
         let answered = match proxy.admit(&exchange, &request) {
             Err(document) => Err(document),
             // Boxed, so that there is no room for it in what carries each call.

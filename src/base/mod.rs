@@ -5,6 +5,7 @@
 mod clock;
 mod draw;
 mod ewma;
+mod in_place;
 mod region_id;
 mod strategy;
 pub mod text;
@@ -12,5 +13,6 @@ pub mod text;
 pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time};
 pub use draw::Draw;
 pub use ewma::Ewma;
+pub(crate) use in_place::in_place;
 pub use region_id::{RegionId, RegionIdError};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -243,13 +243,15 @@ impl Pool {
 
     async fn send_on(
         &self,
-        mut http1: Http1,
+        http1: Http1,
         request: &mut Option<Request<Outgoing>>,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, Failed> {
-        let busy = lease::Busy::count(&self.0.meters.busy);
+        let mut lease = lease::Lease::begin(http1, self.clone());
+        // Never absent: it has just begun.
+        let Some(http1) = lease.connection() else { return Err(Failed::NotSent(None)) };
         let response = http1.send(request, deadline).await?;
-        Ok(response.map(|incoming| RegionBody::leased(incoming, http1, busy, self.clone())))
+        Ok(response.map(|incoming| RegionBody::leased(incoming, lease)))
     }
 
     fn usable_http2(&self, identity: u64, now: Instant) -> Option<Http2> {

@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
+use crate::base::in_place;
 use crate::config::Limits;
 
 use super::drain::Activity;
@@ -249,11 +250,10 @@ impl<S> Server<S> {
             // At once and not when it is first polled: the guard asks whether a request is open.
             shared.enter(Phase::Open);
             let open = self.options.activity.begin();
-            let response = (self.service)(request, info.clone());
             let client = info.client.clone();
             // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that. An
             // async block would have room for the call twice: for what it takes in and for what it waits for.
-            Box::pin(response.map(move |mut response| {
+            in_place!((self.service)(request, info.clone()).map(move |mut response| {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();
                 } else if self.options.activity.is_draining() || client.0.is_breached() {

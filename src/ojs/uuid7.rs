@@ -2,19 +2,17 @@
 
 use std::ops::Deref;
 
-use uuid::fmt::Hyphenated;
-
 /// A UUIDv7: a tracking id, or the id that a job is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uuid7(pub(super) uuid::Uuid);
 
 /// Room for the text of a [`Uuid7`].
 #[derive(Debug, Clone, Copy)]
-pub struct Uuid7Room([u8; Hyphenated::LENGTH]);
+pub struct Uuid7Room([u8; 36]);
 
 impl Default for Uuid7Room {
     fn default() -> Self {
-        Self([0; Hyphenated::LENGTH])
+        Self([0; 36])
     }
 }
 
@@ -30,13 +28,14 @@ impl Uuid7 {
     /// Its 36 letters.
     #[must_use]
     pub fn letters(self) -> [u8; 36] {
-        Uuid7Text::of(self.0).0
+        letters_of(self.0)
     }
 
-    /// Its 36 letters, lower case, as text; they are written and need not be checked again.
+    /// Its 36 letters, lower case, as text.
     #[must_use]
     pub fn text(self, room: &mut Uuid7Room) -> &str {
-        self.0.hyphenated().encode_lower(&mut room.0)
+        room.0 = letters_of(self.0);
+        std::str::from_utf8(&room.0).unwrap_or_default()
     }
 }
 
@@ -46,9 +45,7 @@ pub struct Uuid7Text([u8; 36]);
 
 impl Uuid7Text {
     pub(super) fn of(uuid: uuid::Uuid) -> Self {
-        let mut text = [0; 36];
-        uuid.hyphenated().encode_lower(&mut text);
-        Self(text)
+        Self(letters_of(uuid))
     }
 }
 
@@ -72,6 +69,33 @@ impl std::fmt::Display for Uuid7Text {
     }
 }
 
+/// The 36 letters of a UUID, eight at a time: each job gets three.
+fn letters_of(uuid: uuid::Uuid) -> [u8; 36] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = uuid.into_bytes();
+    let [first, second, third, fourth] = [[a, b, c, d], [e, f, g, h], [i, j, k, l], [m, n, o, p]].map(hex);
+    let mut text = [b'-'; 36];
+    text[..8].copy_from_slice(&first);
+    text[9..13].copy_from_slice(&second[..4]);
+    text[14..18].copy_from_slice(&second[4..]);
+    text[19..23].copy_from_slice(&third[..4]);
+    text[24..28].copy_from_slice(&third[4..]);
+    text[28..].copy_from_slice(&fourth);
+    text
+}
+
+/// Four bytes in lower-case hexadecimal.
+const fn hex(bytes: [u8; 4]) -> [u8; 8] {
+    const ONES: u64 = u64::MAX / 255;
+    let mut digits = u32::from_be_bytes(bytes) as u64;
+    // A byte for each digit, in their order.
+    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
+    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+    digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Six more than ten is what carries into the upper half of its byte.
+    let beyond_nine = ((digits + ONES * 6) >> 4) & ONES;
+    (digits + ONES * b'0' as u64 + beyond_nine * (b'a' - b'9' - 1) as u64).to_be_bytes()
+}
+
 /// The text of a [`Uuid7::new`].
 #[must_use]
 pub fn federation_id(unix_ms: u64, random: [u8; 10]) -> Uuid7Text {
@@ -89,5 +113,15 @@ mod tests {
         assert_eq!(&*federation_id(1, [0; 10]), "00000000-0001-7000-8000-000000000000");
         assert_eq!(Uuid7::new(1, [7; 10]).text(&mut Uuid7Room::default()), &*federation_id(1, [7; 10]));
         assert!(federation_id(2, [0; 10]).as_ref() > &*federation_id(1, [0xff; 10]));
+    }
+
+    #[test]
+    fn the_letters_are_those_of_the_bytes() {
+        let each = (0..=u8::MAX).map(|byte| {
+            uuid::Uuid::from_bytes(std::array::from_fn(|at| byte.wrapping_add(u8::try_from(17 * at).unwrap())))
+        });
+        for uuid in each {
+            assert_eq!(&*Uuid7Text::of(uuid), uuid.hyphenated().to_string());
+        }
     }
 }

@@ -47,8 +47,8 @@ pub enum Stop {
     },
 }
 
-/// What may follow an attempt that ended so.
-pub fn next(ending: Ending, progress: Progress, budget: &impl Pays, now: Instant) -> Step {
+/// What may follow an attempt that ended so. `now` is asked for where the budget is, which is hardly ever.
+pub fn next(ending: Ending, progress: Progress, budget: &impl Pays, now: impl Fn() -> Instant) -> Step {
     let outcome = ending.outcome();
     let answered = outcome == Outcome::Answered;
     match ending {
@@ -59,7 +59,9 @@ pub fn next(ending: Ending, progress: Progress, budget: &impl Pays, now: Instant
         }
         Ending::NotSent if progress.candidates_left == 0 => Step::Stop(Stop::NoCandidateLeft),
         Ending::NotSent if progress.redirects_done == 0 => Step::Next { charged: false },
-        Ending::NotSent | Ending::Answered(Answer::TryNext) if budget.try_withdraw(now) => Step::Next { charged: true },
+        Ending::NotSent | Ending::Answered(Answer::TryNext) if budget.try_withdraw(now()) => {
+            Step::Next { charged: true }
+        }
         Ending::NotSent | Ending::Answered(Answer::TryNext) => Step::Stop(Stop::RetryBudget { answered }),
     }
 }
@@ -79,7 +81,7 @@ mod tests {
             assert!(budget.try_withdraw(now));
         }
         let progress = Progress { pinned, redirects_done, candidates_left };
-        assert_eq!(next(ending, progress, &budget, now), expected, "{ending:?} {progress:?}");
+        assert_eq!(next(ending, progress, &budget, || now), expected, "{ending:?} {progress:?}");
         let charged = u64::from(expected == Step::Next { charged: true });
         assert_eq!(budget.available(now) + charged, tokens as u64);
     }

@@ -88,21 +88,23 @@ pub(super) struct Tried {
     pub(super) crowded_out: bool,
 }
 
-/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts.
-pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call) -> Tried {
+/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts. `started` is now; the other
+/// moment is when it ended.
+pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, started: Instant) -> (Tried, Instant) {
     let class = if call.pressing { GuardClass::Ack } else { call.guard };
     let permit = match proxy.shared.concurrency.acquire(index, class) {
         Ok(permit) => permit,
-        Err(shed) => return Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) },
+        Err(shed) => {
+            return (Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) }, started);
+        }
     };
-    let started = Instant::now();
     let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started).await;
     release(permit, call, (started, ended), &tried);
     if !tried.crowded_out {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         shown::tell(proxy, index, call.guard, answer, || call.source);
     }
-    tried
+    (tried, ended)
 }
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.

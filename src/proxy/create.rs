@@ -3,6 +3,8 @@
 //! The new job is made where the old one is. Nothing of it can go anywhere else, so a body that asks for another region is
 //! refused and nothing is sent.
 
+use std::time::Instant;
+
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
@@ -168,7 +170,8 @@ pub(super) async fn run_whole(
     };
     let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);
-    let ran = run(proxy, &mut Job { call, decision, job_id: None, hinted: false, request_id, trail }).await;
-    note(exchange, &ran);
+    let mut job = Job { call, decision, job_id: None, hinted: false, request_id, trail };
+    let mut ran = run(proxy, &mut job, Instant::now()).await;
+    note(exchange, &mut ran);
     ran
 }

@@ -65,12 +65,13 @@ pub(super) async fn enqueue(
     let key = turns.as_deref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
     let hinted = hinted && key.is_none();
+    let started = Instant::now();
     let call = Call {
         method: http::Method::POST,
         path: head.path,
         headers: head.headers.into(),
         body,
-        deadline: resolve::answer_until(head.deadline, may_redirect(proxy, &decision)),
+        deadline: resolve::answer_until(head.deadline, started.into(), may_redirect(proxy, &decision)),
         class: exchange.matched.class,
         pinned: decision.pinned,
         guard: GuardClass::Enqueue,
@@ -83,17 +84,17 @@ pub(super) async fn enqueue(
         trail.watched = turns.watched();
     }
     let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
-    let ran = run(proxy, &mut job).await;
+    let mut ran = run(proxy, &mut job, started).await;
     // Only of a job that is sent: a repetition has the tracking id of the first one.
     exchange.federation_id = job.trail.federation_id.take();
     if let Some(index) = ran.stored {
         proxy.metrics(index).enqueues[strategy].inc();
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
-    note(exchange, &ran);
     if let Some(turns) = turns {
         turns.end(proxy, &ran);
     }
+    note(exchange, &mut ran);
     ran.result.map(Into::into)
 }
 
@@ -112,10 +113,10 @@ async fn planned(proxy: &Proxy, exchange: &mut Exchange, received: &bytes::Bytes
     planned
 }
 
-/// Notes what became of a creating call.
-pub(super) fn note(exchange: &mut Exchange, ran: &Ran) {
-    exchange.region.clone_from(&ran.region);
-    exchange.moved_from.clone_from(&ran.moved_from);
+/// Notes what became of a creating call, and takes its regions from it.
+pub(super) fn note(exchange: &mut Exchange, ran: &mut Ran) {
+    exchange.region = ran.region.take();
+    exchange.moved_from = ran.moved_from.take();
     exchange.attempts = Some(ran.attempts);
     exchange.outcome = ran.outcome;
     exchange.upstream = ran.upstream;
@@ -255,34 +256,34 @@ pub(super) struct Ran {
     pub(super) upstream: Duration,
 }
 
-/// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline.
-pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
-    let started = Instant::now();
+/// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline. `started` is now.
+pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
     let moved_from = failover::before_first_try(proxy, &job.decision);
     if let Some(target) = job.decision.target() {
         proxy.shared.budgets.deposit(target);
     }
     let (mut tries, mut attempts) = (0, 0);
     let mut place = 0;
-    let mut stored = None;
+    let (mut stored, mut ended) = (None, None);
     let (result, outcome, region) = loop {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
         trail::sending(proxy, job, index).await;
-        let tried = attempt(proxy, index, &mut job.call).await;
+        let now = if tries == 0 { started } else { Instant::now() };
+        let (tried, at) = attempt(proxy, index, &mut job.call, now).await;
         tries += 1;
         attempts += usize::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {
             break (Err(overloaded()), None, None);
         }
         let candidates = &job.decision.candidates;
-        let left = failover::usable_after(proxy, candidates, place);
+        let left = failover::usable_after(proxy, tried.ending, candidates, place);
         let progress = Progress { pinned: job.decision.pinned, redirects_done: tries - 1, candidates_left: left.count };
         let to = left.first.and_then(|first| candidates.get(first)).copied();
         // Without a next region nothing is paid for.
         let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
-        let step = next(tried.ending, progress, &budget, proxy.shared.registry.clock().now());
+        let step = next(tried.ending, progress, &budget, || proxy.shared.registry.clock().now());
         let outcome = AttemptOutcome::from(tried.ending.outcome());
         let region = proxy.region(index).id.clone();
         let reason = match step {
@@ -299,7 +300,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
                 }
             }
             Step::Stop(stop) => {
-                stored = tried.is_stored().then_some(index);
+                (stored, ended) = (tried.is_stored().then_some(index), Some(at));
                 break (settle(proxy, job, index, stop, tried), Some(outcome), Some(region));
             }
         };
@@ -320,7 +321,8 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job) -> Ran {
         }
         None => (result, outcome, region),
     };
-    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream: started.elapsed() }
+    let upstream = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
+    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
 }
 
 /// The document for a job that nothing was done for, because too much is.

@@ -152,7 +152,7 @@ impl Exchange {
 
     /// Completes an answer: the headers that every answer carries, the counters, the access line.
     #[must_use]
-    pub fn finish(self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
+    pub fn finish(&self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
         self.complete_headers(proxy, response.headers_mut());
         let (metrics, class) = (&proxy.shared.metrics, self.matched.class.index());
         let duration = self.started.elapsed();

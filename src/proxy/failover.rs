@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Proxy;
 use crate::base::RegionId;
-use crate::policy::{BreakerState, Decision, GuardClass, GuardState, Health, RegionIndex};
+use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex};
 use crate::telemetry::{FailoverReason, event};
 
 /// A failover that repeats is counted each time and told this often.
@@ -50,12 +50,17 @@ pub(super) fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: Fa
 }
 
 /// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
+#[derive(Default)]
 pub(super) struct Left {
     pub(super) count: usize,
     pub(super) first: Option<usize>,
 }
 
-pub(super) fn usable_after(proxy: &Proxy, candidates: &[RegionIndex], place: usize) -> Left {
+pub(super) fn usable_after(proxy: &Proxy, ending: Ending, candidates: &[RegionIndex], place: usize) -> Left {
+    // Nothing follows that, and nobody asks.
+    if ending == Ending::Answered(Answer::Pass) {
+        return Left::default();
+    }
     let view = proxy.shared.registry.view();
     let usable = |index: RegionIndex| {
         let region = view.region(index);

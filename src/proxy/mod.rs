@@ -82,6 +82,7 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
+use crate::base::in_place;
 use crate::config::Config;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_websocket_upgrade, restates_request};
@@ -255,7 +256,7 @@ impl Proxy {
         }
         // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
         Ok(match scope {
-            Scope::Enqueue => Box::pin(enqueue::enqueue(self, exchange, request)),
+            Scope::Enqueue => in_place!(enqueue::enqueue(self, exchange, request)),
             Scope::Health => Box::pin(std::future::ready(Ok(health::health(self)))),
             Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)),
             Scope::Define => Box::pin(define::define(self, exchange, request)),

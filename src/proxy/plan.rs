@@ -117,13 +117,12 @@ pub(super) fn in_turn(
 
 /// Reads a job and applies the operator's switches to it.
 fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, ErrorDocument> {
-    let envelope =
-        Envelope::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    let read = Envelope::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault));
     let rejects = shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject;
-    if rejects && envelope.attributes().replicated_from.is_some() {
+    if rejects && read.as_ref().is_ok_and(|envelope| envelope.attributes().replicated_from.is_some()) {
         return Err(ErrorDocument::client_replicated_from());
     }
-    Ok(envelope)
+    read
 }
 
 pub(super) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {

@@ -40,8 +40,8 @@ pub(super) enum Followed {
 
 /// Until when the region may answer itself: a little is kept of the call's time, to ask what became of the job. With `redirects`
 /// half of it, so that there is time for another region.
-pub(super) fn answer_until(deadline: Instant, redirects: bool) -> Instant {
-    let left = deadline.saturating_duration_since(Instant::now());
+pub(super) fn answer_until(deadline: Instant, now: Instant, redirects: bool) -> Instant {
+    let left = deadline.saturating_duration_since(now);
     let kept = if redirects { left / 2 } else { kept_of(left) };
     deadline.checked_sub(kept).unwrap_or(deadline)
 }
@@ -95,7 +95,7 @@ pub(super) async fn after_unknown(
     }
     if redirects {
         // The region had half of the time; the next one has what is left.
-        job.call.deadline = answer_until(job.trail.until, false);
+        job.call.deadline = answer_until(job.trail.until, Instant::now(), false);
     }
     let in_time = Instant::now() < job.call.deadline;
     let circumstances = Circumstances {

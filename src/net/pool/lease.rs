@@ -25,17 +25,41 @@ pub struct RegionBody {
     ended: Option<Instant>,
 }
 
+/// A connection with a request on it, which counts as busy for as long.
 #[derive(Debug)]
-struct Lease {
-    http1: Http1,
+pub(super) struct Lease {
+    /// Present until it is given back.
+    http1: Option<Http1>,
     pool: Pool,
-    busy: Busy,
+}
+
+impl Lease {
+    pub(super) fn begin(http1: Http1, pool: Pool) -> Self {
+        pool.0.meters.busy.inc();
+        Self { http1: Some(http1), pool }
+    }
+
+    pub(super) const fn connection(&mut self) -> Option<&mut Http1> {
+        self.http1.as_mut()
+    }
+
+    fn give_back(mut self, now: Instant) {
+        if let Some(http1) = self.http1.take() {
+            self.pool.give_back(http1, now);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.0.meters.busy.dec();
+    }
 }
 
 impl RegionBody {
-    pub(super) fn leased(incoming: Incoming, http1: Http1, busy: Busy, pool: Pool) -> Self {
+    pub(super) fn leased(incoming: Incoming, lease: Lease) -> Self {
         let incoming = QuietBody(incoming);
-        let mut body = Self { incoming, lease: Some(Lease { http1, pool, busy }), is_over_http2: false, ended: None };
+        let mut body = Self { incoming, lease: Some(lease), is_over_http2: false, ended: None };
         if body.incoming.is_end_stream() {
             body.finish();
         }
@@ -47,10 +71,9 @@ impl RegionBody {
     }
 
     fn finish(&mut self) {
-        if let Some(Lease { http1, pool, busy }) = self.lease.take() {
-            drop(busy);
+        if let Some(lease) = self.lease.take() {
             let now = Instant::now();
-            pool.give_back(http1, now);
+            lease.give_back(now);
             self.ended = Some(now);
         }
     }

@@ -10,6 +10,8 @@ mod plan;
 mod split;
 mod undo;
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderMap, Request, Response};
@@ -90,8 +92,8 @@ async fn send_one(
     parcel: Parcel,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.strategy = Some(parcel.decision.strategy);
-    let ran = run(proxy, &mut job(exchange, &head, &parcel)).await;
-    note(exchange, &ran);
+    let mut ran = run(proxy, &mut job(exchange, &head, &parcel), Instant::now()).await;
+    note(exchange, &mut ran);
     account(proxy, &parcel, &ran);
     ran.result.map(Into::into)
 }
@@ -99,7 +101,8 @@ async fn send_one(
 /// Sends every part to its region, all at once, and waits for all of them.
 async fn send_all(proxy: &Proxy, exchange: &mut Exchange, head: &Head, parcels: &[Parcel]) -> Vec<Ran> {
     let mut jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel)).collect();
-    let all = join_all(jobs.iter_mut().map(|job| run(proxy, job))).await;
+    let started = Instant::now();
+    let all = join_all(jobs.iter_mut().map(|job| run(proxy, job, started))).await;
     for (parcel, ran) in parcels.iter().zip(&all) {
         account(proxy, parcel, ran);
         exchange.strategy = exchange.strategy.or(Some(parcel.decision.strategy));

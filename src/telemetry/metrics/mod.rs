@@ -234,24 +234,24 @@ impl std::fmt::Debug for Metrics {
 }
 
 /// One unit of a gauge, given back when dropped: a gauge that is changed this way cannot drift.
-pub struct Held(IntGauge);
+pub struct Held<'g>(&'g IntGauge);
 
-impl Held {
+impl<'g> Held<'g> {
     /// Raises the gauge by one until the value is dropped.
     #[must_use]
-    pub fn one(gauge: &IntGauge) -> Self {
+    pub fn one(gauge: &'g IntGauge) -> Self {
         gauge.inc();
-        Self(gauge.clone())
+        Self(gauge)
     }
 }
 
-impl Drop for Held {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for Held<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Held")
     }

@@ -92,9 +92,9 @@ impl Sim {
         let progress = Progress { pinned, redirects_done: run.redirects, candidates_left: left.len() };
         let to = left.first().and_then(|&place| run.decision.candidates.get(place)).copied();
         let step = match to {
-            Some(_) if self.scenario.sabotage == Some(Sabotage::PaysFreely) => next(ending, progress, &Free, now),
-            Some(to) => next(ending, progress, &it.budgets.toward(to), now),
-            None => next(ending, progress, &Free, now),
+            Some(_) if self.scenario.sabotage == Some(Sabotage::PaysFreely) => next(ending, progress, &Free, || now),
+            Some(to) => next(ending, progress, &it.budgets.toward(to), || now),
+            None => next(ending, progress, &Free, || now),
         };
         match (step, left.first(), to) {
             (Step::Next { charged }, Some(&place), Some(to)) => {
