@@ -14,6 +14,7 @@ mod journal;
 mod judge;
 mod ledger;
 mod restarts;
+mod rows;
 mod shape;
 mod sidecar;
 mod sockets;
@@ -201,15 +202,15 @@ struct Found<'f> {
 fn report(found: &Found<'_>, again: &str) -> bool {
     let issues = &found.ledger.issues;
     let copies = copies(found.stage, issues.len());
-    let rows = found.restarts.rows.by_call();
+    let rows = rows::by_job(&found.restarts.rows.by_call(), issues, &copies);
     let mut tally = Tally::default();
-    for ((mark, issue), copies) in (0..).zip(issues).zip(&copies) {
+    for (((mark, issue), copies), rows) in (0..).zip(issues).zip(&copies).zip(&rows) {
         tally.add(
             mark,
             &Case {
                 issue,
                 copies,
-                rows: rows.get(&issue.first).map_or(&[], Vec::as_slice),
+                rows,
                 arrivals: found.sockets.arrivals(issue.first),
                 seen: found.sockets.seen(mark),
                 epochs: &found.restarts.epochs,
