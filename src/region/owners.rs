@@ -1,11 +1,13 @@
 //! Which region holds which job, as answers have shown it.
 //!
-//! Bounded, and forgetful in the order of use: a map of two generations, of which the older one goes when the younger is half
-//! of the bound, and a short list of what was learned last. What is forgotten is asked for again; what is wrong here costs a question, because the region itself says
-//! that it does not know the job.
+//! Bounded, and forgetful in the order of use: jobs lie in generations of an eighth of the bound, of which the oldest goes when the
+//! youngest is full and the bound reached. What is forgotten is asked for again; what is wrong here costs a question, because the
+//! region itself says that it does not know the job.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, Hash, Hasher};
+mod generation;
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -13,77 +15,57 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use crate::base::RegionId;
+use generation::{Full, Generation, Key};
 
 /// Threads rarely meet in the same one.
 const SHARDS: usize = 16;
-/// So many of the jobs that a shard learned last are in a list, and go to its table together: a place in a table of megabytes is in no cache,
-/// and the memory brings the places of many in hardly more time than that of one. A list of this length is searched in the time
-/// of one such wait.
-const RECENT: usize = 32;
+/// Of all that may be remembered, a generation holds one in so many: with more of them less is forgotten at once, and a question for
+/// a job that nobody has heard of looks into more tables.
+const GENERATIONS: usize = 8;
+/// The first generation of a shard holds so many jobs, and each further one this many times as many as the one before it, up to the
+/// full size: most sidecars never hear of a million jobs.
+const FIRST: usize = 64;
+const GROWTH: usize = 4;
+/// More than there are with the small ones at the beginning, and with tables that were not quite full when a job found no place.
+const GENERATIONS_MAX: usize = 24;
 /// Regions are numbered in the order in which they were first heard of; a number is never used again, and of regions beyond it no
 /// jobs are remembered.
 const REGIONS_MAX: usize = u8::MAX as usize + 1;
-
-type Generation = HashMap<Key, u8, RandomState>;
-
-/// Five bytes of a hash of a job's id, with a seed of this process: an entry is then 6 bytes and not 16. With a million
-/// jobs one question in 10^6 finds the entry of another job, and costs a further question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key([u8; 5]);
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let [a, b, c, d, e] = self.0;
-        state.write_u64(u64::from_ne_bytes([a, b, c, d, e, 0, 0, 0]));
-    }
-}
 
 /// Job id to region; shared by all threads, and kept over reloads.
 #[derive(Debug)]
 pub struct Owners {
     shards: Box<[Mutex<Shard>]>,
-    room: Room,
-    seeds: [RandomState; 2],
+    /// How many jobs a shard may hold.
+    room: usize,
+    seed: RandomState,
     regions: ArcSwap<Vec<RegionId>>,
 }
 
-/// How many jobs one shard remembers.
-#[derive(Debug, Clone, Copy)]
-struct Room {
-    /// In each of its generations.
-    half: usize,
-    /// In its list, before they go to the younger one.
-    recent: usize,
-}
-
+/// The youngest generation is the first, and what it says of a job is newer than the others' word.
 #[derive(Debug, Default)]
-struct Shard {
-    /// The last one learned is at the end; what it says of a job is newer than the generations' word.
-    recent: Vec<(Key, u8)>,
-    young: Generation,
-    old: Generation,
-}
+struct Shard(VecDeque<Generation>);
 
 impl Owners {
-    /// A map of at most so many jobs; 0 remembers none.
+    /// A map of at most so many jobs; below one for each of its shards it remembers none.
     #[must_use]
     pub fn new(entries_max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            room: Room::of(entries_max),
-            seeds: [RandomState::default(), RandomState::default()],
+            room: entries_max / SHARDS,
+            seed: RandomState::default(),
             regions: ArcSwap::default(),
         }
     }
 
     /// A region has shown that it holds this job.
     pub fn learn(&self, id: &str, region: &RegionId) {
-        if self.room.half == 0 {
+        if self.room == 0 {
             return;
         }
         if let Some(number) = self.number(region) {
             let key = self.key(id);
-            self.shard(&key).lock().enter(key, number, self.room);
+            self.shard(key).lock().enter(key, number, self.room);
         }
     }
 
@@ -91,28 +73,21 @@ impl Owners {
     #[must_use]
     pub fn region_of(&self, id: &str) -> Option<RegionId> {
         let key = self.key(id);
-        let number = self.shard(&key).lock().find(key, self.room)?;
+        let number = self.shard(key).lock().find(key, self.room)?;
         self.regions.load().get(usize::from(number)).cloned()
     }
 
     /// What was known of this job has proved wrong.
     pub fn forget(&self, id: &str) {
         let key = self.key(id);
-        let mut shard = self.shard(&key).lock();
-        shard.recent.retain(|(known, _)| *known != key);
-        shard.young.remove(&key);
-        shard.old.remove(&key);
+        self.shard(key).lock().0.iter_mut().for_each(|generation| generation.remove(key));
     }
 
-    /// How many jobs are remembered; one that is in both generations counts twice, and one that was learned just now may.
+    /// How many jobs are remembered; one that is in several generations counts as often.
     #[must_use]
     pub fn len(&self) -> usize {
-        let entries = |shard: &Mutex<Shard>| {
-            let shard = shard.lock();
-            let recent = shard.recent.iter().map(|(key, _)| key).filter(|key| !shard.young.contains_key(key));
-            recent.collect::<HashSet<_>>().len() + shard.young.len() + shard.old.len()
-        };
-        self.shards.iter().map(entries).sum()
+        let jobs = |shard: &Mutex<Shard>| shard.lock().0.iter().map(Generation::len).sum::<usize>();
+        self.shards.iter().map(jobs).sum()
     }
 
     /// Whether nothing is remembered.
@@ -121,18 +96,14 @@ impl Owners {
         self.len() == 0
     }
 
-    fn shard(&self, key: &Key) -> &Mutex<Shard> {
-        // Of the upper bits, because the lower ones choose the place within the shard.
-        &self.shards[(self.seeds[0].hash_one(key) >> 60) as usize % SHARDS]
+    fn shard(&self, key: Key) -> &Mutex<Shard> {
+        &self.shards[key.shard(SHARDS)]
     }
 
     /// A UUID is the same however it is spelled.
     fn key(&self, id: &str) -> Key {
         let uuid = if id.len() == 36 { uuid::Uuid::try_parse(id).ok() } else { None };
-        let seed = &self.seeds[1];
-        let hash = uuid.map_or_else(|| seed.hash_one(id), |uuid| seed.hash_one(uuid.as_u128()));
-        let [a, b, c, d, e, ..] = hash.to_ne_bytes();
-        Key([a, b, c, d, e])
+        Key::of(uuid.map_or_else(|| self.seed.hash_one(id), |uuid| self.seed.hash_one(uuid.as_u128())))
     }
 
     fn number(&self, region: &RegionId) -> Option<u8> {
@@ -151,49 +122,39 @@ impl Owners {
     }
 }
 
-/// Half of what one shard may hold. Tables grow by doubling, at seven eighths: up to a tenth of the jobs is left out where that
-/// makes a table of half the size do.
-fn half_of(entries_max: usize) -> usize {
-    let half = entries_max / (2 * SHARDS);
-    let table = half.next_power_of_two() / 8 * 7;
-    if (half - half / 10..half).contains(&table) { table } else { half }
-}
-
-impl Room {
-    fn of(entries_max: usize) -> Self {
-        let half = half_of(entries_max);
-        let recent = RECENT.min(half);
-        // The list takes its places from both.
-        Self { half: half - recent / 2, recent }
-    }
-}
-
 impl Shard {
-    fn find(&mut self, key: Key, room: Room) -> Option<u8> {
-        let recent = self.recent.iter().rev().find(|(known, _)| *known == key).map(|(_, number)| *number);
-        if let Some(number) = recent.or_else(|| self.young.get(&key).copied()) {
-            return Some(number);
+    fn find(&mut self, key: Key, room: usize) -> Option<u8> {
+        let known = |generation: &Generation| generation.get(key);
+        let (age, number) = self.0.iter().enumerate().find_map(|(age, generation)| Some((age, known(generation)?)))?;
+        // What is used is not forgotten.
+        if age >= self.0.len().div_ceil(2) {
+            self.enter(key, number, room);
         }
-        let number = self.old.get(&key).copied()?;
-        self.enter(key, number, room);
         Some(number)
     }
 
-    fn enter(&mut self, key: Key, number: u8, room: Room) {
-        self.recent.push((key, number));
-        if self.recent.len() >= room.recent {
-            self.settle(room.half);
+    fn enter(&mut self, key: Key, number: u8, room: usize) {
+        if let Some(youngest) = self.0.front_mut()
+            && youngest.enter(key, number) != Err(Full)
+        {
+            return;
         }
+        let mut next = self.next(room);
+        // It is empty, so that it has a place.
+        let _ = next.enter(key, number);
+        self.0.push_front(next);
     }
 
-    /// Moves the list to the younger generation, in the order in which it was learned.
-    fn settle(&mut self, half: usize) {
-        for (key, number) in self.recent.drain(..) {
-            if self.young.len() >= half && !self.young.contains_key(&key) {
-                self.old = std::mem::take(&mut self.young);
-            }
-            self.young.insert(key, number);
+    /// The next generation, for which the oldest make room.
+    fn next(&mut self, room: usize) -> Generation {
+        let full = (room / GENERATIONS).max(1);
+        let next = self.0.front().map_or(FIRST, |youngest| youngest.room().saturating_mul(GROWTH)).min(full);
+        let mut left: usize = self.0.iter().map(Generation::len).sum();
+        while left + next > room || self.0.len() >= GENERATIONS_MAX {
+            let Some(oldest) = self.0.pop_back() else { break };
+            left -= oldest.len();
         }
+        Generation::new(next)
     }
 }
 
@@ -239,8 +200,7 @@ mod tests {
     #[test]
     fn what_was_learned_last_holds_wherever_it_is_kept() {
         let owners = Owners::new(100_000);
-        let learn_others =
-            || (0..100 * RECENT).for_each(|number| owners.learn(&format!("other-{number}"), &region("c")));
+        let learn_others = || (0..20_000).for_each(|number| owners.learn(&format!("other-{number}"), &region("c")));
         let others_between = [false, true];
         for (first, second) in others_between.map(|one| others_between.map(|other| (one, other))).concat() {
             for next in ["us-east-1", "eu-west-1"] {
@@ -259,14 +219,15 @@ mod tests {
     }
 
     #[test]
-    fn a_full_map_of_the_default_size_needs_little_memory() {
-        assert_eq!(std::mem::size_of::<(Key, u8)>(), 6);
-        let mut generation = Generation::default();
-        generation.reserve(Room::of(1_000_000).half);
-        assert_eq!(generation.capacity(), half_of(1_000_000), "a table that is full");
-        for entries_max in [0, 1, 31, 32, 1_000, 900_000, 1_000_000, 100_000_000] {
-            let (half, most) = (half_of(entries_max), entries_max / (2 * SHARDS));
-            assert!(half <= most && half >= most - most / 10, "{entries_max}: {half}");
+    fn a_map_that_was_full_for_long_still_holds_most_of_its_bound() {
+        for entries_max in [1_000, 30_000, 300_000] {
+            let owners = Owners::new(entries_max);
+            (0..2 * entries_max).for_each(|number| owners.learn(&format!("job-{number}"), &region("us-east-1")));
+            let least = entries_max / 4 * 3;
+            assert!((least..=entries_max).contains(&owners.len()), "{} of {entries_max}", owners.len());
+            let latest = entries_max / 2 * 3..2 * entries_max;
+            let mut forgotten = latest.filter(|number| owners.region_of(&format!("job-{number}")).is_none());
+            assert_eq!(forgotten.next(), None, "of those that were learned last, {entries_max} remembered");
         }
     }
 
@@ -275,5 +236,6 @@ mod tests {
         let owners = Owners::new(0);
         owners.learn("a", &region("eu-west-1"));
         assert_eq!((owners.region_of("a"), owners.is_empty()), (None, true));
+        owners.forget("a");
     }
 }

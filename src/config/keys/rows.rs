@@ -177,7 +177,7 @@ pub(super) const KEYS: &[Key] = &[
     key("limits.worker_threads", Integer(0, 64), "0", "threads",
         "Worker threads; 0 means the cores this process may use, at most 2"),
     key("limits.owner_entries", Integer(0, 100_000_000), "1000000", "jobs",
-        "Jobs whose region is remembered; some 8 to 16 bytes each once they are there"),
+        "Jobs whose region is remembered; some 6 to 8 bytes each once they are there"),
     key("limits.lookups", Integer(1, 10_000), "64", "lookups",
         "Searches of all regions for an unknown job at once; more wait their turn"),
     // Every further hop multiplies a call that goes to all regions by their number.
