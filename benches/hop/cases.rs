@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::figures::{Sample, median};
 use super::machine::{Process, described};
 use super::memory;
+use super::operated;
 use super::options::Options;
 use super::peers::{Sidecar, sidecar, start};
 use super::report::Report;
@@ -33,11 +34,12 @@ pub(crate) fn job(bytes: usize) -> String {
 /// A group of measurements, and its name.
 type Case = (&'static str, fn(&Options, &mut Report));
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     ("pinned", |options, report| connections(options, report, true)),
     ("unpinned", |options, report| connections(options, report, false)),
     ("http2", http2),
     ("rates", rates),
+    ("operated", operated::run),
     ("bodies", bodies),
     ("regions", regions),
     ("owners", owners),
@@ -159,7 +161,7 @@ fn rates(options: &Options, report: &mut Report) {
     }
 }
 
-fn medians(samples: &[Steady]) -> Steady {
+pub(crate) fn medians(samples: &[Steady]) -> Steady {
     let of = |figure: fn(&Steady) -> f64| {
         let mut figures: Vec<f64> = samples.iter().map(figure).collect();
         figures.sort_by(f64::total_cmp);

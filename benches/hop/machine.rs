@@ -36,9 +36,14 @@ impl Process {
         self.family().iter().filter_map(|pid| rss_of(*pid)).sum()
     }
 
+    /// Sends it a signal, by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let _ = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+    }
+
     /// Asks it to end, and waits for that.
     pub(crate) fn end(mut self) {
-        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        self.signal("TERM");
         let _ = self.child.wait();
     }
 

@@ -20,6 +20,7 @@ mod cases;
 mod figures;
 mod machine;
 mod memory;
+mod operated;
 mod options;
 mod peers;
 mod region;

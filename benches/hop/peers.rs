@@ -19,6 +19,8 @@ pub(crate) struct Peer {
     pub(crate) port: u16,
     /// Where its operator asks; only of a sidecar.
     pub(crate) admin: Option<u16>,
+    /// The name of its configuration's file; only of a sidecar.
+    pub(crate) config: Option<String>,
     /// How long after its start it listened.
     pub(crate) listening: Duration,
     /// How long after its start it called itself ready; as `listening` where it does not tell.
@@ -59,7 +61,7 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
     match name {
         "direct" => {
             let listening = Duration::ZERO;
-            Peer { process: None, port: stage.plain_port, admin: None, listening, ready: listening }
+            Peer { process: None, port: stage.plain_port, admin: None, config: None, listening, ready: listening }
         }
         "nginx" => nginx(stage, core, false),
         "lua" => nginx(stage, core, true),
@@ -74,7 +76,7 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
 
 fn started(process: Process, port: u16) -> Peer {
     let listening = listens(port);
-    Peer { process: Some(process), port, admin: None, listening, ready: listening }
+    Peer { process: Some(process), port, admin: None, config: None, listening, ready: listening }
 }
 
 /// Where the distribution puts the modules of nginx and of Lua 5.1, which the former embeds.
@@ -184,7 +186,8 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
             stage.tls_port
         );
     }
-    let path = stage.write(&format!("sidecar-{port}.yaml"), &config).display().to_string();
+    let name = format!("sidecar-{port}.yaml");
+    let path = stage.write(&name, &config).display().to_string();
     let arguments = ["run".to_owned(), "--config".to_owned(), path];
     let begun = Instant::now();
     let program = PROGRAM.get().filter(|_| !with.released).cloned().unwrap_or_else(as_released);
@@ -192,7 +195,7 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
     let peer = started(Process::start(core, &program, &arguments), port);
     let listening = begun.elapsed();
     ready(admin);
-    Peer { admin: Some(admin), listening, ready: begun.elapsed(), ..peer }
+    Peer { admin: Some(admin), config: Some(name), listening, ready: begun.elapsed(), ..peer }
 }
 
 /// Waits for the first round of probes: before it, every region counts as unknown.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::bars::bars;
 use super::figures::Sample;
@@ -118,21 +119,28 @@ impl Report {
     }
 
     pub(crate) fn rate(&mut self, rate: usize, rows: &[(String, Steady)]) {
-        let head = ["peer", "p50", "p90", "p99", "p99.9"].map(str::to_owned);
-        let row = |(name, it): &(String, Steady)| {
-            vec![
-                name.clone(),
-                format!("{:.0}", it.p50),
-                format!("{:.0}", it.p90),
-                format!("{:.0}", it.p99),
-                format!("{:.0}", it.p999),
-            ]
-        };
-        self.table(
+        self.latencies(
             &format!("Microseconds from when each request was due, {rate} a second, 32 connections"),
-            &head,
-            &rows.iter().map(row).collect::<Vec<_>>(),
+            "peer",
+            rows,
         );
+    }
+
+    pub(crate) fn operated(&mut self, rate: usize, every: Duration, rows: &[(String, Steady)]) {
+        let title = format!(
+            "The sidecar's microseconds from when each request was due, {rate} a second, 32 connections, with something done every {} ms",
+            every.as_millis()
+        );
+        self.latencies(&title, "meanwhile", rows);
+    }
+
+    fn latencies(&mut self, title: &str, first: &str, rows: &[(String, Steady)]) {
+        let head = [first, "p50", "p90", "p99", "p99.9"].map(str::to_owned);
+        let row = |(name, it): &(String, Steady)| {
+            let figures = [it.p50, it.p90, it.p99, it.p999].map(|it| format!("{it:.0}"));
+            std::iter::once(name.clone()).chain(figures).collect()
+        };
+        self.table(title, &head, &rows.iter().map(row).collect::<Vec<_>>());
     }
 
     pub(crate) fn bodies(&mut self, sizes: &[usize], rows: &[(String, Vec<Sample>)]) {
