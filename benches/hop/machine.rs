@@ -36,14 +36,9 @@ impl Process {
         self.family().iter().filter_map(|pid| rss_of(*pid)).sum()
     }
 
-    /// Sends it a signal, by its name.
-    pub(crate) fn signal(&self, name: &str) {
-        let _ = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
-    }
-
     /// Asks it to end, and waits for that.
     pub(crate) fn end(mut self) {
-        self.signal("TERM");
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }
 

@@ -13,7 +13,7 @@ const EMPTY: u32 = 0;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a job is known by here: a hash of its id, of which the lower half tells jobs of the same rows apart. With a million jobs, one
-/// question in ten million finds the entry of another.
+/// question in twenty million finds the entry of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key(u64);
 

@@ -6,7 +6,7 @@
 //! read without their having a say; everything speaks TCP over loopback.
 //!
 //! Then every job that was ever issued is judged: what its client was told, what the journal says, what the regions store, and what
-//! came to their sockets. From below upwards: `ledger` and `judge` are pure; `journal` and `sockets` gather what they need; `wire`
+//! came to their sockets. From below upwards: `ledger`, `rows` and `judge` are pure; `journal` and `sockets` gather what they need; `wire`
 //! and `weather` make trouble; `shape` and `client` enqueue, `worker`s take some of it; `sidecar` and `restarts` run the process; `table` prints.
 
 mod client;

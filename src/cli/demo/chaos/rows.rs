@@ -9,8 +9,8 @@ use super::ledger::{End, Issue, JobId, Mark};
 
 /// The rows of every job, by mark.
 ///
-/// A row that names a job is about that one: of a batch the one that is stored under this id, or that the client was told it has. Where
-/// there is none, the first job of the call answers for it. A row that names none is about all jobs of its call.
+/// A row that names a job is about that one: of a batch the one that is stored under this id, else the one that has it by what its client was
+/// told. Where there is none, the first job of the call answers for it. A row that names none is about all jobs of its call.
 pub(super) fn by_job(
     by_call: &HashMap<Mark, Vec<Row>>,
     issues: &[Issue],
@@ -22,17 +22,17 @@ pub(super) fn by_job(
         let members = first..issues.len();
         let members = members.take_while(|mark| issues.get(*mark).is_some_and(|it| it.first as usize == first));
         let members: SmallVec<[usize; 4]> = members.collect();
-        let has = |mark: &&usize, id: JobId| {
-            copies.get(**mark).is_some_and(|copies| copies.iter().any(|copy| copy.id == id))
-                || issues.get(**mark).is_some_and(|issue| issue.sends.iter().any(|send| tells(send.end, id)))
+        let has =
+            |mark: &&usize, id: JobId| copies.get(**mark).is_some_and(|copies| copies.iter().any(|copy| copy.id == id));
+        let was_told = |mark: &&usize, id: JobId| {
+            issues.get(**mark).is_some_and(|issue| issue.sends.iter().any(|send| tells(send.end, id)))
         };
+        let member =
+            |id| members.iter().find(|mark| has(mark, id)).or_else(|| members.iter().find(|mark| was_told(mark, id)));
         for row in rows {
             let about: &[usize] = match row.job {
                 None => &members,
-                Some(id) => members
-                    .iter()
-                    .find(|mark| has(mark, id))
-                    .map_or(&members[..1.min(members.len())], std::slice::from_ref),
+                Some(id) => member(id).or(members.first()).map_or(&[], std::slice::from_ref),
             };
             for mark in about {
                 if let Some(rows) = of.get_mut(*mark) {
@@ -73,8 +73,10 @@ mod tests {
     fn a_row_is_about_the_job_that_it_names_and_else_about_all_of_the_call() {
         let unknown = End::Unknown(Some(8));
         let refused = End::Refused(500);
+        // Not its own.
+        let told = End::Stored(9);
         // A job on its own, a batch of three, and one on its own again.
-        let issues = [issue(0, &[]), issue(1, &[refused]), issue(1, &[unknown]), issue(1, &[refused]), issue(4, &[])];
+        let issues = [issue(0, &[]), issue(1, &[told]), issue(1, &[unknown]), issue(1, &[refused]), issue(4, &[])];
         let copies = [copy(7), copy(7), SmallVec::new(), copy(9), copy(9)];
         let of = |job| {
             let of = by_job(&HashMap::from([(1, vec![row(job)])]), &issues, &copies);
