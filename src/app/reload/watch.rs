@@ -1,14 +1,18 @@
 //! When to look: something moved in a watched folder, a SIGHUP came, or it is time again.
 //!
 //! Folders are watched, not files: editors and Kubernetes replace a file by renaming another one, or the folder that it is
-//! in, over it. What was moved does not matter, because every look compares contents.
+//! in, over it. What was moved does not matter, because every look compares contents. Only what is written into a file that is no
+//! one of ours makes no difference: a journal or a log may lie beside the configuration, and is written all the time.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -16,15 +20,20 @@ use crate::base::Clock;
 
 /// Files that change together are written one after the other: looked at when this much time has passed in silence.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Folders that never settle are looked at nevertheless after so many further changes.
-const SETTLE_CHANGES_MAX: usize = 50;
+/// Folders that never settle are looked at nevertheless after so many times that.
+const SETTLE_TURNS_MAX: usize = 10;
 /// Where watching fails, as on some network file systems and for `subPath` mounts, this is how long a change waits.
 const SLOW_POLL: Duration = Duration::from_secs(60);
+
+/// Names of files, whichever folder they are in.
+type Names = BTreeSet<OsString>;
 
 pub(super) struct Watch {
     clock: Clock,
     watcher: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
+    /// Of the files and of what they are links to.
+    names: Arc<Mutex<Names>>,
     changes: mpsc::Receiver<()>,
     hangup: Option<Signal>,
 }
@@ -33,24 +42,21 @@ impl Watch {
     pub(super) fn new(clock: Clock) -> Self {
         // One waiting change says as much as many.
         let (tell, changes) = mpsc::channel(1);
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own reading of the files must not be taken for a change of them. What failed may have been one.
-            let is_reading = event.is_ok_and(|event| {
-                matches!(
-                    event.kind,
-                    EventKind::Access(AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read))
-                )
-            });
-            if !is_reading {
-                // A full channel says already that something changed.
-                let _ = tell.try_send(());
+        let names = Arc::new(Mutex::new(Names::new()));
+        let ours = Arc::clone(&names);
+        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // What failed may have been a change.
+            if event.is_ok_and(|event| !matters(&event, &ours.lock())) {
+                return;
             }
+            // A full channel says already that something changed.
+            let _ = tell.try_send(());
         });
         if let Err(error) = &watcher {
             tracing::warn!(target: "ojs_federation", %error, "files cannot be watched; they are looked at every minute");
         }
         let hangup = signal(SignalKind::hangup()).ok();
-        Self { clock, watcher: watcher.ok(), folders: BTreeSet::new(), changes, hangup }
+        Self { clock, watcher: watcher.ok(), folders: BTreeSet::new(), names, changes, hangup }
     }
 
     /// Resolves when the files may have changed.
@@ -63,18 +69,22 @@ impl Watch {
         }
     }
 
-    /// Waits for the end of a run of changes: the last one counts.
+    /// Waits until a run of changes is over: the last one counts. A SIGHUP ends it.
     async fn settle(&mut self) {
-        for _ in 0..SETTLE_CHANGES_MAX {
-            match tokio::time::timeout(SETTLE, self.changes.recv()).await {
-                Ok(Some(())) => {}
-                Ok(None) | Err(_) => return,
+        let Self { changes, hangup, .. } = self;
+        let pause = async || {
+            tokio::select! {
+                () = tokio::time::sleep(SETTLE) => true,
+                () = hung_up(hangup) => false,
             }
-        }
+        };
+        settled(changes, pause).await;
     }
 
     fn watch(&mut self, files: &[PathBuf]) {
         let Some(watcher) = &mut self.watcher else { return };
+        // Before their folders, so that no change is missed.
+        *self.names.lock() = files.iter().flat_map(|file| names_of(file)).collect();
         let folders: BTreeSet<PathBuf> = files.iter().filter_map(|file| folder_of(file)).collect();
         for folder in folders.difference(&self.folders) {
             // A folder that cannot be watched is still looked at by the slow poll.
@@ -90,6 +100,38 @@ impl Watch {
     }
 }
 
+/// Waits for a pause without a change, for so many pauses at most; one that says no is the last.
+async fn settled(changes: &mut mpsc::Receiver<()>, mut pause: impl AsyncFnMut() -> bool) {
+    for _ in 0..SETTLE_TURNS_MAX {
+        if !pause().await || changes.try_recv().is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether a file of these names may have changed by this.
+fn matters(event: &Event, names: &Names) -> bool {
+    match event.kind {
+        // Our own reading of the files must not be taken for a change of them.
+        EventKind::Access(AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read)) => false,
+        EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) | EventKind::Access(_) => {
+            // Where nobody says what it was, it may have been ours.
+            event.need_rescan()
+                || event.paths.is_empty()
+                || event.paths.iter().any(|path| path.file_name().is_none_or(|name| names.contains(name)))
+        }
+        // A file that is moved may be moved over ours, or over what ours is a link to.
+        _ => true,
+    }
+}
+
+/// What a file is called, and what it is called where it is a link to another one.
+fn names_of(file: &Path) -> impl Iterator<Item = OsString> + use<> {
+    let target = std::fs::canonicalize(file).ok();
+    let names = [Some(file), target.as_deref()].map(|path| path?.file_name().map(OsString::from));
+    names.into_iter().flatten()
+}
+
 fn folder_of(file: &Path) -> Option<PathBuf> {
     let folder = file.parent()?;
     Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
@@ -99,5 +141,73 @@ async fn hung_up(hangup: &mut Option<Signal>) {
     match hangup {
         Some(hangup) => drop(hangup.recv().await),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Does something in a folder that holds `config.yaml`, a link `link.yaml` to `target.yaml`, and `journal`; says whether any of
+    /// what the system tells of it matters.
+    fn matters_when(work: impl FnOnce(&Path)) -> bool {
+        const LAST: &str = "last";
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["config.yaml", "target.yaml", "journal"] {
+            fs::write(path(name), "before").unwrap();
+        }
+        std::os::unix::fs::symlink("target.yaml", path("link.yaml")).unwrap();
+        let names: Names = ["config.yaml", "link.yaml"].iter().flat_map(|name| names_of(&path(name))).collect();
+        let (tell, told) = mpsc::channel();
+        let mut watcher = notify::recommended_watcher(move |event| tell.send(event).unwrap_or_default()).unwrap();
+        watcher.watch(folder.path(), RecursiveMode::NonRecursive).unwrap();
+        work(folder.path());
+        fs::write(path(LAST), "").unwrap();
+        // They come in the order in which they happened.
+        let events = told.iter().map(Result::unwrap);
+        let mut before = events.take_while(|event: &Event| !event.paths.iter().any(|path| path.ends_with(LAST)));
+        before.any(|event| matters(&event, &names))
+    }
+
+    fn append(file: &Path) {
+        fs::OpenOptions::new().append(true).open(file).unwrap().write_all(b" and after").unwrap();
+    }
+
+    #[test]
+    fn whatever_may_change_our_files_is_looked_at() {
+        assert!(matters_when(|folder| append(&folder.join("config.yaml"))));
+        assert!(matters_when(|folder| append(&folder.join("target.yaml"))), "our file is a link to it");
+        assert!(matters_when(|folder| fs::rename(folder.join("journal"), folder.join("config.yaml")).unwrap()));
+        assert!(matters_when(|folder| fs::rename(folder.join("journal"), folder.join("target.yaml")).unwrap()));
+        assert!(matters_when(|folder| fs::remove_file(folder.join("config.yaml")).unwrap()));
+        assert!(matters_when(|folder| fs::create_dir(folder.join("..data_tmp")).unwrap()), "as Kubernetes does");
+    }
+
+    #[test]
+    fn what_is_written_into_a_neighbours_file_or_read_is_not() {
+        assert!(!matters_when(|folder| append(&folder.join("journal"))));
+        assert!(!matters_when(|folder| drop(fs::read(folder.join("config.yaml")).unwrap())));
+    }
+
+    #[tokio::test]
+    async fn a_run_of_changes_is_over_after_a_pause_without_one_and_at_the_latest_after_ten() {
+        for (busy, hung_up_in, expected) in [(0, 99, 1), (3, 99, 4), (usize::MAX, 99, 10), (usize::MAX, 2, 2)] {
+            let (tell, mut changes) = tokio::sync::mpsc::channel(1);
+            let mut pauses = 0;
+            let pause = async || {
+                pauses += 1;
+                if pauses <= busy {
+                    tell.try_send(()).unwrap();
+                }
+                pauses < hung_up_in
+            };
+            settled(&mut changes, pause).await;
+            assert_eq!(pauses, expected);
+        }
     }
 }
