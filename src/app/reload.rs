@@ -81,24 +81,27 @@ impl Reloader {
     /// Looks whenever something may have changed, for ever.
     pub(super) async fn run(mut self) {
         let mut watch = Watch::new(self.world.clock.clone());
+        let mut in_force = true;
         loop {
-            watch.wait(&self.watched()).await;
-            self.look();
+            watch.wait(&self.watched(), in_force).await;
+            in_force = self.look();
         }
     }
 
-    /// Looks at everything once.
-    fn look(&mut self) {
+    /// Looks at everything once; returns whether nothing was refused.
+    fn look(&mut self) -> bool {
+        let mut in_force = true;
         if let Some(source) = self.world.source.clone() {
-            self.look_at_configuration(&source);
+            in_force &= self.look_at_configuration(&source);
         }
         let shared = self.current.load_full();
         for region in shared.registry.regions() {
-            self.look_at_identity(&shared, region);
+            in_force &= self.look_at_identity(&shared, region);
         }
+        in_force
     }
 
-    fn look_at_configuration(&mut self, source: &Source) {
+    fn look_at_configuration(&mut self, source: &Source) -> bool {
         const ABOUT: &str = "configuration";
         let metrics = Arc::clone(&self.current.load().metrics);
         let refused = match (source.load)() {
@@ -106,6 +109,7 @@ impl Reloader {
             Ok(loaded) => self.apply(loaded.config, source).err().map(|error| error.to_string()),
             Err(problems) => Some(problems.to_string()),
         };
+        let in_force = refused.is_none();
         match refused {
             None => self.notes.clear(ABOUT),
             Some(why) => {
@@ -114,6 +118,7 @@ impl Reloader {
                 }
             }
         }
+        in_force
     }
 
     /// The configuration as it was last asked for, with what could not change live as it was asked for, too.
@@ -140,9 +145,11 @@ impl Reloader {
         Ok(())
     }
 
-    fn look_at_identity(&self, shared: &Shared, region: &Region) {
+    fn look_at_identity(&self, shared: &Shared, region: &Region) -> bool {
         let about = format!("identity of {}", region.id);
-        match region.reload_identity() {
+        let reloaded = region.reload_identity();
+        let in_force = reloaded.is_ok();
+        match reloaded {
             Ok(changed) => {
                 self.notes.clear(&about);
                 if changed {
@@ -157,6 +164,7 @@ impl Reloader {
                 }
             }
         }
+        in_force
     }
 
     /// Every file that a change could come from.

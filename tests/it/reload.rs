@@ -252,3 +252,16 @@ async fn a_changed_file_is_noticed_without_any_clock() {
     std::fs::rename(&next, &federation.config).unwrap();
     eventually("the change is seen", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
 }
+
+#[tokio::test(flavor = "local")]
+async fn a_file_that_only_a_refused_configuration_names_is_noticed_without_any_clock() {
+    let federation = Setup::default().steered().start().await;
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    assert!(good.contains("us-east-1.ca.pem"), "{good}");
+    write(&federation, "next.ca.pem", "torn");
+    write(&federation, "next.yaml", &good.replace("us-east-1.ca.pem", "next.ca.pem"));
+    std::fs::rename(federation.files.path().join("next.yaml"), &federation.config).unwrap();
+    eventually("it is refused", async || reloads(&federation, "configuration", "refused").await >= 1.0).await;
+    write(&federation, "next.ca.pem", &federation.authorities[0].ca_pem());
+    eventually("it is mended", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
+}

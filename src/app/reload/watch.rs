@@ -32,8 +32,8 @@ pub(super) struct Watch {
     clock: Clock,
     watcher: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
-    /// Of the files and of what they are links to.
-    names: Arc<Mutex<Names>>,
+    /// Of the files and of what they are links to; none where any file may matter.
+    names: Arc<Mutex<Option<Names>>>,
     changes: mpsc::Receiver<()>,
     hangup: Option<Signal>,
 }
@@ -42,11 +42,11 @@ impl Watch {
     pub(super) fn new(clock: Clock) -> Self {
         // One waiting change says as much as many.
         let (tell, changes) = mpsc::channel(1);
-        let names = Arc::new(Mutex::new(Names::new()));
+        let names = Arc::new(Mutex::new(None::<Names>));
         let ours = Arc::clone(&names);
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // What failed may have been a change.
-            if event.is_ok_and(|event| !matters(&event, &ours.lock())) {
+            if event.is_ok_and(|event| !matters(&event, ours.lock().as_ref())) {
                 return;
             }
             // A full channel says already that something changed.
@@ -59,9 +59,12 @@ impl Watch {
         Self { clock, watcher: watcher.ok(), folders: BTreeSet::new(), names, changes, hangup }
     }
 
-    /// Resolves when the files may have changed.
-    pub(super) async fn wait(&mut self, files: &[PathBuf]) {
-        self.watch(files);
+    /// Resolves when the files may have changed. Where something was refused (`in_force` is false), a file that only the refused
+    /// configuration names may be what mends it, so that whatever is written there matters.
+    pub(super) async fn wait(&mut self, files: &[PathBuf], in_force: bool) {
+        if self.watch(files, in_force) {
+            return;
+        }
         tokio::select! {
             Some(()) = self.changes.recv() => self.settle().await,
             () = hung_up(&mut self.hangup) => {}
@@ -81,10 +84,12 @@ impl Watch {
         settled(changes, pause).await;
     }
 
-    fn watch(&mut self, files: &[PathBuf]) {
-        let Some(watcher) = &mut self.watcher else { return };
-        // Before their folders, so that no change is missed.
-        *self.names.lock() = files.iter().flat_map(|file| names_of(file)).collect();
+    /// Watches the folders of these files; returns whether a change of other files mattered until now, so that one of these may have
+    /// been missed.
+    fn watch(&mut self, files: &[PathBuf], in_force: bool) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
+        let names = in_force.then(|| files.iter().flat_map(|file| names_of(file)).collect());
+        let before = std::mem::replace(&mut *self.names.lock(), names.clone());
         let folders: BTreeSet<PathBuf> = files.iter().filter_map(|file| folder_of(file)).collect();
         for folder in folders.difference(&self.folders) {
             // A folder that cannot be watched is still looked at by the slow poll.
@@ -97,6 +102,7 @@ impl Watch {
             let _ = watcher.unwatch(folder);
         }
         self.folders = folders;
+        before != names
     }
 }
 
@@ -109,16 +115,15 @@ async fn settled(changes: &mut mpsc::Receiver<()>, mut pause: impl AsyncFnMut() 
     }
 }
 
-/// Whether a file of these names may have changed by this.
-fn matters(event: &Event, names: &Names) -> bool {
+/// Whether a file of these names, or any file where there are none, may have changed by this.
+fn matters(event: &Event, names: Option<&Names>) -> bool {
     match event.kind {
         // Our own reading of the files must not be taken for a change of them.
         EventKind::Access(AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read)) => false,
         EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) | EventKind::Access(_) => {
             // Where nobody says what it was, it may have been ours.
-            event.need_rescan()
-                || event.paths.is_empty()
-                || event.paths.iter().any(|path| path.file_name().is_none_or(|name| names.contains(name)))
+            let is_ours = |path: &PathBuf| path.file_name().zip(names).is_none_or(|(name, names)| names.contains(name));
+            event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(is_ours)
         }
         // A file that is moved may be moved over ours, or over what ours is a link to.
         _ => true,
@@ -155,6 +160,10 @@ mod tests {
     /// Does something in a folder that holds `config.yaml`, a link `link.yaml` to `target.yaml`, and `journal`; says whether any of
     /// what the system tells of it matters.
     fn matters_when(work: impl FnOnce(&Path)) -> bool {
+        matters_to(true, work)
+    }
+
+    fn matters_to(in_force: bool, work: impl FnOnce(&Path)) -> bool {
         const LAST: &str = "last";
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -163,6 +172,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("target.yaml", path("link.yaml")).unwrap();
         let names: Names = ["config.yaml", "link.yaml"].iter().flat_map(|name| names_of(&path(name))).collect();
+        let names = in_force.then_some(names);
         let (tell, told) = mpsc::channel();
         let mut watcher = notify::recommended_watcher(move |event| tell.send(event).unwrap_or_default()).unwrap();
         watcher.watch(folder.path(), RecursiveMode::NonRecursive).unwrap();
@@ -171,7 +181,7 @@ mod tests {
         // They come in the order in which they happened.
         let events = told.iter().map(Result::unwrap);
         let mut before = events.take_while(|event: &Event| !event.paths.iter().any(|path| path.ends_with(LAST)));
-        before.any(|event| matters(&event, &names))
+        before.any(|event| matters(&event, names.as_ref()))
     }
 
     fn append(file: &Path) {
@@ -186,12 +196,29 @@ mod tests {
         assert!(matters_when(|folder| fs::rename(folder.join("journal"), folder.join("target.yaml")).unwrap()));
         assert!(matters_when(|folder| fs::remove_file(folder.join("config.yaml")).unwrap()));
         assert!(matters_when(|folder| fs::create_dir(folder.join("..data_tmp")).unwrap()), "as Kubernetes does");
+        assert!(
+            matters_to(false, |folder| append(&folder.join("journal"))),
+            "it may be a refused configuration's file"
+        );
     }
 
     #[test]
     fn what_is_written_into_a_neighbours_file_or_read_is_not() {
         assert!(!matters_when(|folder| append(&folder.join("journal"))));
         assert!(!matters_when(|folder| drop(fs::read(folder.join("config.yaml")).unwrap())));
+    }
+
+    #[tokio::test]
+    async fn files_that_matter_from_now_on_are_looked_at_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        let mut watch = Watch::new(Clock::system());
+        let mut changed = |files: &[PathBuf], in_force| watch.watch(files, in_force);
+        assert!(changed(std::slice::from_ref(&first), true), "what happened before was not seen");
+        assert!(!changed(std::slice::from_ref(&first), true));
+        assert!(changed(&[first.clone(), second], true));
+        assert!(changed(std::slice::from_ref(&first), false));
+        assert!(!changed(std::slice::from_ref(&first), false));
     }
 
     #[tokio::test]
