@@ -224,7 +224,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
-        buffered: old.buffered.clone(),
+        buffered: old.buffered,
         owners: owners(old, &config),
         lookups: lookups(old, &config),
         store: store(old, &config),

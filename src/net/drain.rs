@@ -87,7 +87,7 @@ impl Drain {
     pub fn worker(&self) -> Activity {
         let worker = Arc::new(Worker::default());
         self.0.workers.lock().push(Arc::clone(&worker));
-        Activity { drain: self.clone(), worker }
+        Activity(Arc::new(Active { drain: self.clone(), worker }))
     }
 
     /// Resolves when no request is open and no client was seen for `idle_for` from now on, or when `timeout` is over.
@@ -132,7 +132,10 @@ impl Drain {
 
 /// One worker thread's counters of what its clients do.
 #[derive(Debug, Clone)]
-pub struct Activity {
+pub struct Activity(Arc<Active>);
+
+#[derive(Debug)]
+struct Active {
     drain: Drain,
     worker: Arc<Worker>,
 }
@@ -140,33 +143,33 @@ pub struct Activity {
 impl Activity {
     /// A client was seen.
     pub fn touch(&self) {
-        let inner = &self.drain.0;
+        let inner = &self.0.drain.0;
         if !inner.watched.load(Ordering::Relaxed) {
             return;
         }
         let since = inner.clock.now().saturating_duration_since(inner.epoch);
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        self.worker.last_seen.store(since, Ordering::Relaxed);
+        self.0.worker.last_seen.store(since, Ordering::Relaxed);
     }
 
     /// A request begins; it ends when the answer is dropped.
     #[must_use]
     pub fn begin(&self) -> OpenRequest {
-        self.worker.open.fetch_add(1, Ordering::Relaxed);
+        self.0.worker.open.fetch_add(1, Ordering::Relaxed);
         OpenRequest(self.clone())
     }
 
     /// Whether draining has begun.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.drain.is_draining()
+        self.0.drain.is_draining()
     }
 
     /// Resolves when draining begins.
     ///
     /// Cancel: dropping it leaves nothing behind.
     pub async fn draining(&self) {
-        self.drain.wait().await;
+        self.0.drain.wait().await;
     }
 }
 
@@ -176,10 +179,11 @@ pub struct OpenRequest(Activity);
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.touch();
-        self.0.worker.open.fetch_sub(1, Ordering::Release);
-        if self.0.is_draining() {
-            self.0.drain.0.changed.notify_waiters();
+        let Self(activity) = self;
+        activity.touch();
+        activity.0.worker.open.fetch_sub(1, Ordering::Release);
+        if activity.is_draining() {
+            activity.0.drain.0.changed.notify_waiters();
         }
     }
 }

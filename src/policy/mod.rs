@@ -55,7 +55,7 @@ pub use breaker::{Breaker, BreakerState, Cause, Permit, RequestOutcome, Transiti
 pub use budget::{Pays, RetryBudget};
 pub use budgets::{Budgets, Toward};
 pub use candidate::Refusal;
-pub use concurrency::{Bounds, CallPermit, Concurrency, Shed};
+pub use concurrency::{Bounds, CallPermit, Concurrency, Limit, Shed};
 pub use error::RouteError;
 pub use explain::{Explanation, Scored, explain};
 pub use failover::{Progress, Step, Stop, next};

@@ -19,7 +19,7 @@ use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
 use crate::ojs::{Class, Segments, answer, segments_len};
 use crate::policy::resolve::Lost;
-use crate::policy::{Answer, CallPermit, Ending, GuardClass, RegionIndex, Shed, classify_enqueue};
+use crate::policy::{Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.
@@ -108,7 +108,7 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, 
 }
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.
-fn release(permit: CallPermit, call: &Call, (started, ended): (Instant, Instant), tried: &Tried) {
+fn release(permit: CallPermit<&Limit>, call: &Call, (started, ended): (Instant, Instant), tried: &Tried) {
     let even = match call.guard {
         GuardClass::Enqueue => !call.headers.has(&BLOCK_TIMEOUT),
         GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,

@@ -1,15 +1,21 @@
 //! How much of the memory is bodies: counted over all threads, so that many large ones together have a bound, too.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 
 use crate::config::Limits;
 
-/// The bytes of bodies that are held in memory now. Clones count into the same sum.
-#[derive(Debug, Clone, Default)]
-pub struct Buffered(Arc<AtomicUsize>);
+/// The bytes of bodies that are held in memory now. Copies count into the same sum.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffered(&'static AtomicUsize);
+
+impl Default for Buffered {
+    /// A sum that is never freed: a process makes one, for as long as it runs, and no body has to count who shares it.
+    fn default() -> Self {
+        Self(Box::leak(Box::default()))
+    }
+}
 
 /// One body's part of the sum, given back when it is dropped.
 #[derive(Debug)]
@@ -37,7 +43,7 @@ impl Buffered {
 
     /// The share of a request's body: no part of it is taken in once the sum would be over `sum_max`.
     pub(super) fn request(&self, sum_max: usize) -> Share {
-        Share { all: self.clone(), sum_max, due: 0, bytes: 0 }
+        Share { all: *self, sum_max, due: 0, bytes: 0 }
     }
 
     /// Whether the answer of a read may be asked for. Reads get half of the memory, so that clients who do not read what they asked
@@ -56,7 +62,7 @@ impl Buffered {
     /// stored by now would become one that nobody knows of. Beyond that it is as the answer of a read: a region that answers without
     /// end keeps nobody from storing a job elsewhere.
     pub(super) fn answer_to(&self, sum_max: usize, due: usize) -> Share {
-        Share { all: self.clone(), sum_max, due, bytes: 0 }
+        Share { all: *self, sum_max, due, bytes: 0 }
     }
 
     /// The share of an answer that is made here, or that is known to have an end: counted and never refused.

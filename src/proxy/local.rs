@@ -81,7 +81,7 @@ pub(super) async fn pass(
 pub(super) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<CallPermit, ErrorDocument> {
     // What nobody knows the class of may change something.
     let class = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
-    proxy.shared.concurrency.acquire(index, class).map_err(|_| {
+    proxy.shared.concurrency.acquire_owned(index, class).map_err(|_| {
         exchange.region = None;
         ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
     })

@@ -29,8 +29,7 @@ pub struct Region {
     config: RegionConfig,
     authority: Authority,
     host: HeaderValue,
-    identity: Arc<ArcSwap<Identity>>,
-    addresses: Arc<ArcSwap<Vec<SocketAddr>>>,
+    way: Arc<ArcSwap<Way>>,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -102,6 +101,12 @@ enum SetupCause {
 #[derive(Debug)]
 pub struct Reach<'r> {
     region: &'r Region,
+    way: Arc<Way>,
+}
+
+/// What changes of how a region is reached: as one, because each request loads it.
+#[derive(Debug)]
+struct Way {
     addresses: Arc<Vec<SocketAddr>>,
     identity: Arc<Identity>,
 }
@@ -119,8 +124,10 @@ impl Region {
         Self::new(
             place,
             config,
-            Arc::new(ArcSwap::from_pointee(identity)),
-            Arc::new(ArcSwap::from_pointee(literal.into_iter().collect())),
+            Arc::new(ArcSwap::from_pointee(Way {
+                addresses: Arc::new(literal.into_iter().collect()),
+                identity: Arc::new(identity),
+            })),
         )
         .ok_or_else(|| failed(SetupCause::Authority))
     }
@@ -133,19 +140,14 @@ impl Region {
         if !self.is_reached_as(config) {
             return Self::load(place, config);
         }
-        Self::new(place, config, Arc::clone(&self.identity), Arc::clone(&self.addresses)).ok_or_else(|| SetupError {
+        Self::new(place, config, Arc::clone(&self.way)).ok_or_else(|| SetupError {
             place,
             id: config.id.clone(),
             cause: SetupCause::Authority,
         })
     }
 
-    fn new(
-        place: usize,
-        config: &RegionConfig,
-        identity: Arc<ArcSwap<Identity>>,
-        addresses: Arc<ArcSwap<Vec<SocketAddr>>>,
-    ) -> Option<Self> {
+    fn new(place: usize, config: &RegionConfig, way: Arc<ArcSwap<Way>>) -> Option<Self> {
         let authority = authority(config)?;
         Some(Self {
             index: RegionIndex::new(place),
@@ -154,8 +156,7 @@ impl Region {
             host: HeaderValue::from_str(authority.as_str()).ok()?,
             authority,
             config: config.clone(),
-            identity,
-            addresses,
+            way,
         })
     }
 
@@ -176,7 +177,7 @@ impl Region {
     /// Its identity now.
     #[must_use]
     pub fn identity(&self) -> Arc<Identity> {
-        self.identity.load_full()
+        Arc::clone(&self.way.load().identity)
     }
 
     /// Looks at its files again; true when they held a new identity, which is in force then.
@@ -188,7 +189,8 @@ impl Region {
         if current.is_of(&files) {
             return Ok(false);
         }
-        self.identity.store(Arc::new(Identity::build(&self.config, files, current.number + 1)?));
+        let next = Arc::new(Identity::build(&self.config, files, current.number + 1)?);
+        self.way.rcu(|way| Way { addresses: Arc::clone(&way.addresses), identity: Arc::clone(&next) });
         Ok(true)
     }
 
@@ -201,18 +203,19 @@ impl Region {
     /// What its name last resolved to; empty before the first answer.
     #[must_use]
     pub fn addresses(&self) -> Arc<Vec<SocketAddr>> {
-        self.addresses.load_full()
+        Arc::clone(&self.way.load().addresses)
     }
 
     /// Takes a resolver's answer.
     pub fn set_addresses(&self, addresses: Vec<SocketAddr>) {
-        self.addresses.store(Arc::new(addresses));
+        let addresses = Arc::new(addresses);
+        self.way.rcu(|way| Way { addresses: Arc::clone(&addresses), identity: Arc::clone(&way.identity) });
     }
 
     /// What a request needs to reach it now.
     #[must_use]
     pub fn reach(&self) -> Reach<'_> {
-        Reach { region: self, addresses: self.addresses(), identity: self.identity() }
+        Reach { region: self, way: self.way.load_full() }
     }
 
     /// Whether a client's own `Authorization` would not travel to this region.
@@ -227,10 +230,10 @@ impl Reach<'_> {
     #[must_use]
     pub fn endpoint(&self, connect_timeout: Duration) -> Endpoint<'_> {
         Endpoint {
-            addresses: &self.addresses,
+            addresses: &self.way.addresses,
             authority: &self.region.authority,
-            tls: self.identity.tls.as_ref(),
-            identity: self.identity.number,
+            tls: self.way.identity.tls.as_ref(),
+            identity: self.way.identity.number,
             connect_timeout,
         }
     }
@@ -248,7 +251,7 @@ impl Reach<'_> {
         body: Outgoing,
     ) -> Option<Request<Outgoing>> {
         headers.insert(HOST, self.region.host.clone());
-        if let Some(bearer) = &self.identity.bearer {
+        if let Some(bearer) = &self.way.identity.bearer {
             headers.insert(AUTHORIZATION, bearer.clone());
         } else if !self.region.config.forward_authorization {
             headers.remove(AUTHORIZATION);

@@ -9,6 +9,7 @@ mod gradient;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -54,13 +55,14 @@ pub struct Concurrency {
 /// Cancel: a call that is given up frees its place and says nothing about latency.
 #[derive(Debug)]
 #[must_use]
-pub struct CallPermit {
-    region: Arc<Limit>,
-    total: Arc<Limit>,
+pub struct CallPermit<L: Deref<Target = Limit> = Arc<Limit>> {
+    region: L,
+    total: L,
 }
 
+/// How many calls may be under way at once, and how many are.
 #[derive(Debug)]
-struct Limit {
+pub struct Limit {
     in_flight: AtomicU64,
     limit: AtomicU64,
     gradient: Mutex<Gradient>,
@@ -84,10 +86,22 @@ impl Concurrency {
         Self { total: Arc::clone(&self.total), regions: known_as.map(limit).collect() }
     }
 
-    /// A place for a call of this class at a region. Two compare-exchanges.
+    /// A place for a call of this class at a region, for a call that ends while the limits are at hand. Two compare-exchanges.
     ///
     /// Errors: [`Shed`]: no place is free; never for words about leased jobs.
-    pub fn acquire(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit, Shed> {
+    pub fn acquire(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit<&Limit>, Shed> {
+        self.enter(index, class).map(|(region, total)| CallPermit { region: &**region, total: &**total })
+    }
+
+    /// The same for a call that may last longer than anything else that knows of it.
+    ///
+    /// Errors: as of [`Concurrency::acquire`].
+    pub fn acquire_owned(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit, Shed> {
+        self.enter(index, class)
+            .map(|(region, total)| CallPermit { region: Arc::clone(region), total: Arc::clone(total) })
+    }
+
+    fn enter(&self, index: RegionIndex, class: GuardClass) -> Result<(&Arc<Limit>, &Arc<Limit>), Shed> {
         let Some(region) = self.regions.get(index.get()) else { return Err(Shed::Region) };
         if !self.total.enter(class) {
             return Err(Shed::Total);
@@ -96,7 +110,7 @@ impl Concurrency {
             self.total.leave();
             return Err(Shed::Region);
         }
-        Ok(CallPermit { region: Arc::clone(region), total: Arc::clone(&self.total) })
+        Ok((region, &self.total))
     }
 
     /// The limit of a region now. Units: calls at once.
@@ -133,7 +147,7 @@ impl Bounds {
     }
 }
 
-impl CallPermit {
+impl<L: Deref<Target = Limit>> CallPermit<L> {
     /// The call ended after `latency`; none where it failed. Not for calls that take long by intention, such as a FETCH that
     /// waits for jobs, nor for lists, which take as long as they are: drop their permits. Nothing is learned for all regions
     /// together: a mix that changes looks like a latency that does.
@@ -142,7 +156,7 @@ impl CallPermit {
     }
 }
 
-impl Drop for CallPermit {
+impl<L: Deref<Target = Limit>> Drop for CallPermit<L> {
     fn drop(&mut self) {
         self.region.leave();
         self.total.leave();

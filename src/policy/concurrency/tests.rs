@@ -9,7 +9,7 @@ const ROOMY: Bounds = Bounds { floor: 10_000, start: 10_000, ceiling: 10_000 };
 const MANY: u64 = 10_000;
 
 /// Places that are granted to this class until one is refused, of at most 1 000.
-fn fill(limits: &Concurrency, index: RegionIndex, class: GuardClass) -> Vec<CallPermit> {
+fn fill(limits: &Concurrency, index: RegionIndex, class: GuardClass) -> Vec<CallPermit<&Limit>> {
     (0..1_000).map_while(|_| limits.acquire(index, class).ok()).collect()
 }
 
