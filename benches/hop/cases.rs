@@ -102,7 +102,7 @@ fn owners(options: &Options, report: &mut Report) {
     let mut samples = [Vec::new(), Vec::new()];
     for round in 0..options.rounds {
         eprintln!("round {}: sidecar, owner map empty and full", round + 1);
-        let peer = sidecar(&stage, Some(PROXY), Sidecar::default());
+        let peer = sidecar(&stage, Some(PROXY), Sidecar { remembers: true, ..Sidecar::default() });
         let to = (peer.port, peer.process.as_ref());
         let what = load(options, Some(REST), &script, 64);
         samples[0].push(loaded(&what, to, &stage));

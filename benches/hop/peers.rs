@@ -52,6 +52,8 @@ pub(crate) struct Sidecar {
     pub(crate) more_regions: usize,
     /// Every access event as JSON.
     pub(crate) logged: bool,
+    /// Ids do not tell where their jobs are, so that each is remembered.
+    pub(crate) remembers: bool,
     /// Cargo's build, also where another one is measured.
     pub(crate) released: bool,
 }
@@ -175,8 +177,9 @@ pub(crate) fn sidecar(stage: &Stage, core: Option<usize>, with: Sidecar) -> Peer
     );
     let mut config = format!(
         "local_region: region-0\nlisten: {{ clients: [\"127.0.0.1:{port}\"], admin: \"127.0.0.1:{admin}\" }}\n\
-         log: {{ format: json, access: {} }}\nregions:\n  - {{ id: region-0, url: \"https://localhost:{}\", tls: {tls} }}\n",
+         log: {{ format: json, access: {} }}\nrouting: {{ id_hint: {} }}\nregions:\n  - {{ id: region-0, url: \"https://localhost:{}\", tls: {tls} }}\n",
         if with.logged { "all" } else { "errors" },
+        !with.remembers,
         stage.tls_port,
     );
     for number in 1..=with.more_regions {

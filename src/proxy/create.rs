@@ -9,8 +9,9 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::attempt::Call;
-use super::enqueue::{Head, Job, Ran, note, read, run};
+use super::enqueue::{Head, Ran, note, read, run};
 use super::exchange::Exchange;
+use super::job::Job;
 use super::local::check_breaker;
 use super::locate::{Located, locate, search, unsure};
 use super::plan::{refusal, with_job};
@@ -168,9 +169,8 @@ pub(super) async fn run_whole(
         source: Some(source),
         pressing: false,
     };
-    let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);
-    let mut job = Job { call, decision, job_id: None, hinted: false, request_id, trail };
+    let mut job = Job { call, decision, job_id: None, hint: None, trail };
     let mut ran = run(proxy, &mut job, Instant::now()).await;
     note(exchange, &mut ran);
     ran

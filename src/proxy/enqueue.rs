@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
 use super::aside::LONG_BYTES;
@@ -15,6 +15,7 @@ use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
 use super::exchange::Exchange;
 use super::failover;
+use super::job::Job;
 use super::locate::unsure;
 use super::noted::Noted;
 use super::plan::{Planned, breaker_word, plan};
@@ -25,9 +26,8 @@ use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::config::OnUnknown;
 use crate::net::headers::strip_hop_by_hop;
-use crate::ojs::answer::{existing_job_id, job_id_of};
+use crate::ojs::ErrorDocument;
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
-use crate::ojs::{ErrorDocument, Uuid7, Uuid7Room, hint, replace_minted};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
@@ -64,7 +64,7 @@ pub(super) async fn enqueue(
     };
     let key = turns.as_deref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
-    let hinted = hinted && key.is_none();
+    let hint = decision.target().filter(|_| hinted && key.is_none());
     let started = Instant::now();
     let call = Call {
         method: http::Method::POST,
@@ -83,7 +83,7 @@ pub(super) async fn enqueue(
     if let Some(turns) = &mut turns {
         trail.watched = turns.watched();
     }
-    let mut job = Job { call, decision, job_id, hinted, request_id: exchange.request_id().clone(), trail };
+    let mut job = Job { call, decision, job_id, hint, trail };
     let mut ran = run(proxy, &mut job, started).await;
     // Only of a job that is sent: a repetition has the tracking id of the first one.
     exchange.federation_id = job.trail.federation_id.take();
@@ -183,62 +183,6 @@ pub async fn read_body(
     request: Request<Incoming>,
 ) -> Result<bytes::Bytes, ErrorDocument> {
     Ok(read(proxy, exchange, request).await?.1)
-}
-
-/// A call that creates jobs, ready to be tried.
-pub(super) struct Job {
-    pub(super) call: Call,
-    pub(super) decision: Decision,
-    /// The id, where the call creates one job and it has one.
-    pub(super) job_id: Option<String>,
-    /// Whether that id carries a hint of ours.
-    pub(super) hinted: bool,
-    pub(super) request_id: HeaderValue,
-    pub(super) trail: Trail,
-}
-
-impl Job {
-    /// Gives a minted id the hint of the region where the job goes now; no region has stored the id that it had.
-    fn hint_at(&mut self, proxy: &Proxy, index: RegionIndex) {
-        let Some(id) = self.job_id.as_mut().filter(|_| self.hinted) else { return };
-        let hinted = hint::give_text(id, proxy.region(index).id.as_str());
-        replace_minted(&mut self.call.body, id, &hinted);
-        *id = hinted;
-    }
-
-    /// Gives a minted id way to a new one, so that what was sent under the old one can be told apart; false where the id is not
-    /// ours to change.
-    pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
-        let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted) else { return false };
-        let mut fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
-        if proxy.shared.config.routing.id_hint {
-            fresh = hint::give(fresh, proxy.region(index).id.as_str());
-        }
-        let fresh = fresh.text(&mut Uuid7Room::default()).to_owned();
-        replace_minted(&mut self.call.body, id, &fresh);
-        *id = fresh;
-        true
-    }
-
-    /// Remembers where the job is, as the answer shows it.
-    fn learn(&self, proxy: &Proxy, index: RegionIndex, answer: &RegionAnswer) {
-        let (owners, region) = (&proxy.shared.owners, &proxy.region(index).id);
-        match (answer.status, &self.job_id) {
-            (StatusCode::CREATED, Some(id)) => owners.learn(id, region),
-            // A unique policy may have answered with another job than the one that was sent.
-            (status, _) if status.is_success() => {
-                if let Some(id) = job_id_of(&answer.body) {
-                    owners.learn(&id, region);
-                }
-            }
-            (StatusCode::CONFLICT, _) => {
-                if let Some(id) = existing_job_id(&answer.body) {
-                    owners.learn(&id, region);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// What became of a call that creates jobs.
@@ -376,6 +320,8 @@ impl From<Outcome> for AttemptOutcome {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -152,8 +152,7 @@ impl Exchange {
 
     /// Completes an answer: the headers that every answer carries, the counters, the access line.
     #[must_use]
-    pub fn finish(&self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
-        self.complete_headers(proxy, response.headers_mut());
+    pub fn finish(self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
         let (metrics, class) = (&proxy.shared.metrics, self.matched.class.index());
         let duration = self.started.elapsed();
         let status = if self.vanished { 0 } else { response.status().as_u16() };
@@ -181,6 +180,7 @@ impl Exchange {
             upstream: self.upstream,
         };
         access.log(proxy.shared.config.log.access);
+        self.complete_headers(proxy, response.headers_mut());
         response
     }
 
@@ -194,7 +194,7 @@ impl Exchange {
         HeaderValue::from_str(&all.join(", ")).ok()
     }
 
-    fn complete_headers(&self, proxy: &Proxy, headers: &mut HeaderMap) {
+    fn complete_headers(self, proxy: &Proxy, headers: &mut HeaderMap) {
         // At once, so that the map grows at most once, and for all answers of a connection: it is used again and again.
         headers.reserve(ADDED_HEADERS);
         let (mut hops, mut retry_after) = (false, false);
@@ -206,17 +206,17 @@ impl Exchange {
             // A region may echo it, and it is none of the client's business.
             headers.remove(header::FEDERATION_HOPS);
         }
-        headers.insert(header::REQUEST_ID, self.request_id.clone());
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
         headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NO_REGION));
+        headers.insert(header::REQUEST_ID, self.request_id);
         if let Some(attempts) = self.attempts {
             headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
         }
         if let Some(strategy) = self.strategy {
             headers.insert(header::FEDERATION_STRATEGY, HeaderValue::from_static(strategy.as_str()));
         }
-        if let Some(id) = &self.federation_id {
-            headers.insert(header::FEDERATION_ID, id.clone());
+        if let Some(id) = self.federation_id {
+            headers.insert(header::FEDERATION_ID, id);
         }
         if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
             headers.insert(CONTENT_TYPE, JSON);

@@ -61,8 +61,9 @@ pub(super) struct Doubt {
 enum Left {
     /// Nothing: it may be in a region that has not said.
     Unknown,
-    /// All others have said no, and this one, the local region, does not tell who asks: it has the job, or nobody has.
-    Local(RegionId),
+    /// All others have said no, and this one, the local region or the one that the id hints at, does not tell who asks: it has the
+    /// job, or nobody has.
+    Only(RegionId),
     /// This region shows it as one that was cancelled before it began, and not all others have said that they have no copy.
     CalledOff(RegionId),
     /// Every region has refused the question with the same status, such as 400 for an id that cannot be one. Holds the local
@@ -85,7 +86,7 @@ impl Doubt {
 
     /// The only region that can have the job, where that is so.
     pub(super) fn left(&self, proxy: &Proxy) -> Option<RegionIndex> {
-        let Left::Local(region) = &self.left else { return None };
+        let Left::Only(region) = &self.left else { return None };
         proxy.shared.registry.view().index_of(region.as_str())
     }
 
@@ -284,7 +285,7 @@ async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id:
             proxy.shared.owners.learn(id, &region);
             (LookupResult::Found, Found::At(region))
         }
-        None => search.without(proxy),
+        None => search.without(proxy, id),
     };
     proxy.shared.metrics.lookups[result].inc();
     found

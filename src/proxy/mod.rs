@@ -42,6 +42,7 @@ mod health;
 mod heartbeat;
 mod hops;
 mod insist;
+mod job;
 mod known;
 mod lately;
 mod list;

@@ -9,7 +9,7 @@ use tokio::time::{Duration, Instant};
 use super::Proxy;
 use super::aside::aside;
 use super::attempt::{Call, RegionAnswer, Tried, attempt_on};
-use super::enqueue::Job;
+use super::job::Job;
 use super::locate::{IDENTIFYING, question};
 use super::replay::{digest, tenant_of};
 use crate::config::OnUnknown;
@@ -78,7 +78,7 @@ pub(super) async fn after_unknown(
                 index,
                 id,
                 headers: &job.call.headers.all(),
-                request_id: &job.request_id,
+                request_id: &job.request_id(),
                 lost: tried.lost,
                 lost_for: Duration::ZERO,
                 until: if redirects { quarter(job.trail.until) } else { job.trail.until },
@@ -170,8 +170,8 @@ fn pays(proxy: &Proxy, to: RegionIndex) -> bool {
 }
 
 fn tell_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
-    let request_id = job.request_id.to_str().unwrap_or_default();
-    event::unknown_outcome(proxy.metrics(index), job.job_id.as_deref(), request_id);
+    let request_id = job.request_id();
+    event::unknown_outcome(proxy.metrics(index), job.job_id.as_deref(), request_id.to_str().unwrap_or_default());
 }
 
 /// Journals what is not known, and says so.
@@ -292,7 +292,7 @@ impl Job {
             body: digest(&[&self.trail.received]),
             region: region.id.clone(),
             federation_id: self.trail.federation_id.as_ref().and_then(|id| bounded(id.to_str().ok()?)),
-            request_id: self.request_id.to_str().unwrap_or_default().to_owned(),
+            request_id: self.request_id().to_str().unwrap_or_default().to_owned(),
             at_ms: proxy.shared.registry.clock().unix_ms(),
             ended: lost == Lost::Ended,
             private: is_private(proxy, index, &headers),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Proxy;
 use super::attempt::RegionAnswer;
-use super::enqueue::Job;
+use super::job::Job;
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;

@@ -18,8 +18,9 @@ use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer};
-use super::enqueue::{Head, Job, Ran, note, read, run};
+use super::enqueue::{Head, Ran, note, read, run};
 use super::exchange::Exchange;
+use super::job::Job;
 use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
@@ -141,9 +142,8 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         source: Some(parcel.source),
         pressing: false,
     };
-    let request_id = exchange.request_id().clone();
     let trail = Trail::new(call.deadline, None);
-    Job { call, decision: parcel.decision.clone(), job_id: None, hinted: false, request_id, trail }
+    Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail }
 }
 
 /// Counts what a region has stored, and remembers where it is.

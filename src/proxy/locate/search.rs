@@ -14,7 +14,7 @@ use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
 use super::super::resolve::word;
 use super::{Doubt, Found, Left, RETRY_AFTER_MIN, was_called_off};
-use crate::ojs::{Class, ErrorDocument};
+use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
 use crate::policy::resolve::Word;
 use crate::telemetry::LookupResult;
@@ -88,7 +88,7 @@ impl Search {
     }
 
     /// The result where no region has the job.
-    pub(super) fn without(self, proxy: &Proxy) -> (LookupResult, Found) {
+    pub(super) fn without(self, proxy: &Proxy, id: &str) -> (LookupResult, Found) {
         let local = proxy.shared.registry.view().local;
         let Self { nowhere, refused, silent, called_off, .. } = self;
         let called_off = called_off.map(|index| Left::CalledOff(proxy.region(index).id.clone()));
@@ -98,7 +98,7 @@ impl Search {
         }
         if let Some((index, _)) = refused.first() {
             let document = Silence::Unknown.document(proxy, *index);
-            let left = called_off.unwrap_or_else(|| left(proxy, local, nowhere.is_empty(), refused));
+            let left = called_off.unwrap_or_else(|| left(proxy, id, nowhere.is_empty(), refused));
             return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
         }
         let mut words = nowhere.into_iter();
@@ -114,16 +114,20 @@ impl Search {
 }
 
 /// What is left where some regions refused the question and all others, if any, have said no.
-fn left(proxy: &Proxy, local: RegionIndex, all_refused: bool, refused: Vec<(RegionIndex, RegionAnswer)>) -> Left {
-    if matches!(refused.as_slice(), [(index, _)] if *index == local) {
-        return Left::Local(proxy.region(local).id.clone());
+fn left(proxy: &Proxy, id: &str, all_refused: bool, refused: Vec<(RegionIndex, RegionAnswer)>) -> Left {
+    let local = proxy.shared.registry.view().local;
+    if let [(index, _)] = refused.as_slice() {
+        let only = &proxy.region(*index).id;
+        if *index == local || hint::names(id, only.as_str()) {
+            return Left::Only(only.clone());
+        }
     }
     let alike = refused.windows(2).all(|pair| matches!(pair, [(_, one), (_, other)] if one.status == other.status));
     let own = refused.into_iter().find(|(index, _)| *index == local).filter(|_| alike && all_refused);
     match own {
         // Where no server looks up a job there is none: such an id is a word of the path, such as `batch`.
         Some((_, answer)) if answer.status == StatusCode::METHOD_NOT_ALLOWED => {
-            Left::Local(proxy.region(local).id.clone())
+            Left::Only(proxy.region(local).id.clone())
         }
         Some((_, answer)) => Left::Refused(Arc::new(answer)),
         None => Left::Unknown,

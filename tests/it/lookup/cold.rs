@@ -3,6 +3,8 @@
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+
 use crate::support::{Federation, Setup};
 
 const PINNED: &str = r#"{"type":"a","args":[],"meta":{"ojs.federation.region":"ap-south-1"}}"#;
@@ -27,6 +29,61 @@ async fn another_sidecar_finds_and_cancels_what_the_first_one_placed() {
         assert_eq!((cancelled.status.as_u16(), cancelled.region()), (200, "ap-south-1"));
         assert_eq!(federation.regions[2].jobs().job(&id).unwrap().state.as_str(), "cancelled");
     }
+}
+
+#[tokio::test]
+async fn a_job_whose_id_hints_at_its_region_is_remembered_once_somebody_asks_for_it() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let id = federation.client.enqueue(PINNED).await.job_id();
+    assert!(federation.shared.owners.is_empty(), "its id is enough");
+    let path = format!("/ojs/v1/jobs/{id}");
+    for (requests, why) in [(2, "a question, and then the call"), (1, "known from now on")] {
+        federation.regions[2].record().clear();
+        let found = federation.client.get(&path).await;
+        assert_eq!((found.status.as_u16(), found.region()), (200, "ap-south-1"));
+        assert_eq!(federation.regions[2].record().requests_to(&path).len(), requests, "{why}");
+    }
+    federation.regions[2].record().clear();
+    assert!(federation.seen(&id).is_empty(), "no other region heard of it");
+}
+
+#[tokio::test]
+async fn an_id_that_its_job_keeps_wherever_it_goes_is_remembered_at_once() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let keyed = http::Request::post("/ojs/v1/jobs").header("idempotency-key", "k");
+    let keyed = federation.client.send(keyed, PINNED).await.job_id();
+    let batch = federation.client.post("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{PINNED}]}}"#)).await;
+    let batch = batch.json()["jobs"][0]["id"].as_str().unwrap().to_owned();
+    for id in [keyed, batch] {
+        let known = federation.shared.owners.region_of(&id);
+        assert_eq!(known.as_ref().map(|region| region.as_str()), Some("ap-south-1"), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_moved_is_asked_for_where_it_went() {
+    let federation = Setup::default().by_the_documents().start().await;
+    federation.regions[0].stop().await;
+    let id = federation.client.enqueue(r#"{"type":"a","args":[]}"#).await.job_id();
+    let holder = (1..3).find(|place| federation.regions[*place].jobs().job(&id).is_some()).unwrap();
+    federation.regions[holder].record().clear();
+    let other = federation.sidecar_in("eu-west-1", &[]).await;
+    for client in [&federation.client, &other.client] {
+        assert_eq!(client.get(&format!("/ojs/v1/jobs/{id}")).await.status, 200);
+    }
+    assert_eq!(federation.seen(&id), [holder], "no other region was asked");
+}
+
+#[tokio::test]
+async fn who_may_not_read_reaches_a_job_where_its_id_hints_at() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let id = federation.client.enqueue(PINNED).await.job_id();
+    let answer = FaultAnswer::error_document(http::StatusCode::FORBIDDEN, "forbidden");
+    let look_ups = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    federation.regions[2].faults().add(look_ups, Fault::Answer { answer, store: false });
+    let cancelled = federation.client.call(http::Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await;
+    assert_eq!((cancelled.status.as_u16(), cancelled.region()), (200, "ap-south-1"), "{cancelled:?}");
+    assert_eq!(federation.regions[2].jobs().job(&id).unwrap().state.as_str(), "cancelled");
 }
 
 #[tokio::test]
@@ -64,7 +121,7 @@ async fn many_lookups_of_ids_that_nobody_knows_become_no_storm() {
 #[tokio::test]
 async fn knowledge_outlives_a_reload() {
     let federation = Federation::start().await;
-    let id = federation.client.enqueue(PINNED).await.job_id();
+    let id = federation.client.enqueue(PINNED.replace("{\"type\"", "{\"id\":\"own-1\",\"type\"")).await.job_id();
     let text = std::fs::read_to_string(&federation.config).unwrap();
     std::fs::write(&federation.config, text.replace("level: warn", "level: error")).unwrap();
     crate::support::eventually("the reload", async || federation.current.load().config.log.level == "error").await;

@@ -1,0 +1,75 @@
+//! A call that creates jobs, from its plan to its answer: under which id it is sent, and what is learned of it.
+
+use http::{HeaderValue, StatusCode};
+
+use super::Proxy;
+use super::attempt::{Call, RegionAnswer};
+use super::trail::Trail;
+use crate::ojs::answer::{existing_job_id, job_id_of};
+use crate::ojs::header::REQUEST_ID;
+use crate::ojs::{Uuid7, Uuid7Room, hint, replace_minted};
+use crate::policy::{Decision, RegionIndex};
+
+/// A call that creates jobs, ready to be tried.
+pub(super) struct Job {
+    pub(super) call: Call,
+    pub(super) decision: Decision,
+    /// The id, where the call creates one job and it has one.
+    pub(super) job_id: Option<String>,
+    /// The region that the id hints at, where it is ours and follows the job wherever it goes.
+    pub(super) hint: Option<RegionIndex>,
+    pub(super) trail: Trail,
+}
+
+impl Job {
+    /// The id of the client's request, which every call has among its headers.
+    pub(super) fn request_id(&self) -> HeaderValue {
+        self.call.headers.all().get(REQUEST_ID).cloned().unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// Gives a minted id the hint of the region where the job goes now; no region has stored the id that it had.
+    pub(super) fn hint_at(&mut self, proxy: &Proxy, index: RegionIndex) {
+        let Some(id) = self.job_id.as_mut().filter(|_| self.hint.is_some()) else { return };
+        self.hint = Some(index);
+        let hinted = hint::give_text(id, proxy.region(index).id.as_str());
+        replace_minted(&mut self.call.body, id, &hinted);
+        *id = hinted;
+    }
+
+    /// Gives a minted id way to a new one, so that what was sent under the old one can be told apart; false where the id is not
+    /// ours to change.
+    pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
+        let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted) else { return false };
+        let mut fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+        if proxy.shared.config.routing.id_hint {
+            fresh = hint::give(fresh, proxy.region(index).id.as_str());
+            self.hint = self.hint.and(Some(index));
+        }
+        let fresh = fresh.text(&mut Uuid7Room::default()).to_owned();
+        replace_minted(&mut self.call.body, id, &fresh);
+        *id = fresh;
+        true
+    }
+
+    /// Remembers where the job is, as the answer shows it. Where its id hints at that region, whoever needs to know asks there first,
+    /// and remembers it then: of most jobs nobody ever asks.
+    pub(super) fn learn(&self, proxy: &Proxy, index: RegionIndex, answer: &RegionAnswer) {
+        let (owners, region) = (&proxy.shared.owners, &proxy.region(index).id);
+        match (answer.status, &self.job_id) {
+            (StatusCode::CREATED, Some(_)) if self.hint == Some(index) => {}
+            (StatusCode::CREATED, Some(id)) => owners.learn(id, region),
+            // A unique policy may have answered with another job than the one that was sent.
+            (status, _) if status.is_success() => {
+                if let Some(id) = job_id_of(&answer.body) {
+                    owners.learn(&id, region);
+                }
+            }
+            (StatusCode::CONFLICT, _) => {
+                if let Some(id) = existing_job_id(&answer.body) {
+                    owners.learn(&id, region);
+                }
+            }
+            _ => {}
+        }
+    }
+}
