@@ -23,12 +23,13 @@ use super::replay::{Ids, Recognised, Turns, recognise};
 use super::resolve::{self, Followed};
 use super::trail::{self, Trail};
 use super::{Proxy, Reply};
-use crate::base::RegionId;
+use crate::base::{RegionId, in_place};
 use crate::config::OnUnknown;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
+use crate::region::Queue;
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
 
@@ -44,11 +45,66 @@ const RETRY_AFTER_MIN: u64 = 1;
 /// Answers an enqueue.
 ///
 /// Errors: the error document for the client; its outcome is in the exchange.
-pub(super) async fn enqueue(
-    proxy: &Proxy,
-    exchange: &mut Exchange,
+pub(super) fn enqueue<'r>(
+    proxy: &'r Proxy,
+    exchange: &'r mut Exchange,
     request: Request<Incoming>,
-) -> Result<Response<Reply>, ErrorDocument> {
+) -> impl Future<Output = Result<Response<Reply>, ErrorDocument>> + use<'r> {
+    // In a place of its own, which is free again, and in the processor's cache, for the next call while this one waits for its region.
+    let preparing = in_place!(prepare(proxy, exchange, request));
+    async move {
+        let (prepared, exchange) = preparing.await;
+        let mut it = match prepared {
+            Ok(it) => it,
+            Err(NotNew::Known(answer)) => return Ok((*answer).into()),
+            Err(NotNew::Refused(document)) => return Err(document),
+        };
+        let strategy = it.job.decision.strategy;
+        let mut ran = run(proxy, &mut it.job, it.started).await;
+        // Only of a job that is sent: a repetition has the tracking id of the first one.
+        exchange.federation_id = it.job.trail.federation_id.take();
+        if let Some(index) = ran.stored {
+            proxy.metrics(index).enqueues[strategy].inc();
+            proxy.shared.traffic.sent(index, it.shared_queue.as_ref());
+        }
+        if let Some(turns) = it.turns {
+            turns.end(proxy, &ran);
+        }
+        note(exchange, &mut ran);
+        ran.result.map(Into::into)
+    }
+}
+
+/// A job that is to be sent.
+struct New {
+    job: Job,
+    turns: Option<Box<Turns>>,
+    shared_queue: Option<Queue>,
+    started: Instant,
+}
+
+/// Why there is no job to send.
+enum NotNew {
+    /// It was sent before, and this is its answer.
+    Known(Box<RegionAnswer>),
+    Refused(ErrorDocument),
+}
+
+impl From<ErrorDocument> for NotNew {
+    fn from(document: ErrorDocument) -> Self {
+        Self::Refused(document)
+    }
+}
+
+async fn prepare<'r>(
+    proxy: &Proxy,
+    exchange: &'r mut Exchange,
+    request: Request<Incoming>,
+) -> (Result<New, NotNew>, &'r mut Exchange) {
+    (new_job(proxy, exchange, request).await, exchange)
+}
+
+async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incoming>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
     let (head, received) = read(proxy, exchange, request).await?;
     let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
@@ -58,9 +114,9 @@ pub(super) async fn enqueue(
         Ok(Recognised::New(turns)) => turns,
         Ok(Recognised::Answer(answer, region)) => {
             exchange.region = region;
-            return Ok(answer.into());
+            return Err(NotNew::Known(Box::new(answer)));
         }
-        Err(document) => return Err(unsure(proxy, exchange, &document)),
+        Err(document) => return Err(unsure(proxy, exchange, &document).into()),
     };
     let key = turns.as_deref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
@@ -78,24 +134,11 @@ pub(super) async fn enqueue(
         source: Some(source),
         pressing: false,
     };
-    let strategy = decision.strategy;
     let mut trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
     if let Some(turns) = &mut turns {
         trail.watched = turns.watched();
     }
-    let mut job = Job { call, decision, job_id, hint, trail };
-    let mut ran = run(proxy, &mut job, started).await;
-    // Only of a job that is sent: a repetition has the tracking id of the first one.
-    exchange.federation_id = job.trail.federation_id.take();
-    if let Some(index) = ran.stored {
-        proxy.metrics(index).enqueues[strategy].inc();
-        proxy.shared.traffic.sent(index, shared_queue.as_ref());
-    }
-    if let Some(turns) = turns {
-        turns.end(proxy, &ran);
-    }
-    note(exchange, &mut ran);
-    ran.result.map(Into::into)
+    Ok(New { job: Job { call, decision, job_id, hint, trail }, turns, shared_queue, started })
 }
 
 /// Plans at once or, where a long job is to be read, aside.
