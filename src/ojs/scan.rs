@@ -12,7 +12,6 @@ mod string;
 
 use super::key::Text;
 use nest::Nest;
-use run::digit_run;
 pub(super) use run::plain_run;
 
 /// Why a body is not acceptable JSON.
@@ -268,7 +267,10 @@ impl<'b, 'j> Scanner<'b, 'j> {
     /// Where the digits end that begin at `from`; there is at least one.
     #[inline]
     fn digits(&self, from: usize) -> Result<usize, ScanError> {
-        let at = from + digit_run(self.text.as_bytes().get(from..).unwrap_or_default());
+        let mut at = from;
+        while self.text.as_bytes().get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
         if at == from { Err(ScanError::Malformed { offset: from, expected: "a digit" }) } else { Ok(at) }
     }
 

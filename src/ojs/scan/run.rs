@@ -26,22 +26,6 @@ pub(super) fn short_string(bytes: &[u8]) -> Option<usize> {
     stop_in(*word).filter(|stop| word.get(*stop) == Some(&b'"'))
 }
 
-/// How many digits stand at the start.
-#[inline]
-pub(super) fn digit_run(bytes: &[u8]) -> usize {
-    let mut run = 0;
-    while let Some(word) = bytes.get(run..).and_then(<[u8]>::first_chunk::<8>) {
-        let values = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'0'));
-        // Nine and less stay below the highest bit; what carries disturbs only bytes above a true hit.
-        match (values.wrapping_add(ONES * 0x76) | values) & HIGHS {
-            0 => run += 8,
-            others => return run + others.trailing_zeros() as usize / 8,
-        }
-    }
-    let tail = bytes.get(run..).unwrap_or_default();
-    run + tail.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(tail.len())
-}
-
 /// The place of the first byte of a word that ends a run.
 #[inline]
 const fn stop_in(word: [u8; 8]) -> Option<usize> {
@@ -96,21 +80,6 @@ mod tests {
                     bytes[..at].fill(b'~');
                     let stops = byte < 0x20 || matches!(byte, b'"' | b'\\');
                     assert_eq!(plain_run(&bytes), if stops { at } else { length }, "{byte:#x} at {at} of {length}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn digits_end_at_the_first_byte_that_is_none_wherever_it_stands() {
-        for length in [0, 1, 7, 8, 9, 15, 16, 17, 40] {
-            let digits: Vec<u8> = (b'0'..=b'9').cycle().take(length).collect();
-            assert_eq!(digit_run(&digits), length);
-            for at in 0..length {
-                for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
-                    let mut bytes = digits.clone();
-                    bytes[at..].fill(byte);
-                    assert_eq!(digit_run(&bytes), at, "{byte:#x} at {at} of {length}");
                 }
             }
         }
