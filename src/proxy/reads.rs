@@ -86,10 +86,16 @@ impl Guard {
             Some(index) => Located::At(index),
             None => locate(proxy, exchange, &self.headers, &self.id).await,
         };
-        match located {
-            Located::At(index) if self.hides(proxy, index).await => Err(ErrorDocument::residency()),
+        let index = match &located {
+            Located::At(index) => Some(*index),
+            Located::Nowhere(_) => None,
+            // Where the call would go all the same.
+            Located::Unsure(doubt) => doubt.left_or_shown(proxy),
+        };
+        match index {
+            Some(index) if self.hides(proxy, index).await => Err(ErrorDocument::residency()),
             // The call itself finds out the same.
-            Located::At(_) | Located::Nowhere(_) | Located::Unsure(_) => Ok(()),
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -87,6 +87,18 @@ async fn who_may_not_read_reaches_a_job_where_its_id_hints_at() {
 }
 
 #[tokio::test]
+async fn no_stream_is_asked_for_of_a_job_that_cannot_be_judged() {
+    let federation = Setup::default().by_the_documents().yaml("residency: { read: deny }").start().await;
+    let id = federation.client.enqueue(PINNED).await.job_id();
+    let answer = FaultAnswer::error_document(http::StatusCode::FORBIDDEN, "forbidden");
+    let look_ups = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    federation.regions[2].faults().add(look_ups, Fault::Answer { answer, store: false });
+    let path = format!("/ojs/v1/jobs/{id}/events");
+    assert_eq!(federation.client.get(&path).await.status, 403);
+    assert!(federation.regions[2].record().requests_to(&path).is_empty(), "its region would not be judged");
+}
+
+#[tokio::test]
 async fn while_the_owner_is_down_the_answer_is_503_and_never_404() {
     let federation = Setup::default().by_the_documents().start().await;
     let id = federation.client.enqueue(PINNED).await.job_id();
