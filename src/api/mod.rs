@@ -24,7 +24,7 @@ pub fn handle(
     connection: ConnectionInfo,
 ) -> impl Future<Output = Response<Reply>> + use<> {
     let proxy = proxies.current();
-    // Boxed, so that what waits for a region has no room for it.
+    // Boxed, because it is handed on, and copied each time; and what waits for a region has no room for it.
     let request = Box::new(request);
     async move {
         let mut exchange = proxy.begin(&request, connection);
@@ -32,9 +32,9 @@ pub fn handle(
             Err(document) => Err(document),
             // Boxed, so that there is no room for it in what carries each call.
             Ok(()) if exchange.matched.class == Class::Federation => {
-                Ok(Box::pin(federation(&proxy, &mut exchange, out_of(request))).await)
+                Ok(Box::pin(federation(&proxy, &mut exchange, *request)).await)
             }
-            Ok(()) => match proxy.dispatch(&mut exchange, out_of(request)) {
+            Ok(()) => match proxy.dispatch(&mut exchange, request) {
                 Ok(answering) => answering.await,
                 Err(document) => Err(document),
             },
@@ -42,12 +42,6 @@ pub fn handle(
         let response = answered.unwrap_or_else(|document| exchange.refuse(&proxy, &document));
         exchange.finish(&proxy, response)
     }
-}
-
-/// What is in a box, which is gone at once; a box that is only emptied stays until the end of its scope, and of what waits there.
-#[expect(clippy::boxed_local, reason = "the box is to end here")]
-fn out_of<T>(boxed: Box<T>) -> T {
-    *boxed
 }
 
 async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {

@@ -36,6 +36,15 @@ pub(super) enum Id<'b> {
     Other,
 }
 
+/// How far to read.
+#[derive(Clone, Copy)]
+enum End {
+    /// To the end of the job, which something else may follow.
+    Job,
+    /// To the end of the body, which is the job and nothing else.
+    Body,
+}
+
 /// One job, read in place.
 #[derive(Clone)]
 pub struct Envelope<'b> {
@@ -66,20 +75,16 @@ impl<'b> Envelope<'b> {
     /// Errors: a [`Fault`] when the body is not JSON, is nested too deeply, could be read in two ways, or holds a routing key
     /// where it would be lost.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
-        let mut scanner = Scanner::new(body, depth_max)?;
-        // Looked at where it is: each `?` on it would copy it.
-        let read = Self::read_at(&mut scanner);
-        if let Ok(envelope) = &read {
-            scanner.end()?;
-            if scanner.longest_name() >= ROUTING_KEY_BYTES_MIN {
-                refuse_strays(envelope.text)?;
-            }
-        }
-        read
+        Self::read_to(&mut Scanner::new(body, depth_max)?, End::Body)
     }
 
     /// Reads the job that begins at the scanner.
     pub(super) fn read_at(scanner: &mut Scanner<'b, '_>) -> Result<Self, Fault> {
+        Self::read_to(scanner, End::Job)
+    }
+
+    // In one function, because what is handed from one to the next is copied each time.
+    fn read_to(scanner: &mut Scanner<'b, '_>, end: End) -> Result<Self, Fault> {
         let mut draft = Draft::default();
         if scanner.next() != Some(b'{') {
             scanner.skip()?;
@@ -88,15 +93,21 @@ impl<'b> Envelope<'b> {
         }
         let open = scanner.at();
         let any = scanner.object(|scanner, key| draft.member(scanner, key))?;
-        let text = scanner.text();
+        let (text, span) = (scanner.text(), (open, scanner.at()));
         let attributes = join(text, &draft.meta, &draft.metadata, draft.weights)?;
+        if let End::Body = end {
+            scanner.end()?;
+            if scanner.longest_name() >= ROUTING_KEY_BYTES_MIN {
+                refuse_strays(text)?;
+            }
+        }
         Ok(Self {
             text,
             id: draft.id,
             root: Slot::Object { open, empty: !any },
             meta: draft.meta,
             metadata: draft.metadata,
-            span: (open, scanner.at()),
+            span,
             job_type: draft.job_type,
             queue: draft.options_queue.or(draft.queue),
             tags: draft.options_tags.or(draft.tags).unwrap_or_default(),

@@ -23,7 +23,7 @@ use super::replay::{Ids, Recognised, Turns, recognise};
 use super::resolve::{self, Followed};
 use super::trail::{self, Trail};
 use super::{Proxy, Reply};
-use crate::base::{RegionId, in_place};
+use crate::base::RegionId;
 use crate::config::OnUnknown;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::ErrorDocument;
@@ -45,39 +45,35 @@ const RETRY_AFTER_MIN: u64 = 1;
 /// Answers an enqueue.
 ///
 /// Errors: the error document for the client; its outcome is in the exchange.
-pub(super) fn enqueue<'r>(
-    proxy: &'r Proxy,
-    exchange: &'r mut Exchange,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<Reply>, ErrorDocument>> + use<'r> {
-    // In a place of its own, which is free again, and in the processor's cache, for the next call while this one waits for its region.
-    let preparing = in_place!(prepare(proxy, exchange, request));
-    async move {
-        let (prepared, exchange) = preparing.await;
-        let mut it = match prepared {
-            Ok(it) => it,
-            Err(NotNew::Known(answer)) => return Ok((*answer).into()),
-            Err(NotNew::Refused(document)) => return Err(document),
-        };
-        let strategy = it.job.decision.strategy;
-        let mut ran = run(proxy, &mut it.job, it.started).await;
-        // Only of a job that is sent: a repetition has the tracking id of the first one.
-        exchange.federation_id = it.job.trail.federation_id.take();
-        if let Some(index) = ran.stored {
-            proxy.metrics(index).enqueues[strategy].inc();
-            proxy.shared.traffic.sent(index, it.shared_queue.as_ref());
-        }
-        if let Some(turns) = it.turns {
-            turns.end(proxy, &ran);
-        }
-        note(exchange, &mut ran);
-        ran.result.map(Into::into)
+pub(super) async fn enqueue(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Box<Request<Incoming>>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let New { mut job, turns, shared_queue, started } = match new_job(proxy, exchange, request).await {
+        Ok(new) => new,
+        Err(NotNew::Known(answer)) => return Ok((*answer).into()),
+        Err(NotNew::Refused(document)) => return Err(document),
+    };
+    let strategy = job.decision.strategy;
+    let mut ran = run(proxy, &mut job, started).await;
+    // Only of a job that is sent: a repetition has the tracking id of the first one.
+    exchange.federation_id = job.trail.federation_id.take();
+    if let Some(index) = ran.stored {
+        proxy.metrics(index).enqueues[strategy].inc();
+        proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
+    if let Some(turns) = turns {
+        turns.end(proxy, &ran);
+    }
+    note(exchange, &mut ran);
+    ran.result.map(Into::into)
 }
 
 /// A job that is to be sent.
 struct New {
-    job: Job,
+    /// Boxed, because it is handed on, and copied each time.
+    job: Box<Job>,
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
     started: Instant,
@@ -96,19 +92,15 @@ impl From<ErrorDocument> for NotNew {
     }
 }
 
-async fn prepare<'r>(
-    proxy: &Proxy,
-    exchange: &'r mut Exchange,
-    request: Request<Incoming>,
-) -> (Result<New, NotNew>, &'r mut Exchange) {
-    (new_job(proxy, exchange, request).await, exchange)
-}
-
-async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incoming>) -> Result<New, NotNew> {
+async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Incoming>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
-    let (head, received) = read(proxy, exchange, request).await?;
+    let (head, received) = read(proxy, exchange, *request).await?;
     let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
-        planned(proxy, exchange, &received).await?;
+        if received.len() <= LONG_BYTES {
+            plan(proxy, &received, &mut exchange.strategy)
+        } else {
+            planned_aside(proxy, exchange, &received).await
+        }?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     let mut turns = match recognise(proxy, exchange, &head, &received, ids).await {
         Ok(Recognised::New(turns)) => turns,
@@ -138,14 +130,16 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incomi
     if let Some(turns) = &mut turns {
         trail.watched = turns.watched();
     }
-    Ok(New { job: Job { call, decision, job_id, hint, trail }, turns, shared_queue, started })
+    let job = Box::new(Job { call, decision, job_id, hint, trail });
+    Ok(New { job, turns, shared_queue, started })
 }
 
-/// Plans at once or, where a long job is to be read, aside.
-async fn planned(proxy: &Proxy, exchange: &mut Exchange, received: &bytes::Bytes) -> Result<Planned, ErrorDocument> {
-    if received.len() <= LONG_BYTES {
-        return plan(proxy, received, &mut exchange.strategy);
-    }
+/// Plans where nobody waits for it, since a long job is to be read.
+async fn planned_aside(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    received: &bytes::Bytes,
+) -> Result<Planned, ErrorDocument> {
     let read = received.clone();
     let work = move |proxy: &Proxy| {
         let mut strategy = None;
@@ -178,13 +172,28 @@ pub(super) struct Head {
     pub(super) deadline: tokio::time::Instant,
 }
 
-/// Reads the body of a call that creates jobs.
-pub(super) async fn read(
+/// Reads the body of a call that creates jobs. No async function, whose future would have room for the request beside its parts.
+///
+/// Errors: the error document for the client.
+pub(super) fn read<'r>(
+    proxy: &'r Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<(Head, bytes::Bytes), ErrorDocument>> + use<'r> {
+    let parts = in_parts(proxy, exchange, request);
+    async move {
+        let (head, body, until) = parts?;
+        let body = collect_body(proxy, body, until).await?;
+        Ok((head, body))
+    }
+}
+
+/// What travels of a call, its body, and until when that may take to come.
+fn in_parts(
     proxy: &Proxy,
     exchange: &Exchange,
     request: Request<Incoming>,
-) -> Result<(Head, bytes::Bytes), ErrorDocument> {
-    let limits = &proxy.shared.config.limits;
+) -> Result<(Head, Incoming, tokio::time::Instant), ErrorDocument> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
     let noted = exchange.noted;
@@ -192,10 +201,8 @@ pub(super) async fn read(
         return Err(ErrorDocument::content_encoding());
     }
     let begun = tokio::time::Instant::from_std(exchange.started());
-    let usual = limits.call_timeout;
+    let usual = proxy.shared.config.limits.call_timeout;
     let deadline = begun + if noted.has(Noted::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
-    // However long a region may hold the job back, the client may not take its time to send it.
-    let body = collect_body(proxy, body, begun + usual).await?;
     if noted.has(Noted::HOP_BY_HOP) {
         strip_hop_by_hop(&mut headers);
     }
@@ -207,7 +214,8 @@ pub(super) async fn read(
     headers.insert(REQUEST_ID, exchange.request_id().clone());
     // The usual path is not taken from the connection's buffer, which else stays as long as the call does.
     let path = parts.uri.path_and_query().filter(|path| **path != *JOBS.as_str()).cloned().unwrap_or(JOBS);
-    Ok((Head { path, headers, deadline }, body))
+    // However long a region may hold the job back, the client may not take its time to send it.
+    Ok((Head { path, headers, deadline }, body, begun + usual))
 }
 
 /// The deadline of the whole call: longer than usual when the client lets the region hold it back.

@@ -239,13 +239,13 @@ impl Proxy {
         Ok(())
     }
 
-    /// What answers an admitted request. No async function itself, so that a request is copied once: into what answers it.
+    /// What answers an admitted request. No async function itself, so that no copy of the request waits in it.
     ///
     /// Errors: the document for a request that is not looked at any further.
     pub fn dispatch<'r>(
         &'r self,
         exchange: &'r mut Exchange,
-        mut request: Request<Incoming>,
+        mut request: Box<Request<Incoming>>,
     ) -> Result<Answering<'r>, ErrorDocument> {
         let scope = exchange.matched.scope;
         if !matches!(scope, Scope::Ours | Scope::Health) {
@@ -259,26 +259,26 @@ impl Proxy {
         Ok(match scope {
             Scope::Enqueue => in_place!(enqueue::enqueue(self, exchange, request)),
             Scope::Health => Box::pin(std::future::ready(Ok(health::health(self)))),
-            Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, request)),
-            Scope::Define => Box::pin(define::define(self, exchange, request)),
-            _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, request)),
-            _ if asks_for_tunnel(&request) => Box::pin(tunnel::tunnel(self, exchange, request)),
-            Scope::List(paging) => Box::pin(list::list(self, exchange, request, paging)),
-            Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, request)),
-            Scope::QueueControl => Box::pin(sum::control(self, exchange, request)),
-            Scope::Fetch => Box::pin(fetch::fetch(self, exchange, request)),
-            Scope::Heartbeat => Box::pin(heartbeat::heartbeat(self, exchange, request)),
-            Scope::Owner(IdAt::Body) => Box::pin(settle::settle(self, exchange, request)),
+            Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, *request)),
+            Scope::Define => Box::pin(define::define(self, exchange, *request)),
+            _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, *request)),
+            _ if asks_for_tunnel(&request) => Box::pin(tunnel::tunnel(self, exchange, *request)),
+            Scope::List(paging) => Box::pin(list::list(self, exchange, *request, paging)),
+            Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, *request)),
+            Scope::QueueControl => Box::pin(sum::control(self, exchange, *request)),
+            Scope::Fetch => Box::pin(fetch::fetch(self, exchange, *request)),
+            Scope::Heartbeat => Box::pin(heartbeat::heartbeat(self, exchange, *request)),
+            Scope::Owner(IdAt::Body) => Box::pin(settle::settle(self, exchange, *request)),
             Scope::Owner(IdAt::Path) if exchange.matched.operation == Operation::JobSettle => {
-                Box::pin(settle::settle(self, exchange, request))
+                Box::pin(settle::settle(self, exchange, *request))
             }
-            Scope::Owner(IdAt::Path) => Box::pin(owned::owned(self, exchange, request)),
-            Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, request)),
-            Scope::EventStream => Box::pin(streams::event_stream(self, exchange, request)),
-            Scope::Manifest => Box::pin(manifest::manifest(self, exchange, request)),
-            Scope::Named => Box::pin(named::named(self, exchange, request)),
-            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, request)),
-            Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, request)),
+            Scope::Owner(IdAt::Path) => Box::pin(owned::owned(self, exchange, *request)),
+            Scope::ByIds => Box::pin(by_ids::by_ids(self, exchange, *request)),
+            Scope::EventStream => Box::pin(streams::event_stream(self, exchange, *request)),
+            Scope::Manifest => Box::pin(manifest::manifest(self, exchange, *request)),
+            Scope::Named => Box::pin(named::named(self, exchange, *request)),
+            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, *request)),
+            Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, *request)),
         })
     }
 

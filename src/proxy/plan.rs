@@ -12,7 +12,7 @@ use super::shown::source;
 use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
-use crate::ojs::{self, Additions, Envelope, ErrorDocument, Segments, Uuid7, Uuid7Room, hint};
+use crate::ojs::{self, Additions, Envelope, ErrorDocument, Fault, Segments, Uuid7, Uuid7Room, hint};
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
 
@@ -54,11 +54,12 @@ pub struct DryRun {
 /// Errors: the error document of a live call for a body that is no job.
 pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
     let shared = &proxy.shared;
-    let envelope = read(shared, body)?;
+    let read = read(shared, body);
+    let envelope = accepted(shared, &read)?;
     let view = shared.registry.view();
     let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
-    let explanation = with_job(&envelope, |job| policy::explain(&view, job, inputs));
-    let refusal = explanation.outcome.as_ref().err().map(|error| refusal(&envelope, &view, error));
+    let explanation = with_job(envelope, |job| policy::explain(&view, job, inputs));
+    let refusal = explanation.outcome.as_ref().err().map(|error| refusal(envelope, &view, error));
     Ok(DryRun { explanation, refusal })
 }
 
@@ -72,27 +73,29 @@ pub(super) fn plan(
     planned: &mut Option<crate::base::Strategy>,
 ) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
-    let envelope = read(shared, body)?;
+    let read = read(shared, body);
+    let envelope = accepted(shared, &read)?;
     if envelope.attributes().replicated_from.is_some() {
         shared.metrics.client_replicated_from.inc();
     }
     let view = shared.registry.view();
-    let routed = with_job(&envelope, |job| in_turn(proxy, |inputs| policy::route(&view, job, inputs)));
+    let routed = with_job(envelope, |job| in_turn(proxy, |inputs| policy::route(&view, job, inputs)));
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
-    let decision = routed.map_err(|error| refusal(&envelope, &view, &error))?;
-    Ok(stamped(proxy, &envelope, body, decision))
+    let decision = routed.map_err(|error| refusal(envelope, &view, &error))?;
+    Ok(stamped(proxy, envelope, body, decision))
 }
 
 /// The regions that a job may go to at all, whatever their state.
 ///
 /// Errors: those of [`plan`] that are the client's fault.
 pub(super) fn permitted(proxy: &Proxy, body: &[u8]) -> Result<Vec<RegionIndex>, ErrorDocument> {
-    let envelope = read(&proxy.shared, body)?;
+    let read = read(&proxy.shared, body);
+    let envelope = accepted(&proxy.shared, &read)?;
     let view = proxy.shared.registry.view();
-    let may_go = |index| with_job(&envelope, |job| policy::permits(&view, job, index));
+    let may_go = |index| with_job(envelope, |job| policy::permits(&view, job, index));
     let each = view.indexes().map(|index| may_go(index).map(|may| may.then_some(index)));
     let all: Result<Vec<_>, RouteError> = each.collect();
-    all.map(|all| all.into_iter().flatten().collect()).map_err(|error| refusal(&envelope, &view, &error))
+    all.map(|all| all.into_iter().flatten().collect()).map_err(|error| refusal(envelope, &view, &error))
 }
 
 /// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
@@ -115,14 +118,18 @@ pub(super) fn in_turn(
     }
 }
 
-/// Reads a job and applies the operator's switches to it.
-fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, ErrorDocument> {
-    let read = Envelope::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault));
+fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, Fault> {
+    Envelope::read(body, shared.config.limits.json_depth)
+}
+
+/// The job that was read, unless it is none or the operator's switches refuse it. Looked at where it is: to hand it on is to copy it.
+fn accepted<'e, 'b>(shared: &Shared, read: &'e Result<Envelope<'b>, Fault>) -> Result<&'e Envelope<'b>, ErrorDocument> {
+    let envelope = read.as_ref().map_err(ErrorDocument::from_fault)?;
     let rejects = shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject;
-    if rejects && read.as_ref().is_ok_and(|envelope| envelope.attributes().replicated_from.is_some()) {
+    if rejects && envelope.attributes().replicated_from.is_some() {
         return Err(ErrorDocument::client_replicated_from());
     }
-    read
+    Ok(envelope)
 }
 
 pub(super) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
