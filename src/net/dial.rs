@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::metered::Metered;
-use super::stream::Stream;
+use super::stream::{Stream, Tls};
 use super::tls::ClientTls;
 
 /// A further address joins the race this much later, unless the one before failed sooner (RFC 8305 §5).
@@ -77,7 +77,7 @@ pub async fn dial(endpoint: &Endpoint<'_>, http2: bool) -> Result<Stream, DialEr
         let config = if http2 { &tls.config } else { &tls.config_http1 };
         let connector = TlsConnector::from(Arc::clone(config));
         let stream = connector.connect(tls.name.clone(), socket).await.map_err(handshake_failed)?;
-        Ok(Stream::Tls(Box::new(stream)))
+        Ok(Stream::Tls(Tls::new(stream)))
     };
     tokio::time::timeout(endpoint.connect_timeout, connect).await.map_err(|_| DialError::Timeout)?
 }

@@ -17,6 +17,7 @@ use super::framing::{Framing, Place, Violation};
 use super::permit::Permit;
 use super::serve::Refused;
 use super::socket::Socket;
+use super::waiting::Waiting;
 use timers::Pause;
 
 mod shared;
@@ -60,6 +61,7 @@ pub(super) enum End {
 pub(super) struct Guard {
     /// Present until the guard is dropped.
     socket: Option<Socket>,
+    waiting: Waiting,
     shared: Arc<Shared>,
     framing: Framing,
     timers: Timers,
@@ -84,6 +86,7 @@ impl Guard {
     ) -> Self {
         Self {
             socket: Some(socket),
+            waiting: Waiting::default(),
             shared,
             framing,
             timers,
@@ -98,6 +101,13 @@ impl Guard {
 
     fn socket(&mut self) -> io::Result<Pin<&mut Socket>> {
         self.socket.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.socket {
+            Some(socket) => self.waiting.poll_read(socket, cx, buf),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
     }
 
     /// A write's result; an error when the client has taken nothing for too long. Tunnels may rest.
@@ -123,7 +133,7 @@ impl Guard {
     /// Reads into hyper's buffer; what must not be seen yet is taken out again.
     fn poll_direct(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(self.socket()?.poll_read(cx, buf))?;
+        ready!(self.poll_socket(cx, buf))?;
         let new = buf.filled().get(before..).unwrap_or_default();
         if new.is_empty() {
             self.closed();
@@ -148,7 +158,7 @@ impl Guard {
     fn poll_behind_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut bytes = [0; HELD_READ_BYTES];
         let mut buf = ReadBuf::new(&mut bytes);
-        ready!(self.socket()?.poll_read(cx, &mut buf))?;
+        ready!(self.poll_socket(cx, &mut buf))?;
         let new = buf.filled();
         if new.is_empty() {
             self.closed();

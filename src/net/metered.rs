@@ -14,11 +14,13 @@ use tokio::net::TcpStream;
 
 use super::evidence::Evidence;
 use super::lane::Turns;
+use super::waiting::Waiting;
 
 /// A TCP socket with its count.
 #[derive(Debug)]
 pub struct Metered {
     socket: TcpStream,
+    waiting: Waiting,
     evidence: Arc<Evidence>,
     /// A region that sends without a pause, interim answers for example, leaves others their turn.
     turns: Turns,
@@ -26,11 +28,16 @@ pub struct Metered {
 
 impl Metered {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, evidence: Arc::default(), turns: Turns::default() }
+        Self { socket, waiting: Waiting::default(), evidence: Arc::default(), turns: Turns::default() }
     }
 
     pub(super) const fn evidence(&self) -> &Arc<Evidence> {
         &self.evidence
+    }
+
+    /// Whether the socket has nothing for this task and will wake it, as it was asked already.
+    pub(super) fn is_waiting(&self, cx: &Context<'_>) -> bool {
+        self.waiting.is_still(&self.socket, cx)
     }
 
     /// Counts what was written, and leaves it to the reader to find out that the peer has gone.
@@ -57,7 +64,7 @@ impl AsyncRead for Metered {
         let this = self.get_mut();
         ready!(this.turns.poll(cx));
         let before = buf.filled().len();
-        let poll = Pin::new(&mut this.socket).poll_read(cx, buf);
+        let poll = this.waiting.poll_read(&mut this.socket, cx, buf);
         if poll.is_pending() {
             this.turns = Turns::default();
         } else {

@@ -25,6 +25,7 @@ mod serve;
 mod socket;
 pub mod stream;
 pub mod tls;
+mod waiting;
 
 pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
 pub use framing::Violation;
