@@ -50,7 +50,8 @@ pub(super) async fn enqueue(
     exchange: &mut Exchange,
     request: Box<Request<Incoming>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let New { mut job, turns, shared_queue, started } = match new_job(proxy, exchange, request).await {
+    // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
+    let New { started, shared_queue, turns, mut job } = match new_job(proxy, exchange, request).await {
         Ok(new) => new,
         Err(NotNew::Known(answer)) => return Ok((*answer).into()),
         Err(NotNew::Refused(document)) => return Err(document),
@@ -94,7 +95,12 @@ impl From<ErrorDocument> for NotNew {
 
 async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Incoming>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
-    let (head, received) = read(proxy, exchange, *request).await?;
+    let reading = {
+        // Moved here, so that the box does not stay, emptied, as long as the rest takes.
+        let request = request;
+        read(proxy, exchange, *request)
+    };
+    let (head, received) = reading.await?;
     let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
         if received.len() <= LONG_BYTES {
             plan(proxy, &received, &mut exchange.strategy)
@@ -134,7 +140,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
     Ok(New { job, turns, shared_queue, started })
 }
 
-/// Plans where nobody waits for it, since a long job is to be read.
+/// Plans a long job where long documents are read, so that the other calls of this thread need not wait for it.
 async fn planned_aside(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -172,7 +178,7 @@ pub(super) struct Head {
     pub(super) deadline: tokio::time::Instant,
 }
 
-/// Reads the body of a call that creates jobs. No async function, whose future would have room for the request beside its parts.
+/// Reads the body of a call that creates jobs. No async function, into whose future the request would be copied before it is taken apart.
 ///
 /// Errors: the error document for the client.
 pub(super) fn read<'r>(

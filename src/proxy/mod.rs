@@ -239,7 +239,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// What answers an admitted request. No async function itself, so that no copy of the request waits in it.
+    /// What answers an admitted request. No async function itself: the request's box is gone before an answer is waited for.
     ///
     /// Errors: the document for a request that is not looked at any further.
     pub fn dispatch<'r>(

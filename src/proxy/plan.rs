@@ -118,6 +118,7 @@ pub(super) fn in_turn(
     }
 }
 
+/// Reads a job, which nobody uses but through [`accepted`].
 fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, Fault> {
     Envelope::read(body, shared.config.limits.json_depth)
 }
