@@ -118,14 +118,15 @@ impl Drop for Taking {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::VecDeque;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use super::*;
 
+    /// A task that counts how often it is woken.
     #[derive(Default)]
-    struct Count(AtomicUsize);
+    pub(in crate::net) struct Count(pub(in crate::net) AtomicUsize);
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {

@@ -77,23 +77,14 @@ impl Waiting {
 mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use std::task::Wake;
+    use std::sync::atomic::Ordering::Relaxed;
 
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
     use tokio::task::coop::poll_proceed;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
+    use crate::net::quiet::tests::Count;
 
     async fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
