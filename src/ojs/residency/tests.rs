@@ -100,10 +100,13 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         Just(CANARY.into())
     ];
-    leaf.prop_recursive(3, 16, 4, |inner| {
+    // What is shown of a job may stand in a `job` of it, too.
+    let name =
+        || "[a-z]{1,6}|result|args|meta".prop_filter("known to be harmless", |name| !HARMLESS.contains(&&**name));
+    leaf.prop_recursive(3, 16, 4, move |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::btree_map("[a-z]{1,6}|result|args|meta", inner, 0..4).prop_map(|map| json!(map)),
+            proptest::collection::btree_map(name(), inner, 0..4).prop_map(|map| json!(map)),
         ]
     })
 }
