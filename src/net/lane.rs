@@ -2,7 +2,8 @@
 //!
 //! A runtime polls its tasks in the order in which they became ready. A few hundred bodies that always have something to move would
 //! make every short call wait for a piece of each of them, twice. So a body that has moved more than most calls ever do takes
-//! turns: one piece of one body, then whatever else is ready, then what the sockets have for us, then the next piece.
+//! turns: one piece of one body, then whatever else is ready, then what the sockets have for us, some tens of them at once, then the
+//! next piece.
 //!
 //! The lane belongs to the thread, as the runtime does whose order it mends.
 
