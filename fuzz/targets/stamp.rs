@@ -18,11 +18,15 @@ fuzz_target!(|body: &[u8]| {
     let small = Bytes::copy_from_slice(body);
     let body = Bytes::from([body, PADDING].concat());
     let Ok(before) = Envelope::read(&body, DEPTH_MAX) else { return };
-    let segments = stamp(&before, &body, &ALL);
+    let segments = stamp(&before, &body, &ALL).body;
     let after = Bytes::from(segments.concat());
     assert_eq!(segments_len(&segments), after.len());
-    let whole = stamp(&Envelope::read(&small, DEPTH_MAX).expect("the same job"), &small, &ALL).concat();
+    let stamped = stamp(&Envelope::read(&small, DEPTH_MAX).expect("the same job"), &small, &ALL);
+    let whole = stamped.body.concat();
     assert_eq!([&whole[..], PADDING].concat(), after, "a small body is stamped alike");
+    if let Some(cuts) = stamped.cuts {
+        assert_eq!(cuts.around(&whole).concat(), small, "the way back leads to what was sent");
+    }
 
     // The client's bytes, in order and whole, but for nulls that were replaced.
     let mut rest = &body[..];
@@ -40,7 +44,7 @@ fuzz_target!(|body: &[u8]| {
     assert_eq!((read.job_type(), read.queue(), read.tags()), (before.job_type(), before.queue(), before.tags()));
     assert_eq!(read.attributes().region, before.attributes().region);
     assert_eq!(read.attributes().region_affinity, before.attributes().region_affinity);
-    assert_eq!(stamp(&read, &after, &ALL).concat(), after, "a second stamp has nothing to do");
+    assert_eq!(stamp(&read, &after, &ALL).body.concat(), after, "a second stamp has nothing to do");
 
     // A name by which serde_json hands raw values to itself makes it read another document.
     if String::from_utf8_lossy(&body).contains("serde_json::private") {

@@ -53,5 +53,7 @@ pub use path::{normal_path, path_segment};
 pub use pointer::place_of;
 pub use retry_after::retry_after_seconds;
 pub use scan::{ScanError, scan};
-pub use stamp::{Additions, Segments, Splices, replace_minted, segments_len, splices, stamp};
+pub use stamp::{
+    Additions, COPIED_BYTES_MAX, Cuts, Segments, Splices, StampedBody, replace_minted, segments_len, splices, stamp,
+};
 pub use uuid7::{Uuid7, Uuid7Room, Uuid7Text, federation_id};

@@ -3,6 +3,7 @@
 //! Keys go where the region will look for them: into `options.metadata` where that key exists, because real servers let it
 //! replace `meta` wholesale, else into `meta`. A pin that stands only in `meta` would be lost there, so it is copied along.
 
+mod cuts;
 mod text;
 
 use std::ops::Range;
@@ -13,11 +14,12 @@ use smallvec::SmallVec;
 use super::attributes::{Mark, Name, Place, Slot};
 use super::envelope::{Envelope, Id};
 use super::scan::plain_run;
+pub use cuts::Cuts;
 use text::Text;
 
 /// A body up to this size is copied once, into the one that is sent: less work than to send it in pieces. Beyond that the client's
 /// bytes are sent from where they are, so that no call holds more than this beside what it was sent.
-const COPIED_BYTES_MAX: usize = 4096;
+pub const COPIED_BYTES_MAX: usize = 4096;
 
 /// What is to be added where the job lacks it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +36,15 @@ pub struct Additions<'a> {
 
 /// A body in pieces: one for a small body, else slices of the client's bytes without a copy, with the additions between them.
 pub type Segments = SmallVec<[Bytes; 1]>;
+
+/// A stamped job.
+#[derive(Debug, Clone)]
+pub struct StampedBody {
+    /// What is sent.
+    pub body: Segments,
+    /// Where the stamp stands in a body that was copied for it; none in one that is, or shares, what the client sent.
+    pub cuts: Option<Cuts>,
+}
 
 /// The length of a body in pieces, in bytes.
 #[must_use]
@@ -61,7 +72,7 @@ pub fn replace_minted(segments: &mut [Bytes], minted: &str, other: &str) {
 /// What the job has already is left alone, `null` counts as absent. A job whose `unique` policy fingerprints meta gets no
 /// meta keys, only an `id`.
 #[must_use]
-pub fn stamp(envelope: &Envelope<'_>, body: &Bytes, additions: &Additions<'_>) -> Segments {
+pub fn stamp(envelope: &Envelope<'_>, body: &Bytes, additions: &Additions<'_>) -> StampedBody {
     debug_assert_eq!(envelope.text.len(), body.len(), "an envelope is stamped into its own body");
     splices(envelope, additions).apply(body)
 }
@@ -251,18 +262,32 @@ impl Splices {
         self.text.push(text);
     }
 
-    fn apply(mut self, body: &Bytes) -> Segments {
+    fn apply(mut self, body: &Bytes) -> StampedBody {
         if self.is_empty() {
-            return Segments::from_iter([body.clone()]);
+            return StampedBody { body: Segments::from_iter([body.clone()]), cuts: None };
         }
         if body.len() > COPIED_BYTES_MAX {
-            return self.pieces(body);
+            return StampedBody { body: self.pieces(body), cuts: None };
         }
         let replaced: usize = self.places.iter().map(|splice| splice.at.len()).sum();
         // Exactly as long as it will be, so that it need not be moved.
         let mut whole = Vec::with_capacity(body.len() + self.text.len() - replaced);
         self.write(body, 0..body.len(), &mut whole);
-        Segments::from_iter([Bytes::from(whole)])
+        StampedBody { body: Segments::from_iter([Bytes::from(whole)]), cuts: Some(self.cuts()) }
+    }
+
+    /// Where the additions stand in what [`Splices::write`] has written of a whole body.
+    fn cuts(&self) -> Cuts {
+        let mut cuts = Cuts::default();
+        // Where a byte of the client's stands now is where it stood, and what was put before it more than was replaced.
+        let (mut added, mut replaced) = (0, 0);
+        for Splice { at, text } in &self.places {
+            let from = at.start + added - replaced;
+            cuts.push(from, from + text.len(), !at.is_empty());
+            added += text.len();
+            replaced += at.len();
+        }
+        cuts
     }
 
     fn pieces(mut self, body: &Bytes) -> Segments {

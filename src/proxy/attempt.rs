@@ -186,7 +186,7 @@ async fn exchange(
         _ => buffered.answer(),
     };
     let whole = match collect(&mut body, bytes_max, call.deadline, share).await {
-        Ok(whole) => whole,
+        Ok(whole) => whole.hold(),
         Err(CollectError::Overloaded) => {
             return (Tried { crowded_out: is_read, ..Tried::no_answer(Lost::Ended) }, None);
         }

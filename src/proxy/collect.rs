@@ -43,6 +43,41 @@ pub(super) enum CollectError {
     Broken(Option<Violation>),
 }
 
+/// A body that was read whole, and counts for as long as this is there.
+#[derive(Debug)]
+pub(super) struct Collected {
+    bytes: Bytes,
+    share: Share,
+    /// Whether it is in the buffer that its connection reads into.
+    of_connection: bool,
+}
+
+impl Collected {
+    /// A body as its connection gave it, in one piece.
+    pub(super) const fn of_connection(bytes: Bytes, share: Share) -> Self {
+        Self { bytes, share, of_connection: true }
+    }
+
+    /// A body that was joined.
+    fn joined(bytes: BytesMut, share: Share) -> Self {
+        Self { bytes: bytes.freeze(), share, of_connection: false }
+    }
+
+    pub(super) const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub(super) fn into_share(self) -> Share {
+        self.share
+    }
+
+    /// The body, counted until its last piece is dropped. A short one does not keep its connection's buffer.
+    pub(super) fn hold(self) -> Bytes {
+        let copies = self.of_connection && self.bytes.len() <= COPIED_BYTES_MAX;
+        self.share.hold(if copies { Bytes::copy_from_slice(&self.bytes) } else { self.bytes })
+    }
+}
+
 /// What a client is told whose body broke off or was not framed well.
 pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
     match violation {
@@ -54,7 +89,7 @@ pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
 /// Reads a client's body.
 ///
 /// Errors: 413, 408, 503 while the bodies of others take the memory, or 400 for a body that broke off.
-pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Bytes, ErrorDocument> {
+pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Collected, ErrorDocument> {
     let limits = &proxy.shared.config.limits;
     let bytes_max = limits.body_bytes;
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
@@ -76,13 +111,13 @@ pub(super) fn hold(proxy: &Proxy, body: Vec<u8>) -> Bytes {
 
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.
 ///
-/// A body that came in one piece, as most do, is not copied unless it is short. It is counted while it comes and until it is dropped.
+/// A body that came in one piece, as most do, is not copied. It is counted while it comes.
 pub(super) async fn collect<B>(
     mut body: B,
     bytes_max: usize,
     deadline: Instant,
     mut share: Share,
-) -> Result<Bytes, CollectError>
+) -> Result<Collected, CollectError>
 where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -126,11 +161,10 @@ where
         }
     }
     Ok(match parts.len() {
-        0 if first.len() <= COPIED_BYTES_MAX => share.hold(Bytes::copy_from_slice(&first)),
-        0 => share.hold(first),
-        1 => share.hold(parts.swap_remove(0).freeze()),
+        0 => Collected::of_connection(first, share),
+        1 => Collected::joined(parts.swap_remove(0), share),
         // Counted as long as there is anything of it, also where nobody waits for it any more.
-        _ => aside(bytes, move || share.hold(join(parts, bytes).freeze())).await,
+        _ => aside(bytes, move || Collected::joined(join(parts, bytes), share)).await,
     })
 }
 
@@ -204,7 +238,7 @@ mod tests {
     async fn check(parts: &[&'static str], bytes_max: usize) -> Result<Bytes, CollectError> {
         let body = Parts(parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect());
         let share = Buffered::default().request(SUM_MAX);
-        collect(body, bytes_max, Instant::now() + Duration::from_secs(10), share).await
+        collect(body, bytes_max, Instant::now() + Duration::from_secs(10), share).await.map(Collected::hold)
     }
 
     #[tokio::test]
@@ -213,7 +247,8 @@ mod tests {
             let buffer = Bytes::from(vec![b'x'; 8 * 1024]);
             let share = Buffered::default().request(usize::MAX);
             let body = Parts([buffer.slice(100..100 + length)].into());
-            let collected = collect(body, length, Instant::now() + Duration::from_secs(10), share).await.unwrap();
+            let collected =
+                collect(body, length, Instant::now() + Duration::from_secs(10), share).await.unwrap().hold();
             assert!(collected == buffer[..length]);
             assert_eq!(buffer.is_unique(), is_free, "{length}");
         }

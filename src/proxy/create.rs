@@ -9,8 +9,9 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::attempt::Call;
-use super::enqueue::{Head, Ran, note, read, run};
+use super::enqueue::{Ran, note, run};
 use super::exchange::Exchange;
+use super::head::{Head, read};
 use super::job::Job;
 use super::local::check_breaker;
 use super::locate::{Located, locate, search, unsure};

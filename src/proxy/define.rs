@@ -8,8 +8,8 @@ use hyper::body::Incoming;
 
 use super::attempt::RegionAnswer;
 use super::create::{run_whole, to_region};
-use super::enqueue::{Head, read};
 use super::exchange::Exchange;
+use super::head::{Head, read};
 use super::place::{Placed, Subject, place};
 use super::several::{Whole, check_replicated_from};
 use super::{Proxy, Reply};

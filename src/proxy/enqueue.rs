@@ -4,9 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
-use http::uri::PathAndQuery;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use hyper::body::Incoming;
 
 use super::aside::LONG_BYTES;
@@ -15,30 +13,23 @@ use super::attempt::{Call, RegionAnswer, Tried, attempt};
 use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
 use super::exchange::Exchange;
 use super::failover;
+use super::head::{in_parts, unboxed};
 use super::job::Job;
 use super::locate::unsure;
-use super::noted::Noted;
 use super::plan::{Planned, breaker_word, plan};
-use super::replay::{Ids, Recognised, Turns, recognise};
+use super::received::Reading;
+use super::replay::{Ids, Recognised, Turns, is_named, recognise};
 use super::resolve::{self, Followed};
 use super::trail::{self, Trail};
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::config::OnUnknown;
-use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::ErrorDocument;
-use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::region::Queue;
 use crate::store::Place;
 use crate::telemetry::AttemptOutcome;
 
-/// Where nearly all jobs are sent.
-const JOBS: PathAndQuery = PathAndQuery::from_static("/ojs/v1/jobs");
-/// A region that may hold an enqueue back gets this much longer than it asked for.
-const BLOCK_MARGIN: Duration = Duration::from_secs(5);
-/// The longest that a client may ask a region to hold an enqueue back.
-const BLOCK_MAX: Duration = Duration::from_secs(600);
 /// What a client is told to wait when nothing better is known.
 const RETRY_AFTER_MIN: u64 = 1;
 
@@ -95,20 +86,19 @@ impl From<ErrorDocument> for NotNew {
 
 async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Incoming>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
-    let reading = {
-        // Moved here, so that the box does not stay, emptied, as long as the rest takes.
-        let request = request;
-        read(proxy, exchange, *request)
-    };
-    let (head, received) = reading.await?;
-    let Planned { decision, body, job_id, minted, hinted, federation_id, shared_queue, source } =
-        if received.len() <= LONG_BYTES {
-            plan(proxy, &received, &mut exchange.strategy)
+    let (head, body, until) = in_parts(proxy, exchange, unboxed(request))?;
+    let mut reading = Reading::begin(collect_body(proxy, body, until).await?);
+    let Planned { decision, mut body, cuts, job_id, minted, hinted, federation_id, shared_queue, source } =
+        if reading.bytes().len() <= LONG_BYTES {
+            plan(proxy, reading.bytes(), &mut exchange.strategy)
         } else {
-            planned_aside(proxy, exchange, &received).await
+            planned_aside(proxy, exchange, reading.bytes()).await
         }?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
-    let mut turns = match recognise(proxy, exchange, &head, &received, ids).await {
+    if is_named(exchange, ids) {
+        reading = reading.held(&mut body, cuts.as_ref());
+    }
+    let mut turns = match recognise(proxy, exchange, &head, reading.bytes(), ids).await {
         Ok(Recognised::New(turns)) => turns,
         Ok(Recognised::Answer(answer, region)) => {
             exchange.region = region;
@@ -119,6 +109,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
     let key = turns.as_deref().and_then(Turns::key);
     // What its key is remembered by stays the same wherever the job goes.
     let hint = decision.target().filter(|_| hinted && key.is_none());
+    let received = reading.end(&mut body, cuts);
     let started = Instant::now();
     let call = Call {
         method: http::Method::POST,
@@ -169,77 +160,6 @@ pub(super) fn note(exchange: &mut Exchange, ran: &mut Ran) {
 fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect;
     redirects && !decision.pinned && decision.candidates.len() > 1
-}
-
-/// The part of a creating call that travels whichever region it goes to.
-pub(super) struct Head {
-    pub(super) path: PathAndQuery,
-    pub(super) headers: HeaderMap,
-    pub(super) deadline: tokio::time::Instant,
-}
-
-/// Reads the body of a call that creates jobs. No async function, into whose future the request would be copied before it is taken apart.
-///
-/// Errors: the error document for the client.
-pub(super) fn read<'r>(
-    proxy: &'r Proxy,
-    exchange: &Exchange,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<(Head, bytes::Bytes), ErrorDocument>> + use<'r> {
-    let parts = in_parts(proxy, exchange, request);
-    async move {
-        let (head, body, until) = parts?;
-        let body = collect_body(proxy, body, until).await?;
-        Ok((head, body))
-    }
-}
-
-/// What travels of a call, its body, and until when that may take to come.
-fn in_parts(
-    proxy: &Proxy,
-    exchange: &Exchange,
-    request: Request<Incoming>,
-) -> Result<(Head, Incoming, tokio::time::Instant), ErrorDocument> {
-    let (parts, body) = request.into_parts();
-    let mut headers = parts.headers;
-    let noted = exchange.noted;
-    if noted.has(Noted::CONTENT_ENCODING) {
-        return Err(ErrorDocument::content_encoding());
-    }
-    let begun = tokio::time::Instant::from_std(exchange.started());
-    let usual = proxy.shared.config.limits.call_timeout;
-    let deadline = begun + if noted.has(Noted::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
-    if noted.has(Noted::HOP_BY_HOP) {
-        strip_hop_by_hop(&mut headers);
-    }
-    // The length changes with the stamp, and the answer must be readable to us.
-    headers.remove(CONTENT_LENGTH);
-    if noted.has(Noted::ACCEPT_ENCODING) {
-        headers.remove(ACCEPT_ENCODING);
-    }
-    headers.insert(REQUEST_ID, exchange.request_id().clone());
-    // The usual path is not taken from the connection's buffer, which else stays as long as the call does.
-    let path = parts.uri.path_and_query().filter(|path| **path != *JOBS.as_str()).cloned().unwrap_or(JOBS);
-    // However long a region may hold the job back, the client may not take its time to send it.
-    Ok((Head { path, headers, deadline }, body, begun + usual))
-}
-
-/// The deadline of the whole call: longer than usual when the client lets the region hold it back.
-fn call_timeout(usual: Duration, headers: &HeaderMap) -> Duration {
-    let asked = headers.get(BLOCK_TIMEOUT).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let asked = asked.map(|seconds| Duration::from_secs(seconds).min(BLOCK_MAX) + BLOCK_MARGIN);
-    asked.map_or(usual, |asked| asked.max(usual))
-}
-
-/// Reads the body of a dry run, by the rules for enqueues.
-///
-/// Errors: the error document for the client.
-pub async fn read_body(
-    proxy: &Proxy,
-    exchange: &Exchange,
-    request: Request<Incoming>,
-) -> Result<bytes::Bytes, ErrorDocument> {
-    Ok(read(proxy, exchange, request).await?.1)
 }
 
 /// What became of a call that creates jobs.
@@ -372,29 +292,5 @@ impl From<Outcome> for AttemptOutcome {
             Outcome::Answered => Self::Answered,
             Outcome::Unknown => Self::Unknown,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn a_client_that_lets_the_region_hold_its_job_back_gets_a_later_deadline() {
-        let check = |asked: Option<&'static str>, seconds: u64| {
-            let mut headers = HeaderMap::new();
-            if let Some(asked) = asked {
-                headers.insert(BLOCK_TIMEOUT, HeaderValue::from_static(asked));
-            }
-            assert_eq!(call_timeout(Duration::from_secs(25), &headers), Duration::from_secs(seconds), "{asked:?}");
-        };
-        check(None, 25);
-        check(Some("5"), 25);
-        check(Some("60"), 65);
-        check(Some("99999999"), 605);
-        check(Some("soon"), 25);
-        check(Some("-1"), 25);
     }
 }

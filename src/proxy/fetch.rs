@@ -17,8 +17,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
-use super::enqueue::read;
 use super::exchange::Exchange;
+use super::head::read;
 use super::insist::{rewritten, unanswered};
 use super::locate::asker;
 use super::{Proxy, Reply};

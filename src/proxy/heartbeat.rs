@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 
 use super::ask::Question;
 use super::attempt::RegionAnswer;
-use super::enqueue::{Head, read};
 use super::exchange::Exchange;
+use super::head::{Head, read};
 use super::insist::{Insisted, insist, note, rewritten};
 use super::{Proxy, Reply};
 use crate::ojs::worker::{Beat, Beaten, Directive};

@@ -12,7 +12,9 @@ use super::shown::source;
 use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
-use crate::ojs::{self, Additions, Envelope, ErrorDocument, Fault, Segments, Uuid7, Uuid7Room, hint};
+use crate::ojs::{
+    self, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
+};
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
 
@@ -26,6 +28,8 @@ pub(super) struct Planned {
     pub(super) decision: Decision,
     /// The body, stamped.
     pub(super) body: Segments,
+    /// Where the stamp stands in a body that was copied for it.
+    pub(super) cuts: Option<Cuts>,
     /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
     pub(super) job_id: Option<String>,
     /// Whether the id was minted.
@@ -164,8 +168,10 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decis
     let mut room = StampRoom::default();
     let additions = stamp.additions(proxy, envelope, &mut room);
     let own = envelope.attributes().federation_id.as_deref();
+    let StampedBody { body, cuts } = ojs::stamp(envelope, body, &additions);
     Planned {
-        body: ojs::stamp(envelope, body, &additions),
+        body,
+        cuts,
         minted: stamp.is_minted(),
         hinted: stamp.hinted,
         job_id: additions.id.or(envelope.id()).map(str::to_owned),

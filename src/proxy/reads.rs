@@ -117,7 +117,7 @@ impl Guard {
         let share = proxy.shared.buffered.answer();
         let body = body.map_err(std::io::Error::other);
         let collected = collect(body, bytes_max, self.deadline, share).await;
-        let body = collected.map_err(|_| ErrorDocument::owner_unavailable(region, 1))?;
+        let body = collected.map_err(|_| ErrorDocument::owner_unavailable(region, 1))?.hold();
         let shows_job = residency::job_in(&body).is_some();
         let hidden = match () {
             () if body.is_empty() => false,

@@ -11,8 +11,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
 use super::attempt::RegionAnswer;
-use super::enqueue::{Head, Ran};
+use super::enqueue::Ran;
 use super::exchange::Exchange;
+use super::head::Head;
 use super::hops;
 use super::known::{Caller, Known};
 use super::locate::IDENTIFYING;
@@ -58,6 +59,11 @@ struct Names<'r> {
     body: &'r Bytes,
     /// How many sidecars the call has passed, this one included.
     hops: u16,
+}
+
+/// Whether an enqueue may have a name by which it could be repeated.
+pub(super) fn is_named(exchange: &Exchange, ids: Ids<'_>) -> bool {
+    ids.own.is_some() || exchange.noted.has(Noted::IDEMPOTENCY_KEY)
 }
 
 /// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `sent_id` the one that it will be

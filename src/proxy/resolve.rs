@@ -289,7 +289,7 @@ impl Job {
             job_id: self.job_id.as_deref().and_then(bounded),
             known_as: None,
             tenant: tenant_of(&headers),
-            body: digest(&[&self.trail.received]),
+            body: digest(&self.trail.received.pieces(&self.call.body)),
             region: region.id.clone(),
             federation_id: self.trail.federation_id.as_ref().and_then(|id| bounded(id.to_str().ok()?)),
             request_id: self.request_id().to_str().unwrap_or_default().to_owned(),

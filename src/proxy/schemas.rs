@@ -52,7 +52,7 @@ async fn write(
 ) -> Result<Response<Reply>, ErrorDocument> {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let (parts, body) = request.into_parts();
-    let body = collect_body(proxy, body, deadline).await?;
+    let body = collect_body(proxy, body, deadline).await?.hold();
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let (method, headers) = (parts.method, question_headers(exchange, &parts.headers));
     let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };

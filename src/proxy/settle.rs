@@ -14,8 +14,8 @@ use hyper::body::Incoming;
 
 use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
-use super::enqueue::{Head, read};
 use super::exchange::Exchange;
+use super::head::{Head, read};
 use super::insist::{Insisted, insist, note};
 use super::locate::{Located, in_doubt, locate, search};
 use super::{Proxy, Reply};

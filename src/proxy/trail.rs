@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Proxy;
 use super::attempt::RegionAnswer;
 use super::job::Job;
+use super::received::Received;
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
@@ -24,7 +25,7 @@ pub(super) struct Trail {
     /// The job's tracking id.
     pub(super) federation_id: Option<HeaderValue>,
     /// What the client sent.
-    pub(super) received: Bytes,
+    pub(super) received: Received,
     /// Whether the job's id is ours.
     pub(super) minted: bool,
     /// The fingerprint of the key that the job is remembered by, too.
@@ -56,7 +57,7 @@ impl Trail {
         Self {
             until,
             federation_id,
-            received: Bytes::new(),
+            received: Received::Whole(Bytes::new()),
             minted: false,
             key: None,
             sent_again: false,

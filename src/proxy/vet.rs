@@ -41,7 +41,7 @@ pub(super) async fn vet(
     }
     let limits = &proxy.shared.config.limits;
     let deadline = tokio::time::Instant::now() + limits.call_timeout;
-    let body = collect_body(proxy, body, deadline).await?;
+    let body = collect_body(proxy, body, deadline).await?.hold();
     let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     check_keys(&proxy.shared.registry.view(), index, &keys)?;
     Ok(Outgoing::pieces(&[body]))

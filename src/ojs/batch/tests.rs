@@ -178,7 +178,7 @@ proptest! {
         let alone = |place: &usize| {
             let text = Bytes::from(texts[*place].clone());
             let envelope = Envelope::read(&text, 64).unwrap();
-            String::from_utf8(crate::ojs::stamp(&envelope, &text, &STAMP).concat()).unwrap()
+            String::from_utf8(crate::ojs::stamp(&envelope, &text, &STAMP).body.concat()).unwrap()
         };
         for members in [here, there] {
             let all = stamps(&batch);

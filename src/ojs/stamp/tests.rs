@@ -11,7 +11,7 @@ const USUAL: Additions<'_> =
 fn stamped(body: &str, additions: &Additions<'_>) -> String {
     let body = Bytes::copy_from_slice(body.as_bytes());
     let envelope = Envelope::read(&body, 16).unwrap();
-    let segments = stamp(&envelope, &body, additions);
+    let segments = stamp(&envelope, &body, additions).body;
     let joined = segments.concat();
     assert_eq!(segments_len(&segments), joined.len());
     String::from_utf8(joined).unwrap()
@@ -88,7 +88,8 @@ fn a_job_whose_uniqueness_covers_meta_gets_an_id_and_nothing_else() {
 fn a_large_body_is_sent_from_where_it_is_and_a_small_one_in_one_piece() {
     for (length, expected) in [(COPIED_BYTES_MAX - 100, (1, 0)), (COPIED_BYTES_MAX, (5, 3))] {
         let body = Bytes::from(format!(r#"{{"args":["{}"],"meta":{{"a":1}}}}"#, "x".repeat(length)));
-        let segments = stamp(&Envelope::read(&body, 16).unwrap(), &body, &USUAL);
+        let StampedBody { body: segments, cuts } = stamp(&Envelope::read(&body, 16).unwrap(), &body, &USUAL);
+        assert_eq!(cuts.is_some(), expected.1 == 0, "what shares the client's bytes needs no way back");
         let own = segments.iter().filter(|segment| body.as_ptr_range().contains(&segment.as_ptr()));
         assert_eq!((segments.len(), own.count()), expected);
     }
@@ -149,8 +150,11 @@ proptest! {
         let before = Envelope::read(&bytes, 16).unwrap();
         let segments = splices(&before, &additions).pieces(&bytes);
         let after = Bytes::from(segments.concat());
-        let whole = stamp(&before, &bytes, &additions);
+        let StampedBody { body: whole, cuts } = stamp(&before, &bytes, &additions);
         prop_assert_eq!((whole.len(), &whole.concat()[..]), (1, &after[..]), "a small body is one piece");
+
+        let around = cuts.map_or_else(|| after.to_vec(), |cuts| cuts.around(&after).concat());
+        prop_assert_eq!(&around[..], &bytes[..], "the way back leads to what the client sent");
 
         // What is shared with the client's bytes, in order, is those bytes but for nulls that were replaced.
         let own: Vec<u8> = segments
@@ -185,7 +189,7 @@ proptest! {
         if segments.len() > 1 && read.text_in(seen, Name::FederationId.as_str()).as_deref() == Some("F") {
             prop_assert_eq!(kept.as_deref(), expected.region.as_deref());
         }
-        let again = stamp(&read, &after, &additions);
+        let again = stamp(&read, &after, &additions).body;
         prop_assert_eq!(again.concat(), after.to_vec());
     }
 }

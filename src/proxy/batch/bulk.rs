@@ -2,8 +2,9 @@
 
 use http::{Response, StatusCode};
 
-use super::super::enqueue::{Head, Ran};
+use super::super::enqueue::Ran;
 use super::super::exchange::Exchange;
+use super::super::head::Head;
 use super::super::{Proxy, Reply};
 use super::merge::{illegible, respond};
 use super::plan::Attempted;

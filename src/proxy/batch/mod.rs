@@ -18,8 +18,9 @@ use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer};
-use super::enqueue::{Head, Ran, note, read, run};
+use super::enqueue::{Ran, note, run};
 use super::exchange::Exchange;
+use super::head::{Head, read};
 use super::job::Job;
 use super::shown::source;
 use super::trail::Trail;

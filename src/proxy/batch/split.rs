@@ -9,8 +9,8 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::super::enqueue::Head;
 use super::super::exchange::Exchange;
+use super::super::head::Head;
 use super::super::{Proxy, Reply};
 use super::merge::{Came, came, illegible, merged};
 use super::undo::{Doomed, Undone, undo};

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::super::Proxy;
 use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
-use super::super::enqueue::Head;
+use super::super::head::Head;
 use super::super::plan::with_job;
 use super::lease;
 use crate::net::ClientSide;

@@ -1,0 +1,123 @@
+//! What travels of a call whichever region it goes to, and the reading of its body.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Request};
+use hyper::body::Incoming;
+
+use super::Proxy;
+use super::collect::collect_body;
+use super::exchange::Exchange;
+use super::noted::Noted;
+use crate::net::headers::strip_hop_by_hop;
+use crate::ojs::ErrorDocument;
+use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
+
+/// Where nearly all jobs are sent.
+const JOBS: PathAndQuery = PathAndQuery::from_static("/ojs/v1/jobs");
+/// A region that may hold an enqueue back gets this much longer than it asked for.
+const BLOCK_MARGIN: Duration = Duration::from_secs(5);
+/// The longest that a client may ask a region to hold an enqueue back.
+const BLOCK_MAX: Duration = Duration::from_secs(600);
+
+/// The part of a call that travels whichever region it goes to.
+pub(super) struct Head {
+    pub(super) path: PathAndQuery,
+    pub(super) headers: HeaderMap,
+    pub(super) deadline: tokio::time::Instant,
+}
+
+/// Reads the body of a call that creates jobs. No async function, into whose future the request would be copied before it is taken apart.
+///
+/// Errors: the error document for the client.
+pub(super) fn read<'r>(
+    proxy: &'r Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<(Head, bytes::Bytes), ErrorDocument>> + use<'r> {
+    let parts = in_parts(proxy, exchange, request);
+    async move {
+        let (head, body, until) = parts?;
+        let body = collect_body(proxy, body, until).await?;
+        Ok((head, body.hold()))
+    }
+}
+
+/// A request without its box, which would else stay, emptied, as long as the call takes.
+pub(super) fn unboxed(request: Box<Request<Incoming>>) -> Request<Incoming> {
+    *request
+}
+
+/// What travels of a call, its body, and until when that may take to come.
+pub(super) fn in_parts(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> Result<(Head, Incoming, tokio::time::Instant), ErrorDocument> {
+    let (parts, body) = request.into_parts();
+    let mut headers = parts.headers;
+    let noted = exchange.noted;
+    if noted.has(Noted::CONTENT_ENCODING) {
+        return Err(ErrorDocument::content_encoding());
+    }
+    let begun = tokio::time::Instant::from_std(exchange.started());
+    let usual = proxy.shared.config.limits.call_timeout;
+    let deadline = begun + if noted.has(Noted::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
+    if noted.has(Noted::HOP_BY_HOP) {
+        strip_hop_by_hop(&mut headers);
+    }
+    // The length changes with the stamp, and the answer must be readable to us.
+    headers.remove(CONTENT_LENGTH);
+    if noted.has(Noted::ACCEPT_ENCODING) {
+        headers.remove(ACCEPT_ENCODING);
+    }
+    headers.insert(REQUEST_ID, exchange.request_id().clone());
+    // The usual path is not taken from the connection's buffer, which else stays as long as the call does.
+    let path = parts.uri.path_and_query().filter(|path| **path != *JOBS.as_str()).cloned().unwrap_or(JOBS);
+    // However long a region may hold the job back, the client may not take its time to send it.
+    Ok((Head { path, headers, deadline }, body, begun + usual))
+}
+
+/// The deadline of the whole call: longer than usual when the client lets the region hold it back.
+fn call_timeout(usual: Duration, headers: &HeaderMap) -> Duration {
+    let asked = headers.get(BLOCK_TIMEOUT).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let asked = asked.map(|seconds| Duration::from_secs(seconds).min(BLOCK_MAX) + BLOCK_MARGIN);
+    asked.map_or(usual, |asked| asked.max(usual))
+}
+
+/// Reads the body of a dry run, by the rules for enqueues.
+///
+/// Errors: the error document for the client.
+pub async fn read_body(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: Request<Incoming>,
+) -> Result<bytes::Bytes, ErrorDocument> {
+    Ok(read(proxy, exchange, request).await?.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_lets_the_region_hold_its_job_back_gets_a_later_deadline() {
+        let check = |asked: Option<&'static str>, seconds: u64| {
+            let mut headers = HeaderMap::new();
+            if let Some(asked) = asked {
+                headers.insert(BLOCK_TIMEOUT, HeaderValue::from_static(asked));
+            }
+            assert_eq!(call_timeout(Duration::from_secs(25), &headers), Duration::from_secs(seconds), "{asked:?}");
+        };
+        check(None, 25);
+        check(Some("5"), 25);
+        check(Some("60"), 65);
+        check(Some("99999999"), 605);
+        check(Some("soon"), 25);
+        check(Some("-1"), 25);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a client sent of a job, for as long as its call takes: kept once, in the body that is sent on.
+
+use bytes::Bytes;
+
+use super::buffered::Share;
+use super::collect::Collected;
+use crate::ojs::{COPIED_BYTES_MAX, Cuts, Segments};
+
+/// What a client sent.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// Bytes that nothing was added to, or that are sent in pieces.
+    Whole(Bytes),
+    /// What is around the stamp in the one piece that is sent, and its share of the memory.
+    Around(Cuts, #[expect(dead_code, reason = "held for its drop, with which the body is counted no more")] Share),
+}
+
+/// What a client sent, while its job is planned.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// A short body, which may be in its connection's buffer still.
+    Short(Collected),
+    /// One that stays as it is.
+    Held(Bytes),
+}
+
+impl Reading {
+    /// A body that is about to be planned. One that a stamp will share instead of copying it is held from now on.
+    pub(super) fn begin(collected: Collected) -> Self {
+        if collected.bytes().len() > COPIED_BYTES_MAX { Self::Held(collected.hold()) } else { Self::Short(collected) }
+    }
+
+    pub(super) const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Short(collected) => collected.bytes(),
+            Self::Held(bytes) => bytes,
+        }
+    }
+
+    /// Others will compare what they sent with it for as long as the call takes: no buffer of a connection stays for that. `body` is
+    /// what will be sent.
+    pub(super) fn held(self, body: &mut Segments, cuts: Option<&Cuts>) -> Self {
+        let Self::Short(collected) = self else { return self };
+        let bytes = collected.hold();
+        if cuts.is_none() {
+            debug_assert!(body.len() == 1 && body.iter().all(|piece| *piece == bytes), "nothing was added to it");
+            *body = Segments::from_iter([bytes.clone()]);
+        }
+        Self::Held(bytes)
+    }
+
+    /// The job is planned: a connection has its buffer back.
+    pub(super) fn end(self, body: &mut Segments, cuts: Option<Cuts>) -> Received {
+        match (self, cuts) {
+            (Self::Short(collected), Some(cuts)) => Received::Around(cuts, collected.into_share()),
+            (short @ Self::Short(_), None) => short.held(body, None).end(body, None),
+            (Self::Held(bytes), _) => Received::Whole(bytes),
+        }
+    }
+}
+
+impl Received {
+    /// What the client sent, in pieces; `body` is what is sent on.
+    pub(super) fn pieces<'r>(&'r self, body: &'r [Bytes]) -> Vec<&'r [u8]> {
+        match (self, body) {
+            (Self::Whole(bytes), _) => vec![bytes],
+            (Self::Around(cuts, _), [stamped, ..]) => cuts.around(stamped),
+            // Not reached: what was cut is one piece.
+            (Self::Around(..), []) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffered::Buffered;
+    use super::*;
+    use crate::ojs::{Additions, Envelope, StampedBody, replace_minted, stamp};
+
+    const ADDED: Additions<'_> =
+        Additions { id: Some("minted"), federation_id: Some("F"), source_region: None, routed_at: None };
+
+    fn check(length: usize, additions: &Additions<'_>, is_named: bool) {
+        let head = r#"{"id":null,"meta":{},"args":[""#;
+        let sent = format!(r#"{head}{}"]}}"#, "x".repeat(length - head.len() - 3)).into_bytes();
+        let all = Buffered::default();
+        let mut share = all.request(usize::MAX);
+        assert!(share.grow(length));
+        let buffer = Bytes::from([&sent, &b"what came behind it"[..]].concat());
+        let mut reading = Reading::begin(Collected::of_connection(buffer.slice(..length), share));
+        let envelope = Envelope::read(reading.bytes(), 16).unwrap();
+        let StampedBody { mut body, cuts } = stamp(&envelope, reading.bytes(), additions);
+        let stamped = body.concat();
+        assert_eq!(stamped == sent, additions.id.is_none());
+        if is_named {
+            reading = reading.held(&mut body, cuts.as_ref());
+            assert_eq!(*reading.bytes(), sent);
+        }
+        let received = reading.end(&mut body, cuts);
+        assert_eq!(body.concat(), stamped, "what is sent is what was planned");
+        // A longer one is sent from where it is, or was copied in one piece and is kept as it came.
+        let is_stamped_apart = additions.id.is_some() && length <= COPIED_BYTES_MAX && !is_named;
+        assert_eq!(buffer.is_unique(), length <= 2048 || is_stamped_apart, "{length} bytes");
+        replace_minted(&mut body, "minted", "others");
+        assert_eq!(received.pieces(&body).concat(), sent);
+        assert_eq!(all.bytes(), length);
+        drop((received, body));
+        assert_eq!((all.bytes(), buffer.is_unique()), (0, true));
+    }
+
+    #[test]
+    fn what_was_sent_is_known_and_counted_until_the_call_ends_and_a_short_one_keeps_no_buffer() {
+        for additions in [&ADDED, &Additions::default()] {
+            for length in [40, 600, 2048, 2049, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1, 2 * COPIED_BYTES_MAX] {
+                for is_named in [false, true] {
+                    check(length, additions, is_named);
+                }
+            }
+        }
+    }
+}
