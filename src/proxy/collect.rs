@@ -73,8 +73,12 @@ impl Collected {
 
     /// The body, counted until its last piece is dropped. A short one does not keep its connection's buffer.
     pub(super) fn hold(self) -> Bytes {
-        let copies = self.of_connection && self.bytes.len() <= COPIED_BYTES_MAX;
-        self.share.hold(if copies { Bytes::copy_from_slice(&self.bytes) } else { self.bytes })
+        if self.bytes.len() <= COPIED_BYTES_MAX { self.hold_apart() } else { self.share.hold(self.bytes) }
+    }
+
+    /// As [`Self::hold`], and no connection's buffer is kept however long the body is.
+    pub(super) fn hold_apart(self) -> Bytes {
+        self.share.hold(if self.of_connection { Bytes::copy_from_slice(&self.bytes) } else { self.bytes })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a client sent of a job, for as long as its call takes: kept once, in the body that is sent on.
+//! What a client sent of a job, for as long as its call takes: of a short one without a name, kept within the body that is sent on.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::ojs::{COPIED_BYTES_MAX, Cuts, Segments};
 /// What a client sent.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// Bytes that nothing was added to, or that are sent in pieces.
+    /// As it came.
     Whole(Bytes),
     /// What is around the stamp in the one piece that is sent, and its share of the memory.
     Around(Cuts, #[expect(dead_code, reason = "held for its drop, with which the body is counted no more")] Share),
@@ -37,11 +37,11 @@ impl Reading {
         }
     }
 
-    /// Others will compare what they sent with it for as long as the call takes: no buffer of a connection stays for that. `body` is
-    /// what will be sent.
+    /// Kept as it came, because others will compare what they sent with it for as long as the call takes, or nothing was added to it: a
+    /// short body apart from its connection's buffer. `body` is what will be sent.
     pub(super) fn held(self, body: &mut Segments, cuts: Option<&Cuts>) -> Self {
         let Self::Short(collected) = self else { return self };
-        let bytes = collected.hold();
+        let bytes = collected.hold_apart();
         if cuts.is_none() {
             debug_assert!(body.len() == 1 && body.iter().all(|piece| *piece == bytes), "nothing was added to it");
             *body = Segments::from_iter([bytes.clone()]);
@@ -49,7 +49,7 @@ impl Reading {
         Self::Held(bytes)
     }
 
-    /// The job is planned: a connection has its buffer back.
+    /// The job is planned: of a short one, nothing is in its connection's buffer any more.
     pub(super) fn end(self, body: &mut Segments, cuts: Option<Cuts>) -> Received {
         match (self, cuts) {
             (Self::Short(collected), Some(cuts)) => Received::Around(cuts, collected.into_share()),
@@ -98,9 +98,8 @@ mod tests {
         }
         let received = reading.end(&mut body, cuts);
         assert_eq!(body.concat(), stamped, "what is sent is what was planned");
-        // A longer one is sent from where it is, or was copied in one piece and is kept as it came.
-        let is_stamped_apart = additions.id.is_some() && length <= COPIED_BYTES_MAX && !is_named;
-        assert_eq!(buffer.is_unique(), length <= 2048 || is_stamped_apart, "{length} bytes");
+        // A longer one is sent from where it is.
+        assert_eq!(buffer.is_unique(), length <= COPIED_BYTES_MAX, "{length} bytes");
         replace_minted(&mut body, "minted", "others");
         assert_eq!(received.pieces(&body).concat(), sent);
         assert_eq!(all.bytes(), length);
