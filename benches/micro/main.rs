@@ -19,7 +19,7 @@ use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 use ojs_sidecar::base::{Draw, RegionId};
 use ojs_sidecar::net::headers::strip_hop_by_hop;
-use ojs_sidecar::ojs::{Additions, Envelope, Uuid7, Uuid7Room, hint, scan, stamp};
+use ojs_sidecar::ojs::{Abridged, Additions, Envelope, Uuid7, Uuid7Room, hint, scan, stamp};
 use ojs_sidecar::policy::{Inputs, Job, NoTraffic, View, route};
 use ojs_sidecar::region::Owners;
 
@@ -67,7 +67,7 @@ fn bodies_stamped(criterion: &mut Criterion) {
                     federation_id: Some(Uuid7::new(1_800_000_000_000, [8; 10]).text(&mut federation_id)),
                     ..Additions::default()
                 };
-                stamp(black_box(&envelope), &body, &additions)
+                stamp(black_box(&envelope), Abridged::whole(&body), &additions)
             });
         });
     }

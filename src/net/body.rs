@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::framing::Violation;
-use super::lane::Turns;
+use super::lane::{FREE_BYTES, Turns};
 
 /// The pieces of a body up to this size are copied into one: each piece passes hyper's queue and the TLS layer on its own, which
 /// costs more than so many bytes.
@@ -30,7 +30,7 @@ pub struct Outgoing(Option<Box<Content>>);
 /// What there is of a body that is not empty.
 #[derive(Debug)]
 enum Content {
-    /// All of it; given once.
+    /// All of it, of at most what needs no turns; given once.
     Whole(Bytes),
     /// Pieces in order, of a known total length.
     Pieces {
@@ -40,6 +40,7 @@ enum Content {
         next: usize,
         /// Bytes left.
         bytes: u64,
+        turns: Turns,
     },
     /// A client's body, passed on as it comes, never buffered.
     Stream(Incoming, Rc<Upload>),
@@ -106,7 +107,7 @@ impl Outgoing {
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
         Self::of(match pieces {
             [] => return Self::EMPTY,
-            [whole] => Content::Whole(whole.clone()),
+            [whole] if whole.len() <= FREE_BYTES => Content::Whole(whole.clone()),
             _ if bytes <= JOINED_BYTES_MAX => {
                 let mut whole = Vec::with_capacity(bytes);
                 pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
@@ -114,7 +115,7 @@ impl Outgoing {
             }
             _ => {
                 let pieces = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
-                Content::Pieces { pieces, next: 0, bytes: bytes as u64 }
+                Content::Pieces { pieces, next: 0, bytes: bytes as u64, turns: Turns::sent() }
             }
         })
     }
@@ -147,11 +148,15 @@ impl Body for Outgoing {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            Some(Content::Pieces { pieces, next, bytes }) => {
-                let Some(piece) = pieces.get_mut(*next).map(std::mem::take) else { return Poll::Ready(None) };
-                *next += 1;
-                *bytes = bytes.saturating_sub(piece.len() as u64);
-                Poll::Ready(Some(Ok(Frame::data(piece))))
+            Some(Content::Pieces { pieces, next, bytes, turns }) => {
+                let frame = ready!(turns.poll_frame(cx, |_| {
+                    let piece = pieces.get_mut(*next).map(std::mem::take);
+                    *next += 1;
+                    Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+                }));
+                let sent = frame.as_ref().and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
+                *bytes = bytes.saturating_sub(sent.unwrap_or_default() as u64);
+                Poll::Ready(frame)
             }
             Some(Content::Stream(incoming, upload)) => {
                 let polled = upload.turns.borrow_mut().poll_frame(cx, |cx| {
@@ -173,7 +178,7 @@ impl Body for Outgoing {
         match self.0.as_deref() {
             None => true,
             Some(Content::Whole(bytes)) => bytes.is_empty(),
-            Some(Content::Pieces { pieces, next, .. }) => *next >= pieces.len(),
+            Some(Content::Pieces { pieces, next, turns, .. }) => turns.left() == 0 && *next >= pieces.len(),
             Some(Content::Stream(incoming, upload)) => upload.turns.borrow().left() == 0 && incoming.is_end_stream(),
         }
     }

@@ -5,6 +5,11 @@
 //! turns: one piece of one body, then whatever else is ready, then what the sockets have for us, some tens of them at once, then the
 //! next piece.
 //!
+//! A body that has begun goes on before others begin, because what is half there takes memory, and what of it is in the caches, of
+//! which all of them together would have nothing left. What is sent from memory has turns of its own, one for each of what comes: that
+//! ends sooner what takes memory, and a system that spaces out what it sends need not wake for each of our pieces. One that goes on
+//! for long goes on behind, in turns with the others like it, so that nobody waits for the end of a body that has none.
+//!
 //! The lane belongs to the thread, as the runtime does whose order it mends.
 
 use std::cell::{Cell, RefCell};
@@ -18,18 +23,39 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 
 /// What a body moves before it takes turns: most calls are smaller, and pay nothing for the lane.
-const FREE_BYTES: usize = 64 * 1024;
+pub(super) const FREE_BYTES: usize = 64 * 1024;
 /// What is moved in a turn: some ten microseconds of work, a fraction of what a call takes anyway.
 const PIECE_BYTES: usize = 32 * 1024;
+/// What a body moves until it is one that goes on for long: nearly all jobs are smaller. A thread moves so much in less than a
+/// millisecond. Units: bytes.
+const SOON_BYTES: usize = 1024 * 1024;
 
 thread_local! {
-    static LANE: Lane = const { Lane { waiting: RefCell::new(VecDeque::new()), is_pumped: Cell::new(false) } };
+    static LANE: Lane = const { Lane { waiting: RefCell::new(Waiting::new()), is_pumped: Cell::new(false) } };
 }
 
-/// The bodies of this thread that wait, in the order of their turns. As many as there are bodies, which are bounded.
 struct Lane {
-    waiting: RefCell<VecDeque<Arc<Waiter>>>,
+    waiting: RefCell<Waiting>,
     is_pumped: Cell<bool>,
+}
+
+/// The bodies of a thread that wait. As many as there are bodies, which are bounded.
+struct Waiting {
+    /// Of each class, in the order of their turns; the classes have theirs in turn.
+    classes: [VecDeque<Arc<Waiter>>; 3],
+    /// The class that had the last turn.
+    last: usize,
+}
+
+/// What has its turns apart from others.
+#[derive(Clone, Copy)]
+enum Class {
+    /// What is read or passed on as it comes.
+    Coming,
+    /// What is sent from memory.
+    Sent,
+    /// What goes on for long, either way.
+    Long,
 }
 
 /// A body that waits, or that may move a piece. Sent between threads by nobody; but sockets that hold it must be such as could be.
@@ -45,12 +71,21 @@ pub struct Turns {
     moved: usize,
     /// Of this turn.
     used: usize,
+    is_sent: bool,
+    /// Whether it has asked for a turn before.
+    has_begun: bool,
     waiter: Option<Arc<Waiter>>,
     /// What is left of a frame that was longer than a piece.
     left: Bytes,
 }
 
 impl Turns {
+    /// Those of a body that is in memory.
+    #[must_use]
+    pub fn sent() -> Self {
+        Self { is_sent: true, ..Self::default() }
+    }
+
     /// Ready when the body may move a piece. Must be polled on a thread whose runtime runs local tasks.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.moved <= FREE_BYTES {
@@ -65,8 +100,13 @@ impl Turns {
             None => {
                 let waiter =
                     Arc::new(Waiter { granted: AtomicBool::new(false), waker: Mutex::new(cx.waker().clone()) });
-                (self.used, self.waiter) = (0, Some(Arc::clone(&waiter)));
-                LANE.with(|lane| lane.join(waiter));
+                let class = match self.moved > SOON_BYTES {
+                    true => Class::Long,
+                    false if self.is_sent => Class::Sent,
+                    false => Class::Coming,
+                };
+                LANE.with(|lane| lane.join(Arc::clone(&waiter), class, self.has_begun));
+                (self.used, self.has_begun, self.waiter) = (0, true, Some(waiter));
                 Poll::Pending
             }
         }
@@ -120,23 +160,48 @@ impl Turns {
 }
 
 impl Lane {
-    fn join(&self, waiter: Arc<Waiter>) {
-        self.waiting.borrow_mut().push_back(waiter);
+    fn join(&self, waiter: Arc<Waiter>, class: Class, has_begun: bool) {
+        self.waiting.borrow_mut().join(waiter, class, has_begun);
         if !self.is_pumped.replace(true) {
             tokio::task::spawn_local(pump(Pumped));
         }
     }
+}
+
+impl Waiting {
+    const fn new() -> Self {
+        Self { classes: [const { VecDeque::new() }; 3], last: 0 }
+    }
+
+    fn join(&mut self, waiter: Arc<Waiter>, class: Class, has_begun: bool) {
+        let [coming, sent, long] = &mut self.classes;
+        match (class, has_begun) {
+            (Class::Coming, true) => coming.push_front(waiter),
+            (Class::Coming, false) => coming.push_back(waiter),
+            (Class::Sent, true) => sent.push_front(waiter),
+            (Class::Sent, false) => sent.push_back(waiter),
+            (Class::Long, _) => long.push_back(waiter),
+        }
+    }
 
     /// The next body that still wants its turn; what was dropped meanwhile does not.
-    fn next(&self) -> Option<Arc<Waiter>> {
-        let mut waiting = self.waiting.borrow_mut();
-        std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Arc::strong_count(waiter) > 1)
+    fn next(&mut self) -> Option<Arc<Waiter>> {
+        for step in 1..=self.classes.len() {
+            let class = (self.last + step) % self.classes.len();
+            let waiting = self.classes.get_mut(class)?;
+            let next = std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Arc::strong_count(waiter) > 1);
+            if next.is_some() {
+                self.last = class;
+                return next;
+            }
+        }
+        None
     }
 }
 
 /// Gives out turns as long as somebody waits. One that is not used holds up nobody.
 async fn pump(_pumped: Pumped) {
-    while let Some(waiter) = LANE.with(Lane::next) {
+    while let Some(waiter) = LANE.with(|lane| lane.waiting.borrow_mut().next()) {
         waiter.granted.store(true, Relaxed);
         waiter.waker.lock().wake_by_ref();
         drop(waiter);
@@ -164,10 +229,9 @@ mod tests {
 
     use super::*;
 
-    /// A body that moves pieces, and notes each in the log.
-    async fn moves(name: char, pieces: usize, log: Rc<RefCell<String>>) {
-        let mut turns = Turns::default();
-        turns.moved(FREE_BYTES + 1);
+    /// A body that has moved so much, moves pieces, and notes each in the log.
+    async fn moves(name: char, mut turns: Turns, moved: usize, pieces: usize, log: Rc<RefCell<String>>) {
+        turns.moved(moved);
         for _ in 0..pieces {
             poll_fn(|cx| turns.poll(cx)).await;
             turns.moved(PIECE_BYTES);
@@ -175,14 +239,20 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn long_bodies_move_in_turns_and_short_calls_in_between() {
+    const NEW: usize = FREE_BYTES + 1;
+    const LONG: usize = SOON_BYTES + 1;
+
+    /// In what order so many pieces of these bodies move, and a short call six times among them. Those in capitals are sent.
+    async fn order(bodies: &[(char, usize, usize)]) -> String {
         let log = Rc::new(RefCell::new(String::new()));
         let short = Rc::clone(&log);
         LocalSet::new()
             .run_until(async {
-                let bodies: Vec<_> =
-                    ['a', 'b', 'c'].map(|name| spawn_local(moves(name, 3, Rc::clone(&log)))).into_iter().collect();
+                let begin = |(name, moved, pieces): &(char, usize, usize)| {
+                    let turns = if name.is_uppercase() { Turns::sent() } else { Turns::default() };
+                    spawn_local(moves(*name, turns, *moved, *pieces, Rc::clone(&log)))
+                };
+                let bodies: Vec<_> = bodies.iter().map(begin).collect();
                 let short = spawn_local(async move {
                     for _ in 0..6 {
                         short.borrow_mut().push('.');
@@ -195,13 +265,31 @@ mod tests {
                 short.await.unwrap();
             })
             .await;
-        let log = log.borrow();
-        let order: String = log.chars().filter(|it| *it != '.').collect();
-        assert_eq!(order, "abcabcabc");
+        log.take()
+    }
+
+    #[tokio::test]
+    async fn a_body_that_has_begun_goes_on_before_others_begin_and_short_calls_in_between() {
+        let log = order(&[('a', NEW, 3), ('b', NEW, 3), ('c', NEW, 3)]).await;
+        assert_eq!(log.replace('.', ""), "aaabbbccc");
         // Never two pieces without a chance for what is short.
-        assert!(!log.starts_with("ab") && log.matches('.').count() == 6, "{log}");
+        assert!(!log.starts_with("aa") && log.matches('.').count() == 6, "{log}");
         let together = log.split('.').take(6).map(str::len).max();
         assert!(together <= Some(1), "{log}");
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_and_what_goes_on_for_long_have_turns_of_their_own() {
+        let check = async |bodies: &[(char, usize, usize)], expected: &str| {
+            assert_eq!(order(bodies).await.replace('.', ""), expected);
+        };
+        check(&[('a', NEW, 3), ('B', NEW, 3)], "BaBaBa").await;
+        check(&[('a', NEW, 2), ('b', NEW, 2), ('C', NEW, 2), ('D', NEW, 2)], "CaCaDbDb").await;
+        // Nobody waits for the end of those that go on, which share their turns.
+        check(&[('a', LONG, 3), ('b', LONG, 3)], "ababab").await;
+        check(&[('a', LONG, 3), ('B', LONG, 3), ('c', NEW, 2), ('d', NEW, 1)], "cacBdaBaB").await;
+        // One becomes such a body on its way.
+        check(&[('a', SOON_BYTES - PIECE_BYTES, 5), ('b', NEW, 3)], "aaababab").await;
     }
 
     #[tokio::test]
@@ -210,16 +298,16 @@ mod tests {
         LocalSet::new()
             .run_until(async {
                 let mut gone = Turns::default();
-                gone.moved(FREE_BYTES + 1);
+                gone.moved(NEW);
                 let mut idle = Turns::default();
-                idle.moved(FREE_BYTES + 1);
+                idle.moved(NEW);
                 poll_fn(|cx| {
                     assert!(gone.poll(cx).is_pending() && idle.poll(cx).is_pending());
                     Poll::Ready(())
                 })
                 .await;
                 drop(gone);
-                spawn_local(moves('a', 3, Rc::clone(&log))).await.unwrap();
+                spawn_local(moves('a', Turns::default(), NEW, 3, Rc::clone(&log))).await.unwrap();
                 // What was granted and not used is there still.
                 poll_fn(|cx| idle.poll(cx)).await;
             })
@@ -234,7 +322,7 @@ mod tests {
                 let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
                 let log = Rc::new(RefCell::new(String::new()));
                 let local = LocalSet::new();
-                let body = local.spawn_local(moves('a', pieces, Rc::clone(&log)));
+                let body = local.spawn_local(moves('a', Turns::default(), NEW, pieces, Rc::clone(&log)));
                 local.block_on(&runtime, async {
                     match pieces {
                         usize::MAX => yield_now().await,

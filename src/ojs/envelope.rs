@@ -9,13 +9,15 @@ use std::ops::Range;
 
 mod draft;
 mod stray;
+mod unread;
 
+use super::abridged::{Abridged, Gap};
 use super::attributes::{Attributes, Place, Slot, join};
 use super::fault::Fault;
-use super::key::Text;
 use super::scan::Scanner;
 use draft::Draft;
 pub(super) use stray::refuse_strays;
+use unread::{are_unread, whole};
 
 /// The queue of a job that names none.
 const DEFAULT_QUEUE: &str = "default";
@@ -60,6 +62,8 @@ pub struct Envelope<'b> {
     attributes: Attributes<'b>,
     fingerprints_meta: bool,
     unique: bool,
+    /// What is kept apart of the text.
+    gaps: &'b [Gap],
 }
 
 impl std::fmt::Debug for Envelope<'_> {
@@ -76,6 +80,15 @@ impl<'b> Envelope<'b> {
     /// where it would be lost.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
         Self::read_to(&mut Scanner::new(body, depth_max)?, End::Body)
+    }
+
+    /// As [`Envelope::read`]; none where a part of what is read for routing is kept apart of the body, or where a fault could only be told
+    /// from all of it.
+    #[must_use]
+    pub fn read_abridged(body: Abridged<'b>, depth_max: usize) -> Option<Self> {
+        let mut envelope = Self::read(body.text(), depth_max).ok()?;
+        envelope.gaps = body.gaps();
+        are_unread(envelope.text, envelope.span.0, envelope.gaps).then_some(envelope)
     }
 
     /// Reads the job that begins at the scanner.
@@ -114,6 +127,7 @@ impl<'b> Envelope<'b> {
             attributes,
             fingerprints_meta: draft.fingerprints_meta,
             unique: draft.unique,
+            gaps: &[],
         })
     }
 
@@ -176,7 +190,7 @@ impl<'b> Envelope<'b> {
             Ok::<(), Fault>(())
         });
         read.ok()?;
-        found.map(Text::decode)
+        found.map(|text| whole(text, self.gaps))
     }
 
     /// What the job says about federation.

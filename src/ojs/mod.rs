@@ -7,6 +7,7 @@
 //!
 //! Plane: data.
 
+mod abridged;
 pub mod answer;
 mod attributes;
 pub mod batch;
@@ -35,6 +36,7 @@ mod stamp;
 mod uuid7;
 pub mod worker;
 
+pub use abridged::{Abridged, GAP_MARK, Gap, is_torn, stretch};
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;

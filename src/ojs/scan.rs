@@ -12,7 +12,7 @@ mod string;
 
 use super::key::Text;
 use nest::Nest;
-pub(super) use run::plain_run;
+pub(super) use run::{ascii_run, plain_run};
 
 /// Why a body is not acceptable JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

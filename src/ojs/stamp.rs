@@ -11,6 +11,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::abridged::Abridged;
 use super::attributes::{Mark, Name, Place, Slot};
 use super::envelope::{Envelope, Id};
 use super::scan::plain_run;
@@ -67,13 +68,13 @@ pub fn replace_minted(segments: &mut [Bytes], minted: &str, other: &str) {
     }
 }
 
-/// Adds what the job lacks. `body` is what the envelope was read from.
+/// Adds what the job lacks. `body` is what the envelope was read from, by its text.
 ///
 /// What the job has already is left alone, `null` counts as absent. A job whose `unique` policy fingerprints meta gets no
 /// meta keys, only an `id`.
 #[must_use]
-pub fn stamp(envelope: &Envelope<'_>, body: &Bytes, additions: &Additions<'_>) -> StampedBody {
-    debug_assert_eq!(envelope.text.len(), body.len(), "an envelope is stamped into its own body");
+pub fn stamp(envelope: &Envelope<'_>, body: Abridged<'_>, additions: &Additions<'_>) -> StampedBody {
+    debug_assert_eq!(envelope.text.len(), body.text().len(), "an envelope is stamped into its own body");
     splices(envelope, additions).apply(body)
 }
 
@@ -262,17 +263,18 @@ impl Splices {
         self.text.push(text);
     }
 
-    fn apply(mut self, body: &Bytes) -> StampedBody {
-        if self.is_empty() {
-            return StampedBody { body: Segments::from_iter([body.clone()]), cuts: None };
-        }
-        if body.len() > COPIED_BYTES_MAX {
+    fn apply(mut self, body: Abridged<'_>) -> StampedBody {
+        let text = body.text();
+        if text.len() > COPIED_BYTES_MAX || !body.gaps().is_empty() {
             return StampedBody { body: self.pieces(body), cuts: None };
+        }
+        if self.is_empty() {
+            return StampedBody { body: Segments::from_iter([text.clone()]), cuts: None };
         }
         let replaced: usize = self.places.iter().map(|splice| splice.at.len()).sum();
         // Exactly as long as it will be, so that it need not be moved.
-        let mut whole = Vec::with_capacity(body.len() + self.text.len() - replaced);
-        self.write(body, 0..body.len(), &mut whole);
+        let mut whole = Vec::with_capacity(text.len() + self.text.len() - replaced);
+        self.write(text, 0..text.len(), &mut whole);
         StampedBody { body: Segments::from_iter([Bytes::from(whole)]), cuts: Some(self.cuts()) }
     }
 
@@ -290,21 +292,17 @@ impl Splices {
         cuts
     }
 
-    fn pieces(mut self, body: &Bytes) -> Segments {
+    fn pieces(mut self, body: Abridged<'_>) -> Segments {
         self.sort();
         let text = Bytes::copy_from_slice(self.text.as_bytes());
         let mut segments = Segments::new();
         let mut from = 0;
         for splice in self.places {
-            if splice.at.start > from {
-                segments.push(body.slice(from..splice.at.start));
-            }
+            body.add_to(&mut segments, from..splice.at.start);
             segments.push(text.slice(splice.text));
             from = splice.at.end;
         }
-        if from < body.len() {
-            segments.push(body.slice(from..));
-        }
+        body.add_to(&mut segments, from..body.text().len());
         segments
     }
 

@@ -84,6 +84,13 @@ impl Share {
         grown
     }
 
+    /// A part of it, for a piece of the body that is kept apart.
+    pub(super) fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { bytes, ..*self }
+    }
+
     /// The whole body, which carries its share with it from now on.
     pub(super) fn hold(self, bytes: Bytes) -> Bytes {
         if bytes.is_empty() { bytes } else { Bytes::from_owner(Counted { bytes, _share: self }) }

@@ -10,23 +10,16 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
-use super::aside::aside;
 use super::buffered::Share;
+use super::gather::{APART_BYTES_MIN, Gather};
+use super::received::Reading;
 use crate::net::Violation;
 use crate::net::lane::Turns;
 use crate::net::quiet::QuietBody;
 use crate::ojs::ErrorDocument;
 
-/// What is reserved at once on the word of a `Content-Length`. A longer body is read in parts of up to this size, because what grows
-/// in one piece is copied again and again.
-const PART_BYTES: usize = 64 * 1024;
-/// Once one in so many of the bytes that a `Content-Length` announces has come, room is reserved for all of them, and what came is moved
-/// there. So a promise reserves no more than eight times what was sent, and an eighth of a body is copied twice.
-const KEPT_PROMISE: usize = 8;
-/// A longer one is joined aside: an eighth of this takes a third of a millisecond to be moved, for which others wait.
-const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Up to so many bytes are copied out of the connection's buffer, of 8 kB, which else stays as long as the body does.
-const COPIED_BYTES_MAX: usize = 2 * 1024;
+const SHORT_BYTES_MAX: usize = 2 * 1024;
 /// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(super) const OVERLOADED_RETRY_AFTER: u64 = 1;
 
@@ -59,7 +52,7 @@ impl Collected {
     }
 
     /// A body that was joined.
-    fn joined(bytes: BytesMut, share: Share) -> Self {
+    pub(super) fn joined(bytes: BytesMut, share: Share) -> Self {
         Self { bytes: bytes.freeze(), share, of_connection: false }
     }
 
@@ -73,7 +66,7 @@ impl Collected {
 
     /// The body, counted until its last piece is dropped. A short one does not keep its connection's buffer.
     pub(super) fn hold(self) -> Bytes {
-        if self.bytes.len() <= COPIED_BYTES_MAX { self.hold_apart() } else { self.share.hold(self.bytes) }
+        if self.bytes.len() <= SHORT_BYTES_MAX { self.hold_apart() } else { self.share.hold(self.bytes) }
     }
 
     /// As [`Self::hold`], and no connection's buffer is kept however long the body is.
@@ -95,14 +88,29 @@ pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
 /// Errors: 413, 408, 503 while the bodies of others take the memory, or 400 for a body that broke off.
 pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Collected, ErrorDocument> {
     let limits = &proxy.shared.config.limits;
-    let bytes_max = limits.body_bytes;
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
-    collect(QuietBody(body), bytes_max, deadline, share).await.map_err(|error| match error {
+    collect(QuietBody(body), limits.body_bytes, deadline, share)
+        .await
+        .map_err(|error| refused(error, limits.body_bytes))
+}
+
+/// Reads a client's job, of which a long text stays in the pieces that it came in. Errors: as [`collect_body`].
+pub(super) async fn collect_job(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Reading, ErrorDocument> {
+    let limits = &proxy.shared.config.limits;
+    let share = proxy.shared.buffered.request(limits.buffered_bytes);
+    let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, Some(APART_BYTES_MIN)).await;
+    let (gather, share) = gathered.map_err(|error| refused(error, limits.body_bytes))?;
+    Ok(gather.job(share).await)
+}
+
+/// What a client is told whose body was not read.
+fn refused(error: CollectError, bytes_max: usize) -> ErrorDocument {
+    match error {
         CollectError::TooLarge => ErrorDocument::body_too_large(bytes_max),
         CollectError::Overloaded => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
         CollectError::Timeout => ErrorDocument::request_timeout(),
         CollectError::Broken(violation) => broken_body(violation),
-    })
+    }
 }
 
 /// Counts a body of ours among those in memory. It is never refused: the client's, which it was made from, was let in.
@@ -117,11 +125,25 @@ pub(super) fn hold(proxy: &Proxy, body: Vec<u8>) -> Bytes {
 ///
 /// A body that came in one piece, as most do, is not copied. It is counted while it comes.
 pub(super) async fn collect<B>(
+    body: B,
+    bytes_max: usize,
+    deadline: Instant,
+    share: Share,
+) -> Result<Collected, CollectError>
+where
+    B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
+{
+    let (gather, share) = gather(body, bytes_max, deadline, share, None).await?;
+    Ok(gather.whole(share).await)
+}
+
+async fn gather<B>(
     mut body: B,
     bytes_max: usize,
     deadline: Instant,
     mut share: Share,
-) -> Result<Collected, CollectError>
+    apart_min: Option<usize>,
+) -> Result<(Gather, Share), CollectError>
 where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -129,8 +151,7 @@ where
     if announced > bytes_max {
         return Err(CollectError::TooLarge);
     }
-    let mut first = Bytes::new();
-    let mut parts: Vec<BytesMut> = Vec::new();
+    let mut gather = Gather::new(announced, apart_min);
     let mut bytes = 0;
     let mut turns = Turns::default();
     loop {
@@ -151,49 +172,13 @@ where
         if !share.grow(data.len()) {
             return Err(CollectError::Overloaded);
         }
-        if bytes == data.len() {
-            first = data;
-        } else {
-            if !first.is_empty() {
-                append(&mut parts, &std::mem::take(&mut first), announced);
-            }
-            append(&mut parts, &data, announced);
-        }
+        gather.add(data);
         // The announced length has come, and need not be waited for once more.
         if body.is_end_stream() {
             break;
         }
     }
-    Ok(match parts.len() {
-        0 => Collected::of_connection(first, share),
-        1 => Collected::joined(parts.swap_remove(0), share),
-        // Counted as long as there is anything of it, also where nobody waits for it any more.
-        _ => aside(bytes, move || Collected::joined(join(parts, bytes), share)).await,
-    })
-}
-
-/// Adds to the last of these parts, or to a new one where that is full: the one that holds the whole as soon as its length is
-/// known and believed.
-fn append(parts: &mut Vec<BytesMut>, data: &[u8], announced: usize) {
-    if let Some(part) = parts.last_mut().filter(|part| part.capacity() - part.len() >= data.len()) {
-        return part.extend_from_slice(data);
-    }
-    let bytes = parts.iter().map(BytesMut::len).sum::<usize>() + data.len();
-    let is_believed = announced <= PART_BYTES.max(bytes.saturating_mul(KEPT_PROMISE));
-    let mut part = if (bytes..=WHOLE_BYTES_MAX).contains(&announced) && is_believed {
-        join(std::mem::take(parts), announced)
-    } else {
-        BytesMut::with_capacity(bytes.saturating_mul(2).min(PART_BYTES).max(data.len()))
-    };
-    part.extend_from_slice(data);
-    parts.push(part);
-}
-
-/// One piece, with room for so many bytes; the parts go while it grows.
-fn join(parts: Vec<BytesMut>, bytes: usize) -> BytesMut {
-    let mut whole = BytesMut::with_capacity(bytes);
-    parts.into_iter().for_each(|part| whole.extend_from_slice(&part));
-    whole
+    Ok((gather, share))
 }
 
 #[cfg(test)]
@@ -222,23 +207,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_announced_has_its_room_once_an_eighth_of_it_has_come_and_not_before() {
-        let announced = 8 * PART_BYTES + 800;
-        let body: Vec<u8> = (0..announced).map(|at| u8::try_from(at % 251).unwrap()).collect();
-        let mut parts = Vec::new();
-        let mut bytes = 0;
-        for data in body.chunks(100) {
-            append(&mut parts, data, announced);
-            bytes += data.len();
-            let reserved: usize = parts.iter().map(BytesMut::capacity).sum();
-            assert!(reserved <= bytes * KEPT_PROMISE + PART_BYTES, "{reserved} for {bytes}");
-            assert!(parts.len() == 1 || bytes <= announced / KEPT_PROMISE + PART_BYTES, "{} for {bytes}", parts.len());
-        }
-        assert_eq!((parts.len(), parts[0].capacity()), (1, announced));
-        assert!(parts[0] == body);
-    }
-
     async fn check(parts: &[&'static str], bytes_max: usize) -> Result<Bytes, CollectError> {
         let body = Parts(parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect());
         let share = Buffered::default().request(SUM_MAX);
@@ -247,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_short_body_does_not_keep_the_buffer_that_it_came_in() {
-        for (length, is_free) in [(COPIED_BYTES_MAX, true), (COPIED_BYTES_MAX + 1, false)] {
+        for (length, is_free) in [(SHORT_BYTES_MAX, true), (SHORT_BYTES_MAX + 1, false)] {
             let buffer = Bytes::from(vec![b'x'; 8 * 1024]);
             let share = Buffered::default().request(usize::MAX);
             let body = Parts([buffer.slice(100..100 + length)].into());

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use http::{Request, Response};
 use hyper::body::Incoming;
 
-use super::aside::LONG_BYTES;
 use super::ask::shut_for;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
-use super::collect::{OVERLOADED_RETRY_AFTER, collect_body};
+use super::collect::{OVERLOADED_RETRY_AFTER, collect_job};
 use super::exchange::Exchange;
 use super::failover;
 use super::head::{in_parts, unboxed};
 use super::job::Job;
 use super::locate::unsure;
-use super::plan::{Planned, breaker_word, plan};
+use super::plan::{Planned, breaker_word, plan, plan_abridged};
 use super::received::Reading;
 use super::replay::{Ids, Recognised, Turns, is_named, recognise};
 use super::resolve::{self, Followed};
@@ -24,7 +23,7 @@ use super::trail::{self, Trail};
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::config::OnUnknown;
-use crate::ojs::ErrorDocument;
+use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::region::Queue;
 use crate::store::Place;
@@ -87,18 +86,18 @@ impl From<ErrorDocument> for NotNew {
 async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Incoming>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
     let (head, body, until) = in_parts(proxy, exchange, unboxed(request))?;
-    let mut reading = Reading::begin(collect_body(proxy, body, until).await?);
+    let mut reading = collect_job(proxy, body, until).await?;
     let Planned { decision, mut body, cuts, job_id, minted, hinted, federation_id, shared_queue, source } =
-        if reading.bytes().len() <= LONG_BYTES {
-            plan(proxy, reading.bytes(), &mut exchange.strategy)
+        if reading.is_short() {
+            plan(proxy, reading.body().text(), &mut exchange.strategy)
         } else {
-            planned_aside(proxy, exchange, reading.bytes()).await
+            Box::pin(plan_long(proxy, exchange, &mut reading)).await
         }?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     if is_named(exchange, ids) {
         reading = reading.held(&mut body, cuts.as_ref());
     }
-    let mut turns = match recognise(proxy, exchange, &head, reading.bytes(), ids).await {
+    let mut turns = match recognise(proxy, exchange, &head, reading.body(), ids).await {
         Ok(Recognised::New(turns)) => turns,
         Ok(Recognised::Answer(answer, region)) => {
             exchange.region = region;
@@ -131,18 +130,27 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
     Ok(New { job, turns, shared_queue, started })
 }
 
-/// Plans a long job where long documents are read, so that the other calls of this thread need not wait for it.
-async fn planned_aside(
-    proxy: &Proxy,
-    exchange: &mut Exchange,
-    received: &bytes::Bytes,
-) -> Result<Planned, ErrorDocument> {
-    let read = received.clone();
+/// Plans a job that is long, or of which something is kept apart: without that, or with it where it takes that.
+async fn plan_long(proxy: &Proxy, exchange: &mut Exchange, reading: &mut Reading) -> Result<Planned, ErrorDocument> {
+    let body = reading.body();
+    if !body.gaps().is_empty() {
+        let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
+        let work = move |proxy: &Proxy| {
+            let mut strategy = None;
+            (plan_abridged(proxy, Abridged::new(&text, &gaps), &mut strategy), strategy)
+        };
+        if let (Some(planned), strategy) = proxy.aside(body.text().len(), work).await {
+            exchange.strategy = strategy;
+            return planned;
+        }
+        reading.join(proxy).await;
+    }
+    let text = reading.body().text().clone();
     let work = move |proxy: &Proxy| {
         let mut strategy = None;
-        (plan(proxy, &read, &mut strategy), strategy)
+        (plan(proxy, &text, &mut strategy), strategy)
     };
-    let (planned, strategy) = Box::pin(proxy.aside(received.len(), work)).await;
+    let (planned, strategy) = proxy.aside(reading.body().text().len(), work).await;
     exchange.strategy = strategy;
     planned
 }

@@ -18,7 +18,7 @@ use super::plan::permitted;
 use super::replay::{answered, bare, digest, tenant_of};
 use super::resolve::{Inquiry, has_come, inquire, is_private, word};
 use crate::base::RegionId;
-use crate::ojs::{Class, ErrorDocument};
+use crate::ojs::{Abridged, Class, ErrorDocument};
 use crate::policy::RegionIndex;
 use crate::policy::resolve::{Lost, Verdict, Word};
 use crate::store::{Digest, Keyed, Place, State, Unknown};
@@ -42,7 +42,7 @@ pub(super) struct Caller<'c> {
     pub(super) proxy: &'c Proxy,
     pub(super) exchange: &'c Exchange,
     pub(super) head: &'c Head,
-    pub(super) received: &'c [u8],
+    pub(super) received: Abridged<'c>,
 }
 
 /// A place that a job may be in, and what is known of how it got lost there.
@@ -129,7 +129,7 @@ impl Caller<'_> {
         if unknowns.is_empty() {
             return Ok(None);
         }
-        let body = digest(&[self.received]);
+        let body = digest(&self.received.pieces());
         let now_ms = self.proxy.shared.registry.clock().unix_ms();
         let is_recent = |it: &&Unknown| it.resolved_ms.is_none_or(|at_ms| at_ms.saturating_add(SHOWN_MS) > now_ms);
         let same = unknowns.iter().filter(|it| it.body == body);

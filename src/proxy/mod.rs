@@ -38,6 +38,7 @@ mod everywhere;
 mod exchange;
 mod failover;
 mod fetch;
+mod gather;
 mod head;
 mod health;
 mod heartbeat;

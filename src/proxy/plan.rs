@@ -13,7 +13,7 @@ use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
 use crate::ojs::{
-    self, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
+    self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
@@ -76,9 +76,28 @@ pub(super) fn plan(
     body: &Bytes,
     planned: &mut Option<crate::base::Strategy>,
 ) -> Result<Planned, ErrorDocument> {
+    plan_read(proxy, &read(&proxy.shared, body), Abridged::whole(body), planned)
+}
+
+/// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
+pub(super) fn plan_abridged(
+    proxy: &Proxy,
+    body: Abridged<'_>,
+    planned: &mut Option<crate::base::Strategy>,
+) -> Option<Result<Planned, ErrorDocument>> {
+    let envelope = Envelope::read_abridged(body, proxy.shared.config.limits.json_depth)?;
+    Some(plan_read(proxy, &Ok(envelope), body, planned))
+}
+
+#[inline]
+fn plan_read(
+    proxy: &Proxy,
+    read: &Result<Envelope<'_>, Fault>,
+    body: Abridged<'_>,
+    planned: &mut Option<crate::base::Strategy>,
+) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
-    let read = read(shared, body);
-    let envelope = accepted(shared, &read)?;
+    let envelope = accepted(shared, read)?;
     if envelope.attributes().replicated_from.is_some() {
         shared.metrics.client_replicated_from.inc();
     }
@@ -92,8 +111,10 @@ pub(super) fn plan(
 /// The regions that a job may go to at all, whatever their state.
 ///
 /// Errors: those of [`plan`] that are the client's fault.
-pub(super) fn permitted(proxy: &Proxy, body: &[u8]) -> Result<Vec<RegionIndex>, ErrorDocument> {
-    let read = read(&proxy.shared, body);
+pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionIndex>, ErrorDocument> {
+    let abridged = Envelope::read_abridged(body, proxy.shared.config.limits.json_depth);
+    // Of what could not be told so, everything is in the text by now.
+    let read = abridged.map_or_else(|| read(&proxy.shared, body.text()), Ok);
     let envelope = accepted(&proxy.shared, &read)?;
     let view = proxy.shared.registry.view();
     let may_go = |index| with_job(envelope, |job| policy::permits(&view, job, index));
@@ -163,7 +184,7 @@ pub(super) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
     })
 }
 
-fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: &Bytes, decision: Decision) -> Planned {
+fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {
     let stamp = Stamped::new(proxy, envelope, decision.target());
     let mut room = StampRoom::default();
     let additions = stamp.additions(proxy, envelope, &mut room);

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 
+use super::Proxy;
+use super::aside::{LONG_BYTES, aside};
 use super::buffered::Share;
-use super::collect::Collected;
-use crate::ojs::{COPIED_BYTES_MAX, Cuts, Segments};
+use super::collect::{Collected, hold};
+use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
 
 /// What a client sent.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// As it came.
-    Whole(Bytes),
+    /// As it came: the text, and what is kept apart of it.
+    Held(Bytes, Vec<Gap>),
     /// What is around the stamp in the one piece that is sent, and its share of the memory.
     Around(Cuts, #[expect(dead_code, reason = "held for its drop, with which the body is counted no more")] Share),
 }
@@ -20,20 +22,49 @@ pub(super) enum Received {
 pub(super) enum Reading {
     /// A short body, which may be in its connection's buffer still.
     Short(Collected),
-    /// One that stays as it is.
-    Held(Bytes),
+    /// One that stays as it is, and what is kept apart of it.
+    Held { text: Bytes, gaps: Vec<Gap> },
 }
 
 impl Reading {
     /// A body that is about to be planned. One that a stamp will share instead of copying it is held from now on.
     pub(super) fn begin(collected: Collected) -> Self {
-        if collected.bytes().len() > COPIED_BYTES_MAX { Self::Held(collected.hold()) } else { Self::Short(collected) }
+        if collected.bytes().len() > COPIED_BYTES_MAX {
+            Self::held_whole(collected.hold())
+        } else {
+            Self::Short(collected)
+        }
     }
 
-    pub(super) const fn bytes(&self) -> &Bytes {
+    const fn held_whole(text: Bytes) -> Self {
+        Self::Held { text, gaps: Vec::new() }
+    }
+
+    /// What was sent.
+    pub(super) fn body(&self) -> Abridged<'_> {
         match self {
-            Self::Short(collected) => collected.bytes(),
-            Self::Held(bytes) => bytes,
+            Self::Short(collected) => Abridged::whole(collected.bytes()),
+            Self::Held { text, gaps } => Abridged::new(text, gaps),
+        }
+    }
+
+    /// Whether it is read at once: nothing is kept apart of it, and others need not wait for it.
+    pub(super) fn is_short(&self) -> bool {
+        match self {
+            Self::Short(_) => true,
+            Self::Held { text, gaps } => gaps.is_empty() && text.len() <= LONG_BYTES,
+        }
+    }
+
+    /// Puts it together, aside where it is long.
+    pub(super) async fn join(&mut self, proxy: &Proxy) {
+        if let Self::Held { gaps, .. } = self
+            && !gaps.is_empty()
+        {
+            let body = self.body();
+            let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
+            let whole = aside(body.len(), move || Abridged::new(&text, &gaps).pieces().concat()).await;
+            *self = Self::held_whole(hold(proxy, whole));
         }
     }
 
@@ -46,7 +77,7 @@ impl Reading {
             debug_assert!(body.len() == 1 && body.iter().all(|piece| *piece == bytes), "nothing was added to it");
             *body = Segments::from_iter([bytes.clone()]);
         }
-        Self::Held(bytes)
+        Self::held_whole(bytes)
     }
 
     /// The job is planned: of a short one, nothing is in its connection's buffer any more.
@@ -54,7 +85,7 @@ impl Reading {
         match (self, cuts) {
             (Self::Short(collected), Some(cuts)) => Received::Around(cuts, collected.into_share()),
             (short @ Self::Short(_), None) => short.held(body, None).end(body, None),
-            (Self::Held(bytes), _) => Received::Whole(bytes),
+            (Self::Held { text, gaps }, _) => Received::Held(text, gaps),
         }
     }
 }
@@ -63,7 +94,7 @@ impl Received {
     /// What the client sent, in pieces; `body` is what is sent on.
     pub(super) fn pieces<'r>(&'r self, body: &'r [Bytes]) -> Vec<&'r [u8]> {
         match (self, body) {
-            (Self::Whole(bytes), _) => vec![bytes],
+            (Self::Held(text, gaps), _) => Abridged::new(text, gaps).pieces(),
             (Self::Around(cuts, _), [stamped, ..]) => cuts.around(stamped),
             // Not reached: what was cut is one piece.
             (Self::Around(..), []) => Vec::new(),
@@ -88,13 +119,13 @@ mod tests {
         assert!(share.grow(length));
         let buffer = Bytes::from([&sent, &b"what came behind it"[..]].concat());
         let mut reading = Reading::begin(Collected::of_connection(buffer.slice(..length), share));
-        let envelope = Envelope::read(reading.bytes(), 16).unwrap();
-        let StampedBody { mut body, cuts } = stamp(&envelope, reading.bytes(), additions);
+        let envelope = Envelope::read(reading.body().text(), 16).unwrap();
+        let StampedBody { mut body, cuts } = stamp(&envelope, reading.body(), additions);
         let stamped = body.concat();
         assert_eq!(stamped == sent, additions.id.is_none());
         if is_named {
             reading = reading.held(&mut body, cuts.as_ref());
-            assert_eq!(*reading.bytes(), sent);
+            assert_eq!(*reading.body().text(), sent);
         }
         let received = reading.end(&mut body, cuts);
         assert_eq!(body.concat(), stamped, "what is sent is what was planned");

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
@@ -22,9 +21,9 @@ use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
 use super::trail::{Watched, rename};
 use crate::base::RegionId;
-use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::ojs::header::{FEDERATION_REPLAYED, IDEMPOTENCY_KEY};
+use crate::ojs::{Abridged, ErrorDocument};
 use crate::store::{Digest, ID_BYTES_MAX, Keyed, Unknown};
 use crate::telemetry::ReplayBy;
 
@@ -56,7 +55,7 @@ struct Names<'r> {
     /// The fingerprint of the key.
     key: Option<Digest>,
     /// What was received.
-    body: &'r Bytes,
+    body: Abridged<'r>,
     /// How many sidecars the call has passed, this one included.
     hops: u16,
 }
@@ -75,7 +74,7 @@ pub(super) async fn recognise(
     proxy: &Proxy,
     exchange: &Exchange,
     head: &Head,
-    body: &Bytes,
+    body: Abridged<'_>,
     ids: Ids<'_>,
 ) -> Result<Recognised, ErrorDocument> {
     let key = if exchange.noted.has(Noted::IDEMPOTENCY_KEY) { key_of(proxy, &head.headers)? } else { None };
@@ -91,7 +90,7 @@ async fn recognise_by(
     proxy: &Proxy,
     exchange: &Exchange,
     head: &Head,
-    body: &Bytes,
+    body: Abridged<'_>,
     ids: Ids<'_>,
 ) -> Result<Recognised, ErrorDocument> {
     let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
@@ -115,7 +114,8 @@ async fn recognise_by(
         let job_id = ids.sent.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         let at_ms = proxy.shared.registry.clock().unix_ms();
         let private = proxy.shared.registry.view().indexes().any(|index| is_private(proxy, index, &head.headers));
-        let keyed = Keyed { key, body: digest(&[body]), run: 0, at_ms, job_id, private, region: None, status: 0 };
+        let keyed =
+            Keyed { key, body: digest(&body.pieces()), run: 0, at_ms, job_id, private, region: None, status: 0 };
         for it in &new.watched {
             rename(&it.hold, keyed.job_id.as_deref()).await;
         }
@@ -179,7 +179,7 @@ async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(Replay
     if let Some(key) = names.key
         && let Some(keyed) = store.keyed(&key).filter(|it| is_remembered(proxy, it))
     {
-        if keyed.body != digest(&[names.body]) {
+        if keyed.body != digest(&names.body.pieces()) {
             return Err(ErrorDocument::idempotency_key_reused());
         }
         if let Some(known) = caller.keyed(&keyed).await? {
@@ -205,7 +205,7 @@ fn watched(caller: Caller<'_>, names: &Names<'_>) -> Vec<Watched> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let body = digest(&[names.body]);
+    let body = digest(&names.body.pieces());
     let watched = |it: Unknown| {
         let (place, same_body) = (it.sent_to()?, it.body == body);
         store.hold(it.number).map(|hold| Watched { hold, place, same_body })

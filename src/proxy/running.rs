@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::attempt::RegionAnswer;
 use crate::base::RegionId;
-use crate::ojs::ErrorDocument;
+use crate::ojs::{Abridged, ErrorDocument, Segments};
 use crate::store::Digest;
 
 /// What an enqueue is recognised by.
@@ -39,7 +38,7 @@ pub struct Running(Arc<Mutex<HashMap<Name, Entry, RandomState>>>);
 
 #[derive(Debug)]
 struct Entry {
-    body: Bytes,
+    body: Segments,
     /// How many sidecars it has passed.
     hops: u16,
     end: watch::Receiver<Option<End>>,
@@ -69,15 +68,15 @@ pub(super) enum Joined {
 impl Running {
     /// Joins those with this name and body. A repetition comes by the same way as the first and so with as many `hops`; one with
     /// more is the first itself.
-    pub(super) fn join(&self, name: Name, body: &Bytes, hops: u16) -> Joined {
+    pub(super) fn join(&self, name: Name, body: Abridged<'_>, hops: u16) -> Joined {
         let mut running = self.0.lock();
         match running.get(&name) {
             Some(entry) if entry.hops < hops => Joined::Circle,
-            Some(entry) if entry.body != *body => Joined::OtherBody(Wait(entry.end.clone())),
+            Some(entry) if !body.equals(&entry.body) => Joined::OtherBody(Wait(entry.end.clone())),
             Some(entry) => Joined::Wait(Wait(entry.end.clone())),
             None => {
                 let (sender, end) = watch::channel(None);
-                running.insert(name.clone(), Entry { body: body.clone(), hops, end });
+                running.insert(name.clone(), Entry { body: body.segments(), hops, end });
                 Joined::Turn(Turn { all: self.clone(), name, ended: sender, end: None })
             }
         }
@@ -111,13 +110,15 @@ impl Wait {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[tokio::test]
     async fn those_with_one_name_wait_for_the_first_and_leave_nothing_behind() {
         let running = Running::default();
         let name = || Name::Job([7; 32]);
-        let join = |body: u8, hops| running.join(name(), &Bytes::from(vec![body]), hops);
+        let join = |body: u8, hops| running.join(name(), Abridged::whole(&Bytes::from(vec![body])), hops);
         let Joined::Turn(turn) = join(0, 1) else { panic!("the first has its turn") };
         let Joined::Wait(second) = join(0, 1) else { panic!("the second waits") };
         assert!(matches!(join(1, 1), Joined::OtherBody(_)));

@@ -57,7 +57,7 @@ impl Trail {
         Self {
             until,
             federation_id,
-            received: Received::Whole(Bytes::new()),
+            received: Received::Held(Bytes::new(), Vec::new()),
             minted: false,
             key: None,
             sent_again: false,

@@ -41,6 +41,17 @@ const fn stop_in(word: [u8; 8]) -> Option<usize> {
     }
 }
 
+/// How many bytes from the start are neither a quote, nor a backslash, nor a control character, nor beyond ASCII: as far as whole
+/// blocks go.
+pub(in crate::ojs) fn ascii_run(bytes: &[u8]) -> usize {
+    // As numbers with a sign, those beyond ASCII come before the control characters.
+    let stops = |block: &[u8; 32]| {
+        let stop = |byte: &u8| u8::from((byte ^ 0x02).cast_signed() < 0x21) | u8::from(*byte == b'\\');
+        block.iter().fold(0, |stops, byte| stops | stop(byte))
+    };
+    bytes.as_chunks::<32>().0.iter().take_while(|block| stops(block) == 0).count() * 32
+}
+
 /// The run goes on behind `from`.
 #[inline(never)]
 fn long_run(bytes: &[u8], from: usize) -> usize {
@@ -79,7 +90,10 @@ mod tests {
                     let mut bytes = vec![byte; length];
                     bytes[..at].fill(b'~');
                     let stops = byte < 0x20 || matches!(byte, b'"' | b'\\');
-                    assert_eq!(plain_run(&bytes), if stops { at } else { length }, "{byte:#x} at {at} of {length}");
+                    let run = if stops { at } else { length };
+                    assert_eq!(plain_run(&bytes), run, "{byte:#x} at {at} of {length}");
+                    let ascii = if run == length && !byte.is_ascii() { at } else { run };
+                    assert_eq!(ascii_run(&bytes), ascii / 32 * 32, "{byte:#x} at {at} of {length}");
                 }
             }
         }

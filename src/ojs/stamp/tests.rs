@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ojs::Abridged;
 use crate::ojs::attributes::PREFIX;
 
 const ALL: Additions<'_> =
@@ -11,7 +12,7 @@ const USUAL: Additions<'_> =
 fn stamped(body: &str, additions: &Additions<'_>) -> String {
     let body = Bytes::copy_from_slice(body.as_bytes());
     let envelope = Envelope::read(&body, 16).unwrap();
-    let segments = stamp(&envelope, &body, additions).body;
+    let segments = stamp(&envelope, Abridged::whole(&body), additions).body;
     let joined = segments.concat();
     assert_eq!(segments_len(&segments), joined.len());
     String::from_utf8(joined).unwrap()
@@ -88,7 +89,8 @@ fn a_job_whose_uniqueness_covers_meta_gets_an_id_and_nothing_else() {
 fn a_large_body_is_sent_from_where_it_is_and_a_small_one_in_one_piece() {
     for (length, expected) in [(COPIED_BYTES_MAX - 100, (1, 0)), (COPIED_BYTES_MAX, (5, 3))] {
         let body = Bytes::from(format!(r#"{{"args":["{}"],"meta":{{"a":1}}}}"#, "x".repeat(length)));
-        let StampedBody { body: segments, cuts } = stamp(&Envelope::read(&body, 16).unwrap(), &body, &USUAL);
+        let StampedBody { body: segments, cuts } =
+            stamp(&Envelope::read(&body, 16).unwrap(), Abridged::whole(&body), &USUAL);
         assert_eq!(cuts.is_some(), expected.1 == 0, "what shares the client's bytes needs no way back");
         let own = segments.iter().filter(|segment| body.as_ptr_range().contains(&segment.as_ptr()));
         assert_eq!((segments.len(), own.count()), expected);
@@ -148,9 +150,9 @@ proptest! {
         let additions = if origin { ALL } else { USUAL };
         let bytes = Bytes::from(body.clone());
         let before = Envelope::read(&bytes, 16).unwrap();
-        let segments = splices(&before, &additions).pieces(&bytes);
+        let segments = splices(&before, &additions).pieces(Abridged::whole(&bytes));
         let after = Bytes::from(segments.concat());
-        let StampedBody { body: whole, cuts } = stamp(&before, &bytes, &additions);
+        let StampedBody { body: whole, cuts } = stamp(&before, Abridged::whole(&bytes), &additions);
         prop_assert_eq!((whole.len(), &whole.concat()[..]), (1, &after[..]), "a small body is one piece");
 
         let around = cuts.map_or_else(|| after.to_vec(), |cuts| cuts.around(&after).concat());
@@ -189,7 +191,7 @@ proptest! {
         if segments.len() > 1 && read.text_in(seen, Name::FederationId.as_str()).as_deref() == Some("F") {
             prop_assert_eq!(kept.as_deref(), expected.region.as_deref());
         }
-        let again = stamp(&read, &after, &additions).body;
+        let again = stamp(&read, Abridged::whole(&after), &additions).body;
         prop_assert_eq!(again.concat(), after.to_vec());
     }
 }

@@ -1,0 +1,187 @@
+//! The pieces of a body while they come.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+use super::aside::aside;
+use super::buffered::Share;
+use super::collect::Collected;
+use super::received::Reading;
+use crate::ojs::{GAP_MARK, Gap, is_torn, stretch};
+
+/// What is reserved at once on the word of a `Content-Length`. A longer body is read in parts of up to this size, because what grows
+/// in one piece is copied again and again.
+const PART_BYTES: usize = 64 * 1024;
+/// Once one in so many of the bytes that a `Content-Length` announces has come, room is reserved for all of them, and what came is moved
+/// there. So a promise reserves no more than eight times what was sent, and an eighth of a body is copied twice.
+const KEPT_PROMISE: usize = 8;
+/// A longer one is joined aside: an eighth of this takes a third of a millisecond to be moved, for which others wait.
+const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A shorter part of a string is not kept apart: it holds the whole buffer that it was read into, of at most 128 kB, so that what is held
+/// is at most twice what was sent. Units: bytes.
+pub(super) const APART_BYTES_MIN: usize = 64 * 1024;
+
+/// What has come of a body. Most come in one piece.
+#[derive(Debug)]
+pub(super) struct Gather {
+    first: Bytes,
+    /// Boxed, because most calls need no room for it.
+    later: Option<Box<Later>>,
+    announced: usize,
+    apart_min: usize,
+}
+
+/// A body of more than one piece.
+#[derive(Debug)]
+struct Later {
+    parts: Vec<BytesMut>,
+    gaps: Vec<Gap>,
+    /// The bytes of `parts`.
+    text: usize,
+    announced: usize,
+    apart_min: usize,
+    /// Whether the last piece ended within an escape, which the next one would be torn from.
+    is_torn: bool,
+}
+
+impl Gather {
+    /// A body of which so many bytes are announced. Parts of strings stay in the pieces that they come in where they are of `apart_min`
+    /// bytes, if any.
+    pub(super) const fn new(announced: usize, apart_min: Option<usize>) -> Self {
+        let apart_min = match apart_min {
+            Some(bytes) => bytes,
+            None => usize::MAX,
+        };
+        Self { first: Bytes::new(), later: None, announced, apart_min }
+    }
+
+    pub(super) fn add(&mut self, data: Bytes) {
+        match &mut self.later {
+            Some(later) => later.add(&data),
+            None if self.first.is_empty() => self.first = data,
+            later @ None => {
+                let later = later.insert(Box::new(Later::new(self.announced, self.apart_min)));
+                later.add(&std::mem::take(&mut self.first));
+                later.add(&data);
+            }
+        }
+    }
+
+    /// All of it. A long one is joined aside.
+    ///
+    /// Panics: in a test build, where something was kept apart.
+    pub(super) async fn whole(self, share: Share) -> Collected {
+        let Some(later) = self.later else { return Collected::of_connection(self.first, share) };
+        debug_assert!(later.gaps.is_empty(), "nothing was to be kept apart");
+        later.join(share).await
+    }
+
+    /// All of it, for a job.
+    pub(super) async fn job(mut self, mut share: Share) -> Reading {
+        let gaps = self.later.as_mut().map(|later| std::mem::take(&mut later.gaps)).unwrap_or_default();
+        if gaps.is_empty() {
+            return Reading::begin(self.whole(share).await);
+        }
+        // Each piece is counted until it is dropped.
+        let hold = |Gap { at, bytes }| Gap { at, bytes: share.split(bytes.len()).hold(bytes) };
+        let gaps = gaps.into_iter().map(hold).collect();
+        Reading::Held { text: self.whole(share).await.hold(), gaps }
+    }
+}
+
+impl Later {
+    const fn new(announced: usize, apart_min: usize) -> Self {
+        Self { parts: Vec::new(), gaps: Vec::new(), text: 0, announced, apart_min, is_torn: false }
+    }
+
+    fn add(&mut self, data: &Bytes) {
+        let apart = self.apart_of(data);
+        let behind = data.get(apart.end..).unwrap_or_default();
+        self.is_torn = is_torn(data);
+        if apart.is_empty() {
+            return self.append(data);
+        }
+        self.append(data.get(..apart.start).unwrap_or_default());
+        self.gaps.push(Gap { at: self.text, bytes: data.slice(apart) });
+        // What is announced is no longer what the text will be.
+        self.announced = 0;
+        self.append(&[GAP_MARK]);
+        self.append(behind);
+    }
+
+    /// The part of a piece that need not be copied.
+    fn apart_of(&self, data: &[u8]) -> Range<usize> {
+        if data.len() < self.apart_min || self.is_torn {
+            return 0..0;
+        }
+        let goes_on = stretch(data);
+        if goes_on.len() >= self.apart_min {
+            return goes_on;
+        }
+        // A string that begins in this piece.
+        let begins = memchr::memrchr(b'"', data).map_or(data.len(), |quote| quote + 1);
+        let text = stretch(data.get(begins..).unwrap_or_default());
+        if text.len() >= self.apart_min { begins + text.start..begins + text.end } else { 0..0 }
+    }
+
+    fn append(&mut self, data: &[u8]) {
+        self.text += data.len();
+        append(&mut self.parts, data, self.announced);
+    }
+
+    async fn join(mut self: Box<Self>, share: Share) -> Collected {
+        if self.parts.len() == 1 {
+            return Collected::joined(self.parts.swap_remove(0), share);
+        }
+        // Counted as long as there is anything of it, also where nobody waits for it any more.
+        let (parts, bytes) = (self.parts, self.text);
+        aside(bytes, move || Collected::joined(join(parts, bytes), share)).await
+    }
+}
+
+/// Adds to the last of these parts, or to a new one where that is full: the one that holds the whole as soon as its length is
+/// known and believed.
+fn append(parts: &mut Vec<BytesMut>, data: &[u8], announced: usize) {
+    if let Some(part) = parts.last_mut().filter(|part| part.capacity() - part.len() >= data.len()) {
+        return part.extend_from_slice(data);
+    }
+    let bytes = parts.iter().map(BytesMut::len).sum::<usize>() + data.len();
+    let is_believed = announced <= PART_BYTES.max(bytes.saturating_mul(KEPT_PROMISE));
+    let mut part = if (bytes..=WHOLE_BYTES_MAX).contains(&announced) && is_believed {
+        join(std::mem::take(parts), announced)
+    } else {
+        BytesMut::with_capacity(bytes.saturating_mul(2).min(PART_BYTES).max(data.len()))
+    };
+    part.extend_from_slice(data);
+    parts.push(part);
+}
+
+/// One piece, with room for so many bytes; the parts go while it grows.
+fn join(parts: Vec<BytesMut>, bytes: usize) -> BytesMut {
+    let mut whole = BytesMut::with_capacity(bytes);
+    parts.into_iter().for_each(|part| whole.extend_from_slice(&part));
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_announced_has_its_room_once_an_eighth_of_it_has_come_and_not_before() {
+        let announced = 8 * PART_BYTES + 800;
+        let body: Vec<u8> = (0..announced).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let mut parts = Vec::new();
+        let mut bytes = 0;
+        for data in body.chunks(100) {
+            append(&mut parts, data, announced);
+            bytes += data.len();
+            let reserved: usize = parts.iter().map(BytesMut::capacity).sum();
+            assert!(reserved <= bytes * KEPT_PROMISE + PART_BYTES, "{reserved} for {bytes}");
+            assert!(parts.len() == 1 || bytes <= announced / KEPT_PROMISE + PART_BYTES, "{} for {bytes}", parts.len());
+        }
+        assert_eq!((parts.len(), parts[0].capacity()), (1, announced));
+        assert!(parts[0] == body);
+    }
+}
