@@ -38,9 +38,11 @@ impl<'d> Abridged<'d> {
         Self { text, gaps: &[] }
     }
 
-    /// A text that has a mark for each of `gaps`, which are in its order.
+    /// A text that has a mark for each of `gaps`, which are in its order; each is a [`stretch`] of what was received.
     #[must_use]
-    pub const fn new(text: &'d Bytes, gaps: &'d [Gap]) -> Self {
+    pub fn new(text: &'d Bytes, gaps: &'d [Gap]) -> Self {
+        debug_assert!(gaps.iter().all(|gap| text.get(gap.at) == Some(&GAP_MARK)), "each has its mark");
+        debug_assert!(gaps.is_sorted_by(|one, next| one.at < next.at), "in the order of the text");
         Self { text, gaps }
     }
 
@@ -140,21 +142,24 @@ enum Part<'d> {
 }
 
 /// The part of some bytes that goes on with a string, should they come within one: text in UTF-8 and whole escapes, up to a quote or to
-/// what is no such thing. The end of a letter that has begun before is left out, and the beginning of one that goes on behind.
+/// what is no such thing. The end of a letter that has begun before is left out, and the beginning of one that goes on behind. It ends
+/// early where escapes are dense, which take as long as to read the document.
 #[must_use]
 pub fn stretch(bytes: &[u8]) -> Range<usize> {
     const LETTER_BYTES_MAX: usize = 4;
+    const ESCAPES_FREE: usize = 16;
+    const ESCAPE_EACH: usize = 64;
     let goes_on = |byte: &&u8| **byte & 0xC0 == 0x80;
     let from = bytes.iter().take(LETTER_BYTES_MAX - 1).take_while(goes_on).count();
-    let (mut to, mut is_ascii) = (from, true);
-    loop {
+    let (mut to, mut is_ascii, mut escapes) = (from, true, 0);
+    while escapes <= ESCAPES_FREE + to / ESCAPE_EACH {
         to += ascii_run(bytes.get(to..).unwrap_or_default());
         let rest = bytes.get(to..).unwrap_or_default();
         let run = plain_run(rest);
         is_ascii &= rest.get(..run).is_some_and(<[u8]>::is_ascii);
         to += run;
         match bytes.get(to..).and_then(escape_len) {
-            Some(length) => to += length,
+            Some(length) => (to, escapes) = (to + length, escapes + 1),
             None => break,
         }
     }

@@ -11,13 +11,14 @@ mod draft;
 mod stray;
 mod unread;
 
-use super::abridged::{Abridged, Gap};
+use super::abridged::Abridged;
 use super::attributes::{Attributes, Place, Slot, join};
 use super::fault::Fault;
+use super::key::Text;
 use super::scan::Scanner;
 use draft::Draft;
 pub(super) use stray::refuse_strays;
-use unread::{are_unread, whole};
+use unread::are_unread;
 
 /// The queue of a job that names none.
 const DEFAULT_QUEUE: &str = "default";
@@ -62,8 +63,6 @@ pub struct Envelope<'b> {
     attributes: Attributes<'b>,
     fingerprints_meta: bool,
     unique: bool,
-    /// What is kept apart of the text.
-    gaps: &'b [Gap],
 }
 
 impl std::fmt::Debug for Envelope<'_> {
@@ -83,12 +82,11 @@ impl<'b> Envelope<'b> {
     }
 
     /// As [`Envelope::read`]; none where a part of what is read for routing is kept apart of the body, or where a fault could only be told
-    /// from all of it.
+    /// from all of it. `reads_meta` tells which members of meta are read.
     #[must_use]
-    pub fn read_abridged(body: Abridged<'b>, depth_max: usize) -> Option<Self> {
-        let mut envelope = Self::read(body.text(), depth_max).ok()?;
-        envelope.gaps = body.gaps();
-        are_unread(envelope.text, envelope.span.0, envelope.gaps).then_some(envelope)
+    pub fn read_abridged(body: Abridged<'b>, depth_max: usize, reads_meta: impl Fn(&str) -> bool) -> Option<Self> {
+        let envelope = Self::read(body.text(), depth_max).ok()?;
+        are_unread(envelope.text, envelope.span.0, body.gaps(), &reads_meta).then_some(envelope)
     }
 
     /// Reads the job that begins at the scanner.
@@ -127,7 +125,6 @@ impl<'b> Envelope<'b> {
             attributes,
             fingerprints_meta: draft.fingerprints_meta,
             unique: draft.unique,
-            gaps: &[],
         })
     }
 
@@ -190,7 +187,7 @@ impl<'b> Envelope<'b> {
             Ok::<(), Fault>(())
         });
         read.ok()?;
-        found.map(|text| whole(text, self.gaps))
+        found.map(Text::decode)
     }
 
     /// What the job says about federation.

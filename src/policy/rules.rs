@@ -31,6 +31,11 @@ impl Rule {
         }
     }
 
+    /// Whether it looks at this member of a job's meta.
+    pub(super) fn reads_meta(&self, key: &str) -> bool {
+        self.meta.iter().any(|(name, _)| name == key)
+    }
+
     /// Whether all its conditions hold; the cheap ones are asked first.
     pub(super) fn matches(&self, job: &Job<'_>) -> bool {
         self.queue.as_ref().is_none_or(|glob| glob.matches(job.queue))

@@ -88,6 +88,13 @@ impl Settings {
         self.ids.get(id).copied()
     }
 
+    /// Whether a rule or the geographic table looks at this member of a job's meta.
+    #[must_use]
+    pub fn reads_meta(&self, key: &str) -> bool {
+        self.geographic.as_ref().is_some_and(|table| table.meta_key == key)
+            || self.rules.iter().any(|rule| rule.reads_meta(key))
+    }
+
     /// Whether no region is preferred or excluded when a job fails over.
     pub(super) fn is_free_to_fail_over(&self) -> bool {
         self.excluded.iter().next().is_none() && self.preference.iter().all(|place| *place == NOT_PREFERRED)

@@ -98,7 +98,9 @@ pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instan
 pub(super) async fn collect_job(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Reading, ErrorDocument> {
     let limits = &proxy.shared.config.limits;
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
-    let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, Some(APART_BYTES_MIN)).await;
+    // Half of what a connection is read into at most.
+    let apart_min = APART_BYTES_MIN.max(limits.head_bytes);
+    let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, Some(apart_min)).await;
     let (gather, share) = gathered.map_err(|error| refused(error, limits.body_bytes))?;
     Ok(gather.job(share).await)
 }

@@ -18,8 +18,8 @@ const PART_BYTES: usize = 64 * 1024;
 const KEPT_PROMISE: usize = 8;
 /// A longer one is joined aside: an eighth of this takes a third of a millisecond to be moved, for which others wait.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// A shorter part of a string is not kept apart: it holds the whole buffer that it was read into, of at most 128 kB, so that what is held
-/// is at most twice what was sent. Units: bytes.
+/// A shorter part of a string is not kept apart: it holds the whole buffer that it was read into, of 128 kB or as `limits.head_bytes` has it, so
+/// that what is held is at most twice what was sent. Units: bytes.
 pub(super) const APART_BYTES_MIN: usize = 64 * 1024;
 
 /// What has come of a body. Most come in one piece.
@@ -103,9 +103,9 @@ impl Later {
             return self.append(data);
         }
         self.append(data.get(..apart.start).unwrap_or_default());
+        // What is announced is longer than the text will be.
+        self.announced = self.announced.saturating_sub(apart.len());
         self.gaps.push(Gap { at: self.text, bytes: data.slice(apart) });
-        // What is announced is no longer what the text will be.
-        self.announced = 0;
         self.append(&[GAP_MARK]);
         self.append(behind);
     }
@@ -131,7 +131,12 @@ impl Later {
     }
 
     async fn join(mut self: Box<Self>, share: Share) -> Collected {
-        if self.parts.len() == 1 {
+        // Room that was reserved for what was then kept apart is given back.
+        if self
+            .parts
+            .first()
+            .is_some_and(|part| self.parts.len() == 1 && part.capacity() <= 2 * part.len() + PART_BYTES)
+        {
             return Collected::joined(self.parts.swap_remove(0), share);
         }
         // Counted as long as there is anything of it, also where nobody waits for it any more.
@@ -166,7 +171,82 @@ fn join(parts: Vec<BytesMut>, bytes: usize) -> BytesMut {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::buffered::Buffered;
     use super::*;
+    use crate::ojs::Envelope;
+
+    const APART_MIN: usize = 16;
+
+    async fn gathered(sent: &Bytes, cuts: &[usize], all: &Buffered) -> Reading {
+        let mut share = all.request(usize::MAX);
+        let mut gather = Gather::new(sent.len(), Some(APART_MIN));
+        let mut from = 0;
+        for to in cuts.iter().copied().chain([sent.len()]) {
+            assert!(share.grow(to - from));
+            gather.add(sent.slice(from..to));
+            from = to;
+        }
+        gather.job(share).await
+    }
+
+    #[tokio::test]
+    async fn the_text_of_a_long_job_stays_in_the_pieces_that_it_came_in() {
+        let sent = Bytes::from(format!(r#"{{"args":["{}\u00e9é{}"],"type":"t"}}"#, "x".repeat(100), "y".repeat(70)));
+        let all = Buffered::default();
+        // Begins with the job; is torn from a letter and from an escape; ends with the job.
+        let accents = sent.iter().position(|byte| *byte == 0xC3).unwrap();
+        for cuts in [vec![80, 150], vec![40, accents + 1, 180], vec![40, accents - 3, accents + 20]] {
+            let reading = gathered(&sent, &cuts, &all).await;
+            let body = reading.body();
+            assert_eq!(body.pieces().concat(), *sent, "{cuts:?}");
+            assert!(body.gaps().len() >= 2 && body.text().len() < 100, "{cuts:?}: {}", body.text().escape_ascii());
+            let envelope = Envelope::read_abridged(body, 16, |_| false).unwrap();
+            assert_eq!(envelope.job_type(), Some("t"), "{cuts:?}");
+            let within = |piece: &[u8]| sent.as_ptr_range().contains(&piece.as_ptr());
+            assert!(body.gaps().iter().all(|gap| within(&gap.bytes)), "nothing of it is copied");
+            // It is counted until the last piece goes.
+            assert_eq!(all.bytes(), sent.len());
+            let last = body.gaps().last().unwrap().bytes.clone();
+            drop(reading);
+            assert_eq!(all.bytes(), last.len());
+            drop(last);
+            assert_eq!(all.bytes(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_in_no_string_or_in_short_pieces_is_joined() {
+        let all = Buffered::default();
+        for (sent, cuts) in [
+            ("{\"args\":[1]}".replace("]", &",\n\"a\"".repeat(40)) + "]}", vec![60, 120]),
+            (format!("{{\"args\":[\"{}\"]}}", "x".repeat(100)), (1..110).step_by(APART_MIN - 1).collect()),
+        ] {
+            let sent = Bytes::from(sent);
+            let reading = gathered(&sent, &cuts, &all).await;
+            assert_eq!((reading.body().gaps().len(), reading.body().text()), (0, &sent));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_wherever_a_body_is_cut(
+            parts in proptest::collection::vec("[\"x]{0,2}([a-z]{0,30}|(\\\\[nu\"]){0,9}|[é😀]{0,12})", 0..8),
+            mut cuts in proptest::collection::vec(0_usize..300, 0..8),
+        ) {
+            let sent = Bytes::from(parts.concat());
+            cuts.iter_mut().for_each(|cut| *cut %= sent.len() + 1);
+            cuts.sort_unstable();
+            let all = Buffered::default();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let reading = runtime.block_on(gathered(&sent, &cuts, &all));
+            prop_assert_eq!(reading.body().pieces().concat(), &*sent);
+            prop_assert_eq!(all.bytes(), sent.len());
+            drop(reading);
+            prop_assert_eq!(all.bytes(), 0);
+        }
+    }
 
     #[test]
     fn what_is_announced_has_its_room_once_an_eighth_of_it_has_come_and_not_before() {

@@ -76,7 +76,8 @@ pub(super) fn plan(
     body: &Bytes,
     planned: &mut Option<crate::base::Strategy>,
 ) -> Result<Planned, ErrorDocument> {
-    plan_read(proxy, &read(&proxy.shared, body), Abridged::whole(body), planned)
+    let view = proxy.shared.registry.view();
+    plan_read(proxy, &view, &read(&proxy.shared, body), Abridged::whole(body), planned)
 }
 
 /// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
@@ -85,13 +86,15 @@ pub(super) fn plan_abridged(
     body: Abridged<'_>,
     planned: &mut Option<crate::base::Strategy>,
 ) -> Option<Result<Planned, ErrorDocument>> {
-    let envelope = Envelope::read_abridged(body, proxy.shared.config.limits.json_depth)?;
-    Some(plan_read(proxy, &Ok(envelope), body, planned))
+    let view = proxy.shared.registry.view();
+    let envelope = read_abridged(proxy, &view, body)?;
+    Some(plan_read(proxy, &view, &Ok(envelope), body, planned))
 }
 
 #[inline]
 fn plan_read(
     proxy: &Proxy,
+    view: &View,
     read: &Result<Envelope<'_>, Fault>,
     body: Abridged<'_>,
     planned: &mut Option<crate::base::Strategy>,
@@ -101,10 +104,9 @@ fn plan_read(
     if envelope.attributes().replicated_from.is_some() {
         shared.metrics.client_replicated_from.inc();
     }
-    let view = shared.registry.view();
-    let routed = with_job(envelope, |job| in_turn(proxy, |inputs| policy::route(&view, job, inputs)));
+    let routed = with_job(envelope, |job| in_turn(proxy, |inputs| policy::route(view, job, inputs)));
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
-    let decision = routed.map_err(|error| refusal(envelope, &view, &error))?;
+    let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
     Ok(stamped(proxy, envelope, body, decision))
 }
 
@@ -112,11 +114,10 @@ fn plan_read(
 ///
 /// Errors: those of [`plan`] that are the client's fault.
 pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionIndex>, ErrorDocument> {
-    let abridged = Envelope::read_abridged(body, proxy.shared.config.limits.json_depth);
-    // Of what could not be told so, everything is in the text by now.
-    let read = abridged.map_or_else(|| read(&proxy.shared, body.text()), Ok);
-    let envelope = accepted(&proxy.shared, &read)?;
     let view = proxy.shared.registry.view();
+    // Of what could not be told so, everything is in the text by now.
+    let read = read_abridged(proxy, &view, body).map_or_else(|| read(&proxy.shared, body.text()), Ok);
+    let envelope = accepted(&proxy.shared, &read)?;
     let may_go = |index| with_job(envelope, |job| policy::permits(&view, job, index));
     let each = view.indexes().map(|index| may_go(index).map(|may| may.then_some(index)));
     let all: Result<Vec<_>, RouteError> = each.collect();
@@ -146,6 +147,10 @@ pub(super) fn in_turn(
 /// Reads a job, which nobody uses but through [`accepted`].
 fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, Fault> {
     Envelope::read(body, shared.config.limits.json_depth)
+}
+
+fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<Envelope<'b>> {
+    Envelope::read_abridged(body, proxy.shared.config.limits.json_depth, |key| view.settings.reads_meta(key))
 }
 
 /// The job that was read, unless it is none or the operator's switches refuse it. Looked at where it is: to hand it on is to copy it.

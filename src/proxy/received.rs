@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Proxy;
 use super::aside::{LONG_BYTES, aside};
 use super::buffered::Share;
-use super::collect::{Collected, hold};
+use super::collect::Collected;
 use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
 
 /// What a client sent.
@@ -58,14 +58,14 @@ impl Reading {
 
     /// Puts it together, aside where it is long.
     pub(super) async fn join(&mut self, proxy: &Proxy) {
-        if let Self::Held { gaps, .. } = self
-            && !gaps.is_empty()
-        {
-            let body = self.body();
-            let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
-            let whole = aside(body.len(), move || Abridged::new(&text, &gaps).pieces().concat()).await;
-            *self = Self::held_whole(hold(proxy, whole));
-        }
+        let Self::Held { text, gaps } = std::mem::replace(self, Self::held_whole(Bytes::new())) else { return };
+        let bytes = Abridged::new(&text, &gaps).len();
+        // Never refused: what it is made of was let in, and goes at once.
+        let mut share = proxy.shared.buffered.answer();
+        let is_counted = share.grow(bytes);
+        debug_assert!(is_counted, "what is unbounded has room");
+        let join = move || share.hold(Abridged::new(&text, &gaps).pieces().concat().into());
+        *self = Self::held_whole(aside(bytes, join).await);
     }
 
     /// Kept as it came, because others will compare what they sent with it for as long as the call takes, or nothing was added to it: a
