@@ -32,18 +32,40 @@ pub struct Outgoing(Option<Box<Content>>);
 enum Content {
     /// All of it, of at most what needs no turns; given once.
     Whole(Bytes),
-    /// Pieces in order, of a known total length.
-    Pieces {
-        /// The pieces; those before `next` are given away.
-        pieces: Vec<Bytes>,
-        /// The first piece that is left.
-        next: usize,
-        /// Bytes left.
-        bytes: u64,
-        turns: Turns,
-    },
+    /// What is longer. Boxed, because most jobs need no room for it.
+    Pieces(Box<Pieces>),
     /// A client's body, passed on as it comes, never buffered.
     Stream(Incoming, Rc<Upload>),
+}
+
+/// Pieces in order, of a known total length.
+#[derive(Debug)]
+struct Pieces {
+    /// Those before `next` are given away.
+    all: Vec<Bytes>,
+    /// The first piece that is left.
+    next: usize,
+    /// Bytes left.
+    bytes: u64,
+    turns: Turns,
+}
+
+impl Pieces {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Self { all, next, bytes, turns } = self;
+        let frame = ready!(turns.poll_frame(cx, |_| {
+            let piece = all.get_mut(*next).map(std::mem::take);
+            *next += 1;
+            Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        }));
+        let sent = frame.as_ref().and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
+        *bytes = bytes.saturating_sub(sent.unwrap_or_default() as u64);
+        Poll::Ready(frame)
+    }
+
+    const fn is_end(&self) -> bool {
+        self.turns.left() == 0 && self.next >= self.all.len()
+    }
 }
 
 /// How far a client's body has come; whoever sends it keeps a second handle, to know whose fault a failure is.
@@ -114,8 +136,8 @@ impl Outgoing {
                 Content::Whole(whole.into())
             }
             _ => {
-                let pieces = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
-                Content::Pieces { pieces, next: 0, bytes: bytes as u64, turns: Turns::sent() }
+                let all = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
+                Content::Pieces(Box::new(Pieces { all, next: 0, bytes: bytes as u64, turns: Turns::sent() }))
             }
         })
     }
@@ -148,16 +170,7 @@ impl Body for Outgoing {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            Some(Content::Pieces { pieces, next, bytes, turns }) => {
-                let frame = ready!(turns.poll_frame(cx, |_| {
-                    let piece = pieces.get_mut(*next).map(std::mem::take);
-                    *next += 1;
-                    Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
-                }));
-                let sent = frame.as_ref().and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
-                *bytes = bytes.saturating_sub(sent.unwrap_or_default() as u64);
-                Poll::Ready(frame)
-            }
+            Some(Content::Pieces(pieces)) => pieces.poll_frame(cx),
             Some(Content::Stream(incoming, upload)) => {
                 let polled = upload.turns.borrow_mut().poll_frame(cx, |cx| {
                     let polled = Pin::new(&mut *incoming).poll_frame(cx);
@@ -178,7 +191,7 @@ impl Body for Outgoing {
         match self.0.as_deref() {
             None => true,
             Some(Content::Whole(bytes)) => bytes.is_empty(),
-            Some(Content::Pieces { pieces, next, turns, .. }) => turns.left() == 0 && *next >= pieces.len(),
+            Some(Content::Pieces(pieces)) => pieces.is_end(),
             Some(Content::Stream(incoming, upload)) => upload.turns.borrow().left() == 0 && incoming.is_end_stream(),
         }
     }
@@ -187,7 +200,7 @@ impl Body for Outgoing {
         match self.0.as_deref() {
             None => SizeHint::with_exact(0),
             Some(Content::Whole(bytes)) => SizeHint::with_exact(bytes.len() as u64),
-            Some(Content::Pieces { bytes, .. }) => SizeHint::with_exact(*bytes),
+            Some(Content::Pieces(pieces)) => SizeHint::with_exact(pieces.bytes),
             Some(Content::Stream(incoming, upload)) => upload.turns.borrow().with_left(incoming.size_hint()),
         }
     }

@@ -100,7 +100,7 @@ pub(super) async fn collect_job(proxy: &Proxy, body: Incoming, deadline: Instant
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
     // Half of what a connection is read into at most.
     let apart_min = APART_BYTES_MIN.max(limits.head_bytes);
-    let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, Some(apart_min)).await;
+    let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, apart_min).await;
     let (gather, share) = gathered.map_err(|error| refused(error, limits.body_bytes))?;
     Ok(gather.job(share).await)
 }
@@ -135,7 +135,7 @@ pub(super) async fn collect<B>(
 where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
-    let (gather, share) = gather(body, bytes_max, deadline, share, None).await?;
+    let (gather, share) = gather(body, bytes_max, deadline, share, usize::MAX).await?;
     Ok(gather.whole(share).await)
 }
 
@@ -144,7 +144,7 @@ async fn gather<B>(
     bytes_max: usize,
     deadline: Instant,
     mut share: Share,
-    apart_min: Option<usize>,
+    apart_min: usize,
 ) -> Result<(Gather, Share), CollectError>
 where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
@@ -153,7 +153,7 @@ where
     if announced > bytes_max {
         return Err(CollectError::TooLarge);
     }
-    let mut gather = Gather::new(announced, apart_min);
+    let mut gather = Gather::default();
     let mut bytes = 0;
     let mut turns = Turns::default();
     loop {
@@ -174,7 +174,7 @@ where
         if !share.grow(data.len()) {
             return Err(CollectError::Overloaded);
         }
-        gather.add(data);
+        gather.add(data, announced, apart_min);
         // The announced length has come, and need not be waited for once more.
         if body.is_end_stream() {
             break;

@@ -23,13 +23,11 @@ const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub(super) const APART_BYTES_MIN: usize = 64 * 1024;
 
 /// What has come of a body. Most come in one piece.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Gather {
     first: Bytes,
     /// Boxed, because most calls need no room for it.
     later: Option<Box<Later>>,
-    announced: usize,
-    apart_min: usize,
 }
 
 /// A body of more than one piece.
@@ -46,22 +44,14 @@ struct Later {
 }
 
 impl Gather {
-    /// A body of which so many bytes are announced. Parts of strings stay in the pieces that they come in where they are of `apart_min`
-    /// bytes, if any.
-    pub(super) const fn new(announced: usize, apart_min: Option<usize>) -> Self {
-        let apart_min = match apart_min {
-            Some(bytes) => bytes,
-            None => usize::MAX,
-        };
-        Self { first: Bytes::new(), later: None, announced, apart_min }
-    }
-
-    pub(super) fn add(&mut self, data: Bytes) {
+    /// Adds a piece of a body of which so many bytes are announced. Parts of strings stay in the pieces that they come in where they are
+    /// of `apart_min` bytes.
+    pub(super) fn add(&mut self, data: Bytes, announced: usize, apart_min: usize) {
         match &mut self.later {
             Some(later) => later.add(&data),
             None if self.first.is_empty() => self.first = data,
             later @ None => {
-                let later = later.insert(Box::new(Later::new(self.announced, self.apart_min)));
+                let later = later.insert(Box::new(Later::new(announced, apart_min)));
                 later.add(&std::mem::take(&mut self.first));
                 later.add(&data);
             }
@@ -181,11 +171,11 @@ mod tests {
 
     async fn gathered(sent: &Bytes, cuts: &[usize], all: &Buffered) -> Reading {
         let mut share = all.request(usize::MAX);
-        let mut gather = Gather::new(sent.len(), Some(APART_MIN));
+        let mut gather = Gather::default();
         let mut from = 0;
         for to in cuts.iter().copied().chain([sent.len()]) {
             assert!(share.grow(to - from));
-            gather.add(sent.slice(from..to));
+            gather.add(sent.slice(from..to), sent.len(), APART_MIN);
             from = to;
         }
         gather.job(share).await
