@@ -208,10 +208,31 @@ impl Body for Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
 
     #[test]
     fn a_body_takes_one_pointer_of_each_place_in_a_connections_queue() {
         assert_eq!(size_of::<Outgoing>(), size_of::<usize>());
+    }
+
+    #[tokio::test]
+    async fn a_long_body_tells_what_is_left_of_it_and_ends_with_its_last_byte() {
+        let sent = [Bytes::from(vec![b'a'; 1000]), Bytes::from_static(b""), Bytes::from(vec![b'b'; 3 * FREE_BYTES])];
+        let all = sent.concat();
+        let took_turns = async {
+            let mut body = Outgoing::pieces(&sent);
+            let mut given = Vec::new();
+            while given.len() < all.len() {
+                assert!(!body.is_end_stream(), "{} of {}", given.len(), all.len());
+                assert_eq!(body.size_hint().exact(), Some((all.len() - given.len()) as u64));
+                let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().unwrap();
+                given.extend_from_slice(&frame.into_data().unwrap());
+            }
+            assert!(given == all && body.is_end_stream());
+            assert_eq!(body.size_hint().exact(), Some(0));
+        };
+        tokio::task::LocalSet::new().run_until(took_turns).await;
     }
 }
