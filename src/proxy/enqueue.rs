@@ -143,7 +143,7 @@ async fn plan_long(proxy: &Proxy, exchange: &mut Exchange, reading: &mut Reading
             exchange.strategy = strategy;
             return planned;
         }
-        reading.join(proxy).await;
+        reading.join(&proxy.shared.buffered).await;
     }
     let text = reading.body().text().clone();
     let work = move |proxy: &Proxy| {

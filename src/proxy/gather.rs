@@ -19,7 +19,7 @@ const KEPT_PROMISE: usize = 8;
 /// A longer one is joined aside: an eighth of this takes a third of a millisecond to be moved, for which others wait.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A shorter part of a string is not kept apart: it holds the whole buffer that it was read into, of 128 kB or as `limits.head_bytes` has it, so
-/// that what is held is at most twice what was sent. Units: bytes.
+/// that what is held is about twice what was sent at most; three times for a piece of each connection, while its buffer still grows. Units: bytes.
 pub(super) const APART_BYTES_MIN: usize = 64 * 1024;
 
 /// What has come of a body. Most come in one piece.
@@ -161,8 +161,13 @@ fn join(parts: Vec<BytesMut>, bytes: usize) -> BytesMut {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
     use proptest::prelude::*;
 
+    use super::super::aside::LONG_BYTES;
     use super::super::buffered::Buffered;
     use super::*;
     use crate::ojs::Envelope;
@@ -217,6 +222,28 @@ mod tests {
             let reading = gathered(&sent, &cuts, &all).await;
             assert_eq!((reading.body().gaps().len(), reading.body().text()), (0, &sent));
         }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_waits_to_be_put_together_is_counted_once() {
+        let all = Buffered::default();
+        let sent = Bytes::from(format!(r#"{{"other":"{}"}}"#, "x".repeat(2 * LONG_BYTES)));
+        let mut reading = gathered(&sent, &[100], &all).await;
+        assert!(!reading.body().gaps().is_empty());
+        // What is ahead of it ends when `go` is dropped.
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let mut ahead = pin!(aside(LONG_BYTES + 1, move || gone.recv().is_err()));
+        let mut join = Box::pin(reading.join(&all));
+        assert!(
+            poll_fn(|cx| Poll::Ready(ahead.as_mut().poll(cx).is_pending() && join.as_mut().poll(cx).is_pending()))
+                .await
+        );
+        assert_eq!(all.bytes(), sent.len());
+        drop(go);
+        assert!(ahead.await);
+        join.await;
+        assert_eq!((reading.body().gaps().len(), reading.body().text()), (0, &sent));
+        assert_eq!(all.bytes(), sent.len());
     }
 
     proptest! {

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::Proxy;
 use super::aside::{LONG_BYTES, aside};
-use super::buffered::Share;
+use super::buffered::{Buffered, Share};
 use super::collect::Collected;
 use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
 
@@ -56,15 +55,19 @@ impl Reading {
         }
     }
 
-    /// Puts it together, aside where it is long.
-    pub(super) async fn join(&mut self, proxy: &Proxy) {
-        let Self::Held { text, gaps } = std::mem::replace(self, Self::held_whole(Bytes::new())) else { return };
+    /// Puts it together, aside where it is long; nothing is done to a short one. `all` counts it.
+    pub(super) async fn join(&mut self, all: &Buffered) {
+        let Self::Held { text, gaps } = self else { return };
+        let (text, gaps) = (std::mem::take(text), std::mem::take(gaps));
         let bytes = Abridged::new(&text, &gaps).len();
-        // Never refused: what it is made of was let in, and goes at once.
-        let mut share = proxy.shared.buffered.answer();
-        let is_counted = share.grow(bytes);
-        debug_assert!(is_counted, "what is unbounded has room");
-        let join = move || share.hold(Abridged::new(&text, &gaps).pieces().concat().into());
+        let mut share = all.answer();
+        let join = move || {
+            // Only now, since many may wait for their turn, of which one is made at a time. Never refused: what it is made of was let
+            // in, and goes at once.
+            let is_counted = share.grow(bytes);
+            debug_assert!(is_counted, "what is unbounded has room");
+            share.hold(Abridged::new(&text, &gaps).pieces().concat().into())
+        };
         *self = Self::held_whole(aside(bytes, join).await);
     }
 
