@@ -155,6 +155,11 @@ impl Framing {
 
     /// Takes one line of a head, or what there is of it.
     fn head(&mut self, rest: &[u8]) -> Result<usize, Violation> {
+        if self.line.is_empty()
+            && let Some(taken) = self.head.plain_line(rest, self.limits.bytes, self.limits.headers)?
+        {
+            return Ok(taken);
+        }
         let end = memchr::memchr(b'\n', rest).map(|at| at + 1);
         let taken = end.unwrap_or(rest.len());
         let part = rest.get(..taken).unwrap_or(rest);

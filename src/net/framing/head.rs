@@ -41,11 +41,30 @@ impl Head {
             self.begun = true;
             return self.request_line(line);
         }
-        self.headers += 1;
-        if self.headers > headers_max {
-            return Err(Violation::TooManyHeaders);
-        }
+        self.count(headers_max)?;
         self.header(line)
+    }
+
+    /// Takes the header line that these bytes begin with in one pass, where it is as nearly all are and the head stays within its
+    /// `bytes_max`; answers its length with its line end, or `None` for a line that has to be looked at closely.
+    pub(super) fn plain_line(
+        &mut self,
+        bytes: &[u8],
+        bytes_max: usize,
+        headers_max: usize,
+    ) -> Result<Option<usize>, Violation> {
+        if !self.begun {
+            return Ok(None);
+        }
+        let Some((name, value)) = plain_header(bytes) else { return Ok(None) };
+        let taken = name.len() + value.len() + ":\r\n".len();
+        if self.bytes + taken > bytes_max {
+            return Ok(None);
+        }
+        self.bytes += taken;
+        self.count(headers_max)?;
+        self.field(name, value)?;
+        Ok(Some(taken))
     }
 
     /// Judges the head as a whole, at its empty line.
@@ -81,6 +100,11 @@ impl Head {
         check_target(method, target)
     }
 
+    fn count(&mut self, headers_max: usize) -> Result<(), Violation> {
+        self.headers += 1;
+        if self.headers > headers_max { Err(Violation::TooManyHeaders) } else { Ok(()) }
+    }
+
     fn header(&mut self, line: &[u8]) -> Result<(), Violation> {
         if matches!(line.first(), Some(b' ' | b'\t')) {
             return Err(Violation::Folded);
@@ -97,11 +121,15 @@ impl Head {
         if !all_words(value, is_value_word) && !is_all(value, is_value) {
             return Err(Violation::HeaderValue);
         }
-        let value = || value.strip_prefix(b":").unwrap_or(value).trim_ascii();
+        self.field(name, value.strip_prefix(b":").unwrap_or(value))
+    }
+
+    /// Takes a header whose bytes are allowed.
+    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
         match name.len() {
-            4 if is_name(name, b"host")? => self.host(value()),
-            14 if is_name(name, b"content-length")? => self.length(value()),
-            17 if is_name(name, b"transfer-encoding")? => self.coding(value()),
+            4 if is_name(name, b"host")? => self.host(value.trim_ascii()),
+            14 if is_name(name, b"content-length")? => self.length(value.trim_ascii()),
+            17 if is_name(name, b"transfer-encoding")? => self.coding(value.trim_ascii()),
             _ => Ok(()),
         }
     }
@@ -111,8 +139,7 @@ impl Head {
             return Err(Violation::HostTwice);
         }
         self.host = true;
-        let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(byte);
-        if value.is_empty() || !value.iter().all(allowed) {
+        if value.is_empty() || !is_all(value, |byte| HOST[byte as usize]) {
             return Err(Violation::HostInvalid);
         }
         Ok(())
@@ -166,6 +193,22 @@ fn until_space(line: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
     Ok((before, rest.strip_prefix(b" ").unwrap_or(rest)))
 }
 
+/// The name and the value of the header line that these bytes begin with, where the name has nothing but letters, digits and dashes,
+/// and the value no control character. `None` says that the line, or the end of it, has to be looked at closely.
+fn plain_header(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (name, behind) = bytes.split_at_checked(first_word_hit(bytes, unplain)?)?;
+    let behind = behind.strip_prefix(b":")?;
+    let (value, end) = behind.split_at_checked(first_word_hit(behind, controls)?)?;
+    ((1..=NAME_BYTES_MAX).contains(&name.len()) && end.starts_with(b"\r\n")).then_some((name, value))
+}
+
+/// The place of the first byte that `hits` marks, eight at a time; `None` where there is none before the last few.
+fn first_word_hit(bytes: &[u8], hits: impl Fn(u64) -> u64) -> Option<usize> {
+    let words = bytes.as_chunks().0.iter().map(|word| hits(u64::from_le_bytes(*word)));
+    let (at, hits) = words.enumerate().find(|(_, hits)| *hits != 0)?;
+    Some(at * 8 + hits.trailing_zeros() as usize / 8)
+}
+
 /// Whether every byte is allowed: without a branch for each byte, since they nearly always are.
 fn is_all(bytes: &[u8], allowed: impl Fn(u8) -> bool) -> bool {
     bytes.iter().fold(true, |all, &byte| all & allowed(byte))
@@ -186,8 +229,12 @@ fn all_words(bytes: &[u8], holds: impl Fn(u64) -> bool) -> bool {
 /// Whether a name is `wanted`, which is in lower case.
 ///
 /// Errors: [`Violation::HeaderName`] when it is so only with underscores for dashes, as gateways fold names.
-fn is_name(name: &[u8], wanted: &[u8]) -> Result<bool, Violation> {
-    if name.eq_ignore_ascii_case(wanted) {
+fn is_name<const BYTES: usize>(name: &[u8], wanted: &[u8; BYTES]) -> Result<bool, Violation> {
+    let Some(name) = name.as_array::<BYTES>() else { return Ok(false) };
+    // Without a branch for each byte; dashes and digits are the same in both cases.
+    let differs =
+        std::iter::zip(name, wanted).fold(0, |differs, (byte, wanted)| differs | (byte.to_ascii_lowercase() ^ wanted));
+    if differs == 0 {
         return Ok(true);
     }
     let folded = |&byte: &u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
@@ -204,22 +251,31 @@ const fn is_value(byte: u8) -> bool {
 
 /// Whether no byte of eight is a control character, of which a tab is one.
 const fn is_value_word(word: u64) -> bool {
+    controls(word) == 0
+}
+
+/// Marks the control characters of eight bytes; above the first one others may be marked, too.
+const fn controls(word: u64) -> u64 {
     let delete = word ^ (ONES * 0x7f);
     // Borrows reach only bytes above a true hit.
-    ((word.wrapping_sub(ONES * 0x20) & !word) | (delete.wrapping_sub(ONES) & !delete)) & HIGHS == 0
+    ((word.wrapping_sub(ONES * 0x20) & !word) | (delete.wrapping_sub(ONES) & !delete)) & HIGHS
 }
 
 /// Whether each byte of eight is a letter, a digit or a dash, as nearly all names have.
 const fn is_plain_word(word: u64) -> bool {
-    if word & HIGHS != 0 {
-        return false;
-    }
+    unplain(word) == 0
+}
+
+/// Marks what of eight bytes is no letter, digit or dash.
+const fn unplain(word: u64) -> u64 {
+    let beyond = word & HIGHS;
     // The highest bit of a byte is set by what is added to it where it is at least the one, and not yet the other: nothing is carried.
+    let word = word & !HIGHS;
     let small = word | (ONES * 0x20);
     let letters = (small + ONES * (0x80 - b'a' as u64)) & !(small + ONES * (0x7f - b'z' as u64));
     let digits = (word + ONES * (0x80 - b'0' as u64)) & !(word + ONES * (0x7f - b'9' as u64));
     let dashes = HIGHS - (word ^ (ONES * b'-' as u64));
-    (letters | digits | dashes) & HIGHS == HIGHS
+    (!(letters | digits | dashes) | beyond) & HIGHS
 }
 
 /// Whether a byte may stand in a target: a backslash is a slash for some readers, a hash ends the target for others, and the
@@ -239,6 +295,18 @@ static TOKEN: [bool; 256] = {
     while byte < 128_u8 {
         table[byte as usize] = byte.is_ascii_alphanumeric()
             || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    table
+};
+
+/// What may stand in a `Host`.
+static HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        table[byte as usize] =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'[' | b']' | b'%');
         byte += 1;
     }
     table

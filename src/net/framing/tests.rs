@@ -181,6 +181,35 @@ fn what_precedes_a_refused_head_is_settled_and_what_follows_is_not() {
 }
 
 #[test]
+fn a_line_is_judged_alike_in_one_pass_and_byte_by_byte() {
+    let check = |line: &[u8]| {
+        let begun = [b"GET / HTTP/1.1\r\n", line, b"\r\n"].concat();
+        let whole = [&begun[..], b"Host: a\r\n\r\n", JOB.as_bytes()].concat();
+        for bytes in [begun, whole] {
+            assert_eq!(feed_cut(&bytes, &[usize::MAX]), feed_cut(&bytes, &[1]), "{}", bytes.escape_ascii());
+        }
+    };
+    for line in
+        ["X-Some-Header-9: some value, \u{e9}", "Content-Length: 0", "Transfer-Encoding: chunked", "Content_Length: 0"]
+    {
+        for at in 0..line.len() {
+            for byte in 0..=u8::MAX {
+                let mut line = line.as_bytes().to_vec();
+                line[at] = byte;
+                check(&line);
+            }
+        }
+    }
+    for length in 0..LIMITS.bytes + 8 {
+        check(&[b"x: ", &vec![b'a'; length][..]].concat());
+        check(&[&vec![b'a'; length][..], b": x"].concat());
+    }
+    for count in 0..LIMITS.headers + 2 {
+        check("x-header: value\r\n".repeat(count).as_bytes());
+    }
+}
+
+#[test]
 fn nothing_is_judged_behind_an_upgrade() {
     let mut framing = Framing::new(LIMITS);
     framing.tunnel();
