@@ -2,12 +2,12 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::ready;
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Proxy;
 use super::buffered::Share;
@@ -102,7 +102,10 @@ pub(super) async fn collect_job(proxy: &Proxy, body: Incoming, deadline: Instant
     let apart_min = APART_BYTES_MIN.max(limits.head_bytes);
     let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, apart_min).await;
     let (gather, share) = gathered.map_err(|error| refused(error, limits.body_bytes))?;
-    Ok(gather.job(share).await)
+    match gather.in_one_piece(share) {
+        Ok(collected) => Ok(Reading::begin(collected)),
+        Err((later, share)) => Ok(later.job(share).await),
+    }
 }
 
 /// What a client is told whose body was not read.
@@ -136,7 +139,10 @@ where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     let (gather, share) = gather(body, bytes_max, deadline, share, usize::MAX).await?;
-    Ok(gather.whole(share).await)
+    match gather.in_one_piece(share) {
+        Ok(collected) => Ok(collected),
+        Err((later, share)) => Ok(later.whole(share).await),
+    }
 }
 
 async fn gather<B>(
@@ -156,13 +162,13 @@ where
     let mut gather = Gather::default();
     let mut bytes = 0;
     let mut turns = Turns::default();
+    let mut timer = None;
     loop {
-        let next = poll_fn(|cx| {
-            ready!(turns.poll(cx));
-            Pin::new(&mut body).poll_frame(cx)
+        let next = poll_fn(|cx| match turns.poll(cx).is_ready().then(|| Pin::new(&mut body).poll_frame(cx)) {
+            Some(Poll::Ready(frame)) => Poll::Ready(Ok(frame)),
+            _ => poll_timer(&mut timer, deadline, cx).map(|()| Err(CollectError::Timeout)),
         });
-        let frame = timeout_at(deadline, next).await.map_err(|_| CollectError::Timeout)?;
-        let Some(frame) = frame else { break };
+        let Some(frame) = next.await? else { break };
         let Ok(data) = frame.map_err(|error| CollectError::Broken(Violation::in_causes_of(&error)))?.into_data() else {
             continue;
         };
@@ -181,6 +187,11 @@ where
         }
     }
     Ok((gather, share))
+}
+
+/// Resolves at the deadline, for what is not there yet: most bodies are, and need no timer.
+fn poll_timer(timer: &mut Option<Pin<Box<Sleep>>>, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    timer.get_or_insert_with(|| Box::pin(sleep_until(deadline))).as_mut().poll(cx)
 }
 
 #[cfg(test)]

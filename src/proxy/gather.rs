@@ -32,7 +32,7 @@ pub(super) struct Gather {
 
 /// A body of more than one piece.
 #[derive(Debug)]
-struct Later {
+pub(super) struct Later {
     parts: Vec<BytesMut>,
     gaps: Vec<Gap>,
     /// The bytes of `parts`.
@@ -58,18 +58,28 @@ impl Gather {
         }
     }
 
+    /// All of it, where it came in one piece; else the pieces, which are yet to be put together. No async function: a body of one piece,
+    /// as most are, would be copied into its future, which only the others need.
+    pub(super) fn in_one_piece(self, share: Share) -> Result<Collected, (Box<Later>, Share)> {
+        match self.later {
+            None => Ok(Collected::of_connection(self.first, share)),
+            Some(later) => Err((later, share)),
+        }
+    }
+}
+
+impl Later {
     /// All of it. A long one is joined aside.
     ///
     /// Panics: in a test build, where something was kept apart.
-    pub(super) async fn whole(self, share: Share) -> Collected {
-        let Some(later) = self.later else { return Collected::of_connection(self.first, share) };
-        debug_assert!(later.gaps.is_empty(), "nothing was to be kept apart");
-        later.join(share).await
+    pub(super) async fn whole(self: Box<Self>, share: Share) -> Collected {
+        debug_assert!(self.gaps.is_empty(), "nothing was to be kept apart");
+        self.join(share).await
     }
 
     /// All of it, for a job.
-    pub(super) async fn job(mut self, mut share: Share) -> Reading {
-        let gaps = self.later.as_mut().map(|later| std::mem::take(&mut later.gaps)).unwrap_or_default();
+    pub(super) async fn job(mut self: Box<Self>, mut share: Share) -> Reading {
+        let gaps = std::mem::take(&mut self.gaps);
         if gaps.is_empty() {
             return Reading::begin(self.whole(share).await);
         }
@@ -78,9 +88,7 @@ impl Gather {
         let gaps = gaps.into_iter().map(hold).collect();
         Reading::Held { text: self.whole(share).await.hold(), gaps }
     }
-}
 
-impl Later {
     const fn new(announced: usize, apart_min: usize) -> Self {
         Self { parts: Vec::new(), gaps: Vec::new(), text: 0, announced, apart_min, is_torn: false }
     }
@@ -183,7 +191,10 @@ mod tests {
             gather.add(sent.slice(from..to), sent.len(), APART_MIN);
             from = to;
         }
-        gather.job(share).await
+        match gather.in_one_piece(share) {
+            Ok(collected) => Reading::begin(collected),
+            Err((later, share)) => later.job(share).await,
+        }
     }
 
     #[tokio::test]
