@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::config::Limits;
@@ -29,6 +30,8 @@ pub(in crate::net) struct Timers {
     head: Option<Pin<Box<Sleep>>>,
     /// Runs all the time and looks at `idle_since` when it is over: a request costs no change of a timer.
     idle: Pin<Box<Sleep>>,
+    /// Whom it wakes when it is over, which is told to it only where that changes.
+    idle_wakes: Option<Waker>,
     idle_since: Instant,
 }
 
@@ -37,7 +40,7 @@ impl Timers {
     pub(in crate::net) fn new(limits: &Limits, rest_after: Duration, idle_since: Instant) -> Self {
         let (head_timeout, idle_timeout) = (limits.head_timeout, limits.idle_timeout);
         let idle = Box::pin(sleep_until((Instant::now() + rest_after).min(idle_since + idle_timeout)));
-        Self { head_timeout, idle_timeout, rest_after, head: None, idle, idle_since }
+        Self { head_timeout, idle_timeout, rest_after, head: None, idle, idle_wakes: None, idle_since }
     }
 
     /// No head is incomplete any more, or a new one began; it has its own time.
@@ -59,7 +62,7 @@ impl Timers {
     /// Resolves when no request came for long enough to rest, if that `may` be, or at all; never while one is open (`busy`).
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>, busy: bool, may_rest: bool) -> Poll<Pause> {
         loop {
-            ready!(self.idle.as_mut().poll(cx));
+            ready!(self.poll_idle_timer(cx));
             let now = Instant::now();
             let since = if busy { now } else { self.idle_since };
             if !busy && since + self.idle_timeout <= now {
@@ -75,10 +78,26 @@ impl Timers {
             self.idle.as_mut().reset(since + next);
         }
     }
+
+    fn poll_idle_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_told = self.idle_wakes.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
+        if is_told && !self.idle.is_elapsed() {
+            return Poll::Pending;
+        }
+        let poll = self.idle.as_mut().poll(cx);
+        // A task whose turn is used up is sent away before it is noted, and woken for its next turn only.
+        let is_noted = poll.is_pending() && has_budget_remaining();
+        self.idle_wakes = is_noted.then(|| cx.waker().clone());
+        poll
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
+    use tokio::task::coop::poll_proceed;
+
     use super::*;
     use crate::net::serve::tests::limits;
 
@@ -125,6 +144,32 @@ mod tests {
         assert_eq!(over(&mut timers, true).await, Ok(Pause::Rest(long_ago)));
         timers.idle_timeout = REST;
         assert_eq!(over(&mut timers, true).await, Ok(Pause::TooLong));
+    }
+
+    #[tokio::test]
+    async fn whoever_asked_last_is_woken_when_the_pause_is_rest() {
+        let mut timers = timers(HOUR, Duration::from_millis(1));
+        let mut another = Context::from_waker(Waker::noop());
+        assert!(timers.poll_idle(&mut another, true, true).is_pending());
+        assert_woken(poll_fn(|cx| timers.poll_idle(cx, false, true))).await;
+    }
+
+    #[tokio::test]
+    async fn whoever_asked_at_the_end_of_its_turn_is_woken_too() {
+        let mut timers = timers(HOUR, Duration::from_millis(1));
+        let mut is_first_turn = true;
+        let asked = poll_fn(|cx| {
+            while is_first_turn && poll_proceed(cx).map(|step| step.made_progress()).is_ready() {}
+            is_first_turn = false;
+            timers.poll_idle(cx, false, true)
+        });
+        assert_woken(asked).await;
+    }
+
+    /// It comes to rest, which it does after a millisecond if it is woken, and never if it is not.
+    async fn assert_woken(pause: impl Future<Output = Pause>) {
+        let pause = tokio::time::timeout(Duration::from_secs(20), pause).await.expect("nobody was woken");
+        assert!(matches!(pause, Pause::Rest(_)), "{pause:?}");
     }
 
     #[tokio::test]
