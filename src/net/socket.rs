@@ -4,11 +4,15 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Pieces up to this size are sent as one: to copy a small answer's head and body is less work than the system has with two pieces.
 const JOINED_BYTES_MAX: usize = 1024;
+
+/// Not an array, which would be filled with zeros for each answer.
+type Room = SmallVec<[u8; JOINED_BYTES_MAX]>;
 
 /// A client's socket.
 #[derive(Debug)]
@@ -46,17 +50,18 @@ macro_rules! on_either {
     };
 }
 
-/// What is to be sent as one piece, where it is one or is small; `room` is for the latter.
-fn joined<'b>(bufs: &'b [IoSlice<'b>], room: &'b mut [u8; JOINED_BYTES_MAX]) -> Option<&'b [u8]> {
+/// What is to be sent as one piece, where it is one or is small; `room`, which is empty, is for the latter.
+fn joined<'b>(bufs: &'b [IoSlice<'b>], room: &'b mut Room) -> Option<&'b [u8]> {
     if let [whole] = bufs {
         return Some(whole);
     }
-    let mut bytes = 0;
     for buf in bufs {
-        room.get_mut(bytes..bytes + buf.len())?.copy_from_slice(buf);
-        bytes += buf.len();
+        if buf.len() > JOINED_BYTES_MAX - room.len() {
+            return None;
+        }
+        room.extend_from_slice(buf);
     }
-    room.get(..bytes)
+    Some(room)
 }
 
 impl AsyncRead for Socket {
@@ -75,7 +80,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut room = [0; JOINED_BYTES_MAX];
+        let mut room = Room::new();
         match joined(bufs, &mut room) {
             Some(bytes) => on_either!(self, poll_write, cx, bytes),
             None => on_either!(self, poll_write_vectored, cx, bufs),
@@ -104,12 +109,14 @@ mod tests {
         let (head, body, large) = (b"head".as_slice(), b"body".as_slice(), [b'x'; JOINED_BYTES_MAX]);
         let check = |pieces: &[&[u8]], expected: Option<&[u8]>| {
             let pieces: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-            assert_eq!(joined(&pieces, &mut [0; JOINED_BYTES_MAX]), expected);
+            assert_eq!(joined(&pieces, &mut Room::new()), expected);
         };
         check(&[], Some(b""));
         check(&[head], Some(head));
         check(&[head, b"", body], Some(b"headbody"));
         check(&[&large], Some(&large));
+        check(&[&large[1..], b"y"], Some(&[&large[1..], b"y"].concat()));
+        check(&[&large[1..], b"yz"], None);
         check(&[head, &large], None);
         check(&[&large, head], None);
     }

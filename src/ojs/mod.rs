@@ -51,11 +51,11 @@ pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest};
 pub use operation::{
     Class, Endpoint, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify, surface,
 };
-pub use path::{normal_path, path_segment};
+pub use path::{JOBS_PATH, normal_path, path_segment};
 pub use pointer::place_of;
 pub use retry_after::retry_after_seconds;
 pub use scan::{ScanError, scan};
 pub use stamp::{
     Additions, COPIED_BYTES_MAX, Cuts, Segments, Splices, StampedBody, replace_minted, segments_len, splices, stamp,
 };
-pub use uuid7::{Uuid7, Uuid7Room, Uuid7Text, federation_id};
+pub use uuid7::{UUID7_LETTERS, Uuid7, Uuid7Room, Uuid7Text, federation_id};

@@ -5,13 +5,16 @@
 
 use std::borrow::Cow;
 
+/// The path of nearly all calls that create a job.
+pub const JOBS_PATH: &str = "/ojs/v1/jobs";
+
 /// The path (without query) with every such spelling undone.
 ///
 /// Shape: begins with a slash and ends without one, except for the root itself; applying it twice changes nothing. Borrows when
 /// the path is normal already.
 #[must_use]
 pub fn normal_path(raw: &str) -> Cow<'_, str> {
-    if is_plain(raw) {
+    if raw == JOBS_PATH || is_plain(raw) {
         return Cow::Borrowed(raw);
     }
     let decoded = decode_until_stable(raw);

@@ -6,13 +6,16 @@ use std::ops::Deref;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uuid7(pub(super) uuid::Uuid);
 
+/// How long the text of a [`Uuid7`] is. Units: bytes.
+pub const UUID7_LETTERS: usize = 36;
+
 /// Room for the text of a [`Uuid7`].
 #[derive(Debug, Clone, Copy)]
-pub struct Uuid7Room([u8; 36]);
+pub struct Uuid7Room([u8; UUID7_LETTERS]);
 
 impl Default for Uuid7Room {
     fn default() -> Self {
-        Self([0; 36])
+        Self([0; UUID7_LETTERS])
     }
 }
 
@@ -25,13 +28,7 @@ impl Uuid7 {
         Self(uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid())
     }
 
-    /// Its 36 letters.
-    #[must_use]
-    pub fn letters(self) -> [u8; 36] {
-        letters_of(self.0)
-    }
-
-    /// Its 36 letters, lower case, as text.
+    /// Its letters, lower case, as text.
     #[must_use]
     pub fn text(self, room: &mut Uuid7Room) -> &str {
         room.0 = letters_of(self.0);
@@ -39,9 +36,9 @@ impl Uuid7 {
     }
 }
 
-/// A UUIDv7 in its 36 letters, lower case, without an allocation.
+/// A UUIDv7 in its letters, lower case, without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Uuid7Text([u8; 36]);
+pub struct Uuid7Text([u8; UUID7_LETTERS]);
 
 impl Uuid7Text {
     pub(super) fn of(uuid: uuid::Uuid) -> Self {
@@ -69,11 +66,11 @@ impl std::fmt::Display for Uuid7Text {
     }
 }
 
-/// The 36 letters of a UUID, eight at a time: each job gets three.
-fn letters_of(uuid: uuid::Uuid) -> [u8; 36] {
+/// The letters of a UUID, eight at a time: each job gets three.
+fn letters_of(uuid: uuid::Uuid) -> [u8; UUID7_LETTERS] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = uuid.into_bytes();
     let [first, second, third, fourth] = [[a, b, c, d], [e, f, g, h], [i, j, k, l], [m, n, o, p]].map(hex);
-    let mut text = [b'-'; 36];
+    let mut text = [b'-'; UUID7_LETTERS];
     text[..8].copy_from_slice(&first);
     text[9..13].copy_from_slice(&second[..4]);
     text[14..18].copy_from_slice(&second[4..]);

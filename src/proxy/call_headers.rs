@@ -2,20 +2,21 @@
 
 use std::borrow::Cow;
 
+use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Headers as they came, for the first try, and a copy in one piece for the others: most calls need none, and another map would count
-/// who shares each of its values.
+/// who shares each of its values. Of `Host`, which is each region's own, the copy has only the place.
 #[derive(Debug)]
 pub(super) struct CallHeaders {
     /// There until the first try. The map that the client's connection has made comes back to it with the answer, and its room with it.
     map: Option<HeaderMap>,
-    /// One line behind the other: the lengths of name and value, then both. Empty before the first try.
+    /// One line behind the other: the lengths of name and value, then both, but no `Host`. Empty before the first try.
     lines: Vec<u8>,
 }
 
-/// The bytes of a length in front of a name or a value: no head is as long as it can say.
-const LENGTH_BYTES: usize = size_of::<u32>();
+/// The lengths of a name and of its value, which stand in front of the two. No head is too long for that.
+type Lengths = [[u8; 4]; 2];
 
 impl From<HeaderMap> for CallHeaders {
     fn from(map: HeaderMap) -> Self {
@@ -27,13 +28,16 @@ impl CallHeaders {
     /// The headers for one try.
     pub(super) fn for_one_try(&mut self) -> HeaderMap {
         let Some(map) = self.map.take() else { return self.unpacked() };
-        let bytes = map.iter().map(|(name, value)| 2 * LENGTH_BYTES + name.as_str().len() + value.len()).sum();
+        let others = || map.iter().filter(|(name, _)| **name != HOST);
+        let bytes = others().map(|(name, value)| size_of::<Lengths>() + name.as_str().len() + value.len()).sum();
         self.lines = Vec::with_capacity(bytes);
-        for (name, value) in &map {
-            for part in [name.as_str().as_bytes(), value.as_bytes()] {
-                self.lines.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_ne_bytes());
-                self.lines.extend_from_slice(part);
-            }
+        for (name, value) in others() {
+            let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+            let lengths: Lengths =
+                [name.len(), value.len()].map(|length| u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+            self.lines.extend_from_slice(lengths.as_flattened());
+            self.lines.extend_from_slice(name);
+            self.lines.extend_from_slice(value);
         }
         map
     }
@@ -53,6 +57,7 @@ impl CallHeaders {
 
     fn unpacked(&self) -> HeaderMap {
         let mut map = HeaderMap::new();
+        map.insert(HOST, HeaderValue::from_static(""));
         for (name, value) in self.lines() {
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
                 map.append(name, value);
@@ -63,26 +68,28 @@ impl CallHeaders {
 
     fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = self.lines.as_slice();
-        std::iter::from_fn(move || Some((part(&mut rest)?, part(&mut rest)?)))
+        std::iter::from_fn(move || {
+            let (lengths, line) = rest.split_first_chunk::<{ size_of::<Lengths>() }>()?;
+            let (name, line) = line.split_at_checked(length(lengths.first_chunk()?)?)?;
+            let (value, behind) = line.split_at_checked(length(lengths.last_chunk()?)?)?;
+            rest = behind;
+            Some((name, value))
+        })
     }
 }
 
-/// Takes the next name or value.
-fn part<'l>(rest: &mut &'l [u8]) -> Option<&'l [u8]> {
-    let (length, behind) = rest.split_first_chunk::<LENGTH_BYTES>()?;
-    let (part, behind) = behind.split_at_checked(usize::try_from(u32::from_ne_bytes(*length)).ok()?)?;
-    *rest = behind;
-    Some(part)
+fn length(bytes: &[u8; 4]) -> Option<usize> {
+    usize::try_from(u32::from_ne_bytes(*bytes)).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use http::header::{ACCEPT, HOST, SET_COOKIE};
+    use http::header::{ACCEPT, SET_COOKIE};
 
     use super::*;
 
     #[test]
-    fn each_try_has_the_headers_of_the_first() {
+    fn each_try_has_the_headers_of_the_first_and_room_for_the_regions_own_host() {
         let mut map = HeaderMap::new();
         map.append(HOST, HeaderValue::from_static("localhost"));
         map.append("x-empty", HeaderValue::from_static(""));
@@ -90,10 +97,17 @@ mod tests {
         map.append(SET_COOKIE, HeaderValue::from_static("a=1"));
         map.append(SET_COOKIE, HeaderValue::from_static("b=2"));
         let mut headers = CallHeaders::from(map.clone());
+        assert_eq!(*headers.all(), map);
+        assert_eq!(headers.for_one_try(), map);
+        map.insert(HOST, HeaderValue::from_static(""));
         for _ in 0..3 {
             assert_eq!(*headers.all(), map);
-            assert!(headers.has(&HOST) && headers.has(&HeaderName::from_static("x-empty")) && !headers.has(&ACCEPT));
-            assert_eq!(headers.for_one_try(), map);
+            assert!(
+                headers.has(&SET_COOKIE) && headers.has(&HeaderName::from_static("x-empty")) && !headers.has(&ACCEPT)
+            );
+            let sent = headers.for_one_try();
+            assert_eq!(sent, map);
+            assert_eq!(sent.keys().next(), Some(&HOST), "it comes first, as the client had it");
         }
     }
 }

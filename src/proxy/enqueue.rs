@@ -110,23 +110,31 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
     let hint = decision.target().filter(|_| hinted && key.is_none());
     let received = reading.end(&mut body, cuts);
     let started = Instant::now();
-    let call = Call {
-        method: http::Method::POST,
-        path: head.path,
-        headers: head.headers.into(),
-        body,
-        deadline: resolve::answer_until(head.deadline, started.into(), may_redirect(proxy, &decision)),
-        class: exchange.matched.class,
-        pinned: decision.pinned,
-        guard: GuardClass::Enqueue,
-        source: Some(source),
-        pressing: false,
-    };
-    let mut trail = Trail { received, minted, key, ..Trail::new(head.deadline, federation_id) };
-    if let Some(turns) = &mut turns {
-        trail.watched = turns.watched();
-    }
-    let job = Box::new(Job { call, decision, job_id, hint, trail });
+    let watched = turns.as_deref_mut().map(Turns::watched).unwrap_or_default();
+    let deadline = resolve::answer_until(head.deadline, started.into(), may_redirect(proxy, &decision));
+    // The room is there before the job, which is then made in it instead of elsewhere and copied.
+    let place = Box::new_uninit();
+    let job = Box::write(
+        place,
+        Job {
+            call: Call {
+                method: http::Method::POST,
+                path: head.path,
+                headers: head.headers.into(),
+                body,
+                deadline,
+                class: exchange.matched.class,
+                pinned: decision.pinned,
+                guard: GuardClass::Enqueue,
+                source: Some(source),
+                pressing: false,
+            },
+            decision,
+            job_id,
+            hint,
+            trail: Trail { received, minted, key, watched, ..Trail::new(head.deadline, federation_id) },
+        },
+    );
     Ok(New { job, turns, shared_queue, started })
 }
 

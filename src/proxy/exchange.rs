@@ -166,7 +166,7 @@ impl Exchange {
             metrics.refusals[reason].inc();
         }
         let access = AccessEvent {
-            request_id: self.request_id.to_str().unwrap_or_default(),
+            request_id: self.request_id.as_bytes(),
             method: self.method.as_str(),
             operation: self.matched.operation.as_str(),
             status,

@@ -12,11 +12,11 @@ use super::collect::collect_body;
 use super::exchange::Exchange;
 use super::noted::Noted;
 use crate::net::headers::strip_hop_by_hop;
-use crate::ojs::ErrorDocument;
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
+use crate::ojs::{ErrorDocument, JOBS_PATH};
 
 /// Where nearly all jobs are sent.
-const JOBS: PathAndQuery = PathAndQuery::from_static("/ojs/v1/jobs");
+const JOBS: PathAndQuery = PathAndQuery::from_static(JOBS_PATH);
 /// A region that may hold an enqueue back gets this much longer than it asked for.
 const BLOCK_MARGIN: Duration = Duration::from_secs(5);
 /// The longest that a client may ask a region to hold an enqueue back.

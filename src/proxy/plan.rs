@@ -13,7 +13,8 @@ use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp};
 use crate::ojs::{
-    self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
+    self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, UUID7_LETTERS, Uuid7,
+    Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
@@ -201,7 +202,10 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         minted: stamp.is_minted(),
         hinted: stamp.hinted,
         job_id: additions.id.or(envelope.id()).map(str::to_owned),
-        federation_id: stamp.federation_id.map_or_else(|| shown(own?), minted_header),
+        federation_id: match stamp.federation_id {
+            Some(_) => additions.federation_id.and_then(minted_header),
+            None => own.and_then(shown),
+        },
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.shared.traffic.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
@@ -283,8 +287,9 @@ impl Stamped {
 }
 
 /// A minted id as a header, whose copies share its bytes.
-fn minted_header(id: Uuid7) -> Option<HeaderValue> {
-    HeaderValue::from_maybe_shared(Bytes::from_owner(id.letters())).ok()
+fn minted_header(id: &str) -> Option<HeaderValue> {
+    let letters = *id.as_bytes().as_array::<UUID7_LETTERS>()?;
+    HeaderValue::from_maybe_shared(Bytes::from_owner(letters)).ok()
 }
 
 /// The error document for a job that routing refused.

@@ -14,8 +14,8 @@ use crate::config::AccessLog;
 /// There is no member for a path, a header or a body, so that none can be logged by mistake.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessEvent<'a> {
-    /// Echoed or minted.
-    pub request_id: &'a str,
+    /// Echoed or minted; in visible ASCII, which is looked at only where the line is written.
+    pub request_id: &'a [u8],
     /// The HTTP method.
     pub method: &'a str,
     /// The operation's name, from the table of operations; stands for the path.
@@ -61,6 +61,7 @@ impl AccessEvent<'_> {
     }
 
     fn write(&self, failed: bool) {
+        let request_id = std::str::from_utf8(self.request_id).unwrap_or_default();
         let strategy = self.strategy.map(Strategy::as_str);
         let outcome = self.outcome.map(AttemptOutcome::as_str);
         let refusal = self.refusal.map(RefusalReason::as_str);
@@ -71,7 +72,7 @@ impl AccessEvent<'_> {
                 $level!(
                     target: TARGET,
                     event = "ojs.federation.access",
-                    request_id = self.request_id,
+                    request_id,
                     method = self.method,
                     operation = self.operation,
                     status = self.status,
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     const GOOD: AccessEvent<'static> = AccessEvent {
-        request_id: "r",
+        request_id: b"r",
         method: "POST",
         operation: "enqueue",
         status: 201,

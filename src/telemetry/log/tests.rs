@@ -104,7 +104,7 @@ fn a_panic_is_a_line_that_says_where_and_never_with_which_words() {
 #[test]
 fn a_setting_that_hides_access_events_writes_nothing() {
     let event = crate::telemetry::AccessEvent {
-        request_id: "r",
+        request_id: b"r",
         method: "GET",
         operation: "health",
         status: 200,
