@@ -1,6 +1,8 @@
 # The compiler whose names link/serving.profdata has: with another one the program is slower.
 FROM rust:1.95.0-bookworm AS build
 WORKDIR /src
+# Which processors it is for, on x86-64: x86-64 for all of them, x86-64-v3 (with AVX2) where this is empty.
+ARG OJS_CPU=
 # Dependencies in a layer of their own: they change seldom and take most of the time.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo

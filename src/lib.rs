@@ -19,3 +19,6 @@ pub mod proxy;
 pub mod region;
 pub mod store;
 pub mod telemetry;
+
+/// Whether this build is for x86-64 processors with AVX2 only, as `.cargo/rustc` has it for releases.
+pub const IS_FOR_AVX2: bool = cfg!(all(target_arch = "x86_64", target_feature = "avx2"));

@@ -1,9 +1,24 @@
 //! The `ojs-sidecar` program.
 
+mod processor;
+
+use std::process::ExitCode;
+
 /// Gives memory back to the system when a burst is over, which the C library's does not: `docs/performance.md`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-fn main() -> std::process::ExitCode {
+#[expect(clippy::print_stderr, reason = "nothing of the library can be counted on where the processor does not fit")]
+fn main() -> ExitCode {
+    let missing = processor::missing();
+    if !missing.is_empty() {
+        eprintln!(
+            "ojs-sidecar: this build is for x86-64 processors with AVX2 and what came with it, and this one, or the virtual machine's \
+             model of it, lacks {}; run it on another, or build it for all of them: cargo clean --release, then OJS_CPU=x86-64 cargo \
+             build --release",
+            missing.join(", ")
+        );
+        return ExitCode::FAILURE;
+    }
     ojs_sidecar::cli::main(std::env::args_os())
 }
