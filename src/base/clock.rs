@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 
 /// A boxed wait, as [`Time::sleep_until`] returns it.
@@ -72,6 +73,13 @@ impl Clock {
     }
 }
 
+/// The wall clock as the system last noted it, some milliseconds ago at most: each job asks twice, and to work it out anew takes several
+/// times as long.
+#[cfg(target_os = "linux")]
+const WALL_CLOCK: ClockId = ClockId::RealtimeCoarse;
+#[cfg(not(target_os = "linux"))]
+const WALL_CLOCK: ClockId = ClockId::Realtime;
+
 /// The machine's monotonic and wall clocks.
 #[derive(Debug)]
 pub struct SystemTime;
@@ -81,11 +89,10 @@ impl Time for SystemTime {
         Instant::now()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn unix_ms(&self) -> u64 {
-        std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        let now = clock_gettime(WALL_CLOCK);
+        let ms = i128::from(now.tv_sec) * 1_000 + i128::from(now.tv_nsec) / 1_000_000;
+        u64::try_from(ms).unwrap_or_default()
     }
 
     fn sleep_until(&self, deadline: Instant) -> Sleep {
@@ -161,6 +168,15 @@ mod tests {
         time.advance(Duration::from_secs(1));
         assert!(futures_poll_once(sleep.as_mut()).await.is_some());
         assert_eq!(clock.unix_ms(), 31_000);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the clock that it is compared with")]
+    fn the_wall_clock_tells_the_systems_time() {
+        const MINUTE_MS: u128 = 60_000;
+        let precise = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        let read = u128::from(Clock::system().unix_ms());
+        assert!(read.abs_diff(precise) < MINUTE_MS, "{read} instead of {precise}");
     }
 
     async fn futures_poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {

@@ -94,13 +94,14 @@ impl Traffic {
     }
 
     /// Counts a job that a region took, and notes that its queue is in use, so that regions are asked about it. `queue` is none
-    /// where no other region may hear of it: then it is only part of the region's total.
-    pub fn sent(&self, region: RegionIndex, queue: Option<&Queue>) {
+    /// where no other region may hear of it: then it is only part of the region's total. `at` is when it was taken, which callers have
+    /// at hand.
+    pub fn sent(&self, region: RegionIndex, queue: Option<&Queue>, at: Instant) {
         if let Some(region) = self.regions.get(region.get()) {
             region.sent.total.fetch_add(1, Relaxed);
         }
         let count = |queue: &QueueTraffic| {
-            queue.last_used.store(self.seconds(), Relaxed);
+            queue.last_used.store(self.seconds(at), Relaxed);
             if let Some(sent) = queue.sent.get(region.get()) {
                 sent.total.fetch_add(1, Relaxed);
             }
@@ -110,7 +111,7 @@ impl Traffic {
             Some(Queue(Known::Counted(queue))) => count(queue),
             Some(Queue(Known::New(name))) => {
                 if !self.queues.load().contains_key(&**name) {
-                    self.add(name, self.seconds());
+                    self.add(name, self.seconds(at));
                 }
                 if let Some(queue) = self.queues.load().get(&**name) {
                     count(queue);
@@ -122,7 +123,7 @@ impl Traffic {
     /// The queues in use.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<str>> {
-        let now = self.seconds();
+        let now = self.seconds(self.clock.now());
         let fresh =
             |queue: &QueueTraffic| now.saturating_sub(queue.last_used.load(Relaxed)) < FORGOTTEN_AFTER.as_secs();
         let mut names: Vec<_> =
@@ -194,8 +195,8 @@ impl Traffic {
         self.queues.store(Arc::new(queues));
     }
 
-    fn seconds(&self) -> u64 {
-        self.clock.now().saturating_duration_since(self.start).as_secs()
+    fn seconds(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.start).as_secs()
     }
 }
 
