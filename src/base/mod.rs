@@ -14,5 +14,6 @@ pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time};
 pub use draw::Draw;
 pub use ewma::Ewma;
 pub(crate) use in_place::in_place;
+pub use in_place::{Boxed, apart};
 pub use region_id::{RegionId, RegionIdError};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use super::body::Outgoing;
 use super::dial::{DialError, Endpoint, dial};
 use super::stream::Stream;
+use crate::base::apart;
 use connection::{Failed, Http1, Http2};
 pub use lease::{Cut, RegionBody};
 pub use upgrade::upgrade;
@@ -188,8 +189,7 @@ impl Pool {
         // Each turn uses up a pooled connection, and the bound holds even if one should claim to be open for ever.
         for _ in 0..self.0.limits.idle_max.saturating_add(2) {
             let result = if let Some(http2) = self.usable_http2(endpoint.identity, now) {
-                let result = Box::pin(within(deadline, http2.send(request, endpoint.authority))).await;
-                let result = result.unwrap_or(Err(Failed::TimedOut));
+                let result = apart(|| http2.send(request, endpoint.authority, deadline)).await;
                 if matches!(result, Err(Failed::NotSent(_))) {
                     *self.0.http2.borrow_mut() = None;
                 }
@@ -205,15 +205,8 @@ impl Pool {
                 Err(failed) => return Err(failed.into()),
             }
         }
-        // Boxed: a handshake needs far more room than a request on a connection that is there.
-        let connected = Box::pin(within(deadline, self.connect(endpoint))).await.ok_or(SendError::TimedOut)?;
-        let result = match connected.map_err(|error| SendError::NotSent(error.into()))? {
-            Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,
-            Fresh::Http2(http2) => Box::pin(within(deadline, http2.send(request, endpoint.authority)))
-                .await
-                .unwrap_or(Err(Failed::TimedOut)),
-        };
-        result.map_err(Into::into)
+        // A handshake needs far more room than a request on a connection that is there.
+        apart(|| self.send_on_new(endpoint, request, deadline)).await
     }
 
     /// Closes what was idle for too long, lived for too long or was closed by the region. Called every few seconds.
@@ -223,7 +216,7 @@ impl Pool {
         let limits = &self.0.limits;
         let mut idle = self.0.idle.borrow_mut();
         let before = idle.len();
-        idle.retain(|http1| http1.identity == identity && http1.is_open() && !http1.is_expired(now));
+        idle.retain(|http1| http1.is_of(identity) && http1.is_open() && !http1.is_expired(now));
         self.0.meters.idle.sub(gauge_of(before - idle.len()));
         let mut http2 = self.0.http2.borrow_mut();
         if http2
@@ -239,6 +232,20 @@ impl Pool {
         let closed = std::mem::take(&mut *self.0.idle.borrow_mut()).len();
         self.0.meters.idle.sub(gauge_of(closed));
         *self.0.http2.borrow_mut() = None;
+    }
+
+    async fn send_on_new(
+        &self,
+        endpoint: &Endpoint<'_>,
+        request: &mut Option<Request<Outgoing>>,
+        deadline: Option<tokio::time::Instant>,
+    ) -> Result<Response<RegionBody>, SendError> {
+        let connected = within(deadline, self.connect(endpoint)).await.ok_or(SendError::TimedOut)?;
+        let result = match connected.map_err(|error| SendError::NotSent(error.into()))? {
+            Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,
+            Fresh::Http2(http2) => http2.send(request, endpoint.authority, deadline).await,
+        };
+        result.map_err(Into::into)
     }
 
     async fn send_on(
@@ -270,7 +277,7 @@ impl Pool {
         loop {
             let mut http1 = self.0.idle.borrow_mut().pop()?;
             self.0.meters.idle.dec();
-            let usable = http1.identity == identity && !http1.is_expired(now);
+            let usable = http1.is_of(identity) && !http1.is_expired(now);
             if usable && (http1.is_ready() || http1.becomes_ready().await) {
                 return Some(http1);
             }

@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
-use crate::base::in_place;
+use crate::base::{Boxed, apart, in_place};
 use crate::config::Limits;
 
 use super::drain::Activity;
@@ -211,15 +211,14 @@ impl<S> Server<S> {
     async fn connection<F, B>(&self, mut socket: Socket, peer: Option<SocketAddr>, permit: Arc<Permit>)
     where
         S: Fn(Request<Incoming>, ConnectionInfo) -> F,
-        F: Future<Output = Response<B>>,
+        F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let shared = Arc::new(Shared::default());
         let mut idle_since = Instant::now();
         while is_heard(&socket, idle_since + self.options.limits.idle_timeout).await {
-            // Boxed, because a connection that waits has no need of the room.
-            match Box::pin(self.active((socket, idle_since), peer, Arc::clone(&permit), &shared)).await {
+            match self.active((socket, idle_since), peer, Arc::clone(&permit), &shared).await {
                 Some((resting, since)) => (socket, idle_since) = (resting, since),
                 None => return,
             }
@@ -236,7 +235,34 @@ impl<S> Server<S> {
     ) -> Option<(Socket, Instant)>
     where
         S: Fn(Request<Incoming>, ConnectionInfo) -> F,
-        F: Future<Output = Response<B>>,
+        F: Future<Output = Response<B>> + 'static,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        // Boxed, because a connection that waits has no need of the room.
+        let served = apart(|| self.served((socket, idle_since), peer, permit, shared)).await;
+        match shared.take_leftover()? {
+            // It was told so while it awaited a request: nothing was read that it has not seen.
+            Leftover { socket, end: Some(End::Resting(since)), told: true } if served.is_ok() => Some((socket, since)),
+            leftover => {
+                let cut = served.is_err_and(|error| error.is_user() || error.is_body_write_aborted());
+                apart(|| farewell::say(leftover, cut, &self.options.on_refused)).await;
+                None
+            }
+        }
+    }
+
+    /// Serves requests as long as hyper has the connection. No async function, in whose future the connection would have room twice.
+    fn served<'c, F, B>(
+        &'c self,
+        (socket, idle_since): (Socket, Instant),
+        peer: Option<SocketAddr>,
+        permit: Arc<Permit>,
+        shared: &'c Arc<Shared>,
+    ) -> impl Future<Output = hyper::Result<()>> + use<'c, S, F, B>
+    where
+        S: Fn(Request<Incoming>, ConnectionInfo) -> F,
+        F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
@@ -246,32 +272,25 @@ impl<S> Server<S> {
         let timers = (timers, Stall::new(limits.stream_idle_timeout));
         let guard = Guard::new(socket, permit, Arc::clone(shared), framing, timers);
         let info = ConnectionInfo { peer, client: ClientSide(Arc::clone(shared)) };
-        let service = service_fn(|request| {
+        let service = service_fn(move |request| {
             // At once and not when it is first polled: the guard asks whether a request is open.
             shared.enter(Phase::Open);
             let open = self.options.activity.begin();
             let client = info.client.clone();
             // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that. An
-            // async block would have room for the call twice: for what it takes in and for what it waits for.
-            in_place!((self.service)(request, info.clone()).map(move |mut response| {
+            // async block would have room for the call twice: for what it takes in and for what it waits for. Of an unknown type, so
+            // that it is not polled within hyper's own function, as `apart` has it.
+            let answered: Boxed<'c, _> = in_place!((self.service)(request, info.clone()).map(move |mut response| {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();
                 } else if self.options.activity.is_draining() || client.0.is_breached() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, client, open)))
-            }))
+            }));
+            answered
         });
-        let served = Quiet::new(self.http.serve_connection(TokioIo::new(guard), service).with_upgrades()).await;
-        match shared.take_leftover()? {
-            // It was told so while it awaited a request: nothing was read that it has not seen.
-            Leftover { socket, end: Some(End::Resting(since)), told: true } if served.is_ok() => Some((socket, since)),
-            leftover => {
-                let cut = served.is_err_and(|error| error.is_user() || error.is_body_write_aborted());
-                farewell::say(leftover, cut, &self.options.on_refused).await;
-                None
-            }
-        }
+        Quiet::new(self.http.serve_connection(TokioIo::new(guard), service).with_upgrades())
     }
 }
 

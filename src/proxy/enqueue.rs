@@ -21,7 +21,7 @@ use super::replay::{Ids, Recognised, Turns, is_named, recognise};
 use super::resolve::{self, Followed};
 use super::trail::{self, Trail};
 use super::{Proxy, Reply};
-use crate::base::RegionId;
+use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
@@ -91,7 +91,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         if reading.is_short() {
             plan(proxy, reading.body().text(), &mut exchange.strategy)
         } else {
-            Box::pin(plan_long(proxy, exchange, &mut reading)).await
+            apart(|| plan_long(proxy, exchange, &mut reading)).await
         }?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     if is_named(exchange, ids) {
@@ -228,7 +228,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         let reason = match step {
             Step::Next { .. } => tried.reason,
             Step::Stop(Stop::OutcomeUnknown) => {
-                match Box::pin(resolve::after_unknown(proxy, job, index, &tried, to)).await {
+                match apart(|| resolve::after_unknown(proxy, job, index, &tried, to)).await {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {
@@ -250,7 +250,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         job.hint_at(proxy, to);
     };
     if job.trail.proved.is_some() {
-        Box::pin(trail::refused(proxy, job, &result)).await;
+        apart(|| trail::refused(proxy, job, &result)).await;
     }
     let left = trail::may_come_late(job);
     let (result, outcome, region) = match trail::ended(proxy, job, &result, region.as_ref()) {

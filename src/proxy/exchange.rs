@@ -24,8 +24,8 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The media type for clients that cannot read the OJS one.
 const JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE_JSON);
 const OJS_JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
-/// The region of answers that no region had a part in; not a valid region id.
-const NO_REGION: HeaderValue = HeaderValue::from_static("none");
+/// What stands where there is nothing to tell, as the region of answers that no region had a part in; not a valid region id.
+const NONE: HeaderValue = HeaderValue::from_static("none");
 
 /// As many headers as an answer gets here, and the few that hyper adds.
 const ADDED_HEADERS: usize = 8;
@@ -150,9 +150,10 @@ impl Exchange {
         response
     }
 
-    /// Completes an answer: the headers that every answer carries, the counters, the access line.
+    /// Completes an answer: the headers that every answer carries, the counters, the access line. Called once; by value the whole exchange
+    /// would be copied for it.
     #[must_use]
-    pub fn finish(self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
+    pub fn finish(&mut self, proxy: &Proxy, mut response: Response<Reply>) -> Response<Reply> {
         let (metrics, class) = (&proxy.shared.metrics, self.matched.class.index());
         let duration = self.started.elapsed();
         let status = if self.vanished { 0 } else { response.status().as_u16() };
@@ -194,7 +195,7 @@ impl Exchange {
         HeaderValue::from_str(&all.join(", ")).ok()
     }
 
-    fn complete_headers(self, proxy: &Proxy, headers: &mut HeaderMap) {
+    fn complete_headers(&mut self, proxy: &Proxy, headers: &mut HeaderMap) {
         // At once, so that the map grows at most once, and for all answers of a connection: it is used again and again.
         headers.reserve(ADDED_HEADERS);
         let (mut hops, mut retry_after) = (false, false);
@@ -207,15 +208,15 @@ impl Exchange {
             headers.remove(header::FEDERATION_HOPS);
         }
         headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
-        headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NO_REGION));
-        headers.insert(header::REQUEST_ID, self.request_id);
+        headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NONE));
+        headers.insert(header::REQUEST_ID, std::mem::replace(&mut self.request_id, NONE));
         if let Some(attempts) = self.attempts {
             headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
         }
         if let Some(strategy) = self.strategy {
             headers.insert(header::FEDERATION_STRATEGY, HeaderValue::from_static(strategy.as_str()));
         }
-        if let Some(id) = self.federation_id {
+        if let Some(id) = self.federation_id.take() {
             headers.insert(header::FEDERATION_ID, id);
         }
         if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
@@ -258,7 +259,7 @@ fn request_id(proxy: &Proxy, noted: Noted, headers: &HeaderMap) -> HeaderValue {
         *place = letter;
     }
     // Its copies, in the request, the answer and the journal, share these bytes.
-    HeaderValue::from_maybe_shared(Bytes::from_owner(id)).unwrap_or(NO_REGION)
+    HeaderValue::from_maybe_shared(Bytes::from_owner(id)).unwrap_or(NONE)
 }
 
 fn wants_json(setting: JsonContentType, noted: Noted, headers: &HeaderMap) -> bool {

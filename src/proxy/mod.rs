@@ -258,8 +258,14 @@ impl Proxy {
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }
+        Ok(self.answering(exchange, request))
+    }
+
+    /// What answers an admitted request that is one of regions. Apart from what waits for it, as [`crate::base::apart`] has it.
+    #[inline(never)]
+    fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<Incoming>>) -> Answering<'r> {
         // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
-        Ok(match scope {
+        match exchange.matched.scope {
             Scope::Enqueue => in_place!(enqueue::enqueue(self, exchange, request)),
             Scope::Health => Box::pin(std::future::ready(Ok(health::health(self)))),
             Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, *request)),
@@ -282,7 +288,7 @@ impl Proxy {
             Scope::Named => Box::pin(named::named(self, exchange, *request)),
             Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, *request)),
             Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, *request)),
-        })
+        }
     }
 
     /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called

@@ -20,7 +20,7 @@ use super::noted::Noted;
 use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
 use super::trail::{Watched, rename};
-use crate::base::RegionId;
+use crate::base::{RegionId, apart};
 use crate::ojs::answer::job_id_of;
 use crate::ojs::header::{FEDERATION_REPLAYED, IDEMPOTENCY_KEY};
 use crate::ojs::{Abridged, ErrorDocument};
@@ -82,7 +82,7 @@ pub(super) async fn recognise(
         return Ok(Recognised::New(None));
     }
     // Boxed, because most enqueues have no name by which they could be repeated, and need no room for looking.
-    Box::pin(recognise_by(key, proxy, exchange, head, body, ids)).await
+    apart(|| recognise_by(key, proxy, exchange, head, body, ids)).await
 }
 
 async fn recognise_by(

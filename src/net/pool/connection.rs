@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Sleep, sleep_until};
 
 use super::lease::Busy;
-use super::{PoolLimits, RegionBody};
+use super::{PoolLimits, RegionBody, within};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
@@ -44,11 +44,15 @@ pub(super) enum Failed {
     TimedOut,
 }
 
-/// An HTTP/1.1 connection: one request at a time.
+/// An HTTP/1.1 connection: one request at a time. One pointer, because it is handed from the pool through the call to the answer's body,
+/// and back.
 #[derive(Debug)]
-pub(super) struct Http1 {
+pub(super) struct Http1(Box<Open>);
+
+#[derive(Debug)]
+struct Open {
     /// The number of the identity that it was made with.
-    pub(super) identity: u64,
+    identity: u64,
     sender: http1::SendRequest<Outgoing>,
     evidence: Arc<Evidence>,
     /// When it has lived for long enough.
@@ -73,7 +77,7 @@ impl Http1 {
         tokio::task::spawn_local(async move { drop(Quiet::new(connection).await) });
         let now = Instant::now();
         let (old_at, stale_at) = (now + limits.lifetime, now + limits.idle_timeout);
-        Ok(Self { identity, sender, evidence, old_at, stale_at, timer: None })
+        Ok(Self(Box::new(Open { identity, sender, evidence, old_at, stale_at, timer: None })))
     }
 
     /// Sends a request and waits for the answer's head, not beyond `deadline` where there is one.
@@ -83,21 +87,27 @@ impl Http1 {
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<Incoming>, Failed> {
         let request = request.take().ok_or(Failed::NotSent(None))?;
-        let before = self.evidence.written();
-        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
-        let mut timer = deadline.map(|deadline| set(&mut self.timer, deadline));
+        let Open { sender, evidence, timer, .. } = &mut *self.0;
+        let before = evidence.written();
+        let mut answer = std::pin::pin!(sender.try_send_request(request));
+        let mut timer = deadline.map(|deadline| set(timer, deadline));
         let answered = poll_fn(|cx| match (answer.as_mut().poll(cx), &mut timer) {
             (Poll::Ready(answered), _) => Poll::Ready(Some(answered)),
             (Poll::Pending, Some(timer)) => timer.as_mut().poll(cx).map(|()| None),
             (Poll::Pending, None) => Poll::Pending,
         });
         let answered = answered.await.ok_or(Failed::TimedOut)?;
-        answered.map_err(|error| failed(error, &self.evidence, before))
+        answered.map_err(|error| failed(error, evidence, before))
+    }
+
+    /// Whether it was made with the identity of this number.
+    pub(super) const fn is_of(&self, identity: u64) -> bool {
+        self.0.identity == identity
     }
 
     /// Whether the connection is free for a request, as far as is known at once.
     pub(super) fn is_ready(&self) -> bool {
-        self.sender.is_ready()
+        self.0.sender.is_ready()
     }
 
     /// Whether the connection is free for a request; false also when it turns out to be closed.
@@ -105,7 +115,7 @@ impl Http1 {
     /// A connection is given back when its last answer was read; the task that drives it may need a turn or two to notice.
     pub(super) async fn becomes_ready(&mut self) -> bool {
         for _ in 0..READY_TRIES {
-            let ready = poll_fn(|cx| match self.sender.poll_ready(cx) {
+            let ready = poll_fn(|cx| match self.0.sender.poll_ready(cx) {
                 Poll::Ready(result) => Poll::Ready(Some(result.is_ok())),
                 Poll::Pending => Poll::Ready(None),
             })
@@ -119,19 +129,19 @@ impl Http1 {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.sender.is_closed()
+        !self.0.sender.is_closed()
     }
 
     pub(super) fn is_too_old(&self, now: Instant) -> bool {
-        now >= self.old_at
+        now >= self.0.old_at
     }
 
     pub(super) fn is_expired(&self, now: Instant) -> bool {
-        self.is_too_old(now) || now >= self.stale_at
+        self.is_too_old(now) || now >= self.0.stale_at
     }
 
     pub(super) fn rest(&mut self, now: Instant, limits: &PoolLimits) {
-        self.stale_at = now + limits.idle_timeout;
+        self.0.stale_at = now + limits.idle_timeout;
     }
 }
 
@@ -182,6 +192,7 @@ impl Http2 {
         mut self,
         request: &mut Option<Request<Outgoing>>,
         authority: &Authority,
+        deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, Failed> {
         let mut request = request.take().ok_or(Failed::NotSent(None))?;
         request.headers_mut().remove(HOST);
@@ -191,7 +202,8 @@ impl Http2 {
         // Both parts came out of parsed URIs; a request without a path would be answered by the region with a 400.
         *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         let before = self.evidence.written();
-        match self.sender.try_send_request(request).await {
+        let answered = within(deadline, self.sender.try_send_request(request)).await;
+        match answered.ok_or(Failed::TimedOut)? {
             Ok(response) => Ok(response.map(RegionBody::shared)),
             Err(error) => {
                 let mut failed = failed(error, &self.evidence, before);
