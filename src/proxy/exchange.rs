@@ -253,7 +253,7 @@ fn request_id(proxy: &Proxy, noted: Noted, headers: &HeaderMap) -> HeaderValue {
     if let Some(id) = echoed {
         return id.clone();
     }
-    let uuid = ojs::federation_id(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+    let uuid = ojs::federation_id(proxy.shared.registry.clock().unix_ms_about(), proxy.random.uuid_bits());
     let mut id = *b"req_00000000-0000-0000-0000-000000000000";
     for (place, letter) in id.iter_mut().skip("req_".len()).zip(uuid.bytes()) {
         *place = letter;

@@ -240,7 +240,7 @@ pub(super) struct StampRoom {
 impl Stamped {
     pub(super) fn new(proxy: &Proxy, envelope: &Envelope<'_>, target: Option<RegionIndex>) -> Self {
         let (shared, routing) = (&proxy.shared, &proxy.shared.config.routing);
-        let unix_ms = shared.registry.clock().unix_ms();
+        let unix_ms = shared.registry.clock().unix_ms_about();
         let marks = match routing.stamp {
             Stamp::Always => true,
             Stamp::FederatedOnly => envelope.is_federated(),
