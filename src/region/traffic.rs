@@ -214,3 +214,48 @@ impl Live for Traffic {
         region.rate.lock().as_ref().map_or(0.0, |(rate, _, _)| rate.mean())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SteeredTime;
+
+    const QUEUES_MAX: usize = 2;
+
+    /// Nothing sent yet, and the clock that it goes by.
+    fn traffic() -> (Traffic, Arc<SteeredTime>, Clock) {
+        let time = SteeredTime::starting_at(0);
+        let clock = Clock::new(Arc::new(Arc::clone(&time)));
+        (Traffic::new(1, QUEUES_MAX, clock.clone(), Metrics::new(&[], &[])), time, clock)
+    }
+
+    fn queues(traffic: &Traffic) -> Vec<String> {
+        traffic.queues().iter().map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_queue_is_in_use_until_ten_minutes_after_its_last_job() {
+        let (traffic, time, clock) = traffic();
+        let send = |name| traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)), clock.now());
+        send("a");
+        time.advance(FORGOTTEN_AFTER / 2);
+        send("a");
+        send("b");
+        time.advance(FORGOTTEN_AFTER - Duration::from_secs(1));
+        assert_eq!(queues(&traffic), ["a", "b"]);
+        time.advance(Duration::from_secs(1));
+        assert!(queues(&traffic).is_empty());
+        send("b");
+        assert_eq!(queues(&traffic), ["b"]);
+    }
+
+    #[test]
+    fn of_too_many_queues_the_one_goes_that_was_used_longest_ago() {
+        let (traffic, time, clock) = traffic();
+        for name in ["a", "b", "a", "c"] {
+            traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)), clock.now());
+            time.advance(Duration::from_secs(1));
+        }
+        assert_eq!(queues(&traffic), ["a", "c"]);
+    }
+}
