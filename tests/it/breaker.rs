@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, Record, When};
 
 use crate::support::{Answer, Federation, Setup, eventually, job, pinned};
 
@@ -11,6 +11,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longer than the interval of probes, jitter included, and than a quarter of the cooldown.
 const PROBE_DUE: Duration = Duration::from_secs(12);
 const COOLDOWN: Duration = Duration::from_secs(30);
+/// How often a silent region is asked within a call what became of its job; once more at once by whoever asks later.
+const ASKED_WITHIN_CALL: usize = 3;
 
 /// Two regions. Deadlines are real time, so that a probe may be held for as long as a test takes.
 fn quiet() -> Setup {
@@ -30,6 +32,12 @@ async fn fail(federation: &Federation, times: u64) {
     for _ in 0..times {
         let answer = federation.client.enqueue(pinned("us-east-1", "failing")).await;
         assert_eq!(answer.status, 500, "{answer:?}");
+        if federation.breaker(0) == "closed" {
+            // What is asked of the region now would else arrive when it must hear nothing any more.
+            let question = format!("/ojs/v1/jobs/{}", answer.json()["error"]["details"]["job_id"].as_str().unwrap());
+            let is_asked = |record: &Record| record.requests_to(&question).len() > ASKED_WITHIN_CALL;
+            federation.regions[0].record().wait_for(is_asked).await;
+        }
     }
 }
 
