@@ -13,7 +13,7 @@ use tokio::sync::watch;
 const ENTRY_BYTES: usize = 1024;
 
 /// How long [`Record::wait_for`] waits: far more than any local exchange takes, little enough for a stuck test.
-const WAIT_MAX: Duration = Duration::from_secs(10);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// One request as the region read it.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use crate::files::{check_judged, read};
 use crate::support::program_path;
 
 /// Bounds every wait; reached only when a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A sidecar whose only region is down, and the manager that it reports to.
 struct Running {

@@ -186,7 +186,7 @@ async fn send(federation: &Federation, draw: &mut Draw, bytes: &[u8], name: &str
     // The sidecar may have closed already.
     let _ = socket.shutdown().await;
     let mut answer = Vec::new();
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), socket.read_to_end(&mut answer)).await;
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), socket.read_to_end(&mut answer)).await;
     assert!(ended.is_ok(), "{name}: neither answered nor closed");
     answer
 }

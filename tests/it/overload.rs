@@ -173,7 +173,9 @@ async fn every_way_that_a_call_ends_makes_room_for_the_next() {
 
 #[tokio::test]
 async fn a_burst_of_what_a_busy_pod_may_have_is_all_answered_by_default() {
-    let federation = Setup::default().regions(2).start().await;
+    // Bounds of number and size by default; a busy machine takes long for so many handshakes.
+    let patient = "limits: { call_timeout: 10min, connect_timeout: 1min }\nhealth_check: { timeout: 10min }";
+    let federation = Setup::default().regions(2).yaml(patient).start().await;
     // A quiet time before, so that nothing is usual but short answers.
     for number in 0..30 {
         assert_eq!(federation.client.enqueue(pinned("us-east-1", &format!("quiet{number}"))).await.status, 201);

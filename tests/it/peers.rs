@@ -109,5 +109,5 @@ async fn a_thousand_idle_connections_cost_little_memory() {
     }
     let each = sidecar.resident_bytes().saturating_sub(before) / CONNECTIONS as u64;
     assert!(each < 32 * 1024, "{each} bytes each");
-    tokio::time::timeout(Duration::from_secs(20), crowd[0].send("G")).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), crowd[0].send("G")).await.unwrap();
 }

@@ -135,7 +135,7 @@ async fn ends(mut command: Command) -> (Option<i32>, String) {
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         (child.wait().unwrap().code(), said)
     });
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), output).await;
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), output).await;
     ended.unwrap_or_else(|_| panic!("it does not end")).unwrap()
 }
 

@@ -126,7 +126,7 @@ impl ByHand {
 
     /// Takes the next connection and the head of its request.
     async fn accept(&self, start: &str) -> Wire {
-        let accepted = tokio::time::timeout(Duration::from_secs(20), self.listener.accept()).await;
+        let accepted = tokio::time::timeout(Duration::from_secs(60), self.listener.accept()).await;
         let mut wire = Wire::new(accepted.unwrap_or_else(|_| panic!("nobody connects for {start}")).unwrap().0);
         let head = wire.until(b"\r\n\r\n").await;
         assert!(head.starts_with(start.as_bytes()), "{}", String::from_utf8_lossy(&head));

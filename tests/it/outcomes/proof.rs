@@ -147,7 +147,7 @@ async fn a_minted_id_goes_to_a_region_once_also_with_a_key_and_without_hints() {
 
 #[tokio::test]
 async fn a_key_whose_unknown_outcome_had_to_make_room_is_never_sent_again() {
-    let setup = quiet().steered().yaml("journal: { rows_max: 100 }").yaml("limits: { call_timeout: 2s }");
+    let setup = quiet().steered().yaml("journal: { rows_max: 100 }").yaml("limits: { call_timeout: 6s }");
     let federation = setup.start().await;
     let client = federation.client;
     federation.mute(0);

@@ -244,7 +244,9 @@ async fn a_late_write_after_the_repetition_went_elsewhere_is_cancelled() {
 async fn a_late_write_of_a_job_that_the_budget_kept_back_is_told_too() {
     let poor = "failover: { late_write_grace: 50ms, retry_budget: { ratio: 0, floor: 0 } }";
     let patient = "circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }";
-    let federation = Setup::default().regions(2).steered().yaml(poor).yaml(patient).start().await;
+    // However long a probe takes on a busy machine, the region stays healthy.
+    let probed = "health_check: { timeout: 10min }";
+    let federation = Setup::default().regions(2).steered().yaml(poor).yaml(patient).yaml(probed).start().await;
     let client = federation.client;
     let with_key = || keyed(client, "k", pinned("us-east-1", "b"));
     // The balance is ten at first, and each second send takes one.

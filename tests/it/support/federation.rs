@@ -22,7 +22,7 @@ use super::Client;
 pub const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
 
 /// Bounds every wait of a test; reached only when it fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What differs from the defaults.
 pub struct Setup {

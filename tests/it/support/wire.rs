@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use super::Answer;
 
 /// Bounds every read; reached only when a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client's bare connection.
 pub struct Wire<S = TcpStream> {
