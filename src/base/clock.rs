@@ -98,13 +98,14 @@ impl Time for SystemTime {
         Instant::now()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    #[expect(clippy::disallowed_methods, reason = "this is what `Clock` reads the wall clock by")]
     fn unix_ms(&self) -> u64 {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is what `Clock` reads the wall clock by")]
     fn unix_ms_about(&self) -> u64 {
         let now = clock_gettime(LAST_TICK);
         let ms = i128::from(now.tv_sec) * 1_000 + i128::from(now.tv_nsec) / 1_000_000;

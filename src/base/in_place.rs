@@ -1,4 +1,4 @@
-//! Large values, made where they stay.
+//! Large values, made where they stay, and rare ones apart from whoever needs them.
 
 use std::pin::Pin;
 
@@ -21,7 +21,8 @@ pub(crate) use in_place;
 
 /// Boxes a future apart from whoever waits for it, in whose function neither its making nor its polls are then inlined: what they keep on
 /// the stack would be part of that function's frame, and what it needs itself would lie scattered among it, over more of the cache than
-/// all else that a call touches.
+/// all else that a call touches. That is what the compiler does with it now, and nothing binds it to that: after another compiler, frames are
+/// worth a look.
 #[inline(never)]
 pub fn apart<'f, F: Future + 'f>(make: impl FnOnce() -> F) -> Boxed<'f, F::Output> {
     in_place!(make())

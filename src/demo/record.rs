@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// What an entry costs beside its bytes: heads and headers are small, but a long demo sees many of them.
 const ENTRY_BYTES: usize = 1024;
 
-/// How long [`Record::wait_for`] waits: far more than any local exchange takes, little enough for a stuck test.
+/// How long [`Record::wait_for`] waits: far more than any local exchange takes, on a crowded machine as well.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// One request as the region read it.
@@ -192,7 +192,7 @@ impl Record {
 
     /// Waits until `seen` holds, asking again after every change.
     ///
-    /// Panics after 10 s: what a test waits for has not come. Needs a runtime whose time runs.
+    /// Panics after a minute: what a test waits for has not come. Needs a runtime whose time runs.
     pub async fn wait_for(&self, seen: impl Fn(&Self) -> bool) {
         eventually(self.0.changed.subscribe(), || seen(self)).await;
     }
@@ -267,7 +267,7 @@ impl Record {
     }
 }
 
-/// Waits until `holds`, asking again after every change. Panics after 10 s.
+/// Waits until `holds`, asking again after every change. Panics after a minute.
 pub(super) async fn eventually(mut changed: watch::Receiver<u64>, holds: impl Fn() -> bool) {
     let waited = tokio::time::timeout(WAIT_MAX, async {
         // The version is marked as seen before the question, so that a change during it asks once more.

@@ -170,7 +170,7 @@ impl DemoRegion {
 
     /// Waits until `seen` holds of the jobs, asking again after every change of one.
     ///
-    /// Panics after 10 s: what a test waits for has not come. Needs a runtime whose time runs.
+    /// Panics after a minute: what a test waits for has not come. Needs a runtime whose time runs.
     pub async fn wait_for_jobs(&self, seen: impl Fn(&Jobs) -> bool) {
         let changes = self.context.store.lock().changes();
         eventually(changes, || seen(&self.jobs())).await;

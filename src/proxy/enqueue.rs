@@ -52,7 +52,7 @@ pub(super) async fn enqueue(
     exchange.federation_id = job.trail.federation_id.take();
     if let Some(index) = ran.stored {
         proxy.metrics(index).enqueues[strategy].inc();
-        proxy.shared.traffic.sent(index, shared_queue.as_ref(), ran.ended);
+        proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
     if let Some(turns) = turns {
         turns.end(proxy, &ran);
@@ -191,8 +191,6 @@ pub(super) struct Ran {
     pub(super) attempts: usize,
     pub(super) outcome: Option<AttemptOutcome>,
     pub(super) upstream: Duration,
-    /// When the last try ended, or it was known what came of it.
-    pub(super) ended: Instant,
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline. `started` is now.
@@ -260,9 +258,8 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         }
         None => (result, outcome, region),
     };
-    let ended = ended.unwrap_or_else(Instant::now);
-    let upstream = ended.saturating_duration_since(started);
-    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream, ended }
+    let upstream = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
+    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
 }
 
 /// The document for a job that nothing was done for, because too much is.

@@ -261,7 +261,7 @@ impl Proxy {
         Ok(self.answering(exchange, request))
     }
 
-    /// What answers an admitted request that is one of regions. Apart from what waits for it, as [`crate::base::apart`] has it.
+    /// What answers a request that was admitted and is served. Apart from what waits for it, as [`crate::base::apart`] has it.
     #[inline(never)]
     fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<Incoming>>) -> Answering<'r> {
         // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.

@@ -94,14 +94,13 @@ impl Traffic {
     }
 
     /// Counts a job that a region took, and notes that its queue is in use, so that regions are asked about it. `queue` is none
-    /// where no other region may hear of it: then it is only part of the region's total. `at` is when it was taken, which callers have
-    /// at hand.
-    pub fn sent(&self, region: RegionIndex, queue: Option<&Queue>, at: Instant) {
+    /// where no other region may hear of it: then it is only part of the region's total.
+    pub fn sent(&self, region: RegionIndex, queue: Option<&Queue>) {
         if let Some(region) = self.regions.get(region.get()) {
             region.sent.total.fetch_add(1, Relaxed);
         }
         let count = |queue: &QueueTraffic| {
-            queue.last_used.store(self.seconds(at), Relaxed);
+            queue.last_used.store(self.seconds(), Relaxed);
             if let Some(sent) = queue.sent.get(region.get()) {
                 sent.total.fetch_add(1, Relaxed);
             }
@@ -111,7 +110,7 @@ impl Traffic {
             Some(Queue(Known::Counted(queue))) => count(queue),
             Some(Queue(Known::New(name))) => {
                 if !self.queues.load().contains_key(&**name) {
-                    self.add(name, self.seconds(at));
+                    self.add(name, self.seconds());
                 }
                 if let Some(queue) = self.queues.load().get(&**name) {
                     count(queue);
@@ -123,7 +122,7 @@ impl Traffic {
     /// The queues in use.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<str>> {
-        let now = self.seconds(self.clock.now());
+        let now = self.seconds();
         let fresh =
             |queue: &QueueTraffic| now.saturating_sub(queue.last_used.load(Relaxed)) < FORGOTTEN_AFTER.as_secs();
         let mut names: Vec<_> =
@@ -195,8 +194,9 @@ impl Traffic {
         self.queues.store(Arc::new(queues));
     }
 
-    fn seconds(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.start).as_secs()
+    /// By the clock that the poller goes by, too, and not by a moment that a caller has: a call's is the machine's.
+    fn seconds(&self) -> u64 {
+        self.clock.now().saturating_duration_since(self.start).as_secs()
     }
 }
 
@@ -222,11 +222,11 @@ mod tests {
 
     const QUEUES_MAX: usize = 2;
 
-    /// Nothing sent yet, and the clock that it goes by.
-    fn traffic() -> (Traffic, Arc<SteeredTime>, Clock) {
+    /// Nothing sent yet, and the time that it goes by.
+    fn traffic() -> (Traffic, Arc<SteeredTime>) {
         let time = SteeredTime::starting_at(0);
         let clock = Clock::new(Arc::new(Arc::clone(&time)));
-        (Traffic::new(1, QUEUES_MAX, clock.clone(), Metrics::new(&[], &[])), time, clock)
+        (Traffic::new(1, QUEUES_MAX, clock, Metrics::new(&[], &[])), time)
     }
 
     fn queues(traffic: &Traffic) -> Vec<String> {
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn a_queue_is_in_use_until_ten_minutes_after_its_last_job() {
-        let (traffic, time, clock) = traffic();
-        let send = |name| traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)), clock.now());
+        let (traffic, time) = traffic();
+        let send = |name| traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)));
         send("a");
         time.advance(FORGOTTEN_AFTER / 2);
         send("a");
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn of_too_many_queues_the_one_goes_that_was_used_longest_ago() {
-        let (traffic, time, clock) = traffic();
+        let (traffic, time) = traffic();
         for name in ["a", "b", "a", "c"] {
-            traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)), clock.now());
+            traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)));
             time.advance(Duration::from_secs(1));
         }
         assert_eq!(queues(&traffic), ["a", "c"]);

@@ -172,7 +172,7 @@ async fn every_way_that_a_call_ends_makes_room_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_burst_of_what_a_busy_pod_may_have_is_all_answered_by_default() {
+async fn a_burst_of_what_a_busy_pod_may_have_is_within_the_default_bounds() {
     // Bounds of number and size by default; a busy machine takes long for so many handshakes.
     let patient = "limits: { call_timeout: 10min, connect_timeout: 1min }\nhealth_check: { timeout: 10min }";
     let federation = Setup::default().regions(2).yaml(patient).start().await;

@@ -101,7 +101,7 @@ async fn region() -> DemoRegion {
 async fn a_signal_drains_and_ends_the_process_with_0() {
     let (dir, region) = (tempfile::tempdir().unwrap(), region().await);
     for signal in ["TERM", "INT"] {
-        let mut process = Process::start(&dir, &region, "{ drain_idle: 0s, drain_timeout: 60s }").await;
+        let mut process = Process::start(&dir, &region, "{ drain_idle: 0s, drain_timeout: 1h }").await;
         assert_eq!(process.client.enqueue(r#"{"type":"t","args":[]}"#).await.status, 201);
         process.signal(signal);
         assert_eq!(process.exit().await.code(), Some(0), "{signal}");
@@ -232,7 +232,9 @@ async fn a_unix_socket_of_a_process_that_was_killed_is_replaced_and_one_of_a_liv
     killed.signal("KILL");
     assert_eq!(killed.exit().await.code(), None);
     assert!(std::os::unix::net::UnixStream::connect(&socket).is_err() && socket.exists());
-    let mut next = Process::start_with(&dir, &region, &format!("{listen}\nshutdown: {{ drain_idle: 0s }}")).await;
+    let mut next =
+        Process::start_with(&dir, &region, &format!("{listen}\nshutdown: {{ drain_idle: 0s, drain_timeout: 1h }}"))
+            .await;
     std::os::unix::net::UnixStream::connect(&socket).expect("it was replaced");
     next.signal("TERM");
     assert_eq!(next.exit().await.code(), Some(0));

@@ -156,7 +156,7 @@ fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
     let stored = if parcel.jobs.is_empty() { 1 } else { ids };
     proxy.metrics(index).enqueues[parcel.decision.strategy].inc_by(stored as u64);
     for job in &parcel.jobs {
-        proxy.shared.traffic.sent(index, job.shared_queue.as_ref(), ran.ended);
+        proxy.shared.traffic.sent(index, job.shared_queue.as_ref());
     }
 }
 

@@ -23,7 +23,7 @@ impl Manager {
     /// The configuration that names its sockets.
     fn yaml(&self) -> String {
         let at = |socket: &TcpListener| socket.local_addr().unwrap().to_string();
-        format!("{}\nshutdown: {{ drain_idle: 2s }}", listen(&at(&self.clients), &at(&self.admin)))
+        format!("{}\nshutdown: {{ drain_idle: 2s, drain_timeout: 1h }}", listen(&at(&self.clients), &at(&self.admin)))
     }
 
     /// The daemon, with both sockets as descriptors 3 and 4.

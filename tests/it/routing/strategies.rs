@@ -126,6 +126,18 @@ async fn overflow_takes_the_region_whose_queue_is_least_deep() {
 }
 
 #[tokio::test]
+async fn regions_are_asked_about_a_queue_whose_first_job_comes_after_a_long_silence() {
+    let federation = Setup::default().steered().start().await;
+    federation.advance(Duration::from_secs(11 * 60));
+    land(&federation, &asking("overflow", "video")).await;
+    let before: Vec<usize> = federation.regions.iter().map(|region| region.jobs().len()).collect();
+    for (place, count) in [30, 20, 10].into_iter().enumerate() {
+        federation.regions[place].fill("video", count - before[place]);
+    }
+    polled(&federation, "video", [30, 20, 10]).await;
+}
+
+#[tokio::test]
 async fn overflow_divides_depths_by_weights_and_reads_totals_where_it_is_told_to() {
     let setup = Setup::default().steered().yaml("load: { source: admin }").region(0, "weight: 100");
     let federation = setup.start().await;
