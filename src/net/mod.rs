@@ -23,6 +23,7 @@ pub mod quiet;
 pub mod resolve;
 mod serve;
 mod socket;
+mod starts;
 pub mod stream;
 pub mod tls;
 mod waiting;

@@ -29,6 +29,7 @@ use super::listen::Acceptor;
 use super::permit::{ConnectionPermits, Permit};
 use super::quiet::Quiet;
 use super::socket::Socket;
+use super::starts::InTurn;
 
 mod answer;
 mod farewell;
@@ -290,7 +291,8 @@ impl<S> Server<S> {
             }));
             answered
         });
-        Quiet::new(self.http.serve_connection(TokioIo::new(guard), service).with_upgrades())
+        let connection = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades();
+        InTurn::new(Quiet::new(connection), Arc::clone(shared))
     }
 }
 

@@ -36,7 +36,7 @@ impl Shared {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn is_in(&self, phase: Phase) -> bool {
+    pub(in crate::net) fn is_in(&self, phase: Phase) -> bool {
         self.phase.load(Ordering::Relaxed) == phase as u8
     }
 

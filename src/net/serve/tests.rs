@@ -141,6 +141,16 @@ async fn serve(
         }
         "/wait" => go.notified().await,
         "/watch" => info.client.gone().await,
+        "/brief" => {
+            seen.borrow_mut().push("begun".to_owned());
+            // As long as a region on the same machine takes.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        }
+        "/long" => {
+            seen.borrow_mut().push("begun".to_owned());
+            go.notified().await;
+        }
         "/cut" => {
             let part = Ok(Frame::data(Bytes::from("part")));
             return Response::new(Frames(vec![part, Err(io::Error::other("region cut"))].into()).boxed());
@@ -207,6 +217,7 @@ const CHUNKED: &str = "5\r\nhello\r\n0\r\n\r\n";
 
 mod reading;
 mod resting;
+mod turns;
 
 #[test]
 fn a_truncated_head_is_answered_and_a_truncated_body_fails() {
