@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::error::Error;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::service::service_fn;
@@ -30,15 +33,23 @@ pub(crate) fn run(arguments: &[String]) {
         tls: tokio_rustls::TlsConnector::from(Arc::new(tls(cert, key, ca))),
         idle: RefCell::default(),
     });
+    serve(port, move |request| pass(Rc::clone(&upstream), request));
+}
+
+/// Accepts and serves on one thread, for ever.
+pub(crate) fn serve<F, B>(port: &str, pass: impl Fn(Request<Incoming>) -> F + Clone + 'static)
+where
+    F: Future<Output = Result<Response<B>, Infallible>> + 'static,
+    B: Body<Data = Bytes, Error: Error + Send + Sync> + 'static,
+{
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let listener = listener(port).await;
         loop {
             let (socket, _) = listener.accept().await.unwrap();
             socket.set_nodelay(true).unwrap();
-            let upstream = Rc::clone(&upstream);
+            let service = service_fn(pass.clone());
             tokio::task::spawn_local(async move {
-                let service = service_fn(move |request| pass(Rc::clone(&upstream), request));
                 let _ =
                     hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
             });

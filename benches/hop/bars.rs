@@ -10,7 +10,7 @@ const TOP: f64 = 52.0;
 const BOTTOM: f64 = 28.0;
 /// The share of a group's width that its bars take.
 const FILLED: f64 = 0.84;
-const COLOURS: [&str; 7] = ["#9aa5b1", "#3c896d", "#8a5a9e", "#b58900", "#586069", "#c8553d", "#1b6ca8"];
+const COLOURS: [&str; 8] = ["#9aa5b1", "#3c896d", "#8a5a9e", "#b58900", "#586069", "#d08fb0", "#c8553d", "#1b6ca8"];
 
 /// Values of one peer, one for each group; a value that is no number has no bar.
 pub(crate) type Series = (String, Vec<f64>);

@@ -23,6 +23,7 @@ mod memory;
 mod operated;
 mod options;
 mod peers;
+mod pooled;
 mod region;
 mod report;
 mod stage;
@@ -38,6 +39,7 @@ fn main() {
         // This program is also its own neighbours, each as a process that can be pinned and measured.
         Some("region") => region::run(&words.collect::<Vec<_>>()),
         Some("bare") => bare::run(&words.collect::<Vec<_>>()),
+        Some("pooled") => pooled::run(&words.collect::<Vec<_>>()),
         Some("steady") => steady::run(&words.collect::<Vec<_>>()),
         Some("train") => train::run(&words.collect::<Vec<_>>()),
         first => {

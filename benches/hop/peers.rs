@@ -68,7 +68,7 @@ pub(crate) fn start(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
         "nginx" => nginx(stage, core, false),
         "lua" => nginx(stage, core, true),
         "haproxy" => haproxy(stage, core),
-        "bare" => bare(stage, core),
+        "bare" | "pooled" => bare(name, stage, core),
         "sidecar" => sidecar(stage, core, Sidecar::default()),
         "logged" => sidecar(stage, core, Sidecar { logged: true, ..Sidecar::default() }),
         "released" => sidecar(stage, core, Sidecar { released: true, ..Sidecar::default() }),
@@ -158,11 +158,12 @@ fn haproxy(stage: &Stage, core: Option<usize>) -> Peer {
     started(Process::start(core, "haproxy", &["-db".to_owned(), "-f".to_owned(), path]), port)
 }
 
-fn bare(stage: &Stage, core: Option<usize>) -> Peer {
+/// The pass-through of this name.
+fn bare(name: &str, stage: &Stage, core: Option<usize>) -> Peer {
     let port = free_port();
     let to = [port.to_string(), stage.tls_port.to_string()];
     let files = [stage.file("client.cert.pem"), stage.file("client.key.pem"), stage.file("servers.ca.pem")];
-    let arguments = [&["bare".to_owned()][..], &to[..], &files[..]].concat();
+    let arguments = [&[name.to_owned()][..], &to[..], &files[..]].concat();
     started(Process::start(core, &this_program(), &arguments), port)
 }
 

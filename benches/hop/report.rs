@@ -95,7 +95,7 @@ impl Report {
         self.table(title, &head, &rows.iter().map(row).collect::<Vec<_>>());
     }
 
-    /// The sidecar against the better of nginx and HAProxy, and against the bare pass-through.
+    /// The sidecar against the better of nginx and HAProxy, and against the bare pass-throughs.
     fn ratios(&mut self, how: &str, connections: &[usize], rows: &[(String, Vec<Sample>)]) {
         let of = |name: &str, index: usize| rows.iter().find(|(it, _)| it == name).map(|(_, samples)| samples[index]);
         let mut table = Vec::new();
@@ -105,16 +105,19 @@ impl Report {
             else {
                 return;
             };
-            let bare = of("bare", index).map_or("-".to_owned(), |it| format!("{:.2}", ours.rate / it.rate));
+            let against = |name| of(name, index).map_or("-".to_owned(), |it| format!("{:.2}", ours.rate / it.rate));
             table.push(vec![
                 format!("c={connections}"),
                 format!("{:.2}", ours.rate / nginx.rate.max(haproxy.rate)),
                 format!("{:.2}", ours.cpu / nginx.cpu.min(haproxy.cpu)),
                 format!("{:.2}", ours.p99 / nginx.p99.min(haproxy.p99)),
-                bare,
+                against("bare"),
+                against("pooled"),
+                against("lua"),
             ]);
         }
-        let head = ["", "rate", "CPU", "p99", "rate against bare"].map(str::to_owned);
+        let head = ["", "rate", "CPU", "p99", "rate against bare", "rate against pooled", "rate against Lua"]
+            .map(str::to_owned);
         self.table(&format!("The sidecar against the better of nginx and HAProxy, {how}"), &head, &table);
     }
 
