@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use http::uri::Authority;
 use http::{Request, Response};
 use hyper::body::Incoming;
-use ojs_sidecar::config::RegionTls;
+use ojs_sidecar::config::{RegionTls, Sources, load};
 use ojs_sidecar::net::body::{Outgoing, Upload};
 use ojs_sidecar::net::dial::Endpoint;
-use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters, RegionBody};
+use ojs_sidecar::net::pool::{Pool, RegionBody};
 use ojs_sidecar::net::tls::{ClientTls, TlsFiles, build};
-use prometheus::{Gauge, IntCounter, IntGauge};
+use ojs_sidecar::ojs::Class;
+use ojs_sidecar::proxy::{pool_limits, pool_meters};
+use ojs_sidecar::telemetry::Metrics;
 
 use super::bare::serve;
 
@@ -33,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) {
         addresses: [(Ipv4Addr::LOCALHOST, to.parse().unwrap()).into()],
         authority: format!("localhost:{to}").parse().unwrap(),
         tls: build(&tls, &TlsFiles::read(&tls).unwrap(), "localhost").unwrap(),
-        pool: Pool::new(limits(), meters()),
+        pool: pool(),
     });
     serve(port, move |request| pass(Rc::clone(&upstream), request));
 }
@@ -50,23 +52,13 @@ async fn pass(upstream: Rc<Upstream>, request: Request<Incoming>) -> Result<Resp
     Ok(upstream.pool.send(&endpoint, &mut request, Instant::now(), None).await.unwrap())
 }
 
-/// As the sidecar's are by default.
-fn limits() -> PoolLimits {
-    let (idle_timeout, lifetime) = (Duration::from_secs(50), Duration::from_secs(300));
-    PoolLimits { idle_max: 256, idle_timeout, lifetime, head_bytes: 64 * 1024, headers: 100 }
-}
-
-fn meters() -> PoolMeters {
-    let gauge = || IntGauge::new("gauge", "gauge").unwrap();
-    let counter = || IntCounter::new("counter", "counter").unwrap();
-    PoolMeters {
-        idle: gauge(),
-        busy: gauge(),
-        established: counter(),
-        dns: counter(),
-        refused: counter(),
-        tls: counter(),
-        timeout: counter(),
-        server_expiry: Gauge::new("gauge", "gauge").unwrap(),
-    }
+/// With the bounds that a sidecar has by default, and counters as it has them, which nobody scrapes.
+fn pool() -> Pool {
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let text = "insecure_dev: true\nlocal_region: region-0\nregions: [{ id: region-0, url: 'http://127.0.0.1:1' }]\n";
+    std::fs::write(file.path(), text).unwrap();
+    let sources = Sources { files: vec![file.path().to_owned()], ..Sources::default() };
+    let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
+    let metrics = Metrics::new(std::slice::from_ref(&config.local_region), &Class::ALL.map(Class::as_str));
+    Pool::new(pool_limits(&config), pool_meters(metrics.region(0)))
 }
