@@ -160,11 +160,50 @@ fn a_reader_that_stops_costs_lines_and_never_blocks_the_writer() {
         writer.write_all(b"line\n").unwrap();
     }
     assert!(dropped_lines() > before);
+    writer.flush(Duration::ZERO);
+    assert_eq!(seen.text(), "", "whoever waits for the last line waits no longer than it will");
     drop(let_go);
-    // Full until the thread has taken a line, so the marker may not fit at first.
-    while seen.text().is_empty() {
-        std::thread::yield_now();
-    }
+    // There is no room for it yet.
     writer.flush(Duration::from_secs(60));
     assert!(seen.text().lines().count() >= 8_192);
+}
+
+/// A reader that notes what it was given at once, and waits to be let go before it takes the first.
+struct Slices(Option<mpsc::Receiver<()>>, Arc<Mutex<Vec<String>>>);
+
+impl Write for Slices {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(gate) = self.0.take() {
+            let _ = gate.recv();
+        }
+        self.1.lock().push(String::from_utf8(bytes.to_vec()).unwrap());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.1.lock().push("flushed\n".to_owned());
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_come_together_are_written_together_and_whole() {
+    let (let_go, gate) = mpsc::channel();
+    let slices = Arc::default();
+    let mut writer = LineWriter::start(Slices(Some(gate), Arc::clone(&slices))).unwrap();
+    // Where the first write ends, which waits, is up to the thread.
+    let long = "x".repeat(5_000);
+    let lines: Vec<String> =
+        (0..200).map(|number| format!("line {number:3} {}\n", if number == 150 { &long } else { "" })).collect();
+    for line in &lines {
+        writer.write_all(line.as_bytes()).unwrap();
+    }
+    drop(let_go);
+    writer.flush(Duration::from_secs(60));
+    let slices = slices.lock();
+    assert_eq!(slices.concat(), lines.concat() + "flushed\n");
+    assert!(slices.iter().all(|slice| slice.ends_with('\n')), "{slices:?}");
+    // What a pipe takes without mixing it with what others write.
+    assert!(slices.iter().all(|slice| slice.len() <= 4_096 || slice.contains(&long) && slice.lines().count() == 1));
+    assert!(slices.len() <= 6, "{} writes", slices.len());
 }
