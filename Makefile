@@ -19,7 +19,7 @@ profile:
 
 # What one hop costs beside other proxies; needs wrk, nginx and haproxy: make bench-hop ARGS='--cases pinned --rounds 3'.
 bench-hop:
-	@for tool in wrk nginx haproxy taskset; do command -v $$tool >/dev/null || { echo "needs $$tool: a package of the distribution"; exit 1; }; done
+	@for tool in wrk nginx haproxy taskset setpriv; do command -v $$tool >/dev/null || { echo "needs $$tool: a package of the distribution"; exit 1; }; done
 	cargo build --release --locked
 	cp "$${CARGO_TARGET_DIR:-target}/release/ojs-sidecar" "$${CARGO_TARGET_DIR:-target}/release/ojs-sidecar-as-released"
 	cargo bench --locked --bench hop -- $(ARGS)

@@ -12,16 +12,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it, on the given core where there is one.
+    /// Starts it, on the given core where there is one; the system ends it if the bench is killed, whose peers would disturb
+    /// every measurement after it. Only the main thread starts processes: what counts is the end of the thread that did.
     pub(crate) fn start(core: Option<usize>, program: &str, arguments: &[String]) -> Self {
-        let mut command = match core {
-            Some(core) => {
-                let mut command = Command::new("taskset");
-                command.args(["-c", &core.to_string(), program]);
-                command
-            }
-            None => Command::new(program),
-        };
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM"]);
+        if let Some(core) = core {
+            command.args(["taskset", "-c", &core.to_string()]);
+        }
+        command.arg(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self { child: command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")) }
     }
