@@ -22,7 +22,7 @@ impl Process {
         }
         command.arg(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child: command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")) }
+        Self { child: command.spawn().unwrap_or_else(|error| panic!("setpriv, which starts {program}: {error}")) }
     }
 
     /// Seconds of CPU that it and its children have used.
