@@ -12,6 +12,7 @@ use socket2::SockRef;
 
 use crate::config::{ClientListen, Listen};
 
+use super::direct::Direct;
 use super::handover::HandedOver;
 use super::socket::Socket;
 
@@ -185,7 +186,7 @@ impl Acceptor {
                 let (socket, peer) = tcp.accept().await?;
                 // Answers are small and whole; waiting to fill a segment only delays them. Refused only on a dead socket.
                 let _ = socket.set_nodelay(true);
-                Ok((Socket::Tcp(socket), Some(peer)))
+                Ok((Socket::Tcp(Direct(socket)), Some(peer)))
             }
             Registered::Unix(unix) => Ok((Socket::Unix(unix.accept().await?.0), None)),
         }

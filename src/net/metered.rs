@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::direct::Direct;
 use super::evidence::Evidence;
 use super::lane::Turns;
 use super::waiting::Waiting;
@@ -19,7 +20,7 @@ use super::waiting::Waiting;
 /// A TCP socket with its count.
 #[derive(Debug)]
 pub struct Metered {
-    socket: TcpStream,
+    socket: Direct,
     waiting: Waiting,
     evidence: Arc<Evidence>,
     /// A region that sends without a pause, interim answers for example, leaves others their turn.
@@ -28,7 +29,7 @@ pub struct Metered {
 
 impl Metered {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket, waiting: Waiting::default(), evidence: Arc::default(), turns: Turns::default() }
+        Self { socket: Direct(socket), waiting: Waiting::default(), evidence: Arc::default(), turns: Turns::default() }
     }
 
     pub(super) const fn evidence(&self) -> &Arc<Evidence> {

@@ -7,6 +7,7 @@
 pub mod body;
 pub mod descriptors;
 pub mod dial;
+mod direct;
 mod drain;
 mod evidence;
 pub mod framing;

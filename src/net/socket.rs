@@ -6,7 +6,9 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
+
+use super::direct::Direct;
 
 /// Pieces up to this size are sent as one: to copy a small answer's head and body is less work than the system has with two pieces.
 const JOINED_BYTES_MAX: usize = 1024;
@@ -17,7 +19,7 @@ type Room = SmallVec<[u8; JOINED_BYTES_MAX]>;
 /// A client's socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    Tcp(TcpStream),
+    Tcp(Direct),
     Unix(UnixStream),
 }
 
@@ -27,7 +29,7 @@ impl Socket {
     /// Cancel: nothing is lost, as nothing is read.
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(tcp) => tcp.readable().await,
+            Self::Tcp(tcp) => tcp.0.readable().await,
             Self::Unix(unix) => unix.readable().await,
         }
     }
@@ -36,7 +38,7 @@ impl Socket {
     pub(super) fn reset_on_close(&self) {
         if let Self::Tcp(tcp) = self {
             // Refused only on a dead socket, where there is nobody to mislead.
-            let _ = tcp.set_zero_linger();
+            let _ = tcp.0.set_zero_linger();
         }
     }
 }

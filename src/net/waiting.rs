@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::task::coop::has_budget_remaining;
 
+use super::direct::Direct;
 use super::socket::Socket;
 
 /// A socket that knows without a lock whether there may be something to read.
@@ -22,9 +22,9 @@ pub(super) trait Readable: AsyncRead + Unpin {
     fn is_readable(&self) -> bool;
 }
 
-impl Readable for TcpStream {
+impl Readable for Direct {
     fn is_readable(&self) -> bool {
-        self.try_io(Interest::READABLE, || Ok(())).is_ok()
+        self.0.try_io(Interest::READABLE, || Ok(())).is_ok()
     }
 }
 
@@ -80,20 +80,20 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::task::coop::poll_proceed;
 
     use super::*;
     use crate::net::quiet::tests::Count;
 
-    async fn pair() -> (TcpStream, TcpStream) {
+    async fn pair() -> (Direct, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (socket, listener.accept().await.unwrap().0)
+        (Direct(socket), listener.accept().await.unwrap().0)
     }
 
     /// What one read by this task gives at once; `None` where it must wait.
-    fn read_once(waiting: &mut Waiting, socket: &mut TcpStream, task: &Waker) -> Option<Vec<u8>> {
+    fn read_once(waiting: &mut Waiting, socket: &mut Direct, task: &Waker) -> Option<Vec<u8>> {
         let mut bytes = [0; 64];
         let mut buf = ReadBuf::new(&mut bytes);
         match waiting.poll_read(socket, &mut Context::from_waker(task), &mut buf) {
@@ -116,14 +116,14 @@ mod tests {
             }
             let before = task.0.load(Relaxed);
             peer.write_all(word.as_bytes()).await.unwrap();
-            socket.readable().await.unwrap();
+            socket.0.readable().await.unwrap();
             assert_eq!(task.0.load(Relaxed), before + 1, "{word}");
             assert_eq!(read_once(&mut waiting, &mut socket, &task_waker).unwrap(), word.as_bytes());
         }
         let task = Waker::from(Arc::clone(&first));
         assert_eq!(read_once(&mut waiting, &mut socket, &task), None);
         drop(peer);
-        socket.readable().await.unwrap();
+        socket.0.readable().await.unwrap();
         assert_eq!(read_once(&mut waiting, &mut socket, &task), Some(Vec::new()), "the end is heard, too");
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let mut waiting = Waiting::default();
         // Read to the last byte, but so that the socket does not know that this was the last.
         peer.write_all(&[b'x'; 64]).await.unwrap();
-        socket.readable().await.unwrap();
+        socket.0.readable().await.unwrap();
         let reading = tokio::spawn(async move {
             let mut is_first = true;
             poll_fn(|cx| {

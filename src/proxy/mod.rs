@@ -80,7 +80,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 use http::header::HOST;
 use http::{Method, Request, Response};
 use http_body::Body as _;
@@ -154,7 +154,8 @@ pub struct Shared {
 /// One worker thread's view of the program, in the configuration that is in force.
 #[derive(Debug)]
 pub struct Proxies {
-    current: Arc<ArcSwap<Shared>>,
+    /// Knows by a look at a pointer that nothing has changed.
+    current: RefCell<Cache<Arc<ArcSwap<Shared>>, Arc<Shared>>>,
     proxy: RefCell<Rc<Proxy>>,
 }
 
@@ -162,19 +163,21 @@ impl Proxies {
     /// A worker's proxies, beginning with what is in force now.
     #[must_use]
     pub fn new(current: Arc<ArcSwap<Shared>>) -> Self {
-        let proxy = RefCell::new(Proxy::new(current.load_full()));
-        Self { current, proxy }
+        let mut current = Cache::new(current);
+        let proxy = RefCell::new(Proxy::new(Arc::clone(current.load())));
+        Self { current: RefCell::new(current), proxy }
     }
 
     /// The proxy of the configuration in force. A request keeps the one that it began with.
     #[must_use]
     pub fn current(&self) -> Rc<Proxy> {
-        let shared = self.current.load();
+        let mut current = self.current.borrow_mut();
+        let shared = current.load();
         let proxy = self.proxy.borrow();
-        if Arc::ptr_eq(&proxy.shared, &shared) {
+        if Arc::ptr_eq(&proxy.shared, shared) {
             return Rc::clone(&proxy);
         }
-        let next = proxy.successor(Arc::clone(&shared));
+        let next = proxy.successor(Arc::clone(shared));
         drop(proxy);
         self.proxy.replace(Rc::clone(&next));
         next
