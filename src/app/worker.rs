@@ -13,7 +13,9 @@ use super::control;
 use super::crew::Report;
 use super::refused::refused;
 use crate::api;
-use crate::net::{Acceptor, Activity, BoundListener, ConnectionPermits, REST_AFTER, ServeOptions, accept_loop};
+use crate::net::{
+    Acceptor, Activity, BoundListener, ConnectionPermits, REST_AFTER, ServeOptions, accept_loop, keep_sending,
+};
 use crate::proxy::{Proxies, Shared};
 
 /// Idle region connections are looked over this often; a fraction of how long they are kept.
@@ -52,6 +54,9 @@ impl Worker {
             on_refused: Rc::new(move |why| refused(&metrics, why)),
         };
         let proxies = Rc::new(Proxies::new(current));
+        // A task of its own: whatever shares one with it would be polled for each message.
+        let mut sending = JoinSet::new();
+        sending.spawn_local(keep_sending());
         let mut accepting = JoinSet::new();
         for acceptor in acceptors {
             let (options, proxies) = (options.clone(), Rc::clone(&proxies));

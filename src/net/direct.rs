@@ -5,28 +5,64 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::io::{Errno, writev};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 
-/// The socket, for all that is asked of it otherwise.
+use super::evidence::Evidence;
+use super::outbox::{self, Line};
+
+/// The socket. What is written to it goes by the outbox of the thread.
 #[derive(Debug)]
-pub(super) struct Direct(pub(super) TcpStream);
+pub(super) struct Direct {
+    reading: OwnedReadHalf,
+    line: Arc<Line>,
+}
+
+impl Direct {
+    /// `evidence` is told what was written and the system then did not take.
+    pub(super) fn new(tcp: TcpStream, evidence: Option<Arc<Evidence>>) -> Self {
+        let (reading, writing) = tcp.into_split();
+        Self { reading, line: Arc::new(Line::new(writing, evidence)) }
+    }
+
+    /// For all that is asked of it otherwise.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        self.reading.as_ref()
+    }
+
+    /// Ready when nothing that was written waits here: the system has it all.
+    fn poll_sent(&self, cx: &Context<'_>) -> Poll<()> {
+        outbox::send_all();
+        // Where sending has failed nothing waits.
+        self.line.poll_clear(cx).map(drop)
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        self.line.gone();
+    }
+}
 
 impl AsyncRead for Direct {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self(tcp) = self.get_mut();
+        let this = self.get_mut();
         if buf.initialized().len() < buf.capacity() {
             // To fill the rest with zeros, which are then overwritten, would cost more.
-            return Pin::new(tcp).poll_read(cx, buf);
+            return Pin::new(&mut this.reading).poll_read(cx, buf);
         }
+        let tcp = this.tcp();
         loop {
             ready!(tcp.poll_read_ready(cx))?;
             let room = buf.initialize_unfilled();
             let max = room.len();
-            if let Some(bytes) = at_once(tcp, Interest::READABLE, max, || recv(&*tcp, room, RecvFlags::empty())) {
+            if let Some(bytes) = at_once(tcp, Interest::READABLE, max, || recv(tcp, room, RecvFlags::empty())) {
                 buf.advance(bytes?);
                 return Poll::Ready(Ok(()));
             }
@@ -36,10 +72,16 @@ impl AsyncRead for Direct {
 
 impl AsyncWrite for Direct {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let Self(tcp) = self.get_mut();
+        let Self { line, .. } = &*self;
+        ready!(line.poll_clear(cx))?;
+        if outbox::put(line, std::iter::once(buf)) {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        ready!(line.poll_clear(cx))?;
+        let tcp = self.tcp();
         loop {
             ready!(tcp.poll_write_ready(cx))?;
-            if let Some(bytes) = at_once(tcp, Interest::WRITABLE, buf.len(), || send(&*tcp, buf, SendFlags::NOSIGNAL)) {
+            if let Some(bytes) = at_once(tcp, Interest::WRITABLE, buf.len(), || send(tcp, buf, SendFlags::NOSIGNAL)) {
                 return Poll::Ready(bytes);
             }
         }
@@ -50,24 +92,43 @@ impl AsyncWrite for Direct {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().0).poll_write_vectored(cx, bufs)
+        let Self { line, .. } = &*self;
+        ready!(line.poll_clear(cx))?;
+        let length = bufs.iter().map(|buf| buf.len()).sum();
+        if outbox::put(line, bufs.iter().map(|buf| &**buf)) {
+            return Poll::Ready(Ok(length));
+        }
+        ready!(line.poll_clear(cx))?;
+        let tcp = self.tcp();
+        loop {
+            ready!(tcp.poll_write_ready(cx))?;
+            if let Some(bytes) = at_once(tcp, Interest::WRITABLE, length, || writev(tcp, bufs)) {
+                return Poll::Ready(bytes);
+            }
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        true
     }
 
+    /// Ready when all was taken, by the system or to be sent soon.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_flush(cx)
+        self.line.poll_clear(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_shutdown(cx)
+        ready!(self.poll_sent(cx));
+        match shutdown(self.tcp(), Shutdown::Write) {
+            // It has ended already.
+            Ok(()) | Err(Errno::NOTCONN) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(Err(error.into())),
+        }
     }
 }
 
 /// What the system moves at once, of `max` at most; `None` where the socket was ready no more, so that the runtime must be asked again.
-fn at_once(
+pub(super) fn at_once(
     tcp: &TcpStream,
     interest: Interest,
     max: usize,
@@ -95,7 +156,7 @@ mod tests {
     async fn pair() -> (Direct, Direct) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Direct(socket), Direct(listener.accept().await.unwrap().0))
+        (Direct::new(socket, None), Direct::new(listener.accept().await.unwrap().0, None))
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// How many bytes the connection has given to the system so far.
+    /// How many bytes the connection has given to the system so far, or will give to it at the end of this turn.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
@@ -31,6 +31,11 @@ impl Evidence {
 
     pub(super) fn wrote(&self, bytes: usize) {
         self.written.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// The system did not take so many of them after all.
+    pub(super) fn took_back(&self, bytes: usize) {
+        self.written.fetch_sub(u64::try_from(bytes).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// Application data came: the region has accepted the handshake, so that no later alert is about it.

@@ -284,7 +284,8 @@ impl AsyncWrite for Guard {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.socket()?.poll_flush(cx))?;
+        let flushed = this.socket()?.poll_flush(cx).map_ok(|()| 0);
+        ready!(this.unless_stalled(cx, flushed))?;
         // hyper flushes the socket only when its own buffer is empty: a complete answer is now on its way.
         if this.shared.is_in(Phase::Answered) {
             this.shared.enter(Phase::Idle);

@@ -186,7 +186,7 @@ impl Acceptor {
                 let (socket, peer) = tcp.accept().await?;
                 // Answers are small and whole; waiting to fill a segment only delays them. Refused only on a dead socket.
                 let _ = socket.set_nodelay(true);
-                Ok((Socket::Tcp(Direct(socket)), Some(peer)))
+                Ok((Socket::Tcp(Direct::new(socket, None)), Some(peer)))
             }
             Registered::Unix(unix) => Ok((Socket::Unix(unix.accept().await?.0), None)),
         }

@@ -1,6 +1,7 @@
-//! A socket that counts the bytes it handed to the system.
+//! A socket that counts the bytes it handed to the system, or will hand to it at the end of this turn.
 //!
-//! The count is the evidence for `not_sent`. It is taken below TLS, where bytes really leave: whatever error a connection
+//! The count is the evidence for `not_sent`. It is taken below TLS, where bytes really leave, and what the system then refuses is taken
+//! back: whatever error a connection
 //! ends with, if the count did not move since a request was given to it, no byte of that request can have reached the
 //! region; if it moved, one may have.
 
@@ -29,7 +30,9 @@ pub struct Metered {
 
 impl Metered {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Self { socket: Direct(socket), waiting: Waiting::default(), evidence: Arc::default(), turns: Turns::default() }
+        let evidence = Arc::<Evidence>::default();
+        let socket = Direct::new(socket, Some(Arc::clone(&evidence)));
+        Self { socket, waiting: Waiting::default(), evidence, turns: Turns::default() }
     }
 
     pub(super) const fn evidence(&self) -> &Arc<Evidence> {
@@ -52,12 +55,15 @@ impl Metered {
                 self.evidence.wrote(bytes);
                 Poll::Ready(Ok(bytes))
             }
-            Poll::Ready(Err(error)) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
-                Poll::Ready(Ok(offered))
-            }
+            Poll::Ready(Err(error)) if is_heard_by_reader(&error) => Poll::Ready(Ok(offered)),
             poll => poll,
         }
     }
+}
+
+/// Whether the peer has gone, which a reader finds out, too.
+fn is_heard_by_reader(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 impl AsyncRead for Metered {
@@ -101,7 +107,11 @@ impl AsyncWrite for Metered {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_flush(cx)
+        let this = self.get_mut();
+        match Pin::new(&mut this.socket).poll_flush(cx) {
+            Poll::Ready(Err(error)) if is_heard_by_reader(&error) => Poll::Ready(Ok(())),
+            flushed => flushed,
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -151,15 +161,30 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_words_of_a_peer_that_hung_up_are_read_even_after_a_failed_write() {
+        last_words_are_read().await;
+    }
+
+    #[tokio::test]
+    async fn and_where_what_is_written_goes_by_the_outbox() {
+        let local = tokio::task::LocalSet::new();
+        drop(local.spawn_local(crate::net::keep_sending()));
+        local.run_until(last_words_are_read()).await;
+    }
+
+    async fn last_words_are_read() {
+        tokio::task::yield_now().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut socket = Metered::new(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
         let (mut peer, _) = listener.accept().await.unwrap();
         socket.write_all(b"never read").await.unwrap();
+        tokio::task::yield_now().await;
         peer.write_all(b"bye").await.unwrap();
         // Closed with bytes unread, it resets the connection.
         drop(peer);
         for _ in 0..3 {
             socket.write_all(b"into the void").await.unwrap();
+            assert!(socket.evidence().written() >= 10, "what may yet be written counts");
+            tokio::task::yield_now().await;
         }
         assert_eq!(socket.evidence().written(), 10, "what the system refused was not written");
         let mut said = Vec::new();

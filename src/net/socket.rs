@@ -29,7 +29,7 @@ impl Socket {
     /// Cancel: nothing is lost, as nothing is read.
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(tcp) => tcp.0.readable().await,
+            Self::Tcp(tcp) => tcp.tcp().readable().await,
             Self::Unix(unix) => unix.readable().await,
         }
     }
@@ -38,7 +38,7 @@ impl Socket {
     pub(super) fn reset_on_close(&self) {
         if let Self::Tcp(tcp) = self {
             // Refused only on a dead socket, where there is nobody to mislead.
-            let _ = tcp.0.set_zero_linger();
+            let _ = tcp.tcp().set_zero_linger();
         }
     }
 }

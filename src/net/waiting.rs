@@ -24,7 +24,7 @@ pub(super) trait Readable: AsyncRead + Unpin {
 
 impl Readable for Direct {
     fn is_readable(&self) -> bool {
-        self.0.try_io(Interest::READABLE, || Ok(())).is_ok()
+        self.tcp().try_io(Interest::READABLE, || Ok(())).is_ok()
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     async fn pair() -> (Direct, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Direct(socket), listener.accept().await.unwrap().0)
+        (Direct::new(socket, None), listener.accept().await.unwrap().0)
     }
 
     /// What one read by this task gives at once; `None` where it must wait.
@@ -116,14 +116,14 @@ mod tests {
             }
             let before = task.0.load(Relaxed);
             peer.write_all(word.as_bytes()).await.unwrap();
-            socket.0.readable().await.unwrap();
+            socket.tcp().readable().await.unwrap();
             assert_eq!(task.0.load(Relaxed), before + 1, "{word}");
             assert_eq!(read_once(&mut waiting, &mut socket, &task_waker).unwrap(), word.as_bytes());
         }
         let task = Waker::from(Arc::clone(&first));
         assert_eq!(read_once(&mut waiting, &mut socket, &task), None);
         drop(peer);
-        socket.0.readable().await.unwrap();
+        socket.tcp().readable().await.unwrap();
         assert_eq!(read_once(&mut waiting, &mut socket, &task), Some(Vec::new()), "the end is heard, too");
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let mut waiting = Waiting::default();
         // Read to the last byte, but so that the socket does not know that this was the last.
         peer.write_all(&[b'x'; 64]).await.unwrap();
-        socket.0.readable().await.unwrap();
+        socket.tcp().readable().await.unwrap();
         let reading = tokio::spawn(async move {
             let mut is_first = true;
             poll_fn(|cx| {

@@ -21,6 +21,7 @@ use super::{PoolLimits, RegionBody, within};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
+use crate::net::outbox;
 use crate::net::quiet::Quiet;
 use crate::net::stream::Stream;
 
@@ -237,6 +238,8 @@ fn as_it_was(request: &mut Request<Outgoing>, authority: &Authority) {
 
 /// Weighs what is known of a request without an answer; `before` is what the connection had written when it got the request.
 fn failed(mut error: TrySendError<Request<Outgoing>>, evidence: &Evidence, before: u64) -> Failed {
+    // What was written in this turn counts as written until the system has it or refuses it.
+    outbox::send_all();
     let unsent = error.take_message();
     let error = error.into_error();
     if evidence.is_rejected() {

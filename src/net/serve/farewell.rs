@@ -106,7 +106,8 @@ mod tests {
                     SockRef::from(&client).set_send_buffer_size(BUFFER_BYTES).unwrap();
                     SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES).unwrap();
                     flood(client, Arc::clone(&sent));
-                    farewells.push(spawn_local(async move { linger(Socket::Tcp(Direct(socket)), b"bye").await }));
+                    farewells
+                        .push(spawn_local(async move { linger(Socket::Tcp(Direct::new(socket, None)), b"bye").await }));
                 }
                 // Each time everybody else may do one thing. A machine that is too slow for so many bytes comes to the end of the time.
                 while sent.load(Relaxed) < BYTES && farewells.iter().any(|farewell| !farewell.is_finished()) {

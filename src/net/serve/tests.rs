@@ -151,6 +151,7 @@ async fn serve(
             seen.borrow_mut().push("begun".to_owned());
             go.notified().await;
         }
+        "/flow" => return Response::new(flowing::Flow::new().boxed()),
         "/cut" => {
             let part = Ok(Frame::data(Bytes::from("part")));
             return Response::new(Frames(vec![part, Err(io::Error::other("region cut"))].into()).boxed());
@@ -215,6 +216,7 @@ fn status(answer: &str) -> &str {
 const JOB: &str = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello";
 const CHUNKED: &str = "5\r\nhello\r\n0\r\n\r\n";
 
+mod flowing;
 mod reading;
 mod resting;
 mod turns;
