@@ -36,7 +36,7 @@ const MESSAGES_MAX: usize = 64;
 const BYTES_MAX: usize = 64 * 1024;
 
 /// How long a client may take for the last that was written to it, once its connection has ended here.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 thread_local! {
     static OUTBOX: RefCell<Outbox> = const { RefCell::new(Outbox::closed()) };
