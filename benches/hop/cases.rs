@@ -8,7 +8,7 @@ use super::machine::{Process, described};
 use super::memory;
 use super::operated;
 use super::options::Options;
-use super::peers::{Sidecar, sidecar, start};
+use super::peers::{Peer, Sidecar, sidecar, start};
 use super::report::Report;
 use super::stage::Stage;
 use super::steady::{self, Steady};
@@ -22,6 +22,9 @@ pub(crate) const REST: usize = 1;
 const OWNERS_MAX: f64 = 1_000_000.0;
 /// A measurement that others disturb is tried again so often.
 const TRIES: usize = 12;
+
+/// So many rounds at fixed rates for each of the others: the same program's p50 and p90 differ more than what tells proxies apart.
+const RATE_ROUNDS: usize = 3;
 
 /// A job as SDKs send it, of so many bytes.
 pub(crate) fn job(bytes: usize) -> String {
@@ -118,7 +121,10 @@ fn owners(options: &Options, report: &mut Report) {
     report.owners(&samples.map(|it| median(&it)));
 }
 
-/// Every peer under every load, round after round: the medians.
+/// Every peer under every load, round after round: the medians, and what was resident after the loads of the first round.
+///
+/// All are alive all the time and have each load in turn, now from the first to the last and now from the last to the first: this machine has
+/// phases of seconds to minutes, in which the same program does a fifth more or less.
 fn in_turn(
     options: &Options,
     stage: &Stage,
@@ -126,39 +132,50 @@ fn in_turn(
     how: &str,
     loads: &[(&Path, usize)],
 ) -> Vec<(String, Vec<Sample>)> {
-    let mut samples = vec![vec![Vec::new(); loads.len()]; options.peers.len()];
+    let peers = alive(options, stage, proxy);
+    let mut samples = vec![vec![Vec::new(); loads.len()]; peers.len()];
     for round in 0..options.rounds {
-        for (name, samples) in options.peers.iter().zip(&mut samples) {
-            eprintln!("round {}: {name}, {how}", round + 1);
-            let peer = start(name, stage, proxy);
-            for ((script, connections), samples) in loads.iter().zip(samples) {
-                let to = (peer.port, peer.process.as_ref());
-                samples.push(loaded(&load(options, rest, script, *connections), to, stage));
+        eprintln!("round {}: {how}", round + 1);
+        for (at, (script, connections)) in loads.iter().enumerate() {
+            for index in turns(round, peers.len()) {
+                let to = (peers[index].port, peers[index].process.as_ref());
+                samples[index][at].push(loaded(&load(options, rest, script, *connections), to, stage));
             }
-            peer.end();
         }
     }
-    let medians = |of: &Vec<Vec<Sample>>| of.iter().map(|it| median(it)).collect();
+    peers.into_iter().for_each(Peer::end);
+    let of = |it: &Vec<Sample>| Sample { rss: it[0].rss, ..median(it) };
+    let medians = |of_peer: &Vec<Vec<Sample>>| of_peer.iter().map(of).collect();
     options.peers.iter().cloned().zip(samples.iter().map(medians)).collect()
+}
+
+/// All peers, started.
+fn alive(options: &Options, stage: &Stage, core: Option<usize>) -> Vec<Peer> {
+    options.peers.iter().map(|name| start(name, stage, core)).collect()
+}
+
+/// Whose turn it is in a round.
+fn turns(round: usize, peers: usize) -> impl Iterator<Item = usize> {
+    (0..peers).map(move |turn| if round.is_multiple_of(2) { turn } else { peers - 1 - turn })
 }
 
 /// Fixed rates: latency from the time at which each request was due.
 fn rates(options: &Options, report: &mut Report) {
     let stage = Stage::new(Some(REST), "h1");
     let body = job(600);
+    let peers = alive(options, &stage, Some(PROXY));
     for rate in [1_000, 10_000] {
-        let mut all = vec![Vec::new(); options.peers.len()];
-        for round in 0..options.rounds {
-            for (name, samples) in options.peers.iter().zip(&mut all) {
-                eprintln!("round {}: {name}, {rate}/s", round + 1);
-                let peer = start(name, &stage, Some(PROXY));
-                samples.push(steady::load(Some(REST), peer.port, rate, 32, options.time, &body));
-                peer.end();
+        let mut all = vec![Vec::new(); peers.len()];
+        for round in 0..options.rounds * RATE_ROUNDS {
+            eprintln!("round {}: {rate}/s", round + 1);
+            for index in turns(round, peers.len()) {
+                all[index].push(steady::load(Some(REST), peers[index].port, rate, 32, options.time, &body));
             }
         }
         let rows: Vec<_> = options.peers.iter().cloned().zip(all.iter().map(|it| medians(it))).collect();
         report.rate(rate, &rows);
     }
+    peers.into_iter().for_each(Peer::end);
 }
 
 pub(crate) fn medians(samples: &[Steady]) -> Steady {

@@ -32,7 +32,12 @@ impl Report {
             version("haproxy", "-v"),
             version("wrk", "-v")
         );
-        let _ = writeln!(text, "Medians of {} rounds of {} s, peers in turn.", options.rounds, options.time.as_secs());
+        let _ = writeln!(
+            text,
+            "Medians of {} rounds of {} s (at fixed rates three times as many), peers in turn, all of them alive.",
+            options.rounds,
+            options.time.as_secs()
+        );
         Self { text, charts: Vec::new() }
     }
 
@@ -59,7 +64,7 @@ impl Report {
             format!("{:.0} / {:.0} / {:.0}", it.p50, it.p99, it.p999)
         });
         self.by_connections(
-            &format!("Resident memory after each load in MB, {how}"),
+            &format!("Resident memory after each load of the first round in MB, {how}"),
             connections,
             rows,
             with_proxy(|it| format!("{:.1}", it.rss)),

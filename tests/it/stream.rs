@@ -177,6 +177,36 @@ async fn a_region_that_does_not_read_holds_the_client_back() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_all_before_it_reads_is_not_held_back_by_an_early_answer() {
+    const TOTAL: usize = 96 * MIB;
+    let (region, federation) = ByHand::start().await;
+    let mut client = federation.client.wire().await;
+    client
+        .send(format!("POST /ojs/v1/any HTTP/1.1\r\nHost: localhost\r\n{DATA}\r\nContent-Length: {TOTAL}\r\n\r\n"))
+        .await;
+    let mut wire = region.accept("POST /ojs/v1/any").await;
+    wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {TOTAL}\r\n\r\n")).await;
+    let written = write_until_held_back(&mut wire.socket, TOTAL).await;
+    assert!(written < TOTAL, "the sidecar took everything from the region while its client read nothing");
+    let reading = async {
+        let mut left = TOTAL;
+        while left > 0 {
+            left -= wire.take(left.min(MIB)).await.len();
+        }
+        wire.send(vec![b'p'; TOTAL - written]).await;
+    };
+    let body = async {
+        client.send(vec![b'p'; TOTAL]).await;
+        assert_eq!(client.head().await.0, 200);
+        let mut left = TOTAL;
+        while left > 0 {
+            left -= client.take(left.min(MIB)).await.len();
+        }
+    };
+    tokio::join!(reading, body);
+}
+
+#[tokio::test]
 async fn events_arrive_as_they_happen() {
     for setup in [Setup::default(), Setup::default().http2()] {
         let federation = setup.start().await;

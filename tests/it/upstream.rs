@@ -1,19 +1,28 @@
 //! Regions that are slow, greedy or mad, and the connections to those that are not.
 
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
-use http::{Request, Uri};
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
-use ojs_sidecar::demo::{DemoRegion, Fault, RegionOptions, When};
+use ojs_sidecar::config::RegionTls;
+use ojs_sidecar::demo::{self, DemoRegion, Fault, RegionOptions, When};
 use ojs_sidecar::net::body::Outgoing;
 use ojs_sidecar::net::dial::Endpoint;
-use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters};
+use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters, RegionBody};
+use ojs_sidecar::net::tls::{ClientTls, TlsFiles, build};
 use prometheus::{IntCounter, IntGauge};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, LocalSet};
+use tokio_rustls::TlsAcceptor;
 
-use crate::support::{Federation, Setup, eventually, job, pinned};
+use crate::support::{Federation, Setup, Wire, eventually, job, pinned};
 
 /// Deadlines so late that only the bound under test can end a call.
 fn patient() -> Setup {
@@ -169,34 +178,38 @@ fn meters() -> PoolMeters {
     }
 }
 
+/// Asks a region on a connection of the pool.
+async fn ask(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>) -> Response<RegionBody> {
+    let authority = Authority::from_static("localhost");
+    let endpoint = Endpoint {
+        addresses: &[address],
+        authority: &authority,
+        tls,
+        identity: 0,
+        connect_timeout: Duration::from_secs(10),
+    };
+    let mut request = Request::new(Outgoing::EMPTY);
+    *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
+    request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
+    pool.send(&endpoint, &mut Some(request), Instant::now(), None).await.unwrap()
+}
+
 /// Three questions one after the other, with a look over the pool between them: so many connections, and so many idle at the
 /// end.
 async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
     let region = DemoRegion::start(RegionOptions::new("us-east-1")).await.unwrap();
-    let (authority, meters) = (Authority::from_static("localhost"), meters());
-    let addresses = [region.address()];
-    let local = LocalSet::new();
-    let asking = local.run_until(async {
+    let meters = meters();
+    let asking = async {
         let pool = Pool::new(limits, meters.clone());
         for _ in 0..3 {
-            let endpoint = Endpoint {
-                addresses: &addresses,
-                authority: &authority,
-                tls: None,
-                identity: 0,
-                connect_timeout: Duration::from_secs(10),
-            };
-            let mut request = Request::new(Outgoing::EMPTY);
-            *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
-            request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
-            let response = pool.send(&endpoint, &mut Some(request), std::time::Instant::now(), None).await.unwrap();
+            let response = ask(&pool, region.address(), None).await;
             assert_eq!(meters.busy.get(), 1);
             response.into_body().collect().await.unwrap();
             assert_eq!(meters.busy.get(), 0);
             pool.sweep(0);
         }
-    });
-    asking.await;
+    };
+    LocalSet::new().run_until(asking).await;
     assert_eq!((region.record().connections().len(), meters.idle.get()), (connections, idle), "{limits:?}");
     assert_eq!(meters.established.get(), connections as u64);
 }
@@ -207,4 +220,75 @@ async fn a_pool_keeps_what_is_young_and_fresh_and_retires_the_rest() {
     check_pool(PoolLimits { lifetime: Duration::ZERO, ..ROOMY }, 3, 0).await;
     check_pool(PoolLimits { idle_timeout: Duration::ZERO, ..ROOMY }, 3, 0).await;
     check_pool(PoolLimits { idle_max: 0, ..ROOMY }, 3, 0).await;
+}
+
+/// The next connection and its first question, answered.
+async fn answered<S: AsyncRead + AsyncWrite + Unpin>(accepted: impl Future<Output = S>) -> Wire<S> {
+    let mut wire = Wire::new(accepted.await);
+    wire.until(b"\r\n\r\n").await;
+    wire.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    wire
+}
+
+#[tokio::test]
+async fn what_the_region_closed_while_it_was_idle_is_not_used_again_and_goes_with_the_next_sweep() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, meters) = (listener.local_addr().unwrap(), meters());
+    let accept = async || listener.accept().await.unwrap().0;
+    let asking = async {
+        let pool = Pool::new(ROOMY, meters.clone());
+        let (_, first) = tokio::join!(ask(&pool, address, None), answered(accept()));
+        drop(first);
+        // Whatever comes later by another socket is noticed no earlier.
+        let _other = tokio::join!(async { TcpStream::connect(address).await.unwrap() }, accept());
+        let (_, second) = tokio::join!(ask(&pool, address, None), answered(accept()));
+        assert_eq!((meters.established.get(), meters.idle.get()), (2, 1));
+        drop(second);
+        eventually("the pool has swept what is closed", async || {
+            pool.sweep(0);
+            meters.idle.get() == 0
+        })
+        .await;
+    };
+    LocalSet::new().run_until(asking).await;
+}
+
+/// What a region shows and what the sidecar trusts, made for this test.
+fn tls() -> (TlsAcceptor, ClientTls) {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = demo::Authority::new("servers");
+    authority.write_ca(dir.path(), "servers").unwrap();
+    let server = authority.server(&["localhost"]);
+    let chain = CertificateDer::pem_slice_iter(server.cert_pem.as_bytes()).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(server.key_pem.as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let tls = RegionTls { ca: Some(dir.path().join("servers.ca.pem")), ..RegionTls::default() };
+    let client = build(&tls, &TlsFiles::read(&tls).unwrap(), "localhost").unwrap();
+    (TlsAcceptor::from(Arc::new(config)), client)
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_so_that_the_region_knows_that_nothing_is_missing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (acceptor, client) = tls();
+    let asking = async {
+        let accept = async || acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+        let full = PoolLimits { idle_max: 0, ..ROOMY };
+        let stale = PoolLimits { idle_timeout: Duration::ZERO, ..ROOMY };
+        for (limits, retire) in [(ROOMY, true), (stale, false), (full, false)] {
+            let pool = Pool::new(limits, meters());
+            let (_, mut wire) = tokio::join!(ask(&pool, address, Some(&client)), answered(accept()));
+            if retire {
+                pool.retire()
+            } else {
+                pool.sweep(0)
+            }
+            // An end without TLS's word for it is an error.
+            assert_eq!(wire.rest().await.unwrap(), b"", "{limits:?}");
+        }
+    };
+    LocalSet::new().run_until(Box::pin(asking)).await;
 }
