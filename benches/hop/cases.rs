@@ -24,7 +24,7 @@ const OWNERS_MAX: f64 = 1_000_000.0;
 const TRIES: usize = 12;
 
 /// So many rounds at fixed rates for each of the others: the same program's p50 and p90 differ more than what tells proxies apart.
-const RATE_ROUNDS: usize = 3;
+pub(crate) const RATE_ROUNDS: usize = 3;
 
 /// A job as SDKs send it, of so many bytes.
 pub(crate) fn job(bytes: usize) -> String {
@@ -123,7 +123,7 @@ fn owners(options: &Options, report: &mut Report) {
 
 /// Every peer under every load, round after round: the medians, and what was resident after the loads of the first round.
 ///
-/// All are alive all the time and have each load in turn, now from the first to the last and now from the last to the first: this machine has
+/// All are alive all the time and have each load in turn, now from the first to the last and now from the last to the first: machines have
 /// phases of seconds to minutes, in which the same program does a fifth more or less.
 fn in_turn(
     options: &Options,

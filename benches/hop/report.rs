@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::bars::bars;
+use super::cases::RATE_ROUNDS;
 use super::figures::Sample;
 use super::memory::Row;
 use super::options::Options;
@@ -34,9 +35,10 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "Medians of {} rounds of {} s (at fixed rates three times as many), peers in turn, all of them alive.",
+            "Medians of {} rounds of {} s ({} at fixed rates), peers in turn, all of them alive.",
             options.rounds,
-            options.time.as_secs()
+            options.time.as_secs(),
+            options.rounds * RATE_ROUNDS
         );
         Self { text, charts: Vec::new() }
     }

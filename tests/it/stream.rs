@@ -102,6 +102,14 @@ async fn write_until_held_back(socket: &mut (impl AsyncWriteExt + Unpin), bytes:
     written
 }
 
+/// Reads so many bytes, of which no more than a part is kept at once.
+async fn pass_over(wire: &mut Wire, bytes: usize) {
+    let mut left = bytes;
+    while left > 0 {
+        left -= wire.take(left.min(MIB)).await.len();
+    }
+}
+
 /// A region in plain HTTP whose sockets the test works by hand: what is not for it is a probe, and answered.
 struct ByHand {
     listener: tokio::net::TcpListener,
@@ -122,6 +130,13 @@ impl ByHand {
     async fn probe(&self) {
         let mut wire = self.accept("GET /ojs/v1/health").await;
         wire.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}").await;
+    }
+
+    /// Has a client begin an upload of so many bytes, and takes its connection.
+    async fn accept_upload(&self, client: &mut Wire, bytes: usize) -> Wire {
+        let target = "POST /ojs/v1/any";
+        client.send(format!("{target} HTTP/1.1\r\nHost: localhost\r\n{DATA}\r\nContent-Length: {bytes}\r\n\r\n")).await;
+        self.accept(target).await
     }
 
     /// Takes the next connection and the head of its request.
@@ -146,10 +161,7 @@ async fn a_client_that_does_not_read_holds_the_region_back() {
     assert!(written < TOTAL, "the sidecar took everything from the region while its client read nothing");
     let rest = tokio::spawn(async move { wire.send(vec![b'p'; TOTAL - written]).await });
     assert_eq!(client.head().await.0, 200);
-    let mut left = TOTAL;
-    while left > 0 {
-        left -= client.take(left.min(MIB)).await.len();
-    }
+    pass_over(&mut client, TOTAL).await;
     rest.await.unwrap();
 }
 
@@ -158,17 +170,11 @@ async fn a_region_that_does_not_read_holds_the_client_back() {
     const TOTAL: usize = 96 * MIB;
     let (region, federation) = ByHand::start().await;
     let mut client = federation.client.wire().await;
-    client
-        .send(format!("POST /ojs/v1/any HTTP/1.1\r\nHost: localhost\r\n{DATA}\r\nContent-Length: {TOTAL}\r\n\r\n"))
-        .await;
-    let mut wire = region.accept("POST /ojs/v1/any").await;
+    let mut wire = region.accept_upload(&mut client, TOTAL).await;
     let written = write_until_held_back(&mut client.socket, TOTAL).await;
     assert!(written < TOTAL, "the sidecar took everything from its client while the region read nothing");
     let reading = tokio::spawn(async move {
-        let mut left = TOTAL;
-        while left > 0 {
-            left -= wire.take(left.min(MIB)).await.len();
-        }
+        pass_over(&mut wire, TOTAL).await;
         wire.send("HTTP/1.1 204 No Content\r\n\r\n").await;
     });
     client.send(vec![b'p'; TOTAL - written]).await;
@@ -181,27 +187,18 @@ async fn a_client_that_sends_all_before_it_reads_is_not_held_back_by_an_early_an
     const TOTAL: usize = 96 * MIB;
     let (region, federation) = ByHand::start().await;
     let mut client = federation.client.wire().await;
-    client
-        .send(format!("POST /ojs/v1/any HTTP/1.1\r\nHost: localhost\r\n{DATA}\r\nContent-Length: {TOTAL}\r\n\r\n"))
-        .await;
-    let mut wire = region.accept("POST /ojs/v1/any").await;
+    let mut wire = region.accept_upload(&mut client, TOTAL).await;
     wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {TOTAL}\r\n\r\n")).await;
     let written = write_until_held_back(&mut wire.socket, TOTAL).await;
     assert!(written < TOTAL, "the sidecar took everything from the region while its client read nothing");
     let reading = async {
-        let mut left = TOTAL;
-        while left > 0 {
-            left -= wire.take(left.min(MIB)).await.len();
-        }
+        pass_over(&mut wire, TOTAL).await;
         wire.send(vec![b'p'; TOTAL - written]).await;
     };
     let body = async {
         client.send(vec![b'p'; TOTAL]).await;
         assert_eq!(client.head().await.0, 200);
-        let mut left = TOTAL;
-        while left > 0 {
-            left -= client.take(left.min(MIB)).await.len();
-        }
+        pass_over(&mut client, TOTAL).await;
     };
     tokio::join!(reading, body);
 }
