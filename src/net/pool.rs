@@ -157,6 +157,12 @@ struct Shared {
     dialled: Notify,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.meters.idle.sub(gauge_of(self.idle.get_mut().len()));
+    }
+}
+
 impl Pool {
     /// An empty pool.
     #[must_use]

@@ -208,10 +208,11 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
             assert_eq!(meters.busy.get(), 0);
             pool.sweep(0);
         }
+        assert_eq!((region.record().connections().len(), meters.idle.get()), (connections, idle), "{limits:?}");
     };
     LocalSet::new().run_until(asking).await;
-    assert_eq!((region.record().connections().len(), meters.idle.get()), (connections, idle), "{limits:?}");
     assert_eq!(meters.established.get(), connections as u64);
+    assert_eq!(meters.idle.get(), 0, "its connections went with the pool");
 }
 
 #[tokio::test]
