@@ -37,11 +37,12 @@ pub(crate) fn job(bytes: usize) -> String {
 /// A group of measurements, and its name.
 type Case = (&'static str, fn(&Options, &mut Report));
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     ("pinned", |options, report| connections(options, report, true)),
     ("unpinned", |options, report| connections(options, report, false)),
     ("http2", http2),
-    ("rates", rates),
+    ("rates", |options, report| rates(options, report, false)),
+    ("awake", |options, report| rates(options, report, true)),
     ("operated", operated::run),
     ("bodies", bodies),
     ("regions", regions),
@@ -159,9 +160,17 @@ fn turns(round: usize, peers: usize) -> impl Iterator<Item = usize> {
     (0..peers).map(move |turn| if round.is_multiple_of(2) { turn } else { peers - 1 - turn })
 }
 
+/// Keeps both cores from sleeping for as long as it is kept: to wake one takes as long as a proxy needs for a request, or twice that, and
+/// the less work a proxy makes of it, the deeper its core sleeps. What runs there has the processor only while nobody else wants it.
+fn kept_awake() -> Vec<Process> {
+    let words = ["--idle", "0", "sh", "-c", "while :; do :; done"].map(str::to_owned);
+    [PROXY, REST].map(|core| Process::start(Some(core), "chrt", &words)).into()
+}
+
 /// Fixed rates: latency from the time at which each request was due.
-fn rates(options: &Options, report: &mut Report) {
+fn rates(options: &Options, report: &mut Report, is_awake: bool) {
     let stage = Stage::new(Some(REST), "h1");
+    let _awake = if is_awake { kept_awake() } else { Vec::new() };
     let body = job(600);
     let peers = alive(options, &stage, Some(PROXY));
     for rate in [1_000, 10_000] {
@@ -173,7 +182,7 @@ fn rates(options: &Options, report: &mut Report) {
             }
         }
         let rows: Vec<_> = options.peers.iter().cloned().zip(all.iter().map(|it| medians(it))).collect();
-        report.rate(rate, &rows);
+        report.rate(rate, is_awake, &rows);
     }
     peers.into_iter().for_each(Peer::end);
 }

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) write: Option<String>,
 }
 
-const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,http2,rates,operated,bodies,regions,owners,memory --peers direct,nginx,haproxy,lua,bare,pooled,sidecar,logged \
+const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,http2,rates,awake,operated,bodies,regions,owners,memory --peers direct,nginx,haproxy,lua,bare,pooled,sidecar,logged \
 --connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER --program ANOTHER-BUILD-OF-THE-SIDECAR' (which `released` among the peers is beside)";
 
 impl Options {
@@ -32,7 +32,7 @@ impl Options {
         let mut options = Self {
             rounds: 3,
             time: Duration::from_secs(5),
-            cases: list("pinned,unpinned,http2,rates,operated,bodies,regions,owners,memory"),
+            cases: list("pinned,unpinned,http2,rates,awake,operated,bodies,regions,owners,memory"),
             peers: list("direct,nginx,haproxy,lua,bare,pooled,sidecar,logged"),
             connections: vec![1, 16, 64, 256],
             foreign_max: 10.0,

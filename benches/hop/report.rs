@@ -128,12 +128,10 @@ impl Report {
         self.table(&format!("The sidecar against the better of nginx and HAProxy, {how}"), &head, &table);
     }
 
-    pub(crate) fn rate(&mut self, rate: usize, rows: &[(String, Steady)]) {
-        self.latencies(
-            &format!("Microseconds from when each request was due, {rate} a second, 32 connections"),
-            "peer",
-            rows,
-        );
+    pub(crate) fn rate(&mut self, rate: usize, is_awake: bool, rows: &[(String, Steady)]) {
+        let awake = if is_awake { ", cores kept awake" } else { "" };
+        let title = format!("Microseconds from when each request was due, {rate} a second, 32 connections{awake}");
+        self.latencies(&title, "peer", rows);
     }
 
     pub(crate) fn operated(&mut self, rate: usize, every: Duration, rows: &[(String, Steady)]) {
