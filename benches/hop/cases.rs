@@ -162,15 +162,15 @@ fn turns(round: usize, peers: usize) -> impl Iterator<Item = usize> {
 
 /// Keeps both cores from sleeping for as long as it is kept: to wake one takes as long as a proxy needs for a request, or twice that, and
 /// the less work a proxy makes of it, the deeper its core sleeps. What runs there has the processor only while nobody else wants it.
-fn kept_awake() -> Vec<Process> {
+fn kept_awake() -> [Process; 2] {
     let words = ["--idle", "0", "sh", "-c", "while :; do :; done"].map(str::to_owned);
-    [PROXY, REST].map(|core| Process::start(Some(core), "chrt", &words)).into()
+    [PROXY, REST].map(|core| Process::start(Some(core), "chrt", &words))
 }
 
 /// Fixed rates: latency from the time at which each request was due.
 fn rates(options: &Options, report: &mut Report, is_awake: bool) {
     let stage = Stage::new(Some(REST), "h1");
-    let _awake = if is_awake { kept_awake() } else { Vec::new() };
+    let _awake = is_awake.then(kept_awake);
     let body = job(600);
     let peers = alive(options, &stage, Some(PROXY));
     for rate in [1_000, 10_000] {
