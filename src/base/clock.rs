@@ -3,9 +3,10 @@
 //! Everything the control plane does by the clock (probes, cooldowns, load polls, ages) asks a [`Clock`]. Deadlines of single
 //! requests are the runtime's own timers: they bound a wait on a socket and need no steering.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -19,6 +20,10 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub trait Time: Send + Sync + 'static {
     /// Monotonic time: for ages, cooldowns and deadlines.
     fn now(&self) -> Instant;
+    /// The same up to some ten milliseconds ago, and cheaper: for what lasts seconds.
+    fn about(&self) -> Instant {
+        self.now()
+    }
     /// Wall clock, in milliseconds since the Unix epoch: for what is compared and what is kept.
     fn unix_ms(&self) -> u64;
     /// The same up to some ten milliseconds ago, and cheaper: for identifiers, and for what people read.
@@ -60,6 +65,12 @@ impl Clock {
         self.0.now()
     }
 
+    /// Monotonic now, or up to some ten milliseconds ago, and cheaper: for what lasts seconds.
+    #[must_use]
+    pub fn about(&self) -> Instant {
+        self.0.about()
+    }
+
     /// Milliseconds since the Unix epoch.
     #[must_use]
     pub fn unix_ms(&self) -> u64 {
@@ -83,11 +94,59 @@ impl Clock {
     }
 }
 
-/// The wall clock as the system last noted it: to work it out anew takes four times as long.
+/// The clocks as the system last noted them: to work them out anew takes four times as long.
 #[cfg(target_os = "linux")]
-const LAST_TICK: ClockId = ClockId::RealtimeCoarse;
+const LAST_TICKS: (ClockId, ClockId) = (ClockId::RealtimeCoarse, ClockId::MonotonicCoarse);
 #[cfg(not(target_os = "linux"))]
-const LAST_TICK: ClockId = ClockId::Realtime;
+const LAST_TICKS: (ClockId, ClockId) = (ClockId::Realtime, ClockId::Monotonic);
+
+/// A moment, and what the system's monotonic clock showed then, as last noted.
+static NOTED: LazyLock<(Instant, Duration)> = LazyLock::new(|| {
+    /// Longer than three readings take. One that was interrupted between them is repeated, since it would be late for ever.
+    const UNDISTURBED: Duration = Duration::from_micros(100);
+    const TRIES: usize = 100;
+    let read = || {
+        // In this order, so that the moment is not behind what was noted.
+        let (now, exact, noted) = (Instant::now(), monotonic(ClockId::Monotonic), monotonic(LAST_TICKS.1));
+        (now.elapsed(), now.checked_sub(exact.saturating_sub(noted)).unwrap_or(now), noted)
+    };
+    let mut best = read();
+    for _ in 0..TRIES {
+        if best.0 <= UNDISTURBED {
+            break;
+        }
+        best = best.min(read());
+    }
+    (best.1, best.2)
+});
+
+thread_local! {
+    /// What was worked out last on this thread, from what was noted.
+    static WORKED_OUT: Cell<(Duration, Option<Instant>)> = const { Cell::new((Duration::ZERO, None)) };
+}
+
+/// The machine's monotonic clock as the system last noted it, up to some ten milliseconds ago: for what lasts seconds. A [`Clock`] that
+/// is not the machine's has [`Clock::about`].
+#[must_use]
+pub fn instant_about() -> Instant {
+    let noted = monotonic(LAST_TICKS.1);
+    // Many ask between two ticks.
+    if let (last, Some(moment)) = WORKED_OUT.get()
+        && last == noted
+    {
+        return moment;
+    }
+    let (moment, then) = *NOTED;
+    let moment = moment + noted.saturating_sub(then);
+    WORKED_OUT.set((noted, Some(moment)));
+    moment
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is what `Clock` reads the machine's clock by")]
+fn monotonic(id: ClockId) -> Duration {
+    let now = clock_gettime(id);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or_default(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
 
 /// The machine's monotonic and wall clocks.
 #[derive(Debug)]
@@ -96,6 +155,10 @@ pub struct SystemTime;
 impl Time for SystemTime {
     fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    fn about(&self) -> Instant {
+        instant_about()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is what `Clock` reads the wall clock by")]
@@ -107,7 +170,7 @@ impl Time for SystemTime {
 
     #[expect(clippy::disallowed_methods, reason = "this is what `Clock` reads the wall clock by")]
     fn unix_ms_about(&self) -> u64 {
-        let now = clock_gettime(LAST_TICK);
+        let now = clock_gettime(LAST_TICKS.0);
         let ms = i128::from(now.tv_sec) * 1_000 + i128::from(now.tv_nsec) / 1_000_000;
         u64::try_from(ms).unwrap_or_default()
     }
@@ -188,13 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn the_cheaper_wall_clock_tells_the_same_time() {
-        const MINUTE_MS: u64 = 60_000;
+    fn the_cheaper_clocks_tell_the_same_time() {
+        const MINUTE: Duration = Duration::from_secs(60);
         let clock = Clock::system();
         let (about, exact) = (clock.unix_ms_about(), clock.unix_ms());
-        assert!(about.abs_diff(exact) < MINUTE_MS, "{about} instead of {exact}");
+        assert!(u128::from(about.abs_diff(exact)) < MINUTE.as_millis(), "{about} instead of {exact}");
+        let (first, exact) = (clock.about(), clock.now());
+        assert!(first <= exact && exact - first < MINUTE, "{first:?} instead of {exact:?}");
+        while clock.about() == first {
+            assert!(exact.elapsed() < MINUTE, "it stands still");
+        }
+        assert!(first < clock.about() && clock.about() <= clock.now());
         let steered = Clock::new(Arc::new(SteeredTime::starting_at(1_000)));
-        assert_eq!((steered.unix_ms_about(), steered.unix_ms()), (1_000, 1_000));
+        assert_eq!((steered.unix_ms_about(), steered.about()), (steered.unix_ms(), steered.now()));
     }
 
     async fn futures_poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of HTTP, jobs or configuration files.
 
+pub(crate) mod block;
 mod clock;
 mod draw;
 mod ewma;
@@ -10,7 +11,7 @@ mod region_id;
 mod strategy;
 pub mod text;
 
-pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time};
+pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time, instant_about};
 pub use draw::Draw;
 pub use ewma::Ewma;
 pub(crate) use in_place::in_place;

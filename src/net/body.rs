@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::framing::Violation;
-use super::lane::{FREE_BYTES, Turns};
+use super::lane::{FREE_BYTES, FrameTurns};
 
 /// The pieces of a body up to this size are copied into one: each piece passes hyper's queue and the TLS layer on its own, which
 /// costs more than so many bytes.
@@ -47,7 +47,7 @@ struct Pieces {
     next: usize,
     /// Bytes left.
     bytes: u64,
-    turns: Turns,
+    turns: FrameTurns,
 }
 
 impl Pieces {
@@ -63,7 +63,7 @@ impl Pieces {
         Poll::Ready(frame)
     }
 
-    const fn is_end(&self) -> bool {
+    fn is_end(&self) -> bool {
         self.turns.left() == 0 && self.next >= self.all.len()
     }
 }
@@ -73,7 +73,7 @@ impl Pieces {
 pub struct Upload {
     moved_at: Cell<Instant>,
     side: Cell<Side>,
-    turns: RefCell<Turns>,
+    turns: RefCell<FrameTurns>,
 }
 
 /// Which side a body waits for.
@@ -137,7 +137,7 @@ impl Outgoing {
             }
             _ => {
                 let all = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
-                Content::Pieces(Box::new(Pieces { all, next: 0, bytes: bytes as u64, turns: Turns::sent() }))
+                Content::Pieces(Box::new(Pieces { all, next: 0, bytes: bytes as u64, turns: FrameTurns::sent() }))
             }
         })
     }

@@ -75,14 +75,18 @@ pub struct Turns {
     /// Whether it has asked for a turn before.
     has_begun: bool,
     waiter: Option<Arc<Waiter>>,
+}
+
+/// The turns of one body, and its frames in pieces.
+#[derive(Debug, Default)]
+pub struct FrameTurns {
+    turns: Turns,
     /// What is left of a frame that was longer than a piece.
-    left: Bytes,
+    left: Option<Bytes>,
 }
 
 impl Turns {
-    /// Those of a body that is in memory.
-    #[must_use]
-    pub fn sent() -> Self {
+    fn sent() -> Self {
         Self { is_sent: true, ..Self::default() }
     }
 
@@ -112,43 +116,6 @@ impl Turns {
         }
     }
 
-    /// The next frame of a body, at most a piece of it at once. As [`Turns::poll`], and as the body's own `poll_frame`.
-    pub fn poll_frame<E>(
-        &mut self,
-        cx: &mut Context<'_>,
-        next: impl FnOnce(&mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, E>>>,
-    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
-        ready!(self.poll(cx));
-        let mut bytes = std::mem::take(&mut self.left);
-        if bytes.is_empty() {
-            match ready!(next(cx)) {
-                Some(Ok(frame)) if frame.is_data() => bytes = frame.into_data().unwrap_or_default(),
-                other => return Poll::Ready(other),
-            }
-        }
-        self.left = bytes.split_off(bytes.len().min(FREE_BYTES.saturating_sub(self.moved).max(PIECE_BYTES)));
-        self.moved(bytes.len());
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
-    }
-
-    /// What is left of the last frame. Units: bytes.
-    #[must_use]
-    pub const fn left(&self) -> usize {
-        self.left.len()
-    }
-
-    /// What a body says that it holds, and what is left of its last frame.
-    #[must_use]
-    pub fn with_left(&self, of_body: SizeHint) -> SizeHint {
-        let left = self.left.len() as u64;
-        let mut hint = SizeHint::new();
-        hint.set_lower(of_body.lower().saturating_add(left));
-        if let Some(upper) = of_body.upper() {
-            hint.set_upper(upper.saturating_add(left));
-        }
-        hint
-    }
-
     /// It has moved so much; with a piece its turn is over.
     pub fn moved(&mut self, bytes: usize) {
         self.moved = self.moved.saturating_add(bytes);
@@ -156,6 +123,54 @@ impl Turns {
         if self.used >= PIECE_BYTES {
             (self.used, self.waiter) = (0, None);
         }
+    }
+}
+
+impl FrameTurns {
+    /// Those of a body that is in memory.
+    #[must_use]
+    pub fn sent() -> Self {
+        Self { turns: Turns::sent(), left: None }
+    }
+
+    /// The next frame of a body, at most a piece of it at once. As [`Turns::poll`], and as the body's own `poll_frame`.
+    pub fn poll_frame<E>(
+        &mut self,
+        cx: &mut Context<'_>,
+        next: impl FnOnce(&mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, E>>>,
+    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
+        ready!(self.turns.poll(cx));
+        let mut bytes = match self.left.take() {
+            Some(left) => left,
+            None => match ready!(next(cx)) {
+                Some(Ok(frame)) if frame.is_data() => frame.into_data().unwrap_or_default(),
+                other => return Poll::Ready(other),
+            },
+        };
+        let bytes_max = FREE_BYTES.saturating_sub(self.turns.moved).max(PIECE_BYTES);
+        if bytes.len() > bytes_max {
+            self.left = Some(bytes.split_off(bytes_max));
+        }
+        self.turns.moved(bytes.len());
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    /// What is left of the last frame. Units: bytes.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// What a body says that it holds, and what is left of its last frame.
+    #[must_use]
+    pub fn with_left(&self, of_body: SizeHint) -> SizeHint {
+        let left = self.left() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(of_body.lower().saturating_add(left));
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper.saturating_add(left));
+        }
+        hint
     }
 }
 
@@ -353,7 +368,7 @@ mod tests {
         let mut frames = VecDeque::from([Frame::data(bytes.clone()), Frame::trailers(http::HeaderMap::new())]);
         let (sizes, whole) = LocalSet::new()
             .run_until(async {
-                let (mut turns, mut sizes, mut whole) = (Turns::default(), Vec::new(), Vec::new());
+                let (mut turns, mut sizes, mut whole) = (FrameTurns::default(), Vec::new(), Vec::new());
                 while let Some(frame) =
                     poll_fn(|cx| turns.poll_frame(cx, |_| Poll::Ready(frames.pop_front().map(Ok::<_, ()>)))).await
                 {

@@ -10,7 +10,8 @@ use tokio::net::UnixStream;
 
 use super::direct::Direct;
 
-/// Pieces up to this size are sent as one: to copy a small answer's head and body is less work than the system has with two pieces.
+/// Pieces up to this size are sent as one to a Unix socket: to copy a small answer's head and body is less work than the system has with
+/// two pieces.
 const JOINED_BYTES_MAX: usize = 1024;
 
 /// Not an array, which would be filled with zeros for each answer.
@@ -52,11 +53,8 @@ macro_rules! on_either {
     };
 }
 
-/// What is to be sent as one piece, where it is one or is small; `room`, which is empty, is for the latter.
-fn joined<'b>(bufs: &'b [IoSlice<'b>], room: &'b mut Room) -> Option<&'b [u8]> {
-    if let [whole] = bufs {
-        return Some(whole);
-    }
+/// What is to be sent as one piece, where it is small; `room` is for it, and empty.
+fn joined<'b>(bufs: &[IoSlice<'_>], room: &'b mut Room) -> Option<&'b [u8]> {
     for buf in bufs {
         if buf.len() > JOINED_BYTES_MAX - room.len() {
             return None;
@@ -82,10 +80,19 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut room = Room::new();
-        match joined(bufs, &mut room) {
-            Some(bytes) => on_either!(self, poll_write, cx, bytes),
-            None => on_either!(self, poll_write_vectored, cx, bufs),
+        if let [whole] = bufs {
+            return self.poll_write(cx, whole);
+        }
+        match self.get_mut() {
+            // Small pieces come together in the outbox.
+            Self::Tcp(tcp) => Pin::new(tcp).poll_write_vectored(cx, bufs),
+            Self::Unix(unix) => {
+                let mut room = Room::new();
+                match joined(bufs, &mut room) {
+                    Some(bytes) => Pin::new(unix).poll_write(cx, bytes),
+                    None => Pin::new(unix).poll_write_vectored(cx, bufs),
+                }
+            }
         }
     }
 

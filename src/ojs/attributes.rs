@@ -177,6 +177,10 @@ impl Place {
         key: Text<'_>,
         weights: &mut Option<Vec<(String, f64)>>,
     ) -> Result<(), Fault> {
+        // With which the prefix begins: most names are none of ours.
+        if !key.may_begin(b"o") {
+            return Ok(scanner.skip().map(drop)?);
+        }
         let key = key.decode();
         let first = scanner.next();
         match Name::of(&key) {

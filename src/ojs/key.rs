@@ -8,30 +8,59 @@ use std::borrow::Cow;
 /// A JSON string as it stands in the body, grammar already checked.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'b> {
-    /// What stands between the quotes.
-    pub(super) raw: &'b str,
-    /// Whether `raw` holds a backslash.
-    pub(super) escaped: bool,
+    /// Of which it is a part. It is cut out where it is needed: most names only have to be told from a few known ones.
+    whole: &'b str,
+    /// Where in that stands what is between the quotes.
+    inside: (usize, usize),
+    /// Whether that holds a backslash.
+    escaped: bool,
     /// Offset of the opening quote in the body.
     pub(super) at: usize,
 }
 
 impl<'b> Text<'b> {
+    /// The string that begins and ends with the quotes at `at` and before `end` in the body.
+    #[inline]
+    pub(super) const fn in_body(body: &'b str, (at, end): (usize, usize), escaped: bool) -> Self {
+        Self { whole: body, inside: (at + 1, end - 1), escaped, at }
+    }
+
     /// Reads a string that was scanned before, quotes included.
     pub(super) fn quoted(quoted: &'b str, at: usize) -> Self {
         let raw = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
-        Self { raw, escaped: memchr::memchr(b'\\', raw.as_bytes()).is_some(), at }
+        Self { whole: raw, inside: (0, raw.len()), escaped: memchr::memchr(b'\\', raw.as_bytes()).is_some(), at }
+    }
+
+    /// What stands between the quotes.
+    #[inline]
+    pub(super) fn raw(self) -> &'b str {
+        self.whole.get(self.inside.0..self.inside.1).unwrap_or_default()
+    }
+
+    /// How long that is. Units: bytes.
+    #[inline]
+    pub(super) const fn raw_len(self) -> usize {
+        self.inside.1 - self.inside.0
     }
 
     /// Offset behind the closing quote.
     pub(super) const fn end(self) -> usize {
-        self.at + self.raw.len() + 2
+        self.at + self.raw_len() + 2
     }
 
     /// The text it stands for. An unpaired surrogate becomes U+FFFD, as Go servers read it.
     #[inline]
     pub(super) fn decode(self) -> Cow<'b, str> {
-        if self.escaped { Cow::Owned(unescape(self.raw)) } else { Cow::Borrowed(self.raw) }
+        if self.escaped { Cow::Owned(unescape(self.raw())) } else { Cow::Borrowed(self.raw()) }
+    }
+
+    /// Whether what it stands for may begin with one of these letters, or with what folds to one: lower-case letters but `k` and `s`, to
+    /// which others fold, too.
+    #[inline]
+    pub(super) fn may_begin(self, letters: &[u8]) -> bool {
+        debug_assert!(!letters.iter().any(|letter| b"ks".contains(letter)), "others fold to it");
+        let first = self.whole.as_bytes().get(self.inside.0).map_or(b'"', u8::to_ascii_lowercase);
+        first == b'\\' || letters.contains(&first)
     }
 }
 
@@ -164,6 +193,23 @@ mod tests {
             (r#""\udc00\ud800""#, "\u{FFFD}\u{FFFD}"),
         ] {
             assert_eq!(decoded(quoted), expected, "{quoted}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_begin_with_a_letter_however_it_is_written() {
+        for (quoted, may) in [
+            (r#""meta""#, true),
+            (r#""Meta""#, true),
+            (r#""\u006deta""#, true),
+            (r#""args""#, false),
+            (r#""""#, false),
+            ("\"\u{17F}\"", false),
+        ] {
+            let end = quoted.len() + 1;
+            let body = format!(" {quoted}");
+            assert_eq!(Text::in_body(&body, (1, end), quoted.contains('\\')).may_begin(b"tm"), may, "{quoted}");
+            assert_eq!(Text::quoted(quoted, 1).may_begin(b"tm"), may, "{quoted}");
         }
     }
 

@@ -44,6 +44,12 @@ impl Uuid7Text {
     pub(super) fn of(uuid: uuid::Uuid) -> Self {
         Self(letters_of(uuid))
     }
+
+    /// Its letters, as bytes.
+    #[must_use]
+    pub const fn letters(&self) -> &[u8; UUID7_LETTERS] {
+        &self.0
+    }
 }
 
 impl Deref for Uuid7Text {

@@ -2,7 +2,7 @@
 //!
 //! The answer is read to its end before anything is decided, because half an answer proves nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -16,7 +16,7 @@ use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
-use crate::ojs::header::{BLOCK_TIMEOUT, QUEUE_STATUS};
+use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, Segments, answer, segments_len};
 use crate::policy::resolve::Lost;
 use crate::policy::{Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue};
@@ -88,18 +88,25 @@ pub(super) struct Tried {
     pub(super) crowded_out: bool,
 }
 
-/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts. `started` is now; the other
-/// moment is when it ended.
-pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, started: Instant) -> (Tried, Instant) {
+/// When a try ended, and how long it took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) at: Instant,
+    pub(super) took: Duration,
+}
+
+/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts. `started` is now.
+pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, started: Instant) -> (Tried, Ended) {
     let class = if call.pressing { GuardClass::Ack } else { call.guard };
     let permit = match proxy.shared.concurrency.acquire(index, class) {
         Ok(permit) => permit,
         Err(shed) => {
-            return (Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) }, started);
+            let ended = Ended { at: started, took: Duration::ZERO };
+            return (Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) }, ended);
         }
     };
     let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started).await;
-    release(permit, call, (started, ended), &tried);
+    release(permit, call, ended, &tried);
     if !tried.crowded_out {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         shown::tell(proxy, index, call.guard, answer, || call.source);
@@ -108,40 +115,40 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, 
 }
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.
-fn release(permit: CallPermit<&Limit>, call: &Call, (started, ended): (Instant, Instant), tried: &Tried) {
+fn release(permit: CallPermit<&Limit>, call: &Call, ended: Ended, tried: &Tried) {
     let even = match call.guard {
-        GuardClass::Enqueue => !call.headers.has(&BLOCK_TIMEOUT),
+        GuardClass::Enqueue => !call.headers.may_block(),
         GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
         GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
     };
     if !even || tried.ending == Ending::NotSent {
         return;
     }
-    permit.done(ended, tried.answer.as_ref().map(|_| ended.saturating_duration_since(started)));
+    permit.done(ended.at, tried.answer.as_ref().map(|_| ended.took));
 }
 
 /// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
-/// make the failure look forgiven. `started` is now; the other moment is when it ended.
+/// make the failure look forgiven. `started` is now.
 pub(super) async fn attempt_on(
     proxy: &Proxy,
     pool: &Pool,
     index: RegionIndex,
     call: &mut Call,
     started: Instant,
-) -> (Tried, Instant) {
+) -> (Tried, Ended) {
     let metrics = proxy.metrics(index);
     let (tried, ended) = {
         let _in_flight = Held::one(&metrics.in_flight);
         exchange(proxy, pool, index, call, started).await
     };
-    let ended = ended.unwrap_or_else(Instant::now);
+    let at = ended.unwrap_or_else(Instant::now);
+    let took = at.saturating_duration_since(started);
     let outcome = AttemptOutcome::from(tried.ending.outcome());
     metrics.attempts[call.class.index()][outcome].inc();
     if outcome == AttemptOutcome::Answered {
-        let took = ended.saturating_duration_since(started);
         metrics.request_duration[call.class.index()].observe(took.as_secs_f64());
     }
-    (tried, ended)
+    (tried, Ended { at, took })
 }
 
 /// Sends the call and reads the answer. The moment is that of the answer's end, where it was taken there.

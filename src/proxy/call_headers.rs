@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::ojs::header::BLOCK_TIMEOUT;
+
 /// Headers as they came, for the first try, and a copy in one piece for the others: most calls need none, and another map would count
 /// who shares each of its values. Of `Host`, which is each region's own, the copy has only the place.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub(super) struct CallHeaders {
     map: Option<HeaderMap>,
     /// One line behind the other: the lengths of name and value, then both, but no `Host`. Empty before the first try.
     lines: Vec<u8>,
+    /// Whether they let a region hold an enqueue back. Known from the first try on.
+    may_block: bool,
 }
 
 /// The lengths of a name and of its value, which stand in front of the two. No head is too long for that.
@@ -20,7 +24,7 @@ type Lengths = [[u8; 4]; 2];
 
 impl From<HeaderMap> for CallHeaders {
     fn from(map: HeaderMap) -> Self {
-        Self { map: Some(map), lines: Vec::new() }
+        Self { map: Some(map), lines: Vec::new(), may_block: false }
     }
 }
 
@@ -32,6 +36,7 @@ impl CallHeaders {
         let bytes = others().map(|(name, value)| size_of::<Lengths>() + name.as_str().len() + value.len()).sum();
         self.lines = Vec::with_capacity(bytes);
         for (name, value) in others() {
+            self.may_block |= *name == BLOCK_TIMEOUT;
             let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
             let lengths: Lengths =
                 [name.len(), value.len()].map(|length| u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
@@ -45,6 +50,11 @@ impl CallHeaders {
     /// All of them.
     pub(super) fn all(&self) -> Cow<'_, HeaderMap> {
         self.map.as_ref().map_or_else(|| Cow::Owned(self.unpacked()), Cow::Borrowed)
+    }
+
+    /// Whether the region that was tried may have held an enqueue back.
+    pub(super) const fn may_block(&self) -> bool {
+        self.may_block
     }
 
     /// Whether there is one by this name.
@@ -92,6 +102,7 @@ mod tests {
     fn each_try_has_the_headers_of_the_first_and_room_for_the_regions_own_host() {
         let mut map = HeaderMap::new();
         map.append(HOST, HeaderValue::from_static("localhost"));
+        map.append(BLOCK_TIMEOUT, HeaderValue::from_static("5"));
         map.append("x-empty", HeaderValue::from_static(""));
         map.append("x-latin", HeaderValue::from_bytes(b"caf\xe9").unwrap());
         map.append(SET_COOKIE, HeaderValue::from_static("a=1"));
@@ -99,6 +110,7 @@ mod tests {
         let mut headers = CallHeaders::from(map.clone());
         assert_eq!(*headers.all(), map);
         assert_eq!(headers.for_one_try(), map);
+        assert!(headers.may_block());
         map.insert(HOST, HeaderValue::from_static(""));
         for _ in 0..3 {
             assert_eq!(*headers.all(), map);
@@ -109,5 +121,12 @@ mod tests {
             assert_eq!(sent, map);
             assert_eq!(sent.keys().next(), Some(&HOST), "it comes first, as the client had it");
         }
+    }
+
+    #[test]
+    fn without_the_header_for_it_no_region_holds_an_enqueue_back() {
+        let mut headers = CallHeaders::from(HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("5"))]));
+        headers.for_one_try();
+        assert!(!headers.may_block());
     }
 }

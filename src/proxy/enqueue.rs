@@ -208,7 +208,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         };
         trail::sending(proxy, job, index).await;
         let now = if tries == 0 { started } else { Instant::now() };
-        let (tried, at) = attempt(proxy, index, &mut job.call, now).await;
+        let (tried, end) = attempt(proxy, index, &mut job.call, now).await;
         tries += 1;
         attempts += usize::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {
@@ -237,7 +237,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
                 }
             }
             Step::Stop(stop) => {
-                (stored, ended) = (tried.is_stored().then_some(index), Some(at));
+                (stored, ended) = (tried.is_stored().then_some(index), Some(end));
                 break (settle(proxy, job, index, stop, tried), Some(outcome), Some(region));
             }
         };
@@ -258,7 +258,10 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         }
         None => (result, outcome, region),
     };
-    let upstream = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
+    let upstream = match ended {
+        Some(ended) if tries == 1 => ended.took,
+        ended => ended.map_or_else(Instant::now, |ended| ended.at).saturating_duration_since(started),
+    };
     Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
 }
 

@@ -1,6 +1,7 @@
 //! One request and what became of it: everything that its answer's headers, its counters and its access line need.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,6 +24,10 @@ use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
 const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The media type for clients that cannot read the OJS one.
 const JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE_JSON);
+const VERSION: HeaderValue = HeaderValue::from_static(header::VERSION);
+/// The names of the strategies, each at its number.
+static STRATEGIES: LazyLock<[HeaderValue; Strategy::ALL.len()]> =
+    LazyLock::new(|| Strategy::ALL.map(|strategy| HeaderValue::from_static(strategy.as_str())));
 const OJS_JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 /// What stands where there is nothing to tell, as the region of answers that no region had a part in; not a valid region id.
 const NONE: HeaderValue = HeaderValue::from_static("none");
@@ -207,14 +212,14 @@ impl Exchange {
             // A region may echo it, and it is none of the client's business.
             headers.remove(header::FEDERATION_HOPS);
         }
-        headers.entry(header::OJS_VERSION).or_insert(HeaderValue::from_static(header::VERSION));
+        headers.entry(header::OJS_VERSION).or_insert(VERSION);
         headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NONE));
         headers.insert(header::REQUEST_ID, std::mem::replace(&mut self.request_id, NONE));
         if let Some(attempts) = self.attempts {
             headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
         }
         if let Some(strategy) = self.strategy {
-            headers.insert(header::FEDERATION_STRATEGY, HeaderValue::from_static(strategy.as_str()));
+            headers.insert(header::FEDERATION_STRATEGY, STRATEGIES[strategy.index()].clone());
         }
         if let Some(id) = self.federation_id.take() {
             headers.insert(header::FEDERATION_ID, id);
@@ -255,8 +260,8 @@ fn request_id(proxy: &Proxy, noted: Noted, headers: &HeaderMap) -> HeaderValue {
     }
     let uuid = ojs::federation_id(proxy.shared.registry.clock().unix_ms_about(), proxy.random.uuid_bits());
     let mut id = *b"req_00000000-0000-0000-0000-000000000000";
-    for (place, letter) in id.iter_mut().skip("req_".len()).zip(uuid.bytes()) {
-        *place = letter;
+    if let Some(letters) = id.last_chunk_mut() {
+        *letters = *uuid.letters();
     }
     // Its copies, in the request, the answer and the journal, share these bytes.
     HeaderValue::from_maybe_shared(Bytes::from_owner(id)).unwrap_or(NONE)

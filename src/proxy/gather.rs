@@ -25,7 +25,7 @@ pub(super) const APART_BYTES_MIN: usize = 64 * 1024;
 /// What has come of a body. Most come in one piece.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
-    first: Bytes,
+    first: Option<Bytes>,
     /// Boxed, because most calls need no room for it.
     later: Option<Box<Later>>,
 }
@@ -49,12 +49,14 @@ impl Gather {
     pub(super) fn add(&mut self, data: Bytes, announced: usize, apart_min: usize) {
         match &mut self.later {
             Some(later) => later.add(&data),
-            None if self.first.is_empty() => self.first = data,
-            later @ None => {
-                let later = later.insert(Box::new(Later::new(announced, apart_min)));
-                later.add(&std::mem::take(&mut self.first));
-                later.add(&data);
-            }
+            later @ None => match self.first.take() {
+                None => self.first = Some(data),
+                Some(first) => {
+                    let later = later.insert(Box::new(Later::new(announced, apart_min)));
+                    later.add(&first);
+                    later.add(&data);
+                }
+            },
         }
     }
 
@@ -62,7 +64,7 @@ impl Gather {
     /// as most are, would be copied into its future, which only the others need.
     pub(super) fn in_one_piece(self, share: Share) -> Result<Collected, (Box<Later>, Share)> {
         match self.later {
-            None => Ok(Collected::of_connection(self.first, share)),
+            None => Ok(Collected::of_connection(self.first.unwrap_or_default(), share)),
             Some(later) => Err((later, share)),
         }
     }

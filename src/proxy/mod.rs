@@ -92,8 +92,8 @@ use crate::net::ConnectionInfo;
 use crate::net::headers::{is_websocket_upgrade, restates_request};
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
-use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex};
-use crate::region::{Owners, Region, Registry, Traffic, Unfit, Workers};
+use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
+use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
 use crate::telemetry::{Metrics, RegionMetrics};
 
@@ -191,6 +191,8 @@ pub struct Proxy {
     pub shared: Arc<Shared>,
     /// Its random bits.
     pub random: Random,
+    view: RefCell<Cache<Arc<ArcSwap<View>>, Arc<View>>>,
+    queues: KnownQueues,
     pools: Vec<Pool>,
     lately: Lately,
     /// When a failover from each region was last told of.
@@ -202,8 +204,19 @@ impl Proxy {
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
         let pools: Vec<Pool> = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
-        let failover_told = pools.iter().map(|_| Cell::new(None)).collect();
-        Rc::new(Self { shared, random: Random::default(), pools, lately: Lately::default(), failover_told })
+        Self::with_pools(shared, pools)
+    }
+
+    fn with_pools(shared: Arc<Shared>, pools: Vec<Pool>) -> Rc<Self> {
+        Rc::new(Self {
+            random: Random::default(),
+            view: RefCell::new(shared.registry.views()),
+            queues: shared.traffic.known(),
+            lately: Lately::default(),
+            failover_told: pools.iter().map(|_| Cell::new(None)).collect(),
+            pools,
+            shared,
+        })
     }
 
     /// The proxy of a new configuration: connections to regions that are reached as before stay, unless their bounds changed.
@@ -215,8 +228,7 @@ impl Proxy {
         };
         let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
         let pools = shared.registry.regions().iter().map(pool).collect();
-        let failover_told = shared.registry.regions().iter().map(|_| Cell::new(None)).collect();
-        Rc::new(Self { pools, shared, random: Random::default(), lately: Lately::default(), failover_told })
+        Self::with_pools(shared, pools)
     }
 
     /// Begins a request: identifies it, and echoes or mints its id.
@@ -306,6 +318,11 @@ impl Proxy {
                 pool.sweep(self.region(index).identity().number);
             }
         }
+    }
+
+    /// Does something by the state of all regions at this moment, which it may not do again within.
+    fn with_view<T>(&self, work: impl FnOnce(&View) -> T) -> T {
+        work(self.view.borrow_mut().load())
     }
 
     fn pool(&self, index: RegionIndex) -> &Pool {

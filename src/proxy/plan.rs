@@ -77,8 +77,7 @@ pub(super) fn plan(
     body: &Bytes,
     planned: &mut Option<crate::base::Strategy>,
 ) -> Result<Planned, ErrorDocument> {
-    let view = proxy.shared.registry.view();
-    plan_read(proxy, &view, &read(&proxy.shared, body), Abridged::whole(body), planned)
+    proxy.with_view(|view| plan_read(proxy, view, &read(&proxy.shared, body), Abridged::whole(body), planned))
 }
 
 /// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
@@ -87,9 +86,10 @@ pub(super) fn plan_abridged(
     body: Abridged<'_>,
     planned: &mut Option<crate::base::Strategy>,
 ) -> Option<Result<Planned, ErrorDocument>> {
-    let view = proxy.shared.registry.view();
-    let envelope = read_abridged(proxy, &view, body)?;
-    Some(plan_read(proxy, &view, &Ok(envelope), body, planned))
+    proxy.with_view(|view| {
+        let envelope = read_abridged(proxy, view, body)?;
+        Some(plan_read(proxy, view, &Ok(envelope), body, planned))
+    })
 }
 
 #[inline]
@@ -167,7 +167,7 @@ fn accepted<'e, 'b>(shared: &Shared, read: &'e Result<Envelope<'b>, Fault>) -> R
 pub(super) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
     let shared = &proxy.shared;
     let draw: Draw = proxy.random.draw();
-    Inputs { now: shared.registry.clock().now(), draw, turn, live: shared.traffic.as_ref() }
+    Inputs { now: shared.registry.clock().about(), draw, turn, live: shared.traffic.as_ref() }
 }
 
 /// Hands routing what it needs of an envelope.
@@ -207,7 +207,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
             None => own.and_then(shown),
         },
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
-        shared_queue: (!decision.restricted).then(|| proxy.shared.traffic.queue(envelope.queue())),
+        shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
         decision,
     }

@@ -24,6 +24,6 @@ pub use owners::Owners;
 pub use prober::{ProbeReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
-pub use traffic::{Mark, Queue, Traffic};
+pub use traffic::{KnownQueues, Mark, Queue, Traffic};
 pub use unfit::Unfit;
 pub use workers::{Fetching, Workers};

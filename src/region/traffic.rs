@@ -1,12 +1,13 @@
 //! What this sidecar has sent where, by queue: to correct load figures that are seconds old, and to know which queues to ask
 //! about.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 use parking_lot::Mutex;
 
 use crate::base::{Clock, Ewma};
@@ -18,10 +19,12 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// The send rate forgets with this time constant: about two poll intervals.
 const RATE_DECAY: Duration = Duration::from_secs(20);
 
+type Queues = HashMap<Arc<str>, Arc<QueueTraffic>, foldhash::fast::RandomState>;
+
 /// Jobs sent, by queue and region; shared by all threads.
 #[derive(Debug)]
 pub struct Traffic {
-    queues: ArcSwap<HashMap<Arc<str>, Arc<QueueTraffic>, foldhash::fast::RandomState>>,
+    queues: Arc<ArcSwap<Queues>>,
     adding: Mutex<()>,
     queues_max: usize,
     regions: Vec<RegionTraffic>,
@@ -38,6 +41,19 @@ pub struct Queue(Known);
 enum Known {
     Counted(Arc<QueueTraffic>),
     New(Box<str>),
+}
+
+/// The queues that jobs were sent to, as one thread sees them: it knows by a look at a pointer that none was added.
+#[derive(Debug)]
+pub struct KnownQueues(RefCell<Cache<Arc<ArcSwap<Queues>>, Arc<Queues>>>);
+
+impl KnownQueues {
+    /// The queue of a job that may be sent, looked up once.
+    #[must_use]
+    pub fn queue(&self, name: &str) -> Queue {
+        let known = self.0.borrow_mut().load().get(name).map(Arc::clone);
+        Queue(known.map_or_else(|| Known::New(name.into()), Known::Counted))
+    }
 }
 
 /// One queue's jobs.
@@ -76,7 +92,7 @@ impl Traffic {
     #[must_use]
     pub fn new(regions: usize, queues_max: usize, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
-            queues: ArcSwap::default(),
+            queues: Arc::default(),
             adding: Mutex::new(()),
             queues_max,
             regions: (0..regions).map(|_| RegionTraffic::default()).collect(),
@@ -86,11 +102,10 @@ impl Traffic {
         }
     }
 
-    /// The queue of a job that may be sent, looked up once.
+    /// The queues that jobs were sent to, for one thread.
     #[must_use]
-    pub fn queue(&self, name: &str) -> Queue {
-        let known = self.queues.load().get(name).map(Arc::clone);
-        Queue(known.map_or_else(|| Known::New(name.into()), Known::Counted))
+    pub fn known(&self) -> KnownQueues {
+        KnownQueues(RefCell::new(Cache::new(Arc::clone(&self.queues))))
     }
 
     /// Counts a job that a region took, and notes that its queue is in use, so that regions are asked about it. `queue` is none
@@ -196,7 +211,7 @@ impl Traffic {
 
     /// By the clock that the poller goes by, too, and not by a moment that a caller has: a call's is the machine's.
     fn seconds(&self) -> u64 {
-        self.clock.now().saturating_duration_since(self.start).as_secs()
+        self.clock.about().saturating_duration_since(self.start).as_secs()
     }
 }
 
@@ -236,7 +251,8 @@ mod tests {
     #[test]
     fn a_queue_is_in_use_until_ten_minutes_after_its_last_job() {
         let (traffic, time) = traffic();
-        let send = |name| traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)));
+        let known = traffic.known();
+        let send = |name| traffic.sent(RegionIndex::new(0), Some(&known.queue(name)));
         send("a");
         time.advance(FORGOTTEN_AFTER / 2);
         send("a");
@@ -253,7 +269,7 @@ mod tests {
     fn of_too_many_queues_the_one_goes_that_was_used_longest_ago() {
         let (traffic, time) = traffic();
         for name in ["a", "b", "a", "c"] {
-            traffic.sent(RegionIndex::new(0), Some(&traffic.queue(name)));
+            traffic.sent(RegionIndex::new(0), Some(&traffic.known().queue(name)));
             time.advance(Duration::from_secs(1));
         }
         assert_eq!(queues(&traffic), ["a", "c"]);

@@ -1,6 +1,7 @@
 //! What one request head says, gathered line by line.
 
 use super::Violation;
+use crate::base::block::{Block, equal, first_marked, up_to};
 
 /// Longer header names are refused: no field has one, and `http` has a bound of its own.
 const NAME_BYTES_MAX: usize = 1024;
@@ -8,8 +9,6 @@ const NAME_BYTES_MAX: usize = 1024;
 const TARGET_BYTES_MAX: usize = 65_000;
 /// More digits of a length are refused: 18 always fit 64 bits, and no body is that long.
 const LENGTH_DIGITS_MAX: usize = 18;
-const ONES: u64 = u64::MAX / 255;
-const HIGHS: u64 = ONES << 7;
 
 /// How the body of a request is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +117,7 @@ impl Head {
         if name.len() > NAME_BYTES_MAX || !is_name_of_tokens(name) {
             return Err(Violation::HeaderName);
         }
-        if !all_words(value, is_value_word) && !is_all(value, is_value) {
+        if !is_all(value, is_value) {
             return Err(Violation::HeaderValue);
         }
         self.field(name, value.strip_prefix(b":").unwrap_or(value))
@@ -196,17 +195,10 @@ fn until_space(line: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
 /// The name and the value of the header line that these bytes begin with, where the name has nothing but letters, digits and dashes,
 /// and the value no control character. `None` says that the line, or the end of it, has to be looked at closely.
 fn plain_header(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (name, behind) = bytes.split_at_checked(first_word_hit(bytes, unplain)?)?;
+    let (name, behind) = bytes.split_at_checked(first_marked(bytes, unplain))?;
     let behind = behind.strip_prefix(b":")?;
-    let (value, end) = behind.split_at_checked(first_word_hit(behind, controls)?)?;
+    let (value, end) = behind.split_at_checked(first_marked(behind, controls))?;
     ((1..=NAME_BYTES_MAX).contains(&name.len()) && end.starts_with(b"\r\n")).then_some((name, value))
-}
-
-/// The place of the first byte that `hits` marks, eight at a time; `None` where there is none before the last few.
-fn first_word_hit(bytes: &[u8], hits: impl Fn(u64) -> u64) -> Option<usize> {
-    let words = bytes.as_chunks().0.iter().map(|word| hits(u64::from_le_bytes(*word)));
-    let (at, hits) = words.enumerate().find(|(_, hits)| *hits != 0)?;
-    Some(at * 8 + hits.trailing_zeros() as usize / 8)
 }
 
 /// Whether every byte is allowed: without a branch for each byte, since they nearly always are.
@@ -216,14 +208,7 @@ fn is_all(bytes: &[u8], allowed: impl Fn(u8) -> bool) -> bool {
 
 /// Whether these bytes are a method or the name of a header.
 fn is_name_of_tokens(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && (all_words(bytes, is_plain_word) || is_all(bytes, is_token))
-}
-
-/// Whether `holds` of these bytes, eight at a time, of which the last may be looked at twice; false where there are fewer. One look at
-/// eight costs as much as one at two.
-fn all_words(bytes: &[u8], holds: impl Fn(u64) -> bool) -> bool {
-    let word = |bytes: &[u8; 8]| holds(u64::from_le_bytes(*bytes));
-    bytes.last_chunk().is_some_and(|last| word(last) && bytes.as_chunks().0.iter().all(word))
+    !bytes.is_empty() && is_all(bytes, is_token)
 }
 
 /// Whether a name is `wanted`, which is in lower case.
@@ -249,33 +234,17 @@ const fn is_value(byte: u8) -> bool {
     (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')
 }
 
-/// Whether no byte of eight is a control character, of which a tab is one.
-const fn is_value_word(word: u64) -> bool {
-    controls(word) == 0
+/// Marks the control characters, of which a tab is one.
+fn controls(block: Block) -> Block {
+    up_to(block, 0x1f) | equal(block, 0x7f)
 }
 
-/// Marks the control characters of eight bytes; above the first one others may be marked, too.
-const fn controls(word: u64) -> u64 {
-    let delete = word ^ (ONES * 0x7f);
-    // Borrows reach only bytes above a true hit.
-    ((word.wrapping_sub(ONES * 0x20) & !word) | (delete.wrapping_sub(ONES) & !delete)) & HIGHS
-}
-
-/// Whether each byte of eight is a letter, a digit or a dash, as nearly all names have.
-const fn is_plain_word(word: u64) -> bool {
-    unplain(word) == 0
-}
-
-/// Marks what of eight bytes is no letter, digit or dash.
-const fn unplain(word: u64) -> u64 {
-    let beyond = word & HIGHS;
-    // The highest bit of a byte is set by what is added to it where it is at least the one, and not yet the other: nothing is carried.
-    let word = word & !HIGHS;
-    let small = word | (ONES * 0x20);
-    let letters = (small + ONES * (0x80 - b'a' as u64)) & !(small + ONES * (0x7f - b'z' as u64));
-    let digits = (word + ONES * (0x80 - b'0' as u64)) & !(word + ONES * (0x7f - b'9' as u64));
-    let dashes = HIGHS - (word ^ (ONES * b'-' as u64));
-    (!(letters | digits | dashes) | beyond) & HIGHS
+/// Marks what is no letter, digit or dash, as nearly all names have.
+fn unplain(block: Block) -> Block {
+    // Whatever is less than the first of them wraps round to more than the last.
+    let from = |block: Block, first: u8| block - Block::splat(first);
+    let letters = up_to(from(block | Block::splat(0x20), b'a'), b'z' - b'a');
+    !(letters | up_to(from(block, b'0'), 9) | equal(block, b'-'))
 }
 
 /// Whether a byte may stand in a target: a backslash is a slash for some readers, a hash ends the target for others, and the
@@ -327,18 +296,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_bytes_at_once_are_judged_as_one_at_a_time() {
-        for at in 0..20 {
-            for byte in 0..=u8::MAX {
-                let mut bytes = *b"X-Some-Header-Name09";
-                bytes[at] = byte;
-                assert_eq!(is_name_of_tokens(&bytes), bytes.iter().all(|&byte| is_token(byte)), "{byte:#x} at {at}");
-                let plain = byte.is_ascii_alphanumeric() || byte == b'-';
-                assert_eq!(all_words(&bytes, is_plain_word), plain, "{byte:#x} at {at}");
-                let line = [b"x: ", &bytes[..], b"\xff"].concat();
-                let taken = Head { begun: true, ..Head::default() }.line(&line, 1);
-                assert_eq!(taken.is_ok(), is_value(byte), "{byte:#x} at {at}");
-                assert_eq!(all_words(&bytes, is_value_word), is_value(byte) && byte != b'\t', "{byte:#x} at {at}");
+    fn a_line_is_plain_that_is_allowed_and_has_nothing_but_letters_digits_and_dashes_in_its_name() {
+        for length in [1, 20, 31, 32, 33, 70] {
+            for at in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut bytes = b"X-Some-Header-Name09".repeat(4);
+                    bytes.truncate(length);
+                    bytes[at] = byte;
+                    let line = [&bytes[..], b":\r\n"].concat();
+                    let plain = byte.is_ascii_alphanumeric() || byte == b'-';
+                    let name = || plain_header(&line).map(|(name, _)| name).filter(|name| name.len() == length);
+                    assert_eq!(name(), plain.then_some(&bytes[..]), "{byte:#x} at {at}");
+                    assert_eq!(
+                        is_name_of_tokens(&bytes),
+                        bytes.iter().all(|&byte| is_token(byte)),
+                        "{byte:#x} at {at}"
+                    );
+                    let line = [b"x: ", &bytes[..], b"\xff\r\n"].concat();
+                    let plain = is_value(byte) && byte != b'\t';
+                    assert_eq!(
+                        plain_header(&line).map(|(name, _)| name),
+                        plain.then_some(&b"x"[..]),
+                        "{byte:#x} at {at}"
+                    );
+                    let head = || Head { begun: true, ..Head::default() };
+                    let taken = head().line(line.strip_suffix(b"\r\n").unwrap(), 1);
+                    assert_eq!(taken.is_ok(), is_value(byte), "{byte:#x} at {at}");
+                }
             }
         }
         assert!(!is_name_of_tokens(b"") && is_name_of_tokens(b"a") && !is_name_of_tokens(b"a b"));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use crate::base::instant_about;
 use crate::config::Limits;
 
 /// What a pause between two requests has come to.
@@ -50,7 +51,7 @@ impl Timers {
 
     /// A request was answered.
     pub(super) fn idle_begins(&mut self) {
-        self.idle_since = Instant::now();
+        self.idle_since = instant_about().into();
     }
 
     /// Resolves when the head that is incomplete has taken too long.
@@ -128,6 +129,7 @@ mod tests {
         let mut timers = timers(Duration::ZERO, HOUR);
         assert_eq!(over(&mut timers, false).await, Ok(Pause::TooLong));
         timers.idle_timeout = HOUR;
+        timers.idle_since = Instant::now().checked_sub(REST).unwrap();
         let first = over(&mut timers, false).await;
         assert_eq!(first, Err(timers.idle_since + timers.idle_timeout));
         timers.idle_begins();

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http::header::HOST;
@@ -60,7 +60,7 @@ struct Open {
     old_at: Instant,
     /// When it has been idle for too long.
     stale_at: Instant,
-    /// Kept from one request to the next: a later deadline costs far less than a new timer.
+    /// Kept from one request to the next.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -91,10 +91,9 @@ impl Http1 {
         let Open { sender, evidence, timer, .. } = &mut *self.0;
         let before = evidence.written();
         let mut answer = std::pin::pin!(sender.try_send_request(request));
-        let mut timer = deadline.map(|deadline| set(timer, deadline));
-        let answered = poll_fn(|cx| match (answer.as_mut().poll(cx), &mut timer) {
+        let answered = poll_fn(|cx| match (answer.as_mut().poll(cx), deadline) {
             (Poll::Ready(answered), _) => Poll::Ready(Some(answered)),
-            (Poll::Pending, Some(timer)) => timer.as_mut().poll(cx).map(|()| None),
+            (Poll::Pending, Some(deadline)) => poll_timer(timer, deadline, cx).map(|()| None),
             (Poll::Pending, None) => Poll::Pending,
         });
         let answered = answered.await.ok_or(Failed::TimedOut)?;
@@ -146,12 +145,17 @@ impl Http1 {
     }
 }
 
-/// Sets a timer to a deadline.
-fn set(timer: &mut Option<Pin<Box<Sleep>>>, deadline: tokio::time::Instant) -> Pin<&mut Sleep> {
-    if let Some(timer) = timer.as_mut() {
+/// Resolves at a deadline. The timer stays at that of an earlier request until it is over: to set it for each costs more than to find out
+/// once in a while that it was not meant.
+fn poll_timer(timer: &mut Option<Pin<Box<Sleep>>>, deadline: tokio::time::Instant, cx: &mut Context<'_>) -> Poll<()> {
+    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+    if timer.deadline() <= deadline {
+        ready!(timer.as_mut().poll(cx));
+    }
+    if timer.deadline() != deadline {
         timer.as_mut().reset(deadline);
     }
-    timer.get_or_insert_with(|| Box::pin(sleep_until(deadline))).as_mut()
+    timer.as_mut().poll(cx)
 }
 
 /// An HTTP/2 connection: all requests of a thread at once.
@@ -279,6 +283,35 @@ impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExecu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn every_request_has_its_own_deadline_whatever_that_of_the_one_before_was() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let now = tokio::time::Instant::now();
+        let mut timer = None;
+        for _ in 0..2 {
+            for hours in [1, 2] {
+                let deadline = now + hours * HOUR;
+                let mut cx = Context::from_waker(std::task::Waker::noop());
+                assert!(
+                    poll_timer(&mut timer, deadline, &mut cx).is_pending(),
+                    "whether the one before it is over or not"
+                );
+            }
+            poll_fn(|cx| poll_timer(&mut timer, now, cx)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_outlives_the_deadline_of_the_one_before_is_told_of_its_own() {
+        let now = tokio::time::Instant::now();
+        let [before, own] = [1, 5].map(|ms| now + Duration::from_millis(ms));
+        let mut timer = None;
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(poll_timer(&mut timer, before, &mut cx).is_pending());
+        let over = tokio::time::timeout(Duration::from_secs(20), poll_fn(|cx| poll_timer(&mut timer, own, cx))).await;
+        assert!(over.is_ok() && tokio::time::Instant::now() >= own, "{over:?}");
+    }
 
     #[test]
     fn a_request_that_http_2_did_not_send_fits_http_1_1_again() {

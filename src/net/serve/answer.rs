@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::net::drain::OpenRequest;
 use crate::net::guard::{ClientSide, Phase};
-use crate::net::lane::Turns;
+use crate::net::lane::FrameTurns;
 
 /// How long a stream may pause once the client has closed its sending side: a client that only half-closed still gets an answer
 /// that flows, and nobody keeps a silent stream open for a client that is gone.
@@ -21,7 +21,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Answer<B> {
     body: Pin<Box<B>>,
     open: Open,
-    turns: Turns,
+    turns: FrameTurns,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -44,7 +44,12 @@ struct ClientWentAway;
 
 impl<B> Answer<B> {
     pub(super) fn new(body: B, client: ClientSide, request: OpenRequest) -> Self {
-        Self { body: Box::pin(body), open: Open { client, _request: request }, turns: Turns::default(), pause: None }
+        Self {
+            body: Box::pin(body),
+            open: Open { client, _request: request },
+            turns: FrameTurns::default(),
+            pause: None,
+        }
     }
 }
 

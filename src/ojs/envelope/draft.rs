@@ -70,7 +70,12 @@ impl Member {
 
     /// The member of the job that a name means, and whether it is spelled exactly.
     #[inline]
-    fn of_root(key: &str) -> Option<(Self, bool)> {
+    fn of_root(key: Text<'_>) -> Option<(Self, bool)> {
+        // With which their names begin.
+        if !key.may_begin(b"imoqtu") {
+            return None;
+        }
+        let key = &*key.decode();
         let member = match key {
             "type" => Self::Type,
             "queue" => Self::Queue,
@@ -86,7 +91,11 @@ impl Member {
 
     /// As [`Member::of_root`], within `options`.
     #[inline]
-    fn of_options(key: &str) -> Option<(Self, bool)> {
+    fn of_options(key: Text<'_>) -> Option<(Self, bool)> {
+        if !key.may_begin(b"mqtu") {
+            return None;
+        }
+        let key = &*key.decode();
         let member = match key {
             "queue" => Self::OptionsQueue,
             "tags" => Self::OptionsTags,
@@ -107,7 +116,7 @@ impl Member {
 impl<'b> Draft<'b> {
     /// Reads the value of one member of the job.
     pub(super) fn member(&mut self, scanner: &mut Scanner<'b, '_>, key: Text<'b>) -> Result<(), Fault> {
-        let Some((member, exact)) = Member::of_root(&key.decode()) else { return Ok(scanner.skip().map(drop)?) };
+        let Some((member, exact)) = Member::of_root(key) else { return Ok(scanner.skip().map(drop)?) };
         self.once(member, exact)?;
         match member {
             Member::Type => self.job_type = string_or_skip(scanner)?,
@@ -132,7 +141,7 @@ impl<'b> Draft<'b> {
     }
 
     fn option(&mut self, scanner: &mut Scanner<'b, '_>, key: Text<'b>) -> Result<(), Fault> {
-        let Some((member, exact)) = Member::of_options(&key.decode()) else { return Ok(scanner.skip().map(drop)?) };
+        let Some((member, exact)) = Member::of_options(key) else { return Ok(scanner.skip().map(drop)?) };
         self.once(member, exact)?;
         match member {
             Member::OptionsQueue => {
@@ -233,4 +242,28 @@ fn texts<'b>(scanner: &mut Scanner<'b, '_>) -> Result<Vec<Cow<'b, str>>, Fault> 
         return Ok(string_or_skip(scanner)?.into_iter().collect());
     }
     Ok(strings_or_skip(scanner)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_is_found_by_its_name_in_either_case() {
+        let found = |quoted: &str, at_root: bool| {
+            let key = Text::quoted(quoted, 0);
+            let found = if at_root { Member::of_root(key) } else { Member::of_options(key) };
+            found.map(|(member, exact)| (member.path(), exact))
+        };
+        for (members, at_root) in [(&Member::ROOT[..], true), (&Member::OPTIONS[..], false)] {
+            for member in members {
+                let name = member.name();
+                assert_eq!(found(&format!("\"{name}\""), at_root), Some((member.path(), true)));
+                assert_eq!(found(&format!("\"{}\"", name.to_uppercase()), at_root), Some((member.path(), false)));
+                let escaped = format!("\"\\u{:04x}{}\"", u32::from(name.as_bytes()[0]), &name[1..]);
+                assert_eq!(found(&escaped, at_root), Some((member.path(), true)), "{escaped}");
+                assert_eq!(found(&format!("\"{name}s\""), at_root), None);
+            }
+        }
+    }
 }

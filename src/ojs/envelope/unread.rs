@@ -14,10 +14,10 @@ pub(super) fn are_unread(text: &str, open: usize, gaps: &[Gap], reads_meta: &dyn
         return true;
     }
     // As they are written: an escape makes another name of it here, which is not counted.
-    let unread = members(&mut Scanner::again(text, open, &[]), |scanner, key| match key.raw {
+    let unread = members(&mut Scanner::again(text, open, &[]), |scanner, key| match key.raw() {
         "args" => passed(scanner, gaps),
         "meta" => values(scanner, gaps, reads_meta),
-        "options" => members(scanner, |scanner, key| match key.raw {
+        "options" => members(scanner, |scanner, key| match key.raw() {
             "metadata" => values(scanner, gaps, reads_meta),
             _ => scanner.skip().map(|_| 0).map_err(Fault::from),
         }),
@@ -30,7 +30,7 @@ pub(super) fn are_unread(text: &str, open: usize, gaps: &[Gap], reads_meta: &dyn
 fn values(scanner: &mut Scanner<'_, '_>, gaps: &[Gap], reads_meta: &dyn Fn(&str) -> bool) -> Result<usize, Fault> {
     members(scanner, |scanner, key| {
         let within = passed(scanner, gaps)?;
-        let is_read = within > 0 && (key.raw.len() >= ROUTING_KEY_BYTES_MIN || reads_meta(&key.decode()));
+        let is_read = within > 0 && (key.raw_len() >= ROUTING_KEY_BYTES_MIN || reads_meta(&key.decode()));
         Ok(if is_read { 0 } else { within })
     })
 }

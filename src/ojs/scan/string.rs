@@ -1,6 +1,6 @@
 //! Strings, and the names of members.
 
-use super::run::{plain_run, short_string};
+use super::run::plain_run;
 use super::{ScanError, Scanner, Visit};
 use crate::ojs::key::Text;
 
@@ -21,26 +21,14 @@ impl<'b> Scanner<'b, '_> {
     fn quoted(&mut self) -> Result<Text<'b>, ScanError> {
         let start = self.at;
         let escaped = self.pass_string()?;
-        let raw = self.text.get(start + 1..self.at - 1).unwrap_or_default();
-        Ok(Text { raw, escaped, at: start })
+        Ok(Text::in_body(self.text, (start, self.at), escaped))
     }
 
     /// Steps over the string whose opening quote is here; returns whether it holds a backslash.
     #[inline]
     pub(super) fn pass_string(&mut self) -> Result<bool, ScanError> {
-        self.at += 1;
-        match short_string(self.text.as_bytes().get(self.at..).unwrap_or_default()) {
-            Some(length) => {
-                self.at += length + 1;
-                Ok(false)
-            }
-            None => self.pass_long_string(),
-        }
-    }
-
-    #[inline(never)]
-    fn pass_long_string(&mut self) -> Result<bool, ScanError> {
         let bytes = self.text.as_bytes();
+        self.at += 1;
         self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
         if bytes.get(self.at) != Some(&b'"') {
             return self.pass_escapes();
@@ -74,7 +62,7 @@ impl<'b> Scanner<'b, '_> {
     pub(super) fn key(&mut self) -> Result<Text<'b>, ScanError> {
         let key = self.string()?;
         self.colon()?;
-        self.longest_name = self.longest_name.max(key.raw.len());
+        self.longest_name = self.longest_name.max(key.raw_len());
         Ok(key)
     }
 

@@ -179,7 +179,7 @@ impl<'p, 'b> Planner<'p, 'b> {
             minted: stamp.is_minted(),
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
-            shared_queue: (!decision.restricted).then(|| self.proxy.shared.traffic.queue(envelope.queue())),
+            shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
         };
         (splices(envelope, &additions), sent)
     }
