@@ -240,6 +240,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_empty_piece_costs_no_copy_of_the_next() {
+        let long = Bytes::from(vec![b'x'; SHORT_BYTES_MAX + 1]);
+        let body = Parts([Bytes::new(), long.clone()].into());
+        let share = Buffered::default().request(usize::MAX);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let collected = collect(body, usize::MAX, deadline, share).await.unwrap().hold();
+        assert_eq!(collected.as_ptr(), long.as_ptr());
+    }
+
+    #[tokio::test]
     async fn pieces_are_joined_in_order_up_to_the_bound() {
         assert_eq!(check(&[], 3).await.as_deref(), Ok(&b""[..]));
         assert_eq!(check(&["abc"], 3).await.as_deref(), Ok(&b"abc"[..]));

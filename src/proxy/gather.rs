@@ -49,7 +49,8 @@ impl Gather {
     pub(super) fn add(&mut self, data: Bytes, announced: usize, apart_min: usize) {
         match &mut self.later {
             Some(later) => later.add(&data),
-            later @ None => match self.first.take() {
+            // An empty piece is none: the next one is the first, and need not be copied.
+            later @ None => match self.first.take().filter(|first| !first.is_empty()) {
                 None => self.first = Some(data),
                 Some(first) => {
                     let later = later.insert(Box::new(Later::new(announced, apart_min)));
