@@ -48,7 +48,7 @@ async fn pass(upstream: Rc<Upstream>, request: Request<Incoming>) -> Result<Resp
         identity: 0,
         connect_timeout: Duration::from_secs(5),
     };
-    let mut request = Some(request.map(|body| Outgoing::stream(body, Upload::begin())));
+    let mut request = Some(request.map(|body| Outgoing::stream(body.into(), Upload::begin())));
     Ok(upstream.pool.send(&endpoint, &mut request, Instant::now(), None).await.unwrap())
 }
 

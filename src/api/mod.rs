@@ -7,9 +7,9 @@ mod outcomes;
 mod regions;
 mod route;
 
+use crate::net::Arriving;
 use http::header::ALLOW;
 use http::{HeaderValue, Request, Response};
-use hyper::body::Incoming;
 
 use crate::net::ConnectionInfo;
 use crate::ojs::operation::federation_methods;
@@ -20,7 +20,7 @@ use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 /// Answers one request of a client. No async function, whose future would have room for the request twice.
 pub fn handle(
     proxies: &Proxies,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
     connection: ConnectionInfo,
 ) -> impl Future<Output = Response<Reply>> + use<> {
     let proxy = proxies.current();
@@ -44,7 +44,7 @@ pub fn handle(
     }
 }
 
-async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Incoming>) -> Response<Reply> {
+async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Arriving>) -> Response<Reply> {
     match exchange.matched.operation {
         Operation::FederationRegions => exchange.json(200, regions::document(proxy)),
         Operation::FederationHealth => exchange.json(200, health::document(proxy)),

@@ -1,7 +1,7 @@
 //! `POST /v1/federation/route`: where a job would go, and why, without sending it.
 
+use crate::net::Arriving;
 use http::Request;
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::ojs::ErrorDocument;
@@ -15,7 +15,7 @@ use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body};
 pub(super) async fn document(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Vec<u8>, ErrorDocument> {
     let body = read_body(proxy, exchange, request).await?;
     let DryRun { explanation, refusal } = dry_run(proxy, &body)?;

@@ -182,7 +182,7 @@ impl Bound {
             let worker = worker::Worker {
                 listeners: self.listeners.iter().map(clone).collect::<Result<_, _>>()?,
                 current: Arc::clone(&self.current),
-                activity: self.drain.worker(),
+                drain: self.drain.clone(),
                 permits: permits.clone(),
                 stopped: crew.stopped(),
             };

@@ -14,7 +14,7 @@ use super::crew::Report;
 use super::refused::refused;
 use crate::api;
 use crate::net::{
-    Acceptor, Activity, BoundListener, ConnectionPermits, REST_AFTER, ServeOptions, accept_loop, keep_sending,
+    Acceptor, BoundListener, ConnectionPermits, Drain, REST_AFTER, ServeOptions, accept_loop, keep_sending,
 };
 use crate::proxy::{Proxies, Shared};
 
@@ -24,7 +24,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub(super) struct Worker {
     pub(super) listeners: Vec<BoundListener>,
     pub(super) current: Arc<ArcSwap<Shared>>,
-    pub(super) activity: Activity,
+    pub(super) drain: Drain,
     pub(super) permits: ConnectionPermits,
     pub(super) stopped: watch::Receiver<()>,
 }
@@ -39,7 +39,7 @@ impl Worker {
     }
 
     async fn serve(self, report: &Report) {
-        let Self { listeners, current, activity, permits, mut stopped } = self;
+        let Self { listeners, current, drain, permits, mut stopped } = self;
         let acceptors = match register(listeners) {
             Ok(acceptors) => acceptors,
             Err(error) => return report.started(Err(error)),
@@ -49,7 +49,7 @@ impl Worker {
         let options = ServeOptions {
             limits: shared.config.limits.clone(),
             rest_after: REST_AFTER,
-            activity,
+            activity: drain.worker(),
             permits,
             on_refused: Rc::new(move |why| refused(&metrics, why)),
         };

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use super::Arriving;
 use super::framing::Violation;
 use super::lane::{FREE_BYTES, FrameTurns};
 
@@ -35,7 +35,7 @@ enum Content {
     /// What is longer. Boxed, because most jobs need no room for it.
     Pieces(Box<Pieces>),
     /// A client's body, passed on as it comes, never buffered.
-    Stream(Incoming, Rc<Upload>),
+    Stream(Arriving, Rc<Upload>),
 }
 
 /// Pieces in order, of a known total length.
@@ -144,7 +144,7 @@ impl Outgoing {
 
     /// A client's body, passed on as it comes, never buffered.
     #[must_use]
-    pub fn stream(body: Incoming, upload: Rc<Upload>) -> Self {
+    pub fn stream(body: Arriving, upload: Rc<Upload>) -> Self {
         Self::of(Content::Stream(body, upload))
     }
 

@@ -3,6 +3,7 @@
 //! While it drains, the sidecar goes on serving, because the application beside it is finishing its last acknowledgements. What
 //! is open and when a client was last seen is counted per worker thread, so that threads share no cache line on a request.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ struct Inner {
     workers: Mutex<Vec<Arc<Worker>>>,
 }
 
-/// What one worker thread counts, on cache lines of its own.
+/// What one worker thread counts, on cache lines of its own. Nobody else writes it, so that nothing is locked for it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Worker {
@@ -82,12 +83,12 @@ impl Drain {
         }
     }
 
-    /// The counters of one worker thread; each thread takes its own, once.
+    /// The counters of one worker thread, which takes them itself, once: they stay on it.
     #[must_use]
     pub fn worker(&self) -> Activity {
         let worker = Arc::new(Worker::default());
         self.0.workers.lock().push(Arc::clone(&worker));
-        Activity(Arc::new(Active { drain: self.clone(), worker }))
+        Activity(Rc::new(Active { drain: self.clone(), worker }))
     }
 
     /// Resolves when no request is open and no client was seen for `idle_for` from now on, or when `timeout` is over.
@@ -132,7 +133,7 @@ impl Drain {
 
 /// One worker thread's counters of what its clients do.
 #[derive(Debug, Clone)]
-pub struct Activity(Arc<Active>);
+pub struct Activity(Rc<Active>);
 
 #[derive(Debug)]
 struct Active {
@@ -155,7 +156,8 @@ impl Activity {
     /// A request begins; it ends when the answer is dropped.
     #[must_use]
     pub fn begin(&self) -> OpenRequest {
-        self.0.worker.open.fetch_add(1, Ordering::Relaxed);
+        let open = &self.0.worker.open;
+        open.store(open.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         OpenRequest(self.clone())
     }
 
@@ -181,7 +183,8 @@ impl Drop for OpenRequest {
     fn drop(&mut self) {
         let Self(activity) = self;
         activity.touch();
-        activity.0.worker.open.fetch_sub(1, Ordering::Release);
+        let open = &activity.0.worker.open;
+        open.store(open.load(Ordering::Relaxed) - 1, Ordering::Release);
         if activity.is_draining() {
             activity.0.drain.0.changed.notify_waiters();
         }

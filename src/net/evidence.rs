@@ -10,12 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustls::AlertDescription;
 
+use super::arriving::Awaited;
+
 /// Facts of one connection. Only one thread touches it; an upgraded connection must nevertheless be one that could move.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     written: AtomicU64,
     heard: AtomicBool,
     rejected: AtomicBool,
+    /// The answer that is awaited.
+    pub(super) answer: Awaited,
 }
 
 impl Evidence {

@@ -4,11 +4,13 @@
 //! any HTTP library does, on purpose: what two readers could delimit differently is not passed on to the second one. Every head
 //! that it accepts is one that hyper accepts and ends at the same byte, which a property test holds.
 
+mod answer;
 mod head;
 #[cfg(test)]
 mod tests;
 mod violation;
 
+pub(super) use answer::whole_answer;
 pub use violation::Violation;
 
 use head::{Delimiter, Head, is_token};
@@ -29,6 +31,17 @@ pub struct Breach {
     pub settled: usize,
     /// Why the rest is refused.
     pub violation: Violation,
+}
+
+/// A slice that is one message with a body, and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Alone {
+    /// The length of its head. Units: bytes.
+    pub(super) head: usize,
+    /// Where the line ends that tells the body's length, its line end included.
+    pub(super) length_ends: usize,
+    /// Its number among the messages of the connection, from 1 on; 0 for an answer.
+    pub(super) number: u64,
 }
 
 /// Where the stream stands after the bytes so far.
@@ -52,6 +65,8 @@ pub struct Framing {
     head: Head,
     /// The start of a header line that an earlier slice ended in.
     line: Vec<u8>,
+    /// Heads that have ended.
+    heads: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +99,7 @@ impl Framing {
     /// Starts at the first byte of a connection.
     #[must_use]
     pub fn new(limits: HeadLimits) -> Self {
-        Self { limits, state: State::Between(Blank::None), head: Head::default(), line: Vec::new() }
+        Self { limits, state: State::Between(Blank::None), head: Head::default(), line: Vec::new(), heads: 0 }
     }
 
     /// Judges the next bytes and answers how many of the slice are settled: they, and all before them, are read one way only.
@@ -131,6 +146,17 @@ impl Framing {
         self.state == State::Between(Blank::None)
     }
 
+    /// The one message that the last slice was, which was of so many bytes: whatever came before the message, or behind it, would count.
+    pub(super) fn alone(&self, bytes: usize) -> Option<Alone> {
+        let Head { bytes: head, length_ends, .. } = self.head;
+        let body = bytes.checked_sub(head).filter(|body| *body > 0)?;
+        (self.is_untouched() && self.head.length() == Some(body as u64)).then_some(Alone {
+            head,
+            length_ends,
+            number: self.heads,
+        })
+    }
+
     /// The message was answered with an upgrade: what follows is no HTTP.
     pub fn tunnel(&mut self) {
         self.state = State::Tunnel;
@@ -141,9 +167,16 @@ impl Framing {
         self.state = match (blank, rest.first()) {
             (Blank::Cr, Some(b'\n')) => State::Between(Blank::Done),
             (Blank::None, Some(b'\r')) => State::Between(Blank::Cr),
-            (Blank::Cr, _) | (_, Some(b'\r' | b'\n')) => return Err(Violation::LineEnd),
+            (Blank::Cr, _) | (_, Some(b'\r' | b'\n')) => {
+                // The message before is not to be taken for this one.
+                self.head = Head::default();
+                return Err(Violation::LineEnd);
+            }
             // Seen at the first byte, so that TLS on this port is refused at once and not at the head's timeout.
-            (_, Some(&byte)) if !is_token(byte) => return Err(Violation::RequestLine),
+            (_, Some(&byte)) if !is_token(byte) => {
+                self.head = Head::default();
+                return Err(Violation::RequestLine);
+            }
             _ => {
                 self.head = Head::default();
                 self.state = State::Head;
@@ -186,6 +219,7 @@ impl Framing {
         if !line.is_empty() {
             return self.head.line(line, self.limits.headers);
         }
+        self.heads += 1;
         self.state = match self.head.end()? {
             Delimiter::Chunked => State::ChunkSize { size: 0, digits: 0 },
             Delimiter::Length(0) => State::Between(Blank::None),

@@ -140,6 +140,7 @@ impl Guard {
             return Poll::Ready(Ok(()));
         }
         self.timers.head_came();
+        let length = new.len();
         let settled = match self.framing.feed(new) {
             Ok(settled) => {
                 self.held.extend_from_slice(new.get(settled..).unwrap_or_default());
@@ -151,6 +152,10 @@ impl Guard {
             }
         };
         buf.set_filled(before + settled);
+        if let Some(alone) = self.framing.alone(length) {
+            // What comes while a request is open may turn out to be no HTTP, behind an upgrade: it is left as it is.
+            self.shared.beside().put(buf, before, alone, self.shared.is_in(Phase::Idle));
+        }
         Poll::Ready(Ok(()))
     }
 

@@ -6,7 +6,7 @@ use http::header::{CONNECTION, HeaderMap, HeaderName, LOCATION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 
-/// Whether a header describes one connection, whether or not a `Connection` line names it; or is `Expect`, which hyper has answered.
+/// Whether a header describes one connection, whether or not a `Connection` line names it; or is `Expect`, which is about a body that has come.
 #[must_use]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
@@ -30,7 +30,7 @@ const KEPT: [&str; 7] =
     ["host", "content-length", "content-type", "authorization", "ojs-version", "x-request-id", "ojs-federation-hops"];
 
 /// Removes everything that belongs to the connection on which the message came: the fixed set, what *every* `Connection`
-/// line names, and `Expect`, which hyper has answered already.
+/// line names, and `Expect`, which is about a body that has come, or that hyper has asked for.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // Few messages carry any, and one walk over the names costs less than a look-up for each.
     let leaving: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
@@ -53,13 +53,33 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// A number as a header's value, without the buffer that grows under the general conversion.
+/// The numbers below ten thousand, with zeros before them: nearly all lengths and counts.
+static SMALL: [[u8; 4]; 10_000] = {
+    let mut table = [[b'0'; 4]; 10_000];
+    let mut number = 0;
+    while number < table.len() {
+        let (mut rest, mut place) = (number, 4);
+        while rest > 0 {
+            place -= 1;
+            table[number][place] += (rest % 10) as u8;
+            rest /= 10;
+        }
+        number += 1;
+    }
+    table
+};
+
+fn small(number: u64) -> Option<&'static str> {
+    let digits = SMALL.get(usize::try_from(number).ok()?)?;
+    let zeros = digits.iter().take(3).take_while(|digit| **digit == b'0').count();
+    std::str::from_utf8(digits.get(zeros..)?).ok()
+}
+
+/// A number as a header's value; a small one takes no memory.
 #[must_use]
 pub fn number(number: u64) -> HeaderValue {
-    const DIGITS: &str = "0123456789";
-    let small = usize::try_from(number).ok().and_then(|place| DIGITS.get(place..=place));
-    if let Some(digit) = small {
-        return HeaderValue::from_static(digit);
+    if let Some(digits) = small(number) {
+        return HeaderValue::from_static(digits);
     }
     let mut digits = [0; 20];
     let (mut rest, mut start) = (number, digits.len());
@@ -157,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_number_is_written_as_people_write_it() {
-        for value in [0, 7, 9, 10, 99, 100, 4096, u64::MAX] {
+        for value in (0..=10_001).chain([u64::MAX]) {
             assert_eq!(number(value), value.to_string());
         }
     }

@@ -4,6 +4,7 @@
 //! [`accept_loop`], [`Drain`]. Plane: data, except [`bind`], [`resolve`] and [`Drain::idle`]; everything else runs on one worker
 //! thread and shares nothing with the others.
 
+mod arriving;
 pub mod body;
 pub mod descriptors;
 pub mod dial;
@@ -30,6 +31,7 @@ pub mod stream;
 pub mod tls;
 mod waiting;
 
+pub use arriving::Arriving;
 pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
 pub use framing::Violation;
 pub use guard::ClientSide;

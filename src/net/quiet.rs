@@ -66,7 +66,7 @@ impl Wake for Filter {
 
 /// A body that came by a connection whose wakers pass through here.
 #[derive(Debug)]
-pub struct QuietBody(pub Incoming);
+pub struct QuietBody(pub(super) Incoming);
 
 impl Body for QuietBody {
     type Data = Bytes;

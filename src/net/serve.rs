@@ -1,5 +1,6 @@
 //! Serving one listener on the current thread: one task a connection, strict framing below hyper, a farewell after it.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use crate::base::{Boxed, apart, in_place};
 use crate::config::Limits;
 
+use super::arriving::Arriving;
 use super::drain::Activity;
 use super::framing::{Framing, HeadLimits, Violation};
 use super::guard::{ClientSide, End, Guard, Leftover, Phase, Shared, Stall, Timers};
@@ -130,7 +132,7 @@ impl ConnectionInfo {
 /// Cancel: connections that were accepted are served on.
 pub async fn accept_loop<S, F, B>(acceptor: Acceptor, options: ServeOptions, service: S)
 where
-    S: Fn(Request<Incoming>, ConnectionInfo) -> F + 'static,
+    S: Fn(Request<Arriving>, ConnectionInfo) -> F + 'static,
     F: Future<Output = Response<B>> + 'static,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -211,7 +213,7 @@ impl<S> Server<S> {
     /// costs its socket and a timer.
     async fn connection<F, B>(&self, mut socket: Socket, peer: Option<SocketAddr>, permit: Arc<Permit>)
     where
-        S: Fn(Request<Incoming>, ConnectionInfo) -> F,
+        S: Fn(Request<Arriving>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -235,7 +237,7 @@ impl<S> Server<S> {
         shared: &Arc<Shared>,
     ) -> Option<(Socket, Instant)>
     where
-        S: Fn(Request<Incoming>, ConnectionInfo) -> F,
+        S: Fn(Request<Arriving>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -262,7 +264,7 @@ impl<S> Server<S> {
         shared: &'c Arc<Shared>,
     ) -> impl Future<Output = hyper::Result<()>> + use<'c, S, F, B>
     where
-        S: Fn(Request<Incoming>, ConnectionInfo) -> F,
+        S: Fn(Request<Arriving>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -272,11 +274,17 @@ impl<S> Server<S> {
         let timers = Timers::new(limits, self.options.rest_after, idle_since);
         let timers = (timers, Stall::new(limits.stream_idle_timeout));
         let guard = Guard::new(socket, permit, Arc::clone(shared), framing, timers);
-        let info = ConnectionInfo { peer, client: ClientSide(Arc::clone(shared)) };
-        let service = service_fn(move |request| {
+        let info = ConnectionInfo { peer, client: ClientSide(Rc::new(Arc::clone(shared))) };
+        shared.beside().clear();
+        let requests = Cell::new(0);
+        let service = service_fn(move |request: Request<Incoming>| {
             // At once and not when it is first polled: the guard asks whether a request is open.
             shared.enter(Phase::Open);
             let open = self.options.activity.begin();
+            requests.set(requests.get() + 1);
+            let (mut parts, incoming) = request.into_parts();
+            let body = Arriving::of(&mut parts.headers, incoming, shared.beside().take(requests.get()));
+            let request = Request::from_parts(parts, body);
             let client = info.client.clone();
             // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that. An
             // async block would have room for the call twice: for what it takes in and for what it waits for. Of an unknown type, so

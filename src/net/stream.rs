@@ -80,10 +80,14 @@ impl Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        let poll = match this {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(tls) => tls.poll_read(cx, buf),
-        }
+        };
+        this.evidence().answer.came(buf, before);
+        poll
     }
 }
 

@@ -4,9 +4,9 @@
 //! acknowledgement goes by the job's owner; a call of that kind that names a region is refused, so that nobody believes it was
 //! heeded.
 
+use crate::net::Arriving;
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
-use hyper::body::Incoming;
 
 use super::Proxy;
 use super::exchange::Exchange;
@@ -22,7 +22,7 @@ const PARAMETER: &str = "region";
 pub(super) fn address(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: &mut Request<Incoming>,
+    request: &mut Request<Arriving>,
 ) -> Result<(), ErrorDocument> {
     let mut names: Vec<String> = Vec::new();
     if exchange.noted.has(Noted::REGION) {

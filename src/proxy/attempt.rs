@@ -10,7 +10,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use super::call_headers::CallHeaders;
-use super::collect::{CollectError, collect};
+use super::collect::{CollectError, collect_answer};
 use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
@@ -192,7 +192,7 @@ async fn exchange(
         GuardClass::Enqueue => buffered.answer_to(limits.buffered_bytes / 2, due),
         _ => buffered.answer(),
     };
-    let whole = match collect(&mut body, bytes_max, call.deadline, share).await {
+    let whole = match collect_answer(&mut body, bytes_max, call.deadline, share).await {
         Ok(whole) => whole.hold(),
         Err(CollectError::Overloaded) => {
             return (Tried { crowded_out: is_read, ..Tried::no_answer(Lost::Ended) }, None);

@@ -3,12 +3,12 @@
 //! What is not known where it is is searched for first, so that no region is asked about jobs of others. An id that no region
 //! knows goes to the local region, which says so. With a filter in place of ids, every region is asked and the counts summed.
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
-use hyper::body::Incoming;
 
 use super::ask::{Question, Silence, ask};
 use super::attempt::RegionAnswer;
@@ -32,7 +32,7 @@ const SEARCHES: usize = 16;
 pub(super) async fn by_ids(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
     let (head, body) = read(proxy, exchange, request).await?;

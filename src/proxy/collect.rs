@@ -6,16 +6,15 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
-use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Proxy;
 use super::buffered::Share;
 use super::gather::{APART_BYTES_MIN, Gather};
 use super::received::Reading;
-use crate::net::Violation;
 use crate::net::lane::Turns;
-use crate::net::quiet::QuietBody;
+use crate::net::pool::RegionBody;
+use crate::net::{Arriving, Violation};
 use crate::ojs::ErrorDocument;
 
 /// Up to so many bytes are copied out of the connection's buffer, of 8 kB, which else stays as long as the body does.
@@ -86,21 +85,35 @@ pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
 /// Reads a client's body.
 ///
 /// Errors: 413, 408, 503 while the bodies of others take the memory, or 400 for a body that broke off.
-pub(super) async fn collect_body(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Collected, ErrorDocument> {
+pub(super) async fn collect_body(
+    proxy: &Proxy,
+    mut body: Arriving,
+    deadline: Instant,
+) -> Result<Collected, ErrorDocument> {
     let limits = &proxy.shared.config.limits;
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
-    collect(QuietBody(body), limits.body_bytes, deadline, share)
-        .await
-        .map_err(|error| refused(error, limits.body_bytes))
+    let collected = match body.take_whole() {
+        Some(whole) => at_once(whole, limits.body_bytes, share),
+        None => collect(body, limits.body_bytes, deadline, share).await,
+    };
+    collected.map_err(|error| refused(error, limits.body_bytes))
 }
 
 /// Reads a client's job, of which a long text stays in the pieces that it came in. Errors: as [`collect_body`].
-pub(super) async fn collect_job(proxy: &Proxy, body: Incoming, deadline: Instant) -> Result<Reading, ErrorDocument> {
+pub(super) async fn collect_job(
+    proxy: &Proxy,
+    mut body: Arriving,
+    deadline: Instant,
+) -> Result<Reading, ErrorDocument> {
     let limits = &proxy.shared.config.limits;
     let share = proxy.shared.buffered.request(limits.buffered_bytes);
+    if let Some(whole) = body.take_whole() {
+        let collected = at_once(whole, limits.body_bytes, share);
+        return collected.map(Reading::begin).map_err(|error| refused(error, limits.body_bytes));
+    }
     // Half of what a connection is read into at most.
     let apart_min = APART_BYTES_MIN.max(limits.head_bytes);
-    let gathered = gather(QuietBody(body), limits.body_bytes, deadline, share, apart_min).await;
+    let gathered = gather(body, limits.body_bytes, deadline, share, apart_min).await;
     let (gather, share) = gathered.map_err(|error| refused(error, limits.body_bytes))?;
     match gather.in_one_piece(share) {
         Ok(collected) => Ok(Reading::begin(collected)),
@@ -124,6 +137,30 @@ pub(super) fn hold(proxy: &Proxy, body: Vec<u8>) -> Bytes {
     let counted = share.grow(body.len());
     debug_assert!(counted, "what is unbounded has room");
     share.hold(Bytes::from(body))
+}
+
+/// Reads a region's answer. Errors: as of [`collect`].
+pub(super) async fn collect_answer(
+    body: &mut RegionBody,
+    bytes_max: usize,
+    deadline: Instant,
+    share: Share,
+) -> Result<Collected, CollectError> {
+    match body.take_whole() {
+        Some(whole) => at_once(whole, bytes_max, share),
+        None => collect(body, bytes_max, deadline, share).await,
+    }
+}
+
+/// A body that came whole with its head, in a buffer of its own.
+fn at_once(bytes: Bytes, bytes_max: usize, mut share: Share) -> Result<Collected, CollectError> {
+    if bytes.len() > bytes_max {
+        return Err(CollectError::TooLarge);
+    }
+    if !share.grow(bytes.len()) {
+        return Err(CollectError::Overloaded);
+    }
+    Ok(Collected { bytes, share, of_connection: false })
 }
 
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.

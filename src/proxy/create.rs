@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
+use crate::net::Arriving;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::attempt::Call;
 use super::enqueue::{Ran, note, run};
@@ -32,7 +32,7 @@ use crate::policy::{Decision, GuardClass, RegionIndex, View, permits};
 pub(super) async fn recreate(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Incoming>,
+    mut request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let guard = Guard::of(proxy, exchange, &mut request);
     let response = at_owner(proxy, exchange, request).await?;
@@ -45,7 +45,7 @@ pub(super) async fn recreate(
 async fn at_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
     let id = exchange.matched.named_in(request.uri().path());

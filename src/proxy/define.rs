@@ -2,9 +2,9 @@
 //!
 //! A pin anywhere within binds all of it, because later there is nobody who could still send a job elsewhere.
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::attempt::RegionAnswer;
 use super::create::{run_whole, to_region};
@@ -23,7 +23,7 @@ use crate::policy::{Decision, Demand, RegionIndex, View};
 pub(super) async fn define(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let method = request.method().clone();

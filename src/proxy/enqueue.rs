@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use http::{Request, Response};
-use hyper::body::Incoming;
 
 use super::ask::shut_for;
 use super::attempt::{Call, RegionAnswer, Tried, attempt};
@@ -38,7 +38,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 pub(super) async fn enqueue(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Box<Request<Incoming>>,
+    request: Box<Request<Arriving>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
     let New { started, shared_queue, turns, mut job } = match new_job(proxy, exchange, request).await {
@@ -83,7 +83,7 @@ impl From<ErrorDocument> for NotNew {
     }
 }
 
-async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Incoming>>) -> Result<New, NotNew> {
+async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Arriving>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
     let (head, body, until) = in_parts(proxy, exchange, unboxed(request))?;
     let mut reading = collect_job(proxy, body, until).await?;

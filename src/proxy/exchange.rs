@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::noted::Noted;
 use super::{Proxy, Reply};
@@ -70,7 +70,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn begin(proxy: &Proxy, request: &Request<Incoming>, connection: ConnectionInfo) -> Self {
+    pub(super) fn begin(proxy: &Proxy, request: &Request<Arriving>, connection: ConnectionInfo) -> Self {
         let headers = request.headers();
         let noted = Noted::of(headers);
         Self {

@@ -13,9 +13,9 @@ mod round;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, Request, Response};
-use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::head::read;
@@ -41,7 +41,7 @@ const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) async fn fetch(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, body) = read(proxy, exchange, request).await?;
     head.deadline = head.deadline.min(tokio::time::Instant::now() + FETCH_MAX);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::net::Arriving;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request};
-use hyper::body::Incoming;
 
 use super::Proxy;
 use super::collect::collect_body;
@@ -35,7 +35,7 @@ pub(super) struct Head {
 pub(super) fn read<'r>(
     proxy: &'r Proxy,
     exchange: &Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> impl Future<Output = Result<(Head, bytes::Bytes), ErrorDocument>> + use<'r> {
     let parts = in_parts(proxy, exchange, request);
     async move {
@@ -46,7 +46,7 @@ pub(super) fn read<'r>(
 }
 
 /// A request without its box, which would else stay, emptied, as long as the call takes.
-pub(super) fn unboxed(request: Box<Request<Incoming>>) -> Request<Incoming> {
+pub(super) fn unboxed(request: Box<Request<Arriving>>) -> Request<Arriving> {
     *request
 }
 
@@ -54,8 +54,8 @@ pub(super) fn unboxed(request: Box<Request<Incoming>>) -> Request<Incoming> {
 pub(super) fn in_parts(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Incoming>,
-) -> Result<(Head, Incoming, tokio::time::Instant), ErrorDocument> {
+    request: Request<Arriving>,
+) -> Result<(Head, Arriving, tokio::time::Instant), ErrorDocument> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
     let noted = exchange.noted;
@@ -93,7 +93,7 @@ fn call_timeout(usual: Duration, headers: &HeaderMap) -> Duration {
 pub async fn read_body(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<bytes::Bytes, ErrorDocument> {
     Ok(read(proxy, exchange, request).await?.1)
 }

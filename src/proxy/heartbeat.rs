@@ -8,10 +8,10 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 use smallvec::SmallVec;
 
 use super::ask::Question;
@@ -35,7 +35,7 @@ const OTHERS_MAX: Duration = Duration::from_secs(5);
 pub(super) async fn heartbeat(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (head, body) = read(proxy, exchange, request).await?;
     let depth_max = proxy.shared.config.limits.json_depth;

@@ -9,11 +9,11 @@ mod show;
 
 use std::collections::BTreeSet;
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::aside::aside;
@@ -41,7 +41,7 @@ struct Listing {
 pub(super) async fn list(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
     paging: Paging,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // A read with a body means something that only its own server knows.

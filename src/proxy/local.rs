@@ -6,10 +6,10 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::ask::{shut_for, unavailable};
 use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
@@ -35,7 +35,7 @@ const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) async fn local(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     forward(proxy, exchange, index, request).await
@@ -46,7 +46,7 @@ pub(super) async fn forward(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (parts, body) = request.into_parts();
     let upload = Upload::begin();

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, LAST_MODIFIED};
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) async fn manifest(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if exchange.addressed.is_some() {
         return local(proxy, exchange, request).await;
@@ -60,7 +60,7 @@ pub(super) async fn manifest(
 }
 
 /// What the regions that may be asked have answered, the local one's first.
-async fn answers(proxy: &Proxy, exchange: &Exchange, request: &Request<Incoming>) -> Vec<(RegionIndex, RegionAnswer)> {
+async fn answers(proxy: &Proxy, exchange: &Exchange, request: &Request<Arriving>) -> Vec<(RegionIndex, RegionAnswer)> {
     let headers = read_headers(exchange, request.headers());
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/ojs/manifest"));
     let patience = PATIENCE.min(proxy.shared.config.limits.call_timeout);

@@ -80,11 +80,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use crate::net::Arriving;
 use arc_swap::{ArcSwap, Cache};
 use http::header::HOST;
 use http::{Method, Request, Response};
 use http_body::Body as _;
-use hyper::body::Incoming;
 
 use crate::base::in_place;
 use crate::config::Config;
@@ -233,7 +233,7 @@ impl Proxy {
 
     /// Begins a request: identifies it, and echoes or mints its id.
     #[must_use]
-    pub fn begin(&self, request: &Request<Incoming>, connection: ConnectionInfo) -> Exchange {
+    pub fn begin(&self, request: &Request<Arriving>, connection: ConnectionInfo) -> Exchange {
         Exchange::begin(self, request, connection)
     }
 
@@ -242,7 +242,7 @@ impl Proxy {
     /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 400 where we and a region could read two different
     /// calls: for headers that name another method or path, and for a request that could create jobs and whose path is not in
     /// its normal form.
-    pub fn admit(&self, exchange: &Exchange, request: &Request<Incoming>) -> Result<(), ErrorDocument> {
+    pub fn admit(&self, exchange: &Exchange, request: &Request<Arriving>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
         if !exchange.is_unix() && !self.lately.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
@@ -263,7 +263,7 @@ impl Proxy {
     pub fn dispatch<'r>(
         &'r self,
         exchange: &'r mut Exchange,
-        mut request: Box<Request<Incoming>>,
+        mut request: Box<Request<Arriving>>,
     ) -> Result<Answering<'r>, ErrorDocument> {
         let scope = exchange.matched.scope;
         if !matches!(scope, Scope::Ours | Scope::Health) {
@@ -278,7 +278,7 @@ impl Proxy {
 
     /// What answers a request that was admitted and is served. Apart from what waits for it, as [`crate::base::apart`] has it.
     #[inline(never)]
-    fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<Incoming>>) -> Answering<'r> {
+    fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<Arriving>>) -> Answering<'r> {
         // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
         match exchange.matched.scope {
             Scope::Enqueue => in_place!(enqueue::enqueue(self, exchange, request)),
@@ -377,7 +377,7 @@ pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
 
 /// Whether a request opens a WebSocket to the region. With a body, or by another method than GET, it is no such request,
 /// and what it carries is judged like the body of any other call.
-fn asks_for_tunnel(request: &Request<Incoming>) -> bool {
+fn asks_for_tunnel(request: &Request<Arriving>) -> bool {
     is_websocket_upgrade(request.headers()) && request.method() == Method::GET && request.body().is_end_stream()
 }
 

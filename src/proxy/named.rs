@@ -1,9 +1,9 @@
 //! Cron jobs by their names and workflows by their ids: to the region where they live.
 
+use crate::net::Arriving;
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
@@ -22,7 +22,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 pub(super) async fn named(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if exchange.addressed.is_some() {
         return local(proxy, exchange, request).await;
@@ -53,7 +53,7 @@ async fn at_home(
     index: RegionIndex,
     subject: Subject,
     name: &str,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let (method, headers, bare) = (request.method().clone(), request.headers().clone(), request.body().is_end_stream());

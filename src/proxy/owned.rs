@@ -3,10 +3,10 @@
 //! A job is in any region, because routing put it there. Where nothing is known of it the regions are asked first, with reads,
 //! so that only its own region gets the call. A 404 for a job is passed on only when every region has said so.
 
+use crate::net::Arriving;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
-use hyper::body::Incoming;
 
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
@@ -26,7 +26,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 pub(super) async fn owned(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Incoming>,
+    mut request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let Some(guard) = Guard::of(proxy, exchange, &mut request) else { return to_owner(proxy, exchange, request).await };
     // Apart, so that calls that stream through, which are nearly all, do not carry its weight.
@@ -36,7 +36,7 @@ pub(super) async fn owned(
 async fn guarded(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
     guard: &Guard,
 ) -> Result<Response<Reply>, ErrorDocument> {
     guard.admit(proxy, exchange).await?;
@@ -47,7 +47,7 @@ async fn guarded(
 async fn to_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if exchange.addressed.is_some() {
         return local(proxy, exchange, request).await;
@@ -73,7 +73,7 @@ async fn at_owner(
     exchange: &mut Exchange,
     index: RegionIndex,
     id: &str,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let of_job = matches!(exchange.matched.operation, Operation::JobGet | Operation::JobCancel);
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -114,7 +114,7 @@ async fn nowhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
     answer: &RegionAnswer,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let is_lookup = exchange.matched.operation == Operation::JobGet && *request.method() == Method::GET;
     if !is_lookup || request.uri().query().is_some() {

@@ -4,13 +4,13 @@
 //! first; where nobody can tell, it is treated as one that may not be seen. Only where `residency.read` asks for it: otherwise
 //! answers stream through unread.
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, ETAG};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::ask::{Question, ask, question_headers};
@@ -59,7 +59,7 @@ pub(super) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
 impl Guard {
     /// The guard of a call about one job, which then asks for an answer that can be read; `None` where reads are allowed, which
     /// is usual.
-    pub(super) fn of(proxy: &Proxy, exchange: &Exchange, request: &mut Request<Incoming>) -> Option<Self> {
+    pub(super) fn of(proxy: &Proxy, exchange: &Exchange, request: &mut Request<Arriving>) -> Option<Self> {
         let config = &proxy.shared.config;
         let mode = config.residency.read;
         if mode == ReadResidency::Allow || exchange.matched.operation == Operation::JobSettle {

@@ -1,10 +1,10 @@
 //! Schemas: every region judges jobs by them, so they are written to all; any one can be read.
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::ask::{Question, Silence, ask, question_headers};
@@ -24,7 +24,7 @@ use crate::telemetry::AttemptOutcome;
 pub(super) async fn schemas(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || normal_path(request.uri().path()).ends_with("/validate");
@@ -48,7 +48,7 @@ fn readable(proxy: &Proxy) -> Option<RegionIndex> {
 async fn write(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let (parts, body) = request.into_parts();

@@ -7,10 +7,10 @@
 
 use std::time::Instant;
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
@@ -31,7 +31,7 @@ use crate::policy::{GuardClass, RegionIndex, Repeat};
 pub(super) async fn settle(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let path = request.uri().path().to_owned();
     let (head, body) = read(proxy, exchange, request).await?;

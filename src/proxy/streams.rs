@@ -2,9 +2,9 @@
 //!
 //! SDKs call it and no server has it. A job's stream is in the region that holds the job, a queue's in the local region.
 
+use crate::net::Arriving;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Request, Response, Uri};
-use hyper::body::Incoming;
 
 use super::exchange::Exchange;
 use super::local::local;
@@ -20,7 +20,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn event_stream(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Incoming>,
+    mut request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if !proxy.shared.config.compat.event_stream {
         return local(proxy, exchange, request).await;

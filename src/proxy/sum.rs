@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::ask::{Question, Silence};
 use super::attempt::RegionAnswer;
@@ -28,7 +28,7 @@ use crate::policy::{GuardClass, RegionIndex};
 pub(super) async fn sum(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if is_for_one(proxy, exchange) {
         return local(proxy, exchange, request).await;
@@ -44,7 +44,7 @@ pub(super) async fn sum(
 pub(super) async fn control(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if is_for_one(proxy, exchange) || proxy.shared.config.queues.control == QueueControl::Local {
         return local(proxy, exchange, request).await;
@@ -60,7 +60,7 @@ fn is_for_one(proxy: &Proxy, exchange: &Exchange) -> bool {
 async fn everywhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Vec<Said>, ErrorDocument> {
     let method = request.method().clone();
     let (head, body) = read(proxy, exchange, request).await?;

@@ -1,9 +1,9 @@
 //! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
 
+use crate::net::Arriving;
 use http::header::{CONNECTION, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
@@ -22,7 +22,7 @@ use crate::policy::RequestOutcome;
 pub(super) async fn tunnel(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Incoming>,
+    mut request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;

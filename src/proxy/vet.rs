@@ -6,10 +6,10 @@
 
 use std::rc::Rc;
 
+use crate::net::Arriving;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body::Body as _;
-use hyper::body::Incoming;
 
 use super::Proxy;
 use super::collect::collect_body;
@@ -27,7 +27,7 @@ pub(super) async fn vet(
     exchange: &Exchange,
     index: RegionIndex,
     headers: &HeaderMap,
-    body: Incoming,
+    body: Arriving,
     upload: &Rc<Upload>,
 ) -> Result<Outgoing, ErrorDocument> {
     if body.is_end_stream() {

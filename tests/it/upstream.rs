@@ -9,7 +9,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use ojs_sidecar::config::RegionTls;
-use ojs_sidecar::demo::{self, DemoRegion, Fault, RegionOptions, When};
+use ojs_sidecar::demo::{self, DemoRegion, Fault, Gate, RegionOptions, When};
 use ojs_sidecar::net::body::Outgoing;
 use ojs_sidecar::net::dial::Endpoint;
 use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters, RegionBody};
@@ -202,8 +202,14 @@ async fn check_pool(limits: PoolLimits, connections: usize, idle: i64) {
     let asking = async {
         let pool = Pool::new(limits, meters.clone());
         for _ in 0..3 {
-            let response = ask(&pool, region.address(), None).await;
-            assert_eq!(meters.busy.get(), 1);
+            let (gate, requests) = (Gate::new(), region.record().requests().len());
+            region.faults().add(When::always().next(1), Fault::Hold { gate: gate.clone() });
+            let asked = async {
+                eventually("the region has the request", async || region.record().requests().len() > requests).await;
+                assert_eq!(meters.busy.get(), 1);
+                gate.open();
+            };
+            let (response, ()) = tokio::join!(ask(&pool, region.address(), None), asked);
             response.into_body().collect().await.unwrap();
             assert_eq!(meters.busy.get(), 0);
             pool.sweep(0);

@@ -30,6 +30,8 @@ pub(super) struct Head {
     http_11: bool,
     host: bool,
     length: Option<u64>,
+    /// Where the line ends that tells the length.
+    pub(super) length_ends: usize,
     chunked: bool,
 }
 
@@ -77,6 +79,11 @@ impl Head {
             (true, None) => Ok(Delimiter::Chunked),
             (false, length) => Ok(Delimiter::Length(length.unwrap_or(0))),
         }
+    }
+
+    /// The body's length, as its header tells it.
+    pub(super) const fn length(&self) -> Option<u64> {
+        self.length
     }
 
     fn request_line(&mut self, line: &[u8]) -> Result<(), Violation> {
@@ -127,7 +134,7 @@ impl Head {
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
         match name.len() {
             4 if is_name(name, b"host")? => self.host(value.trim_ascii()),
-            14 if is_name(name, b"content-length")? => self.length(value.trim_ascii()),
+            14 if is_name(name, b"content-length")? => self.take_length(value.trim_ascii()),
             17 if is_name(name, b"transfer-encoding")? => self.coding(value.trim_ascii()),
             _ => Ok(()),
         }
@@ -144,16 +151,12 @@ impl Head {
         Ok(())
     }
 
-    fn length(&mut self, value: &[u8]) -> Result<(), Violation> {
+    fn take_length(&mut self, value: &[u8]) -> Result<(), Violation> {
         if self.length.is_some() {
             return Err(Violation::LengthTwice);
         }
-        // A leading zero makes a number octal for some readers.
-        let plain = value == b"0" || !matches!(value.first(), None | Some(b'0'));
-        if !plain || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit) {
-            return Err(Violation::LengthInvalid);
-        }
-        self.length = Some(value.iter().fold(0, |length, &digit| length * 10 + u64::from(digit - b'0')));
+        self.length = Some(plain_length(value).ok_or(Violation::LengthInvalid)?);
+        self.length_ends = self.bytes;
         Ok(())
     }
 
@@ -164,6 +167,14 @@ impl Head {
         self.chunked = true;
         Ok(())
     }
+}
+
+/// A length that every reader takes for the same number.
+pub(super) fn plain_length(value: &[u8]) -> Option<u64> {
+    // A leading zero makes a number octal for some readers.
+    let plain = value == b"0" || !matches!(value.first(), None | Some(b'0'));
+    (plain && value.len() <= LENGTH_DIGITS_MAX && value.iter().all(u8::is_ascii_digit))
+        .then(|| value.iter().fold(0, |length, &digit| length * 10 + u64::from(digit - b'0')))
 }
 
 /// What stands after the major digit of a version.
@@ -194,7 +205,7 @@ fn until_space(line: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
 
 /// The name and the value of the header line that these bytes begin with, where the name has nothing but letters, digits and dashes,
 /// and the value no control character. `None` says that the line, or the end of it, has to be looked at closely.
-fn plain_header(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn plain_header(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, behind) = bytes.split_at_checked(first_marked(bytes, unplain))?;
     let behind = behind.strip_prefix(b":")?;
     let (value, end) = behind.split_at_checked(first_marked(behind, controls))?;

@@ -217,6 +217,21 @@ fn nothing_is_judged_behind_an_upgrade() {
     assert_eq!(framing.place(), Place::Tunnel);
 }
 
+#[test]
+fn what_is_refused_behind_a_body_makes_no_message_of_its_end() {
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n";
+    for refused in ["{", "\n"] {
+        let mut framing = Framing::new(LIMITS);
+        let first = format!("{head}{}", "x".repeat(100 - head.len()));
+        assert_eq!(framing.feed(first.as_bytes()), Ok(first.len()));
+        assert_eq!(framing.alone(first.len()), None);
+        // As long as the head and the body, which it is not.
+        let second = format!("{}{}", "x".repeat(head.len()), refused.repeat(100));
+        assert!(framing.feed(second.as_bytes()).is_err());
+        assert_eq!(framing.alone(second.len()), None);
+    }
+}
+
 /// How many whole requests hyper reads from `bytes`; `None` when it refuses any of them.
 async fn hyper_reads(bytes: &[u8]) -> Option<usize> {
     let (mut client, server) = tokio::io::duplex(1 << 16);
@@ -309,6 +324,33 @@ proptest! {
             let last = memchr::memmem::find(&bytes, b"HTTP/1.0").is_some();
             let agreed = read.is_some_and(|read| read == whole || (last && read < whole));
             prop_assert!(agreed, "{:?} for {}: {}", read, whole, bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_slice_is_alone_that_is_one_message_with_a_body_and_nothing_else(
+        bytes in mutated(),
+        again in any::<prop::sample::Index>(),
+        cuts in prop::collection::vec(1..100_usize, 0..4),
+    ) {
+        let repeated = &bytes[again.index(bytes.len())..];
+        let mut framing = Framing::new(LIMITS);
+        let mut rest: &[u8] = &[&bytes[..], repeated].concat();
+        let mut cuts = cuts.into_iter();
+        while !rest.is_empty() {
+            let (slice, behind) = rest.split_at(cuts.next().unwrap_or(usize::MAX).min(rest.len()));
+            rest = behind;
+            let fed = framing.feed(slice);
+            if let Some(alone) = framing.alone(slice.len()) {
+                let mut fresh = Framing::new(LIMITS);
+                prop_assert_eq!(fresh.feed(slice), Ok(slice.len()));
+                prop_assert_eq!((fed, fresh.heads), (Ok(slice.len()), 1));
+                let of_its_own = fresh.alone(slice.len()).map(|own| (own.head, own.length_ends));
+                prop_assert_eq!(of_its_own, Some((alone.head, alone.length_ends)));
+            }
+            if fed.is_err() {
+                break;
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the two ends of a connection know of each other: the guard below hyper, and the request above it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -7,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 use super::Leftover;
+use crate::net::arriving::Beside;
 
 /// What a connection's guard and its requests tell each other.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub(in crate::net) struct Shared {
     /// Who waits for the client to go.
     watcher: Mutex<Option<Waker>>,
     leftover: Mutex<Option<Leftover>>,
+    /// A request's body, while the library reads the head.
+    beside: Beside,
 }
 
 /// How far the current request is.
@@ -58,6 +62,10 @@ impl Shared {
         self.breached.load(Ordering::Relaxed)
     }
 
+    pub(in crate::net) const fn beside(&self) -> &Beside {
+        &self.beside
+    }
+
     pub(super) fn leave(&self, leftover: Leftover) {
         *self.leftover.lock() = Some(leftover);
     }
@@ -76,7 +84,11 @@ impl Shared {
 
 /// The client's side of a connection, as a request may watch it.
 #[derive(Debug, Clone)]
-pub struct ClientSide(pub(in crate::net) Arc<Shared>);
+#[expect(
+    clippy::redundant_allocation,
+    reason = "each request takes some, all on one thread, which need not lock for it"
+)]
+pub struct ClientSide(pub(in crate::net) Rc<Arc<Shared>>);
 
 impl ClientSide {
     /// Whether the client has closed its side.

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use http::header::HOST;
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
-use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Sleep, sleep_until};
 
 use super::lease::Busy;
 use super::{PoolLimits, RegionBody, within};
+use crate::net::Arriving;
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
@@ -86,10 +86,11 @@ impl Http1 {
         &mut self,
         request: &mut Option<Request<Outgoing>>,
         deadline: Option<tokio::time::Instant>,
-    ) -> Result<Response<Incoming>, Failed> {
+    ) -> Result<Response<Arriving>, Failed> {
         let request = request.take().ok_or(Failed::NotSent(None))?;
         let Open { sender, evidence, timer, .. } = &mut *self.0;
         let before = evidence.written();
+        evidence.answer.begin(request.method());
         let mut answer = std::pin::pin!(sender.try_send_request(request));
         let answered = poll_fn(|cx| match (answer.as_mut().poll(cx), deadline) {
             (Poll::Ready(answered), _) => Poll::Ready(Some(answered)),
@@ -97,7 +98,9 @@ impl Http1 {
             (Poll::Pending, None) => Poll::Pending,
         });
         let answered = answered.await.ok_or(Failed::TimedOut)?;
-        answered.map_err(|error| failed(error, evidence, before))
+        let (mut parts, incoming) = answered.map_err(|error| failed(error, evidence, before))?.into_parts();
+        let body = Arriving::of(&mut parts.headers, incoming, evidence.answer.take());
+        Ok(Response::from_parts(parts, body))
     }
 
     /// Whether it was made with the identity of this number.

@@ -11,14 +11,15 @@ use prometheus::IntGauge;
 
 use super::Pool;
 use super::connection::Http1;
-use crate::net::quiet::QuietBody;
+use crate::net::Arriving;
 
 /// The body of a region's answer.
 ///
-/// Cancel: dropped before its end, it closes an HTTP/1.1 connection, because the rest of the answer is still on the way.
+/// Cancel: dropped before its end, it closes an HTTP/1.1 connection, because the rest of the answer is still on the way; not so where
+/// the answer came whole.
 #[derive(Debug)]
 pub struct RegionBody {
-    incoming: QuietBody,
+    incoming: Arriving,
     lease: Option<Lease>,
     is_over_http2: bool,
     /// When its end was read, and the connection given back.
@@ -57,17 +58,17 @@ impl Drop for Lease {
 }
 
 impl RegionBody {
-    pub(super) fn leased(incoming: Incoming, lease: Lease) -> Self {
-        let incoming = QuietBody(incoming);
+    pub(super) fn leased(incoming: Arriving, lease: Lease) -> Self {
         let mut body = Self { incoming, lease: Some(lease), is_over_http2: false, ended: None };
-        if body.incoming.is_end_stream() {
+        // What came whole is no longer on the connection.
+        if body.incoming.is_end_stream() || matches!(body.incoming, Arriving::Whole(_)) {
             body.finish();
         }
         body
     }
 
-    pub(super) const fn shared(incoming: Incoming) -> Self {
-        Self { incoming: QuietBody(incoming), lease: None, is_over_http2: true, ended: None }
+    pub(super) fn shared(incoming: Incoming) -> Self {
+        Self { incoming: incoming.into(), lease: None, is_over_http2: true, ended: None }
     }
 
     fn finish(&mut self) {
@@ -76,6 +77,11 @@ impl RegionBody {
             lease.give_back(now);
             self.ended = Some(now);
         }
+    }
+
+    /// Takes the body if it came whole with its head.
+    pub fn take_whole(&mut self) -> Option<Bytes> {
+        self.incoming.take_whole()
     }
 
     /// When the end of the answer was read, where that has given an HTTP/1.1 connection back.

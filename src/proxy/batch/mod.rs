@@ -12,10 +12,10 @@ mod undo;
 
 use std::time::Instant;
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderMap, Request, Response};
-use hyper::body::Incoming;
 
 use super::attempt::{Call, RegionAnswer};
 use super::enqueue::{Ran, note, run};
@@ -64,7 +64,7 @@ struct Sent {
 pub(super) async fn batch(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;

@@ -1,9 +1,9 @@
 //! What of an item is shown to the client.
 
+use crate::net::Arriving;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{Request, Response};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::config::ReadResidency;
@@ -49,7 +49,7 @@ pub(super) async fn of_one(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let config = &proxy.shared.config;
     if config.residency.read_lists == ReadResidency::Allow && !config.lists.annotate {

@@ -1,0 +1,362 @@
+//! The body of a message, as it comes from a client or from a region.
+//!
+//! Most bodies are short, and are read at once with their head. The HTTP library would hand such a one on through a channel, which
+//! costs more than the body: some thirty locked operations, and turns of both ends. So what came whole is taken out of what the library reads,
+//! which sees a head that announces no byte, and waits beside it until the library has read that head.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::io::ReadBuf;
+
+use super::framing::{Alone, whole_answer};
+use super::headers::number;
+use super::quiet::QuietBody;
+
+/// A longer body is left where it was read: to copy it would cost more than the channel. Units: bytes.
+const COPIED_BYTES_MAX: usize = 8 * 1024;
+
+/// A body that came whole, or that is yet to come.
+#[derive(Debug)]
+pub enum Arriving {
+    /// All of it, in a buffer of its own, until it is taken.
+    Whole(Bytes),
+    /// Piece by piece.
+    Coming(QuietBody),
+}
+
+impl Arriving {
+    /// The body of a message with these headers, which the library has read; `whole` was taken out before that. The headers tell the
+    /// body's length again.
+    pub(super) fn of(headers: &mut HeaderMap, incoming: Incoming, whole: Option<Bytes>) -> Self {
+        let Some(whole) = whole else { return incoming.into() };
+        headers.insert(CONTENT_LENGTH, number(whole.len() as u64));
+        Self::Whole(whole)
+    }
+
+    /// Takes the body if it came whole.
+    pub fn take_whole(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Whole(whole) => Some(std::mem::take(whole)),
+            Self::Coming(_) => None,
+        }
+    }
+}
+
+impl From<Incoming> for Arriving {
+    fn from(incoming: Incoming) -> Self {
+        Self::Coming(QuietBody(incoming))
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Coming(body) => Pin::new(body).poll_frame(cx),
+            Self::Whole(whole) if whole.is_empty() => Poll::Ready(None),
+            Self::Whole(whole) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(whole))))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(whole) => whole.is_empty(),
+            Self::Coming(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(whole) => SizeHint::with_exact(whole.len() as u64),
+            Self::Coming(body) => body.size_hint(),
+        }
+    }
+}
+
+/// The body of a client's request that waits for its head to be read: one at a time, with the number of its message.
+#[derive(Debug, Default)]
+pub(super) struct Beside(Mutex<Option<(u64, Bytes)>>);
+
+impl Beside {
+    /// Takes the body out of what was read from here on, which is this message alone, if no request is open. Where another one still
+    /// waits it stays.
+    pub(super) fn put(&self, buf: &mut ReadBuf<'_>, from: usize, alone: Alone, is_idle: bool) {
+        let mut beside = self.0.lock();
+        if is_idle && beside.is_none() {
+            *beside = take_out(buf, from, alone).map(|body| (alone.number, body));
+        }
+    }
+
+    /// The body of the message of this number, where it was taken out.
+    pub(super) fn take(&self, number: u64) -> Option<Bytes> {
+        self.0.lock().take_if(|(waits, _)| *waits == number).map(|(_, body)| body)
+    }
+
+    /// Forgets what waits: the numbers begin anew.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = None;
+    }
+}
+
+/// The answer that a connection to a region waits for: one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    /// Whether the next byte that comes is the first one of the answer, and its head speaks of a body that follows.
+    begins: AtomicBool,
+    body: Mutex<Option<Bytes>>,
+}
+
+impl Awaited {
+    /// A request is about to be sent.
+    pub(super) fn begin(&self, method: &Method) {
+        self.begins.store(*method != Method::HEAD, Relaxed);
+    }
+
+    /// Bytes came. Takes the body out of what was read from here on, if that is the whole answer.
+    pub(super) fn came(&self, buf: &mut ReadBuf<'_>, from: usize) {
+        if !self.begins.load(Relaxed) || buf.filled().len() == from {
+            return;
+        }
+        self.begins.store(false, Relaxed);
+        let alone = buf.filled().get(from..).and_then(whole_answer);
+        if let Some(body) = alone.and_then(|alone| take_out(buf, from, alone)) {
+            *self.body.lock() = Some(body);
+        }
+    }
+
+    /// The body of the answer whose head was read, where it was taken out.
+    pub(super) fn take(&self) -> Option<Bytes> {
+        self.body.lock().take()
+    }
+}
+
+/// Takes the body out of a message that begins here in what was read and ends with it. Its head stays, and announces none.
+fn take_out(buf: &mut ReadBuf<'_>, from: usize, alone: Alone) -> Option<Bytes> {
+    let message = buf.filled_mut().get_mut(from..)?;
+    let (head, body) = message.split_at_mut_checked(alone.head)?;
+    if body.len() > COPIED_BYTES_MAX {
+        return None;
+    }
+    let body = Bytes::copy_from_slice(body);
+    let line = head.get_mut(..alone.length_ends)?;
+    // As many digits as before: whoever counts the bytes of the head comes to the same end.
+    let digits =
+        line.iter_mut().rev().skip_while(|byte| !byte.is_ascii_digit()).take_while(|byte| byte.is_ascii_digit());
+    digits.for_each(|digit| *digit = b'0');
+    buf.set_filled(from + alone.head);
+    Some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use http_body_util::BodyExt;
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+    use proptest::prelude::*;
+    use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream};
+
+    use super::*;
+    use crate::net::body::Outgoing;
+
+    /// A connection to a region, of which the answer's body is taken out where it came whole.
+    struct Region {
+        stream: DuplexStream,
+        awaited: Arc<Awaited>,
+        takes_out: bool,
+    }
+
+    impl AsyncRead for Region {
+        fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let this = self.get_mut();
+            let before = buf.filled().len();
+            let poll = Pin::new(&mut this.stream).poll_read(cx, buf);
+            if this.takes_out {
+                this.awaited.came(buf, before);
+            }
+            poll
+        }
+    }
+
+    impl AsyncWrite for Region {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        }
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Read {
+        status: u16,
+        headers: HeaderMap,
+        /// None where it breaks off.
+        body: Option<Bytes>,
+    }
+
+    /// What is read of an answer that comes in these slices, each on its own, and then the region's end; and whether it was taken out.
+    async fn read(method: &Method, slices: &[&[u8]], takes_out: bool) -> (Option<Read>, bool) {
+        let (stream, mut region) = tokio::io::duplex(1 << 16);
+        let awaited = Arc::<Awaited>::default();
+        awaited.begin(method);
+        let stream = Region { stream, awaited: Arc::clone(&awaited), takes_out };
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let request = http::Request::builder().method(method).uri("/").header("host", "a").body(Outgoing::EMPTY);
+        let ask = async {
+            let answer = sender.send_request(request.unwrap()).await.ok()?;
+            let (mut parts, incoming) = answer.into_parts();
+            let mut body = Arriving::of(&mut parts.headers, incoming, awaited.take());
+            let taken = matches!(body, Arriving::Whole(_));
+            let body = (&mut body).collect().await.ok().map(http_body_util::Collected::to_bytes);
+            Some((Read { status: parts.status.as_u16(), headers: parts.headers, body }, taken))
+        };
+        let answer = async {
+            for slice in slices {
+                // The request is on its way, and what came before is read.
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+                let _ = region.write_all(slice).await;
+            }
+            drop(region);
+        };
+        let drive = async { drop(connection.await) };
+        let (read, (), ()) = tokio::join!(ask, answer, drive);
+        read.map_or((None, false), |(read, taken)| (Some(read), taken))
+    }
+
+    fn read_both(method: &Method, slices: &[&[u8]]) -> (Option<Read>, Option<Read>, bool) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let work = async { (read(method, slices, false).await, read(method, slices, true).await) };
+        let ((as_ever, _), (taken, is_taken)) = tokio::task::LocalSet::new().block_on(&runtime, work);
+        (as_ever, taken, is_taken)
+    }
+
+    const STORED: &[u8] = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length:  11 \r\nX-A: 7\r\n\r\n{\"job\":\"1\"}";
+
+    #[test]
+    fn an_answer_that_came_whole_is_taken_out_and_reads_as_ever() {
+        let (as_ever, taken, is_taken) = read_both(&Method::POST, &[STORED]);
+        assert!(is_taken);
+        assert_eq!(taken, as_ever);
+        let taken = taken.unwrap();
+        assert_eq!((&taken.headers[CONTENT_LENGTH], taken.body.unwrap().len()), (&"11".parse().unwrap(), 11));
+    }
+
+    #[test]
+    fn what_is_not_one_whole_answer_is_left_to_the_library() {
+        let head = |status: &str, more: &str| format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\n{more}\r\nhello");
+        for slices in [
+            // A slice that looks like an answer, in the body of another.
+            &[&b"HTTP/1.1 200 OK\r\nContent-Length: 85\r\n\r\n"[..], STORED][..],
+            &[b"HTTP/1.1 100 Continue\r\n\r\n", STORED],
+            &[&STORED[..STORED.len() - 1], &STORED[STORED.len() - 1..]],
+            &[&[STORED, b"x"].concat()],
+            &[&[STORED, STORED].concat()],
+            &[head("204 No Content", "").as_bytes()],
+            &[head("304 Not Modified", "").as_bytes()],
+            &[head("101 Switching Protocols", "").as_bytes()],
+            &[head("200 OK", "Content-Length: 5\r\n").as_bytes()],
+            &[head("200 OK", "Transfer-Encoding: chunked\r\n").as_bytes()],
+            &[head("200 OK", "X-A: b\r\n c\r\n").as_bytes()],
+            &[head("200 OK", "X-A : b\r\n").as_bytes()],
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 05\r\n\r\nhello"],
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello"],
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello"],
+            &[b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"],
+            &[b"HTTP/1.1 200 OK\r\n\r\nhello"],
+        ] {
+            let (as_ever, taken, is_taken) = read_both(&Method::POST, slices);
+            let text: Vec<_> = slices.iter().map(|slice| slice.escape_ascii().to_string()).collect();
+            assert!(!is_taken, "{text:?}");
+            assert_eq!(taken, as_ever, "{text:?}");
+        }
+        let (as_ever, taken, is_taken) = read_both(&Method::HEAD, &[STORED]);
+        assert!(!is_taken && taken == as_ever, "the length is that of what GET would get");
+    }
+
+    #[test]
+    fn a_long_body_stays_where_it_was_read() {
+        for (length, is_taken) in [(COPIED_BYTES_MAX, true), (COPIED_BYTES_MAX + 1, false)] {
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{}", "x".repeat(length));
+            let mut room = vec![0; answer.len()];
+            let mut buf = ReadBuf::new(&mut room);
+            buf.put_slice(answer.as_bytes());
+            let awaited = Awaited::default();
+            awaited.begin(&Method::GET);
+            awaited.came(&mut buf, 0);
+            assert_eq!(awaited.take().map(|body| body.len()), is_taken.then_some(length));
+            assert_eq!(buf.filled() == answer.as_bytes(), !is_taken);
+        }
+    }
+
+    #[test]
+    fn a_body_waits_for_the_request_of_its_number() {
+        let mut room = *b"Content-Length: 5\r\n\r\nhello";
+        let mut buf = ReadBuf::new(&mut room);
+        buf.set_filled(26);
+        let beside = Beside::default();
+        beside.put(&mut buf, 0, Alone { head: 21, length_ends: 19, number: 2 }, true);
+        assert_eq!((beside.take(1), buf.filled()), (None, &b"Content-Length: 0\r\n\r\n"[..]));
+        assert_eq!(beside.take(2).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(beside.take(2), None);
+    }
+
+    /// An answer with a few bytes changed, removed, repeated or put in.
+    fn mutated() -> impl Strategy<Value = Vec<u8>> {
+        const BYTES: &[u8] = b"\r\n \t:;,0159afx+-\0\x7f\x80_\"";
+        let lines = prop::sample::subsequence(
+            vec![
+                "Content-Length: 5\r\n",
+                "content-length:  5\t\r\n",
+                "Transfer-Encoding: chunked\r\n",
+                "X-A: b\r\n",
+                "Connection: close\r\n",
+            ],
+            0..4,
+        );
+        let edit = (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(BYTES));
+        let status =
+            prop::sample::select(vec!["200 OK", "201 Created", "204 No Content", "503 Service Unavailable", "304 "]);
+        (status, lines, prop::collection::vec(edit, 0..3)).prop_map(|(status, lines, edits)| {
+            let mut bytes = format!("HTTP/1.1 {status}\r\n{}\r\nhello", lines.concat()).into_bytes();
+            for (at, kind, byte) in edits {
+                let at = at.index(bytes.len());
+                match kind {
+                    0 => bytes[at] = byte,
+                    1 => drop(bytes.remove(at)),
+                    2 => bytes.insert(at, byte),
+                    _ => bytes.insert(at, bytes[at]),
+                }
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_answer_reads_as_ever(bytes in mutated()) {
+            let (as_ever, taken, _) = read_both(&Method::POST, &[&bytes]);
+            prop_assert_eq!(taken, as_ever, "{}", bytes.escape_ascii());
+        }
+    }
+}
