@@ -170,6 +170,7 @@ mod tests {
 
     use super::*;
     use crate::net::body::Outgoing;
+    use crate::net::framing::tests::change;
 
     /// A connection to a region, of which the answer's body is taken out where it came whole.
     struct Region {
@@ -337,15 +338,7 @@ mod tests {
             prop::sample::select(vec!["200 OK", "201 Created", "204 No Content", "503 Service Unavailable", "304 "]);
         (status, lines, prop::collection::vec(edit, 0..3)).prop_map(|(status, lines, edits)| {
             let mut bytes = format!("HTTP/1.1 {status}\r\n{}\r\nhello", lines.concat()).into_bytes();
-            for (at, kind, byte) in edits {
-                let at = at.index(bytes.len());
-                match kind {
-                    0 => bytes[at] = byte,
-                    1 => drop(bytes.remove(at)),
-                    2 => bytes.insert(at, byte),
-                    _ => bytes.insert(at, bytes[at]),
-                }
-            }
+            change(&mut bytes, edits);
             bytes
         })
     }

@@ -7,7 +7,7 @@
 mod answer;
 mod head;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod violation;
 
 pub(super) use answer::whole_answer;

@@ -285,21 +285,26 @@ fn request() -> impl Strategy<Value = String> {
         .prop_map(|(head, body, extra)| format!("{head} HTTP/1.1\r\nHost: localhost\r\n{extra}{body}"))
 }
 
+/// Changes, removes, puts in or repeats a byte, once for each.
+pub(in crate::net) fn change(bytes: &mut Vec<u8>, edits: Vec<(prop::sample::Index, u8, u8)>) {
+    for (at, kind, byte) in edits {
+        let at = at.index(bytes.len());
+        match kind {
+            0 => bytes[at] = byte,
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, byte),
+            _ => bytes.insert(at, bytes[at]),
+        }
+    }
+}
+
 /// A few requests with a few bytes changed, removed, repeated or put in.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     const BYTES: &[u8] = b"\r\n \t:;,0159afx+-\0\x7f\x80_\"#/\\{}|^`<>%?@*";
     let edit = (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(BYTES));
     (prop::collection::vec(request(), 1..4), prop::collection::vec(edit, 0..3)).prop_map(|(requests, edits)| {
         let mut bytes = requests.concat().into_bytes();
-        for (at, kind, byte) in edits {
-            let at = at.index(bytes.len());
-            match kind {
-                0 => bytes[at] = byte,
-                1 => drop(bytes.remove(at)),
-                2 => bytes.insert(at, byte),
-                _ => bytes.insert(at, bytes[at]),
-            }
-        }
+        change(&mut bytes, edits);
         bytes
     })
 }
