@@ -180,6 +180,10 @@ fn meters() -> PoolMeters {
 
 /// Asks a region on a connection of the pool.
 async fn ask(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>) -> Response<RegionBody> {
+    send(pool, address, tls, Outgoing::EMPTY).await
+}
+
+async fn send(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>, body: Outgoing) -> Response<RegionBody> {
     let authority = Authority::from_static("localhost");
     let endpoint = Endpoint {
         addresses: &[address],
@@ -188,7 +192,7 @@ async fn ask(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>) -> Respo
         identity: 0,
         connect_timeout: Duration::from_secs(10),
     };
-    let mut request = Request::new(Outgoing::EMPTY);
+    let mut request = Request::new(body);
     *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
     request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
     pool.send(&endpoint, &mut Some(request), Instant::now(), None).await.unwrap()
@@ -235,6 +239,68 @@ async fn answered<S: AsyncRead + AsyncWrite + Unpin>(accepted: impl Future<Outpu
     wire.until(b"\r\n\r\n").await;
     wire.send("HTTP/1.1 204 No Content\r\n\r\n").await;
     wire
+}
+
+/// A question on a connection of its own, and its answer: whatever another connection was told before is not it.
+async fn check_next(pool: &Pool, address: SocketAddr, listener: &TcpListener) {
+    let next = async {
+        let mut wire = Wire::new(listener.accept().await.unwrap().0);
+        wire.until(b"\r\n\r\n").await;
+        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext").await;
+        wire
+    };
+    let asked = async { tokio::join!(ask(pool, address, None), next) };
+    let asked = tokio::time::timeout(Duration::from_secs(20), asked).await;
+    let (answer, _wire) = asked.unwrap_or_else(|_| panic!("it uses a connection that is not free"));
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "next");
+}
+
+#[tokio::test]
+async fn a_connection_whose_answer_came_whole_is_not_free_before_the_request_is_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let asking = async {
+        let pool = Pool::new(ROOMY, meters());
+        // More than the buffers of two sockets have room for.
+        let upload = Outgoing::pieces(&[Bytes::from(vec![b'x'; 64 << 20])]);
+        let early = async {
+            let mut wire = Wire::new(listener.accept().await.unwrap().0);
+            wire.until(b"\r\n\r\n").await;
+            wire.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge").await;
+            wire
+        };
+        let (answer, _wire) = tokio::join!(send(&pool, address, None, upload), early);
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "large");
+        check_next(&pool, address, &listener).await;
+    };
+    LocalSet::new().run_until(asking).await;
+}
+
+#[tokio::test]
+async fn an_answer_to_a_call_that_was_given_up_is_nobody_elses() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let asking = async {
+        let pool = Pool::new(ROOMY, meters());
+        let mut given_up = Box::pin(ask(&pool, address, None));
+        let region = async {
+            let mut wire = Wire::new(listener.accept().await.unwrap().0);
+            wire.until(b"\r\n\r\n").await;
+            wire
+        };
+        let mut wire = tokio::select! {
+            _ = &mut given_up => panic!("nobody has answered"),
+            wire = region => wire,
+        };
+        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst").await;
+        // The connection reads it, and the call is not asked any more.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        drop(given_up);
+        check_next(&pool, address, &listener).await;
+    };
+    LocalSet::new().run_until(Box::pin(asking)).await;
 }
 
 #[tokio::test]
