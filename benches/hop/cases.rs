@@ -11,7 +11,7 @@ use super::options::Options;
 use super::peers::{Peer, Sidecar, sidecar, start};
 use super::report::Report;
 use super::stage::Stage;
-use super::steady::{self, Steady};
+use super::steady::{self, Pace};
 use super::wrk::{self, Load};
 
 /// The proxy has this core when it is pinned, everything else the other.
@@ -173,27 +173,19 @@ fn rates(options: &Options, report: &mut Report, is_awake: bool) {
     let _awake = is_awake.then(kept_awake);
     let body = job(600);
     let peers = alive(options, &stage, Some(PROXY));
+    let ports: Vec<u16> = peers.iter().map(|it| it.port).collect();
     for rate in [1_000, 10_000] {
         let mut all = vec![Vec::new(); peers.len()];
+        let pace = Pace { rate, connections: 32, time: options.time };
         for round in 0..options.rounds * RATE_ROUNDS {
             eprintln!("round {}: {rate}/s", round + 1);
-            for index in turns(round, peers.len()) {
-                all[index].push(steady::load(Some(REST), peers[index].port, rate, 32, options.time, &body));
-            }
+            let seen = steady::load(Some(REST), &ports, pace, &body);
+            all.iter_mut().zip(seen).for_each(|(all, seen)| all.push(seen));
         }
-        let rows: Vec<_> = options.peers.iter().cloned().zip(all.iter().map(|it| medians(it))).collect();
+        let rows: Vec<_> = options.peers.iter().cloned().zip(all).collect();
         report.rate(rate, is_awake, &rows);
     }
     peers.into_iter().for_each(Peer::end);
-}
-
-pub(crate) fn medians(samples: &[Steady]) -> Steady {
-    let of = |figure: fn(&Steady) -> f64| {
-        let mut figures: Vec<f64> = samples.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        figures[figures.len() / 2]
-    };
-    Steady { p50: of(|it| it.p50), p90: of(|it| it.p90), p99: of(|it| it.p99), p999: of(|it| it.p999) }
 }
 
 /// Larger jobs, at 16 connections.

@@ -4,12 +4,12 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::cases::{PROXY, REST, job, medians};
+use super::cases::{PROXY, REST, job};
 use super::options::Options;
 use super::peers::{Peer, Sidecar, ask, sidecar};
 use super::report::Report;
 use super::stage::Stage;
-use super::steady::{self, Steady};
+use super::steady::{self, Pace, Steady};
 
 /// Far more often than Prometheus scrapes and people reload, and longer than the sidecar waits until a changed file has settled.
 const EVERY: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ const CHANGE: &str = "lists: { annotate: true }\n";
 const WHATS: [&str; 4] = ["nothing", "scrapes", "reloads", "nothing again"];
 
 /// One row for each of them.
-pub(crate) type Row = (String, Steady);
+pub(crate) type Row = (String, Vec<Steady>);
 
 pub(crate) fn run(options: &Options, report: &mut Report) {
     let stage = Stage::new(Some(REST), "h1");
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options, report: &mut Report) {
         peer.end();
     }
     pin("0-1023");
-    let rows: Vec<Row> = WHATS.iter().zip(&all).map(|(what, it)| ((*what).to_owned(), medians(it))).collect();
+    let rows: Vec<Row> = WHATS.iter().zip(all).map(|(what, it)| ((*what).to_owned(), it)).collect();
     report.operated(RATE, EVERY, &rows);
 }
 
@@ -66,7 +66,8 @@ fn meanwhile(what: &str, stage: &Stage, peer: &Peer, time: Duration) -> Steady {
             }
             turns
         });
-        let seen = steady::load(Some(REST), peer.port, RATE, 32, time, &job(600));
+        let pace = Pace { rate: RATE, connections: 32, time };
+        let seen = steady::load(Some(REST), &[peer.port], pace, &job(600));
         drop(over);
         let turns = operator.join().unwrap();
         if what == "reloads" {
@@ -74,7 +75,7 @@ fn meanwhile(what: &str, stage: &Stage, peer: &Peer, time: Duration) -> Steady {
             let done = reloads(peer) - before;
             assert!(done + 1 >= turns, "{done} reloads came of {turns} changes");
         }
-        seen
+        seen[0]
     })
 }
 

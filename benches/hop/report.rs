@@ -128,13 +128,13 @@ impl Report {
         self.table(&format!("The sidecar against the better of nginx and HAProxy, {how}"), &head, &table);
     }
 
-    pub(crate) fn rate(&mut self, rate: usize, is_awake: bool, rows: &[(String, Steady)]) {
+    pub(crate) fn rate(&mut self, rate: usize, is_awake: bool, rows: &[(String, Vec<Steady>)]) {
         let awake = if is_awake { ", cores kept awake" } else { "" };
         let title = format!("Microseconds from when each request was due, {rate} a second, 32 connections{awake}");
         self.latencies(&title, "peer", rows);
     }
 
-    pub(crate) fn operated(&mut self, rate: usize, every: Duration, rows: &[(String, Steady)]) {
+    pub(crate) fn operated(&mut self, rate: usize, every: Duration, rows: &[(String, Vec<Steady>)]) {
         let title = format!(
             "The sidecar's microseconds from when each request was due, {rate} a second, 32 connections, with something done every {} ms",
             every.as_millis()
@@ -142,11 +142,11 @@ impl Report {
         self.latencies(&title, "meanwhile", rows);
     }
 
-    fn latencies(&mut self, title: &str, first: &str, rows: &[(String, Steady)]) {
+    fn latencies(&mut self, title: &str, first: &str, rows: &[(String, Vec<Steady>)]) {
         let head = [first, "p50", "p90", "p99", "p99.9"].map(str::to_owned);
-        let row = |(name, it): &(String, Steady)| {
-            let figures = [it.p50, it.p90, it.p99, it.p999].map(|it| format!("{it:.0}"));
-            std::iter::once(name.clone()).chain(figures).collect()
+        let row = |(name, all): &(String, Vec<Steady>)| {
+            let figures: [fn(&Steady) -> f64; 4] = [|it| it.p50, |it| it.p90, |it| it.p99, |it| it.p999];
+            std::iter::once(name.clone()).chain(figures.map(|figure| spread(all, figure))).collect()
         };
         self.table(title, &head, &rows.iter().map(row).collect::<Vec<_>>());
     }
@@ -216,4 +216,14 @@ impl Report {
         println!("{}", self.text);
         self.write(options);
     }
+}
+
+/// The median, and between what the middle half of all is.
+fn spread(all: &[Steady], figure: fn(&Steady) -> f64) -> String {
+    let mut figures: Vec<f64> = all.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    let at = |quarters: usize| figures[(figures.len() * quarters / 4).min(figures.len() - 1)];
+    // Tails are of thousands, of which nobody wants tenths.
+    let digits = usize::from(at(2) < 1000.0);
+    format!("{:.digits$} ({:.0} to {:.0})", at(2), at(1), at(3))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cases::job;
 use super::peers::{PROGRAM, Sidecar, ask, sidecar};
 use super::stage::Stage;
-use super::steady;
+use super::steady::{self, Pace};
 
 /// More than any build answers, so that each connection sends as soon as it is answered and the parts take longer than they say.
 /// Units: requests per second.
@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: &[String]) {
         }
         // Each connection sends something.
         let rate = (rate / one_in).max(connections);
-        let seen = steady::load(None, peer.port, rate, connections, time, &job(bytes));
+        let pace = Pace { rate, connections, time };
+        let seen = steady::load(None, &[peer.port], pace, &job(bytes));
         for _ in 0..TIMES {
             for (port, calls) in [(peer.port, &CALLS[..]), (peer.admin.unwrap(), &OPERATOR[..])] {
                 calls.iter().for_each(|call| assert!(ask(port, call).unwrap().starts_with("HTTP/1.1 "), "{call}"));
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &[String]) {
         }
         println!(
             "{protocol} to the region, {connections} connections, jobs of {bytes} bytes: p99.9 of {:.0} ms behind its time",
-            seen.p999 / 1e3
+            seen[0].p999 / 1e3
         );
         peer.end();
     }
