@@ -1,7 +1,6 @@
 //! The measurements, one group after the other.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::figures::{Sample, median};
 use super::machine::{Process, described};
@@ -21,7 +20,7 @@ pub(crate) const REST: usize = 1;
 /// More ids than the owner map keeps.
 const OWNERS_MAX: f64 = 1_000_000.0;
 /// A measurement that others disturb is tried again so often.
-const TRIES: usize = 12;
+const TRIES: usize = 20;
 
 /// So many rounds at fixed rates for each of the others: the same program's p50 and p90 differ more than what tells proxies apart.
 pub(crate) const RATE_ROUNDS: usize = 3;
@@ -65,16 +64,22 @@ pub(crate) fn loaded(what: &Load<'_>, to: (u16, Option<&Process>), stage: &Stage
         if let Some(sample) = wrk::load(what, to.0, to.1, &stage.region) {
             return sample;
         }
-        std::thread::sleep(Duration::from_secs(3));
     }
     panic!(
-        "the machine is not quiet: other work disturbed {TRIES} runs; stop it, or allow more with --foreign PERCENT"
+        "the machine is not quiet: other work disturbed {TRIES} runs; stop it, or allow more with --foreign PERCENT and --slower PERCENT"
     );
 }
 
 /// A load as the options have it.
 pub(crate) fn load<'l>(options: &Options, core: Option<usize>, script: &'l Path, connections: usize) -> Load<'l> {
-    Load { core, script, connections, time: options.time, foreign_max: options.foreign_max }
+    Load {
+        core,
+        script,
+        connections,
+        time: options.time,
+        foreign_max: options.foreign_max,
+        slower_max: options.slower_max,
+    }
 }
 
 /// Every peer at every number of connections.
@@ -140,7 +145,12 @@ fn in_turn(
         for (at, (script, connections)) in loads.iter().enumerate() {
             for index in turns(round, peers.len()) {
                 let to = (peers[index].port, peers[index].process.as_ref());
-                samples[index][at].push(loaded(&load(options, rest, script, *connections), to, stage));
+                let sample = loaded(&load(options, rest, script, *connections), to, stage);
+                eprintln!(
+                    "  {} at {connections}: {:.0} a second, {:.2} s of CPU for 100 000",
+                    options.peers[index], sample.rate, sample.cpu
+                );
+                samples[index][at].push(sample);
             }
         }
     }
@@ -173,14 +183,17 @@ fn rates(options: &Options, report: &mut Report, is_awake: bool) {
     let _awake = is_awake.then(kept_awake);
     let body = job(600);
     let peers = alive(options, &stage, Some(PROXY));
-    let ports: Vec<u16> = peers.iter().map(|it| it.port).collect();
     for rate in [1_000, 10_000] {
         let mut all = vec![Vec::new(); peers.len()];
         let pace = Pace { rate, connections: 32, time: options.time };
         for round in 0..options.rounds * RATE_ROUNDS {
             eprintln!("round {}: {rate}/s", round + 1);
+            // Each begins once, and has now the one and now the other before it.
+            let mut order: Vec<usize> = turns(round, peers.len()).collect();
+            order.rotate_left(round / 2 % peers.len());
+            let ports: Vec<u16> = order.iter().map(|index| peers[*index].port).collect();
             let seen = steady::load(Some(REST), &ports, pace, &body);
-            all.iter_mut().zip(seen).for_each(|(all, seen)| all.push(seen));
+            order.iter().zip(seen).for_each(|(index, seen)| all[*index].push(seen));
         }
         let rows: Vec<_> = options.peers.iter().cloned().zip(all).collect();
         report.rate(rate, is_awake, &rows);

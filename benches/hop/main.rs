@@ -18,6 +18,7 @@ mod bare;
 mod bars;
 mod cases;
 mod figures;
+mod gauge;
 mod machine;
 mod memory;
 mod operated;
@@ -41,6 +42,7 @@ fn main() {
         Some("bare") => bare::run(&words.collect::<Vec<_>>()),
         Some("pooled") => pooled::run(&words.collect::<Vec<_>>()),
         Some("steady") => steady::run(&words.collect::<Vec<_>>()),
+        Some("gauge") => gauge::run(),
         Some("train") => train::run(&words.collect::<Vec<_>>()),
         first => {
             let options = Options::read(first.into_iter().map(str::to_owned).chain(words));

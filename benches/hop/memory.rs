@@ -11,10 +11,12 @@ use super::options::Options;
 use super::peers::{Peer, Sidecar, sidecar};
 use super::report::Report;
 use super::stage::Stage;
-use super::wrk;
+use super::wrk::{self, Load};
 
 /// A start is measured so often.
 const STARTS: usize = 11;
+/// At least so long is a load that memory is looked at after.
+const LOADED: Duration = Duration::from_secs(5);
 const IDLE_CONNECTIONS: usize = 10_000;
 /// Longer than a connection keeps its buffers after its last request, and than the allocator keeps what is free.
 const SETTLED: Duration = Duration::from_secs(4);
@@ -65,7 +67,9 @@ fn load_and_rest(options: &Options, stage: &Stage) -> Vec<Row> {
     sleep(SETTLED);
     let mut rows = vec![("idle, 3 regions".to_owned(), process.rss(), "MB")];
     for connections in [64, 256] {
-        let sample = loaded(&load(options, Some(REST), &script, connections), (peer.port, Some(process)), stage);
+        let what = load(options, Some(REST), &script, connections);
+        let what = Load { time: what.time.max(LOADED), ..what };
+        let sample = loaded(&what, (peer.port, Some(process)), stage);
         rows.push((format!("after {connections} connections"), sample.rss, "MB"));
     }
     eprintln!("a minute of rest");

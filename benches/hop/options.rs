@@ -19,12 +19,14 @@ pub(crate) struct Options {
     pub(crate) connections: Vec<usize>,
     /// How much of the machine others may have used before a measurement is thrown away, in percent of one core.
     pub(crate) foreign_max: f64,
+    /// How much slower the machine may be before or after a measurement than at its best, in percent, before that is thrown away.
+    pub(crate) slower_max: f64,
     /// The folder for tables and charts, beside standard output.
     pub(crate) write: Option<String>,
 }
 
 const HELP: &str = "make bench-hop ARGS='--cases pinned,unpinned,http2,rates,awake,operated,bodies,regions,owners,memory --peers direct,nginx,haproxy,lua,bare,pooled,sidecar,logged \
---connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --write FOLDER --program ANOTHER-BUILD-OF-THE-SIDECAR' (which `released` among the peers is beside)";
+--connections 1,16,64,256 --rounds 3 --seconds 5 --foreign 10 --slower 10 --write FOLDER --program ANOTHER-BUILD-OF-THE-SIDECAR' (which `released` among the peers is beside)";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Self {
@@ -36,6 +38,7 @@ impl Options {
             peers: list("direct,nginx,haproxy,lua,bare,pooled,sidecar,logged"),
             connections: vec![1, 16, 64, 256],
             foreign_max: 10.0,
+            slower_max: 10.0,
             write: None,
         };
         let mut words = words;
@@ -50,6 +53,7 @@ impl Options {
                     options.connections = list(&value()).iter().map(|it| it.parse().expect("numbers")).collect();
                 }
                 "--foreign" => options.foreign_max = value().parse().expect("percent"),
+                "--slower" => options.slower_max = value().parse().expect("percent"),
                 "--write" => options.write = Some(value()),
                 "--program" => {
                     let _ = PROGRAM.set(value());
@@ -57,6 +61,7 @@ impl Options {
                 _ => panic!("{word} is unknown; {HELP}"),
             }
         }
+        assert!(options.rounds > 0 && !options.time.is_zero(), "at least one round of one second; {HELP}");
         options
     }
 

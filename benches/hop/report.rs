@@ -130,8 +130,20 @@ impl Report {
 
     pub(crate) fn rate(&mut self, rate: usize, is_awake: bool, rows: &[(String, Vec<Steady>)]) {
         let awake = if is_awake { ", cores kept awake" } else { "" };
-        let title = format!("Microseconds from when each request was due, {rate} a second, 32 connections{awake}");
+        let title = format!(
+            "Microseconds from when each request was due, {rate} a second, 32 connections{awake}; median of all rounds (lower to upper quartile)"
+        );
         self.latencies(&title, "peer", rows);
+        let Some((_, direct)) = rows.iter().find(|(name, _)| name == "direct") else { return };
+        // Of the same seconds: what the machine does in a round it does to all of them.
+        let added = |(name, all): &(String, Vec<Steady>)| {
+            (name.clone(), all.iter().zip(direct).map(|(its, direct)| its.added_to(direct)).collect())
+        };
+        let added: Vec<_> = rows.iter().filter(|(name, _)| name != "direct").map(added).collect();
+        let title = format!(
+            "Microseconds more than direct in the same round, {rate} a second, 32 connections{awake}; median of all rounds (lower to upper quartile)"
+        );
+        self.latencies(&title, "peer", &added);
     }
 
     pub(crate) fn operated(&mut self, rate: usize, every: Duration, rows: &[(String, Vec<Steady>)]) {
@@ -222,8 +234,12 @@ impl Report {
 fn spread(all: &[Steady], figure: fn(&Steady) -> f64) -> String {
     let mut figures: Vec<f64> = all.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
-    let at = |quarters: usize| figures[(figures.len() * quarters / 4).min(figures.len() - 1)];
+    let at = |quarters: usize| {
+        let (place, part) = (quarters * (figures.len() - 1) / 4, quarters * (figures.len() - 1) % 4);
+        let next = figures[(place + 1).min(figures.len() - 1)];
+        figures[place] + (next - figures[place]) * part as f64 / 4.0
+    };
     // Tails are of thousands, of which nobody wants tenths.
-    let digits = usize::from(at(2) < 1000.0);
+    let digits = usize::from(at(2).abs() < 1000.0);
     format!("{:.digits$} ({:.0} to {:.0})", at(2), at(1), at(3))
 }

@@ -1,7 +1,7 @@
 //! Load at a fixed rate, as a process: each request has its time, and its latency counts from that time whether or not the
 //! proxy was ready for it, so that a stall is not hidden by the load that it holds up.
 //!
-//! All peers have it in turn, a slice of half a second each, over and over: what the machine does for seconds it then does to all of them.
+//! All peers have it in turn, a slice of a tenth of a second each, over and over: what the machine does for longer it then does to all of them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 
 use super::stage::this_program;
 
-/// How long it is a peer's turn. Units: seconds.
-const SLICE: f64 = 0.5;
-/// What of that does not count, in which the peer's connections and its caches are warmed. Units: seconds.
-const WARM: f64 = 0.1;
+/// How long it is a peer's turn. Short, so that no peer rests for a second between two turns of eight. Units: microseconds.
+const SLICE: u64 = 100_000;
+/// What of that does not count where there are others: longer than it takes until each connection has had a request. Units: microseconds.
+const WARM: u64 = 40_000;
+/// Nor does what comes so long at first, with the handshakes in it. Units: microseconds.
+const FIRST: u64 = 1_000_000;
+/// A peer that does not answer for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What came of it. Units: microseconds.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +29,18 @@ pub(crate) struct Steady {
     pub(crate) p999: f64,
 }
 
+impl Steady {
+    /// What it has more than another.
+    pub(crate) fn added_to(&self, other: &Self) -> Self {
+        Self {
+            p50: self.p50 - other.p50,
+            p90: self.p90 - other.p90,
+            p99: self.p99 - other.p99,
+            p999: self.p999 - other.p999,
+        }
+    }
+}
+
 /// How much is sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
@@ -32,7 +48,7 @@ pub(crate) struct Pace {
     pub(crate) rate: usize,
     /// Connections to each peer.
     pub(crate) connections: usize,
-    /// Of each peer's turns together.
+    /// Of each peer's turns together, but for the first.
     pub(crate) time: Duration,
 }
 
@@ -46,34 +62,37 @@ pub(crate) fn load(core: Option<usize>, ports: &[u16], pace: Pace, body: &str) -
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let figures: Vec<f64> = text.split_whitespace().map(|it| it.parse().unwrap()).collect();
+    assert_eq!(figures.len(), 4 * ports.len(), "{text}");
     figures.chunks(4).map(|it| Steady { p50: it[0], p90: it[1], p99: it[2], p999: it[3] }).collect()
 }
 
-/// When which peer's turn is.
+/// When which peer's turn is: one after the other, always in the same order.
 #[derive(Debug, Clone, Copy)]
 struct Turns {
-    peers: usize,
-    /// How often all of them have their turn; once more before, which does not count.
-    rounds: usize,
+    peers: u64,
+    /// How often all of them have their turn.
+    rounds: u64,
+    /// So many of these come first and do not count.
+    warm: u64,
 }
 
 impl Turns {
-    fn new(peers: usize, seconds: f64) -> Self {
-        Self { peers, rounds: (seconds / SLICE).ceil() as usize }
+    fn new(peers: usize, time: Duration) -> Self {
+        let peers = peers as u64;
+        let warm = FIRST.div_ceil(SLICE * peers);
+        Self { peers, rounds: warm + (time.as_micros() as u64).div_ceil(SLICE), warm }
     }
 
-    /// Units: seconds.
-    fn end(self) -> f64 {
-        SLICE * ((self.rounds + 1) * self.peers) as f64
+    /// Units: microseconds.
+    fn end(self) -> u64 {
+        SLICE * self.rounds * self.peers
     }
 
-    /// Whose turn it is so many seconds after the begin, now from the first to the last and now from the last to the first, and whether it
-    /// counts.
-    fn at(self, seconds: f64) -> (usize, bool) {
-        let slice = (seconds / SLICE) as usize;
-        let (round, turn) = (slice / self.peers, slice % self.peers);
-        let peer = if round.is_multiple_of(2) { turn } else { self.peers - 1 - turn };
-        (peer, round > 0 && seconds - SLICE * slice as f64 >= WARM)
+    /// Whose turn it is so many microseconds after the begin, and whether it counts.
+    fn at(self, time: u64) -> (usize, bool) {
+        let (slice, within) = (time / SLICE, time % SLICE);
+        let is_warm = self.peers == 1 || within >= WARM;
+        ((slice % self.peers) as usize, slice / self.peers >= self.warm && is_warm)
     }
 }
 
@@ -83,8 +102,8 @@ pub(crate) fn run(arguments: &[String]) {
         panic!("steady BODY RATE CONNECTIONS SECONDS PORT...")
     };
     let ports: Vec<u16> = ports.iter().map(|it| it.parse().unwrap()).collect();
-    let (rate, connections): (f64, u32) = (rate.parse().unwrap(), connections.parse().unwrap());
-    let turns = Turns::new(ports.len(), seconds.parse().unwrap());
+    let (rate, connections): (u64, u64) = (rate.parse().unwrap(), connections.parse().unwrap());
+    let turns = Turns::new(ports.len(), Duration::from_secs(seconds.parse().unwrap()));
     let request = format!(
         "POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/openjobspec+json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
@@ -95,9 +114,8 @@ pub(crate) fn run(arguments: &[String]) {
     let threads: Vec<_> = (0..connections)
         .map(|number| {
             let (request, ports) = (request.clone(), ports.clone());
-            let every = f64::from(connections) / rate;
-            let first = f64::from(number) / rate;
-            std::thread::spawn(move || one(&ports, &request, begun, (first, every), turns))
+            let due = (0..).map(move |turn: u64| (turn * connections + number) * 1_000_000 / rate);
+            std::thread::spawn(move || one(&ports, &request, begun, due, turns))
         })
         .collect();
     let mut all = vec![Vec::new(); ports.len()];
@@ -115,18 +133,25 @@ pub(crate) fn run(arguments: &[String]) {
 }
 
 /// The latencies of one connection to each peer.
-fn one(ports: &[u16], request: &str, begun: Instant, (first, every): (f64, f64), turns: Turns) -> Vec<Vec<Duration>> {
+fn one(
+    ports: &[u16],
+    request: &str,
+    begun: Instant,
+    due: impl Iterator<Item = u64>,
+    turns: Turns,
+) -> Vec<Vec<Duration>> {
     let socket = |port: &u16| {
         let socket = TcpStream::connect(("127.0.0.1", *port)).unwrap();
         socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
         socket
     };
     let mut sockets: Vec<TcpStream> = ports.iter().map(socket).collect();
     let mut latencies = vec![Vec::new(); ports.len()];
     let mut buffer = vec![0; 64 * 1024];
-    for number in 0..((turns.end() - first) / every) as usize {
-        let due = first + every * number as f64;
-        let at = begun + Duration::from_secs_f64(due);
+    for due in due.take_while(|due| *due < turns.end()) {
+        let at = begun + Duration::from_micros(due);
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
         let (peer, counts) = turns.at(due);
         sockets[peer].write_all(request.as_bytes()).unwrap();

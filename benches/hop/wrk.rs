@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::figures::Sample;
+use super::gauge;
 use super::machine::{Process, worked};
 
 const DONE: &str = "
@@ -30,6 +31,9 @@ pub(crate) fn script(dir: &Path, body: &str) -> PathBuf {
     path
 }
 
+/// How long others are given to come to an end.
+const OTHERS: Duration = Duration::from_secs(3);
+
 /// What is sent: how, from which core, for how long.
 pub(crate) struct Load<'l> {
     pub(crate) core: Option<usize>,
@@ -38,13 +42,19 @@ pub(crate) struct Load<'l> {
     pub(crate) time: Duration,
     /// How much others may use of the machine. Units: percent of a core.
     pub(crate) foreign_max: f64,
+    /// How much slower than at its best the machine may be right before it and right after. Units: percent.
+    pub(crate) slower_max: f64,
 }
 
 /// One load of wrk against a port: what it saw, and what the proxy used meanwhile.
 ///
-/// `None` when others used more of the machine than they may.
+/// `None` when others used more of the machine than they may, as its kernel tells or by how fast it is.
 pub(crate) fn load(what: &Load<'_>, port: u16, proxy: Option<&Process>, region: &Process) -> Option<Sample> {
-    let Load { core, script, connections, time, foreign_max } = *what;
+    let Load { core, script, connections, time, foreign_max, slower_max } = *what;
+    if !gauge::wait(slower_max) {
+        eprintln!("  not begun: the machine has been slower than at its best for long");
+        return None;
+    }
     let used = || (proxy.map_or(0.0, Process::cpu), region.cpu(), worked());
     let before = used();
     let begun = std::time::Instant::now();
@@ -73,6 +83,14 @@ pub(crate) fn load(what: &Load<'_>, port: u16, proxy: Option<&Process>, region: 
     assert!(numbers[2] == 0.0 && numbers[3] == 0.0, "wrk counts errors: {text}");
     if foreign > foreign_max {
         eprintln!("  thrown away: others used {foreign:.0} % of a core");
+        std::thread::sleep(OTHERS);
+        return None;
+    }
+    // Before what looks at the machine.
+    let rss = proxy.map_or(0.0, Process::rss);
+    let slower = gauge::slower_behind(slower_max);
+    if slower > slower_max {
+        eprintln!("  thrown away: the machine is {slower:.0} % slower than at its best");
         return None;
     }
     Some(Sample {
@@ -81,7 +99,7 @@ pub(crate) fn load(what: &Load<'_>, port: u16, proxy: Option<&Process>, region: 
         p50: numbers[4],
         p99: numbers[5],
         p999: numbers[6],
-        rss: proxy.map_or(0.0, Process::rss),
+        rss,
     })
 }
 
