@@ -1,5 +1,6 @@
 //! The command line of the bench.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::peers::PROGRAM;
@@ -45,15 +46,15 @@ impl Options {
         while let Some(word) = words.next() {
             let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value; {HELP}"));
             match word.as_str() {
-                "--rounds" => options.rounds = value().parse().expect("a number"),
-                "--seconds" => options.time = Duration::from_secs(value().parse().expect("whole seconds")),
+                "--rounds" => options.rounds = number(&word, &value()),
+                "--seconds" => options.time = Duration::from_secs(number(&word, &value())),
                 "--cases" => options.cases = list(&value()),
                 "--peers" => options.peers = list(&value()),
                 "--connections" => {
-                    options.connections = list(&value()).iter().map(|it| it.parse().expect("numbers")).collect();
+                    options.connections = list(&value()).iter().map(|it| number(&word, it)).collect();
                 }
-                "--foreign" => options.foreign_max = value().parse().expect("percent"),
-                "--slower" => options.slower_max = value().parse().expect("percent"),
+                "--foreign" => options.foreign_max = number(&word, &value()),
+                "--slower" => options.slower_max = number(&word, &value()),
                 "--write" => options.write = Some(value()),
                 "--program" => {
                     let _ = PROGRAM.set(value());
@@ -68,4 +69,8 @@ impl Options {
     pub(crate) fn wants(&self, case: &str) -> bool {
         self.cases.iter().any(|it| it == case)
     }
+}
+
+fn number<N: FromStr>(word: &str, value: &str) -> N {
+    value.parse().unwrap_or_else(|_| panic!("{word} needs a whole number instead of {value:?}; {HELP}"))
 }
