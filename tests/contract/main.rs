@@ -6,6 +6,7 @@
 
 mod alerts;
 mod files;
+mod findings;
 mod manifests;
 mod openapi;
 mod pitfalls;

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::files::{path, read};
 
 /// All Rust text below a folder.
-fn sources(folder: &Path) -> String {
+pub fn sources(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
