@@ -9,7 +9,8 @@ use crate::policy::Scored;
 use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body};
 
 /// Shape: the members of the RFC; every region stands in `candidates`. A job that would be refused has `target_region: null`
-/// and, beside the RFC's members, the `error` that a live call would get with its HTTP `status`. Spec: RFC-0001 §6.
+/// and, beside the RFC's members, the `error` that a live call would get with its HTTP `status`; `warnings` where the job has keys
+/// under `ojs.federation.` that are not defined. Spec: RFC-0001 §6.
 ///
 /// Errors: the error document for a body that is no job.
 pub(super) async fn document(
@@ -18,7 +19,7 @@ pub(super) async fn document(
     request: Request<Arriving>,
 ) -> Result<Vec<u8>, ErrorDocument> {
     let body = read_body(proxy, exchange, request).await?;
-    let DryRun { explanation, refusal } = dry_run(proxy, &body)?;
+    let DryRun { explanation, refusal, unknown_keys } = dry_run(proxy, &body)?;
     let view = proxy.shared.registry.view();
     let candidate = |scored: &Scored| json!({ "id": view.region(scored.region).id.as_str(), "score": rounded(scored.score), "reason": scored.reason });
     let candidates: Vec<Value> = explanation.candidates.iter().map(candidate).collect();
@@ -34,7 +35,21 @@ pub(super) async fn document(
         members.insert("error".to_owned(), error.get("error").cloned().unwrap_or_default());
         members.insert("status".to_owned(), refusal.status.as_u16().into());
     }
+    if let (false, Some(members)) = (unknown_keys.is_empty(), document.as_object_mut()) {
+        members.insert("warnings".to_owned(), unknown_keys.iter().map(|key| warning(key)).collect());
+    }
     Ok(document.to_string().into_bytes())
+}
+
+/// Shape: `{"code", "key", "message"}`; the key is the client's, cut to what a person needs to find it.
+fn warning(key: &str) -> Value {
+    const KEY_LETTERS_MAX: usize = 128;
+    let key: String = key.chars().take(KEY_LETTERS_MAX).collect();
+    let message = format!(
+        "`{key}` is not a defined key and binds nothing; the keys that bind a job are `ojs.federation.region`, \
+         `ojs.federation.region_affinity` and `ojs.federation.weights`"
+    );
+    json!({ "code": "unknown_federation_key", "key": key, "message": message })
 }
 
 /// Three decimals: a score is for people.

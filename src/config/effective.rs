@@ -180,6 +180,7 @@ fn process(yaml: &mut Yaml, config: &Config) {
     yaml.section("compat", |yaml| {
         yaml.text("json_content_type", config.compat.json_content_type.as_str());
         yaml.text("client_replicated_from", config.compat.client_replicated_from.as_str());
+        yaml.text("unknown_federation_keys", config.compat.unknown_federation_keys.as_str());
         yaml.plain("heartbeat_ids", config.compat.heartbeat_ids);
         yaml.plain("directive", config.compat.directive);
         yaml.plain("retry_after", config.compat.retry_after);

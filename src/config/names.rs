@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use super::types::{
     AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
-    ReadResidency, Stamp,
+    ReadResidency, Stamp, UnknownKeys,
 };
 
 macro_rules! names {
@@ -37,6 +37,7 @@ names!(Stamp { Always = "always", FederatedOnly = "federated-only", Never = "nev
 names!(LoadSource { Queue = "queue", Admin = "admin" });
 names!(JsonContentType { Auto = "auto", Always = "always", Never = "never" });
 names!(ClientReplicatedFrom { Pass = "pass", Reject = "reject" });
+names!(UnknownKeys { Pass = "pass", Warn = "warn", Reject = "reject" });
 names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MixedBatch { Split = "split", Reject = "reject" });

@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error};
 
 use super::types::{
     AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
-    ReadResidency, Stamp,
+    ReadResidency, Stamp, UnknownKeys,
 };
 use crate::base::Strategy;
 use crate::base::text::parse_duration;
@@ -215,6 +215,7 @@ pub(super) struct RawLimits {
 pub(super) struct RawCompat {
     pub(super) json_content_type: JsonContentType,
     pub(super) client_replicated_from: ClientReplicatedFrom,
+    pub(super) unknown_federation_keys: UnknownKeys,
     pub(super) heartbeat_ids: bool,
     pub(super) directive: bool,
     pub(super) retry_after: bool,

@@ -14,7 +14,7 @@ mod compat;
 mod journal;
 mod surface;
 
-pub use compat::{ClientReplicatedFrom, Compat, JsonContentType};
+pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
 pub use journal::{Idempotency, Journal, OnUnknown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
 

@@ -5,9 +5,13 @@
 
 use std::borrow::Cow;
 
+mod alike;
+
 use super::fault::Fault;
 use super::key::{Likeness, Text, likeness, strip_prefix_folded};
 use super::scan::Scanner;
+pub(super) use alike::unknown_keys;
+use alike::{Odd, nested, odd};
 
 /// What a job says about federation. Spec: federation-spec §6.1.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -69,6 +73,11 @@ impl Name {
         }
     }
 
+    /// Whether it binds a job to a region or a way of choosing one.
+    const fn is_routing(self) -> bool {
+        matches!(self, Self::Region | Self::RegionAffinity | Self::Weights)
+    }
+
     /// Informational ones are passed whatever they hold.
     const fn is_opaque(self) -> bool {
         matches!(self, Self::SourceRegion | Self::RoutedAt)
@@ -119,6 +128,8 @@ pub(super) struct Place {
     pub(super) slot: Slot,
     /// Whether any `ojs.federation.*` key is there that is not `null`.
     pub(super) federated: bool,
+    /// How many keys under the prefix that are not `null` are undefined and look like no defined one.
+    pub(super) unknown: u16,
     /// Whether any of the marks is set.
     marked: bool,
     /// Start and end of each value, which cannot begin at 0; of a `null` only the start.
@@ -177,20 +188,42 @@ impl Place {
         key: Text<'_>,
         weights: &mut Option<Vec<(String, f64)>>,
     ) -> Result<(), Fault> {
-        // With which the prefix begins: most names are none of ours.
-        if !key.may_begin(b"o") {
+        // With which the prefix begins, unless what looks like it is written otherwise: most names are none of ours.
+        if !key.may_begin(b"o") && key.raw_len() < alike::BYTES_MIN && !key.begins_oddly() {
             return Ok(scanner.skip().map(drop)?);
         }
         let key = key.decode();
         let first = scanner.next();
         match Name::of(&key) {
             Some(named) => self.attribute(scanner, field, (named, first), weights),
-            None => {
-                scanner.skip()?;
-                self.federated |= key.starts_with(PREFIX) && first != Some(b'n');
-                Ok(())
-            }
+            None => self.undefined(scanner, field, &key, first),
         }
+    }
+
+    /// Steps over the value of a name that is not defined.
+    ///
+    /// Errors: a fault where the name, or one nested under it, looks like a defined one; `null` counts as absent.
+    fn undefined(
+        &mut self,
+        scanner: &mut Scanner<'_, '_>,
+        field: &'static str,
+        key: &str,
+        first: Option<u8>,
+    ) -> Result<(), Fault> {
+        let unknown = match odd(key) {
+            Some(Odd::Holder) if first == Some(b'{') => nested(scanner, field, key)?,
+            odd => {
+                scanner.skip()?;
+                match odd.filter(|_| first != Some(b'n')) {
+                    Some(Odd::Meant(name)) => return Err(Fault::misspelt(field, name.as_str())),
+                    Some(Odd::Unknown) => 1,
+                    Some(Odd::Holder) | None => 0,
+                }
+            }
+        };
+        self.federated |= unknown > 0;
+        self.unknown = self.unknown.saturating_add(unknown);
+        Ok(())
     }
 
     /// Reads the value of an attribute; of its name and whether that is spelled exactly, and its first byte.

@@ -12,7 +12,7 @@ mod stray;
 mod unread;
 
 use super::abridged::Abridged;
-use super::attributes::{Attributes, Place, Slot, join};
+use super::attributes::{Attributes, Place, Slot, join, unknown_keys};
 use super::fault::Fault;
 use super::key::Text;
 use super::scan::Scanner;
@@ -39,6 +39,33 @@ pub(super) enum Id<'b> {
     Other,
 }
 
+/// Which members of a job servers could read in another way than routing does: `queue` and `options.queue` that differ, tags that do,
+/// values of another kind than the specification's. A rule that decides where a job may go cannot be applied to them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unclear {
+    /// `type`.
+    pub job_type: bool,
+    /// `queue` or `options.queue`.
+    pub queue: bool,
+    /// `tags` or `options.tags`.
+    pub tags: bool,
+}
+
+/// What a job's meta says under a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetaText<'b> {
+    /// The text, of `options.metadata`, else of `meta`.
+    pub text: Option<Cow<'b, str>>,
+    /// Whether servers could read another one: the key is repeated, differs between the two places, or holds no text.
+    pub unclear: bool,
+}
+
+impl<'b> From<Option<Cow<'b, str>>> for MetaText<'b> {
+    fn from(text: Option<Cow<'b, str>>) -> Self {
+        Self { text, unclear: false }
+    }
+}
+
 /// How far to read.
 #[derive(Clone, Copy)]
 enum End {
@@ -61,6 +88,7 @@ pub struct Envelope<'b> {
     queue: Option<Cow<'b, str>>,
     tags: Vec<Cow<'b, str>>,
     attributes: Attributes<'b>,
+    unclear: Unclear,
     fingerprints_meta: bool,
     unique: bool,
 }
@@ -105,6 +133,7 @@ impl<'b> Envelope<'b> {
         let open = scanner.at();
         let any = scanner.object(|scanner, key| draft.member(scanner, key))?;
         let (text, span) = (scanner.text(), (open, scanner.at()));
+        let unclear = draft.unclear();
         let attributes = join(text, &draft.meta, &draft.metadata, draft.weights)?;
         if let End::Body = end {
             scanner.end()?;
@@ -120,9 +149,10 @@ impl<'b> Envelope<'b> {
             metadata: draft.metadata,
             span,
             job_type: draft.job_type,
-            queue: draft.options_queue.or(draft.queue),
+            queue: named(draft.options_queue).or(named(draft.queue)),
             tags: draft.options_tags.or(draft.tags).unwrap_or_default(),
             attributes,
+            unclear,
             fingerprints_meta: draft.fingerprints_meta,
             unique: draft.unique,
         })
@@ -161,33 +191,47 @@ impl<'b> Envelope<'b> {
         matches!(self.id, Id::Absent | Id::Null(_))
     }
 
+    /// Which members servers could read in another way.
+    #[must_use]
+    pub const fn unclear(&self) -> Unclear {
+        self.unclear
+    }
+
     /// A string member of `options.metadata`, else of `meta`: an empty `options.metadata`, which makes some servers forget
     /// `meta`, must not hide from a residency rule what the job says there.
     #[must_use]
-    pub fn meta_text(&self, key: &str) -> Option<Cow<'b, str>> {
-        self.text_in(&self.metadata, key).or_else(|| self.text_in(&self.meta, key))
+    pub fn meta_text(&self, key: &str) -> MetaText<'b> {
+        let (inner, outer) = (self.text_in(&self.metadata, key), self.text_in(&self.meta, key));
+        let differ = inner.text.is_some() && outer.text.is_some() && inner.text != outer.text;
+        MetaText { unclear: inner.unclear || outer.unclear || differ, text: inner.text.or(outer.text) }
     }
 
     /// A string member of one of the two.
-    pub(super) fn text_in(&self, place: &Place, key: &str) -> Option<Cow<'b, str>> {
-        let Slot::Object { open, .. } = place.slot else { return None };
-        let mut found = None;
+    pub(super) fn text_in(&self, place: &Place, key: &str) -> MetaText<'b> {
+        let Slot::Object { open, .. } = place.slot else { return MetaText::default() };
+        let (mut found, mut seen, mut unclear) = (None, false, false);
         let mut scanner = Scanner::again(self.text, open, &[]);
         let read = scanner.object(|scanner, name| {
-            let wanted = name.decode() == key;
-            if wanted {
-                // The last one counts, as in the servers' own maps.
-                found = None;
+            if name.decode() != key {
+                return scanner.skip().map(drop);
             }
-            if wanted && scanner.next() == Some(b'"') {
-                found = Some(scanner.string()?);
-            } else {
-                scanner.skip()?;
+            unclear |= seen;
+            seen = true;
+            // The last one counts, as in the servers' own maps.
+            found = None;
+            match scanner.next() {
+                Some(b'"') => found = Some(scanner.string()?),
+                first => {
+                    unclear |= first != Some(b'n');
+                    scanner.skip()?;
+                }
             }
-            Ok::<(), Fault>(())
+            Ok(())
         });
-        read.ok()?;
-        found.map(Text::decode)
+        if read.is_err() {
+            return MetaText::default();
+        }
+        MetaText { text: found.map(Text::decode), unclear }
     }
 
     /// What the job says about federation.
@@ -214,11 +258,33 @@ impl<'b> Envelope<'b> {
         self.meta.federated || self.metadata.federated
     }
 
+    /// How many keys under `ojs.federation.` are undefined; `null` counts as absent.
+    #[must_use]
+    pub const fn unknown_keys(&self) -> u16 {
+        self.meta.unknown.saturating_add(self.metadata.unknown)
+    }
+
+    /// The names of those, at most `most` of each of the two places, as the client wrote them.
+    #[must_use]
+    pub fn unknown_key_names(&self, most: usize) -> Vec<Cow<'b, str>> {
+        let open = |place: &Place| match place.slot {
+            Slot::Object { open, .. } if place.unknown > 0 => Some(open),
+            _ => None,
+        };
+        let places = [&self.meta, &self.metadata].into_iter().filter_map(open);
+        places.flat_map(|open| unknown_keys(self.text, open, most)).collect()
+    }
+
     /// Where the job stands in the body that it was read from.
     #[must_use]
     pub const fn span(&self) -> Range<usize> {
         self.span.0..self.span.1
     }
+}
+
+/// A queue that is named at all.
+fn named(queue: Option<Cow<'_, str>>) -> Option<Cow<'_, str>> {
+    queue.filter(|queue| !queue.is_empty())
 }
 
 #[cfg(test)]

@@ -59,6 +59,19 @@ impl Fault {
         Self { kind: FaultKind::InvalidRequest, field: name.into(), message, reason: FEDERATION_META }
     }
 
+    pub(super) fn misspelt(field: &'static str, meant: &'static str) -> Self {
+        let message = format!(
+            "`{field}` holds a key that looks like `{meant}` and is another, so it would bind nothing; write `{meant}`, as a \
+             member of `{field}` itself, or choose a name that does not begin with `ojs.federation.`"
+        );
+        Self {
+            kind: FaultKind::InvalidRequest,
+            field: format!("{field}.{meant}").into(),
+            message,
+            reason: FEDERATION_META,
+        }
+    }
+
     pub(super) fn stray(name: &'static str) -> Self {
         let message = format!(
             "`{name}` stands where no region looks for it, so it would bind nothing; move it into `meta`, and send a job that \

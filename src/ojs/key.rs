@@ -62,6 +62,12 @@ impl<'b> Text<'b> {
         let first = self.whole.as_bytes().get(self.inside.0).map_or(b'"', u8::to_ascii_lowercase);
         first == b'\\' || letters.contains(&first)
     }
+
+    /// Whether it begins with anything but a letter, digit or underscore of ASCII.
+    #[inline]
+    pub(super) fn begins_oddly(self) -> bool {
+        self.whole.as_bytes().get(self.inside.0).is_some_and(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
+    }
 }
 
 /// How a member name relates to a known one.

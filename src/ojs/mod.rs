@@ -44,7 +44,7 @@ pub use channel::Channel;
 pub use copy::{Progress, progress};
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use directive::heartbeat_state;
-pub use envelope::Envelope;
+pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
 pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest};

@@ -28,6 +28,12 @@ pub enum RouteError {
         /// The regions that the rule permits.
         permitted: Vec<RegionId>,
     },
+    /// 400: a rule that decides where jobs may go reads a member of this one that servers could read in another way.
+    #[error("`{field}` can be read in two ways, and a routing rule reads it: send it once, as text, with one value")]
+    Unclear {
+        /// The member, such as `queue` or `meta.tenant_id`; a meta key is the operator's.
+        field: String,
+    },
     /// 503 `region_unavailable`: the only region the job may go to is not usable.
     #[error(
         "the job is pinned to {region}, which is unavailable ({state}): try again later, it is never sent elsewhere"
@@ -69,6 +75,7 @@ impl RouteError {
             Self::UnknownRegion { .. }
             | Self::UnknownStrategy
             | Self::PinWithoutRegion
+            | Self::Unclear { .. }
             | Self::PinNotPermitted { .. } => None,
         }
     }
@@ -82,6 +89,7 @@ impl RouteError {
             Self::UnknownRegion { .. }
             | Self::UnknownStrategy
             | Self::PinWithoutRegion
+            | Self::Unclear { .. }
             | Self::PinNotPermitted { .. } => None,
         }
     }

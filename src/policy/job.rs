@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::ojs::{MetaText, Unclear};
+
 /// The attributes that decide where a job goes, borrowed from its body.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
@@ -18,14 +20,25 @@ pub struct Job<'a> {
     /// `ojs.federation.weights`: region to share, for `weighted`. What is no finite positive number counts as zero.
     pub weights: Option<&'a [(String, f64)]>,
     /// A text member of its meta by key, for rules and for `geographic`.
-    pub meta: &'a dyn Fn(&str) -> Option<Cow<'a, str>>,
+    pub meta: &'a dyn Fn(&str) -> MetaText<'a>,
+    /// Which of its members servers could read in another way.
+    pub unclear: Unclear,
 }
 
 impl<'a> Job<'a> {
     /// A job that says nothing but its queue.
     #[must_use]
     pub fn plain(queue: &'a str) -> Self {
-        Self { pin: None, affinity: None, job_type: None, queue, tags: &[], weights: None, meta: &|_| None }
+        Self {
+            pin: None,
+            affinity: None,
+            job_type: None,
+            queue,
+            tags: &[],
+            weights: None,
+            meta: &|_| MetaText::default(),
+            unclear: Unclear::default(),
+        }
     }
 }
 

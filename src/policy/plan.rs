@@ -51,9 +51,9 @@ impl Permitted<'_> {
 impl<'v> Plan<'v> {
     /// Reads the job's attributes and the rules.
     ///
-    /// Errors: the four that are the client's fault, see [`RouteError`].
+    /// Errors: those that are the client's fault, see [`RouteError`].
     pub(super) fn of(view: &'v View, job: &Job<'_>) -> Result<Self, RouteError> {
-        let rule = view.settings.rules.iter().find(|rule| rule.matches(job));
+        let rule = first_rule(view, job)?;
         let permitted = rule.and_then(|rule| rule.regions.as_ref());
         if let Some(pin) = job.pin {
             return pinned_by_job(view, pin, permitted);
@@ -90,6 +90,17 @@ impl Plan<'_> {
     }
 }
 
+/// The first rule that matches.
+fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v Rule>, RouteError> {
+    let settings = &view.settings;
+    for rule in &settings.rules {
+        if rule.matches(job, settings.rules_restrict)? {
+            return Ok(Some(rule));
+        }
+    }
+    Ok(None)
+}
+
 fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {
     rule.and_then(|rule| rule.strategy).unwrap_or(view.settings.strategy)
 }
@@ -120,7 +131,7 @@ const fn pin_to(permitted: Permitted<'_>) -> Plan<'_> {
 fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<&'v RegionSet>) -> Plan<'v> {
     let free = permitted.map_or(Permitted::All, Permitted::Set);
     let table = view.settings.geographic.as_ref();
-    let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key)?).copied());
+    let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key).text?).copied());
     let hinted = hinted.filter(|&region| free.contains(region));
     let hint = hinted.filter(|&region| unusable(view.region(region)).is_none());
     let plan = Plan { hint, hinted, home: hint, ..flexible(view, Strategy::Geographic, free) };

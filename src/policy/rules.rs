@@ -1,5 +1,6 @@
 //! The operator's routing rules: the first that matches a job narrows where it may go and says how, if the job does not.
 
+use super::error::RouteError;
 use super::glob::Glob;
 use super::job::Job;
 use super::region_set::RegionSet;
@@ -36,12 +37,41 @@ impl Rule {
         self.meta.iter().any(|(name, _)| name == key)
     }
 
-    /// Whether all its conditions hold; the cheap ones are asked first.
-    pub(super) fn matches(&self, job: &Job<'_>) -> bool {
-        self.queue.as_ref().is_none_or(|glob| glob.matches(job.queue))
-            && self.job_type.as_ref().is_none_or(|glob| job.job_type.is_some_and(|text| glob.matches(text)))
-            && self.tags.iter().all(|wanted| job.tags.iter().any(|tag| tag == wanted))
-            && self.meta.iter().all(|(key, wanted)| (job.meta)(key).is_some_and(|value| value == *wanted))
+    /// Whether all its conditions hold; the cheap ones are asked first. `strictly`: some rule decides where jobs may go.
+    ///
+    /// Errors: a condition is on a member that servers could read in another way, and the others that were asked hold.
+    pub(super) fn matches(&self, job: &Job<'_>, strictly: bool) -> Result<bool, RouteError> {
+        let unclear = |is: bool, field: &str| {
+            if is && strictly { Err(RouteError::Unclear { field: field.to_owned() }) } else { Ok(()) }
+        };
+        if let Some(glob) = &self.queue {
+            unclear(job.unclear.queue, "queue")?;
+            if !glob.matches(job.queue) {
+                return Ok(false);
+            }
+        }
+        if let Some(glob) = &self.job_type {
+            unclear(job.unclear.job_type, "type")?;
+            if !job.job_type.is_some_and(|text| glob.matches(text)) {
+                return Ok(false);
+            }
+        }
+        if !self.tags.is_empty() {
+            unclear(job.unclear.tags, "tags")?;
+            if !self.tags.iter().all(|wanted| job.tags.iter().any(|tag| tag == wanted)) {
+                return Ok(false);
+            }
+        }
+        for (key, wanted) in &self.meta {
+            let said = (job.meta)(key);
+            if said.unclear && strictly {
+                return Err(RouteError::Unclear { field: format!("meta.{key}") });
+            }
+            if said.text.is_none_or(|value| value != *wanted) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -67,10 +97,10 @@ mod tests {
             job_type: Some("email.send"),
             queue: "mail",
             tags: &tags,
-            meta: &|key| (key == "tenant").then_some(Cow::Borrowed("acme")),
+            meta: &|key| (key == "tenant").then_some(Cow::Borrowed("acme")).into(),
             ..testing::plain()
         };
-        assert_eq!(Rule::new(&matcher, None, None).matches(&job), expected, "{matcher:?}");
+        assert_eq!(Rule::new(&matcher, None, None).matches(&job, true), Ok(expected), "{matcher:?}");
     }
 
     #[test]
@@ -93,6 +123,6 @@ mod tests {
     #[test]
     fn a_job_without_a_type_fits_no_condition_on_the_type() {
         let matcher = Matcher { job_type: Some("*".to_owned()), ..Matcher::default() };
-        assert!(!Rule::new(&matcher, None, None).matches(&testing::plain()));
+        assert_eq!(Rule::new(&matcher, None, None).matches(&testing::plain(), true), Ok(false));
     }
 }

@@ -22,6 +22,8 @@ pub struct Settings {
     ids: HashMap<RegionId, RegionIndex, FixedState>,
     pub(super) strategy: Strategy,
     pub(super) rules: Vec<Rule>,
+    /// Whether any of them decides where jobs may go.
+    pub(super) rules_restrict: bool,
     pub(super) geographic: Option<Geographic>,
     /// For each region its place in `prefer_regions`, or [`NOT_PREFERRED`].
     preference: Vec<u32>,
@@ -71,6 +73,7 @@ impl Settings {
             local: index(&config.local_region).unwrap_or(RegionIndex::new(0)),
             strategy: config.routing.strategy,
             rules: config.routing.rules.iter().map(rule).collect(),
+            rules_restrict: config.routing.rules.iter().any(|rule| !rule.regions.is_empty()),
             geographic: config.routing.geographic.as_ref().map(table),
             first: first.map(|(index, _)| RegionIndex::new(index)),
             preference,

@@ -97,6 +97,7 @@ fn compat() -> Compat {
     Compat {
         json_content_type: JsonContentType::Auto,
         client_replicated_from: ClientReplicatedFrom::Pass,
+        unknown_federation_keys: UnknownKeys::Pass,
         heartbeat_ids: true,
         directive: true,
         retry_after: true,

@@ -17,7 +17,7 @@ use super::local::check_breaker;
 use super::locate::{Located, locate, search, unsure};
 use super::plan::{refusal, with_job};
 use super::reads::Guard;
-use super::several::check_replicated_from;
+use super::several::check_each_reserved;
 use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
@@ -87,7 +87,7 @@ async fn made_in(
     {
         let found = jobs_within(&body, proxy.shared.config.limits.json_depth)
             .map_err(|fault| ErrorDocument::from_fault(&fault))?;
-        check_replicated_from(&proxy.shared, found.envelopes.iter())?;
+        check_each_reserved(&proxy.shared, found.envelopes.iter())?;
         check_routing(&proxy.shared.registry.view(), index, &found)?;
     }
     to_region(proxy, exchange, index, (head, method, body)).await

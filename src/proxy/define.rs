@@ -11,7 +11,7 @@ use super::create::{run_whole, to_region};
 use super::exchange::Exchange;
 use super::head::{Head, read};
 use super::place::{Placed, Subject, place};
-use super::several::{Whole, check_replicated_from};
+use super::several::{Whole, check_each_reserved};
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Found, Operation, answer, jobs_within};
 use crate::policy::{Decision, Demand, RegionIndex, View};
@@ -66,7 +66,7 @@ enum Goes {
 
 fn found<'b>(proxy: &Proxy, body: &'b Bytes, depth_max: usize) -> Result<Found<'b>, ErrorDocument> {
     let found = jobs_within(body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
-    check_replicated_from(&proxy.shared, found.envelopes.iter())?;
+    check_each_reserved(&proxy.shared, found.envelopes.iter())?;
     Ok(found)
 }
 

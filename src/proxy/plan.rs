@@ -2,6 +2,7 @@
 //!
 //! Live enqueues and the dry run both come through here, so that they cannot disagree.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use http::HeaderValue;
 use super::shown::source;
 use super::{Proxy, Shared};
 use crate::base::{Draw, RegionId, text};
-use crate::config::{ClientReplicatedFrom, Stamp};
+use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, UUID7_LETTERS, Uuid7,
     Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
+use crate::telemetry::event;
 
 /// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
 const FEDERATION_ID_BYTES_MAX: usize = 256;
@@ -45,6 +47,9 @@ pub(super) struct Planned {
     pub(super) source: u64,
 }
 
+/// A document lists at most so many keys of each place; a person looks at the first few.
+const KEYS_MAX: usize = 16;
+
 /// What a live call would get, for the dry run.
 #[derive(Debug)]
 pub struct DryRun {
@@ -52,6 +57,8 @@ pub struct DryRun {
     pub explanation: Explanation,
     /// The error document of a live call, where it would be refused.
     pub refusal: Option<ErrorDocument>,
+    /// The undefined keys under `ojs.federation.`, which bind nothing; at most [`KEYS_MAX`] of each place.
+    pub unknown_keys: Vec<String>,
 }
 
 /// Decides what a live enqueue of this body would do, moving no counter.
@@ -65,7 +72,8 @@ pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
     let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
     let explanation = with_job(envelope, |job| policy::explain(&view, job, inputs));
     let refusal = explanation.outcome.as_ref().err().map(|error| refusal(envelope, &view, error));
-    Ok(DryRun { explanation, refusal })
+    let unknown_keys = envelope.unknown_key_names(KEYS_MAX).into_iter().map(Cow::into_owned).collect();
+    Ok(DryRun { explanation, refusal, unknown_keys })
 }
 
 /// Plans an enqueue, telling in `planned` by which strategy, also where it found no region. Takes a turn and counts a
@@ -102,9 +110,7 @@ fn plan_read(
 ) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
     let envelope = accepted(shared, read)?;
-    if envelope.attributes().replicated_from.is_some() {
-        shared.metrics.client_replicated_from.inc();
-    }
+    count_reserved(shared, envelope);
     let routed = with_job(envelope, |job| in_turn(proxy, |inputs| policy::route(view, job, inputs)));
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
@@ -157,11 +163,36 @@ fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<E
 /// The job that was read, unless it is none or the operator's switches refuse it. Looked at where it is: to hand it on is to copy it.
 fn accepted<'e, 'b>(shared: &Shared, read: &'e Result<Envelope<'b>, Fault>) -> Result<&'e Envelope<'b>, ErrorDocument> {
     let envelope = read.as_ref().map_err(ErrorDocument::from_fault)?;
-    let rejects = shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject;
-    if rejects && envelope.attributes().replicated_from.is_some() {
+    check_reserved(shared, envelope)?;
+    Ok(envelope)
+}
+
+/// The operator's switches for keys under `ojs.federation.` that clients do not set, or that are not defined.
+///
+/// Errors: 400 where a switch refuses one.
+#[inline]
+pub(super) fn check_reserved(shared: &Shared, envelope: &Envelope<'_>) -> Result<(), ErrorDocument> {
+    let compat = &shared.config.compat;
+    if envelope.attributes().replicated_from.is_some() && compat.client_replicated_from == ClientReplicatedFrom::Reject
+    {
         return Err(ErrorDocument::client_replicated_from());
     }
-    Ok(envelope)
+    if envelope.unknown_keys() > 0 && compat.unknown_federation_keys == UnknownKeys::Reject {
+        return Err(ErrorDocument::unknown_federation_keys(&envelope.unknown_key_names(KEYS_MAX)));
+    }
+    Ok(())
+}
+
+/// Counts what [`check_reserved`] has let pass.
+#[inline]
+pub(super) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
+    if envelope.attributes().replicated_from.is_some() {
+        shared.metrics.client_replicated_from.inc();
+    }
+    if envelope.unknown_keys() > 0 {
+        let logged = shared.config.compat.unknown_federation_keys == UnknownKeys::Warn;
+        event::unknown_federation_keys(&shared.metrics, envelope.unknown_keys().into(), logged);
+    }
 }
 
 pub(super) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
@@ -187,6 +218,7 @@ pub(super) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
         tags: envelope.tags(),
         weights: attributes.weights.as_deref(),
         meta: &meta,
+        unclear: envelope.unclear(),
     })
 }
 
@@ -304,6 +336,7 @@ pub(super) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocume
             ErrorDocument::unknown_region(pin, view.regions.iter().map(|region| region.id.as_str()))
         }
         RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),
+        RouteError::Unclear { field } => ErrorDocument::unclear_member(field),
         RouteError::PinWithoutRegion => ErrorDocument::pin_without_region(),
         RouteError::PinNotPermitted { region, .. } => ErrorDocument::pin_not_permitted(region.as_str()),
         RouteError::RegionUnavailable { region, retry_after, .. } => {

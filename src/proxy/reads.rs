@@ -23,7 +23,7 @@ use super::{Proxy, Reply};
 use crate::config::ReadResidency;
 use crate::ojs::residency::{self, Pinned};
 use crate::ojs::{Class, Envelope, ErrorDocument, Operation, path_segment};
-use crate::policy::{RegionIndex, permits};
+use crate::policy::{RegionIndex, RouteError, permits};
 
 /// An answer may echo a job and add to it: this much more than a request body may hold.
 const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
@@ -51,7 +51,9 @@ pub(super) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
         Pinned::No if proxy.shared.config.routing.rules.is_empty() => false,
         Pinned::No => residency::job_in(piece).is_some_and(|job| {
             let Ok(job) = Envelope::read(job, proxy.shared.config.limits.json_depth) else { return true };
-            !with_job(&job, |job| permits(&view, job, view.local)).unwrap_or(true)
+            let permitted = with_job(&job, |job| permits(&view, job, view.local));
+            // A job that a rule cannot be applied to with certainty may be one of those that it keeps elsewhere.
+            !permitted.unwrap_or_else(|error| !matches!(error, RouteError::Unclear { .. }))
         }),
     }
 }

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::plan::{in_turn, refusal, refused, with_word};
+use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
 use super::{Proxy, Shared};
 use crate::base::Strategy;
-use crate::config::ClientReplicatedFrom;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
 use crate::policy::{Decision, Demand, Job, RegionIndex, View, route_within};
 
@@ -69,16 +68,13 @@ pub(super) fn demand_of_holder(view: &View, envelope: &Envelope<'_>) -> Result<D
     demand(view, envelope, Some(Strategy::Affinity.as_str()))
 }
 
-/// The operator's switch for a client's own `replicated_from`; where it passes, it is counted.
-pub(super) fn check_replicated_from<'e, 'b: 'e>(
+/// As [`check_reserved`] for each of several jobs; what passes is counted.
+pub(super) fn check_each_reserved<'e, 'b: 'e>(
     shared: &Shared,
-    envelopes: impl Iterator<Item = &'e Envelope<'b>>,
+    envelopes: impl Iterator<Item = &'e Envelope<'b>> + Clone,
 ) -> Result<(), ErrorDocument> {
-    let set = envelopes.filter(|envelope| envelope.attributes().replicated_from.is_some()).count();
-    if set > 0 && shared.config.compat.client_replicated_from == ClientReplicatedFrom::Reject {
-        return Err(ErrorDocument::client_replicated_from());
-    }
-    shared.metrics.client_replicated_from.inc_by(set as u64);
+    envelopes.clone().try_for_each(|envelope| check_reserved(shared, envelope))?;
+    envelopes.for_each(|envelope| count_reserved(shared, envelope));
     Ok(())
 }
 

@@ -133,6 +133,23 @@ pub fn dropped_authorization(region: &RegionMetrics) {
     }
 }
 
+/// A job with undefined keys under `ojs.federation.` was accepted. `logged`: also in the log, each time their number has doubled.
+pub fn unknown_federation_keys(metrics: &Metrics, keys: u64, logged: bool) {
+    let counter = &metrics.unknown_federation_keys;
+    let before = counter.get();
+    counter.inc_by(keys);
+    let total = before + keys;
+    if logged && total.checked_ilog2() != before.checked_ilog2() {
+        warn!(
+            target: TARGET,
+            event = "ojs.federation.unknown_keys",
+            total,
+            "jobs carry undefined keys under ojs.federation., which bind nothing (logged each time their number doubles): POST such a \
+             job to /v1/federation/route, which names them"
+        );
+    }
+}
+
 /// An enqueue was sent and nobody knows whether the region stored it.
 pub fn unknown_outcome(region: &RegionMetrics, job_id: Option<&str>, request_id: &str) {
     region.unknown_outcomes.inc();

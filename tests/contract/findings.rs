@@ -29,7 +29,10 @@ fn every_finding_names_tests_or_records_that_exist() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let (id, shown_by) = (cells[1].to_owned(), cells[3]);
         let proofs: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
-        assert!(!proofs.is_empty() || shown_by == "later", "{id}: names neither a test nor a record, and is not `later`");
+        assert!(
+            !proofs.is_empty() || shown_by == "later",
+            "{id}: names neither a test nor a record, and is not `later`"
+        );
         for proof in proofs {
             let exists = match proof.strip_prefix("adr/") {
                 Some(record) => path("docs/adr").join(record).exists(),

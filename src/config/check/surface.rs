@@ -7,6 +7,7 @@ pub(super) const fn compat(raw: &RawCompat) -> Compat {
     Compat {
         json_content_type: raw.json_content_type,
         client_replicated_from: raw.client_replicated_from,
+        unknown_federation_keys: raw.unknown_federation_keys,
         heartbeat_ids: raw.heartbeat_ids,
         directive: raw.directive,
         retry_after: raw.retry_after,

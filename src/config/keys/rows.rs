@@ -2,7 +2,7 @@
 
 use super::super::types::{
     AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
-    ReadResidency, Stamp,
+    ReadResidency, Stamp, UnknownKeys,
 };
 use super::Key;
 use super::kind::Kind::{
@@ -187,6 +187,8 @@ pub(super) const KEYS: &[Key] = &[
         "Who gets `application/json`: clients known to need it, everyone, nobody"),
     key("compat.client_replicated_from", Choice(ClientReplicatedFrom::NAMES), "pass", "",
         "Whether a client's own `replicated_from` passes or is refused"),
+    key("compat.unknown_federation_keys", Choice(UnknownKeys::NAMES), "pass", "",
+        "What happens to a job with an undefined `ojs.federation.*` key that looks like no defined one; always counted"),
     key("compat.heartbeat_ids", Flag, "true", "",
         "Whether heartbeats that count their jobs and list them apart are rewritten as servers accept them"),
     key("compat.directive", Flag, "true", "", "Whether a heartbeat's `directive` is copied to `state`, where SDKs look"),

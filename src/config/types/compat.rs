@@ -7,6 +7,8 @@ pub struct Compat {
     pub json_content_type: JsonContentType,
     /// What happens to a client's own `ojs.federation.replicated_from`.
     pub client_replicated_from: ClientReplicatedFrom,
+    /// What happens to a job with a key under `ojs.federation.` that is not defined and looks like none that is.
+    pub unknown_federation_keys: UnknownKeys,
     /// Whether heartbeats that count their jobs in `active_jobs` and list them apart are rewritten as servers accept them.
     pub heartbeat_ids: bool,
     /// Whether a `directive` in the answer to a heartbeat is copied to `state`, the only place where SDKs look.
@@ -33,6 +35,17 @@ pub enum JsonContentType {
 pub enum ClientReplicatedFrom {
     /// Passed untouched and counted.
     Pass,
+    /// Refused with 400.
+    Reject,
+}
+
+/// What happens to a job with an undefined `ojs.federation.*` key. One that looks like a defined key is refused in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownKeys {
+    /// Passed untouched and counted; the dry run names the keys.
+    Pass,
+    /// Passed, counted, and a line in the log.
+    Warn,
     /// Refused with 400.
     Reject,
 }

@@ -1,8 +1,9 @@
 //! A job while it is being read, member by member.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use super::Id;
+use super::{Id, Unclear};
 use crate::ojs::attributes::{Name, PREFIX, Place};
 use crate::ojs::fault::Fault;
 use crate::ojs::key::{Likeness, Text, likeness, may_fold};
@@ -22,6 +23,8 @@ pub(super) struct Draft<'b> {
     pub(super) weights: Option<Vec<(String, f64)>>,
     pub(super) fingerprints_meta: bool,
     pub(super) unique: bool,
+    /// What servers could read in two ways; the queues and tags of both levels are compared at the end.
+    pub(super) unclear: Unclear,
     /// One bit for each member that was seen, at both levels.
     seen: u16,
 }
@@ -119,9 +122,9 @@ impl<'b> Draft<'b> {
         let Some((member, exact)) = Member::of_root(key) else { return Ok(scanner.skip().map(drop)?) };
         self.once(member, exact)?;
         match member {
-            Member::Type => self.job_type = string_or_skip(scanner)?,
-            Member::Queue => self.queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty()),
-            Member::Tags => self.tags = strings_or_skip(scanner)?,
+            Member::Type => self.job_type = text(scanner, &mut self.unclear.job_type)?,
+            Member::Queue => self.queue = text(scanner, &mut self.unclear.queue)?,
+            Member::Tags => self.tags = tags(scanner, &mut self.unclear.tags)?,
             Member::Id => self.id = read_id(scanner)?,
             Member::Meta => self.meta.read(scanner, member.path(), &mut self.weights)?,
             Member::Options => self.options(scanner)?,
@@ -144,10 +147,8 @@ impl<'b> Draft<'b> {
         let Some((member, exact)) = Member::of_options(key) else { return Ok(scanner.skip().map(drop)?) };
         self.once(member, exact)?;
         match member {
-            Member::OptionsQueue => {
-                self.options_queue = string_or_skip(scanner)?.filter(|queue| !queue.is_empty());
-            }
-            Member::OptionsTags => self.options_tags = strings_or_skip(scanner)?,
+            Member::OptionsQueue => self.options_queue = text(scanner, &mut self.unclear.queue)?,
+            Member::OptionsTags => self.options_tags = tags(scanner, &mut self.unclear.tags)?,
             Member::OptionsMetadata => self.metadata.read(scanner, member.path(), &mut self.weights)?,
             _ => self.unique(scanner)?,
         }
@@ -158,6 +159,18 @@ impl<'b> Draft<'b> {
         self.unique |= scanner.next() != Some(b'n');
         self.fingerprints_meta |= fingerprints_meta(scanner)?;
         Ok(())
+    }
+
+    /// What servers could read in two ways, both levels compared.
+    pub(super) fn unclear(&self) -> Unclear {
+        let mut unclear = self.unclear;
+        if let (Some(top), Some(inner)) = (&self.queue, &self.options_queue) {
+            unclear.queue |= top != inner;
+        }
+        if let (Some(top), Some(inner)) = (&self.tags, &self.options_tags) {
+            unclear.tags |= top != inner && top.iter().collect::<BTreeSet<_>>() != inner.iter().collect();
+        }
+        unclear
     }
 
     fn once(&mut self, member: Member, exact: bool) -> Result<(), Fault> {
@@ -180,6 +193,31 @@ fn find<const N: usize>(key: &str, names: [&str; N]) -> Option<(usize, bool)> {
         Likeness::Variant => Some((place, false)),
         Likeness::Different => None,
     })
+}
+
+/// A text; of another value than `null`, `unclear` is set.
+fn text<'b>(scanner: &mut Scanner<'b, '_>, unclear: &mut bool) -> Result<Option<Cow<'b, str>>, Fault> {
+    *unclear |= !matches!(scanner.next(), Some(b'"' | b'n'));
+    string_or_skip(scanner)
+}
+
+/// The texts of an array; of another value than `null`, and of another element, `unclear` is set.
+fn tags<'b>(scanner: &mut Scanner<'b, '_>, unclear: &mut bool) -> Result<Option<Vec<Cow<'b, str>>>, Fault> {
+    match scanner.next() {
+        Some(b'[') => {}
+        first => {
+            *unclear |= first != Some(b'n');
+            scanner.skip()?;
+            return Ok(None);
+        }
+    }
+    let mut tags = Vec::new();
+    scanner.array(|scanner| {
+        *unclear |= scanner.next() != Some(b'"');
+        tags.extend(string_or_skip(scanner)?);
+        Ok::<(), Fault>(())
+    })?;
+    Ok(Some(tags))
 }
 
 fn string_or_skip<'b>(scanner: &mut Scanner<'b, '_>) -> Result<Option<Cow<'b, str>>, Fault> {

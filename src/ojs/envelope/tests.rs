@@ -204,7 +204,7 @@ fn meta_text_is_found_wherever_it_stands_and_options_metadata_wins() {
         (r#"{"meta":{"k":"v"},"options":{"metadata":{"a":{"k":1},"k":"w"}}}"#, Some("w")),
         ("{}", None),
     ] {
-        assert_eq!(read(body).meta_text("k").as_deref(), expected, "{body}");
+        assert_eq!(read(body).meta_text("k").text.as_deref(), expected, "{body}");
     }
 }
 

@@ -149,6 +149,16 @@ impl ErrorDocument {
         .with_region(region)
     }
 
+    /// 400: a rule reads a member of the job that servers could read in another way.
+    #[must_use]
+    pub fn unclear_member(field: &str) -> Self {
+        let message = format!(
+            "a routing rule of this sidecar reads `{field}`, which servers could read in another way: it is repeated, differs between \
+             the job and its `options`, or is no text; send it once, or the same in both places"
+        );
+        Self::invalid("ambiguous_member", message).with("field", field).with("ojs_code", "OJS-1000")
+    }
+
     /// 400: a client set `replicated_from`, and the operator refuses that.
     #[must_use]
     pub fn client_replicated_from() -> Self {
@@ -158,6 +168,18 @@ impl ErrorDocument {
         )
         .with("field", "ojs.federation.replicated_from")
         .with("ojs_code", "OJS-1004")
+    }
+
+    /// 400: a job has undefined keys under `ojs.federation.`, and the operator refuses them. `keys`: as the client wrote them.
+    #[must_use]
+    pub fn unknown_federation_keys(keys: &[Cow<'_, str>]) -> Self {
+        Self::invalid(
+            FEDERATION_META,
+            "the job has keys under `ojs.federation.` that are not defined, which this sidecar refuses; leave them out, or choose \
+             names that do not begin with `ojs.federation.`",
+        )
+        .with("field", "meta")
+        .with("keys", keys)
     }
 
     /// 400: an interpreted body is compressed.

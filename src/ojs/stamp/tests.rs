@@ -187,8 +187,8 @@ proptest! {
 
         // A server that lets options.metadata replace meta still sees the pin, and a second stamp has nothing to do.
         let seen = if matches!(read.metadata.slot, Slot::Absent) { &read.meta } else { &read.metadata };
-        let kept = read.text_in(seen, Name::Region.as_str());
-        if segments.len() > 1 && read.text_in(seen, Name::FederationId.as_str()).as_deref() == Some("F") {
+        let kept = read.text_in(seen, Name::Region.as_str()).text;
+        if segments.len() > 1 && read.text_in(seen, Name::FederationId.as_str()).text.as_deref() == Some("F") {
             prop_assert_eq!(kept.as_deref(), expected.region.as_deref());
         }
         let again = stamp(&read, Abridged::whole(&after), &additions).body;

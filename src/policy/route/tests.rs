@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -204,7 +205,7 @@ fn a_decision_names_the_one_region_that_was_meant_whatever_that_regions_state() 
             geographic(config);
             change(config);
         });
-        let german = |key: &str| (key == "country").then(|| "DE".into());
+        let german = |key: &str| (key == "country").then_some(Cow::Borrowed("DE")).into();
         let job = Job { affinity: Some(affinity), meta: &german, ..plain() };
         let told = |view: &View| {
             let decision = route(view, &job, inputs(Instant::now(), 0)).unwrap();
@@ -329,7 +330,7 @@ fn check_decision(view: &View, job: &Job<'_>, decision: &Decision) -> Result<(),
         let region = view.region(candidate);
         prop_assert!(region.weight > 0 && region.health != Health::Unhealthy);
         prop_assert_eq!(region.breaker, BreakerState::Closed);
-        let rule = view.settings.rules.iter().find(|rule| rule.matches(job));
+        let rule = view.settings.rules.iter().find(|rule| rule.matches(job, false).unwrap());
         let permitted = rule.and_then(|rule| rule.regions.as_ref());
         prop_assert!(permitted.is_none_or(|set| set.contains(candidate)));
     }

@@ -130,7 +130,7 @@ fn only_a_decision_that_the_turn_made_uses_it_up() {
     }
     let view = geographic(Strategy::RoundRobin);
     assert!(by_turn(&view, &named("geographic")), "without a hint the default decides");
-    let hinted = |_: &str| Some(Cow::Borrowed("de"));
+    let hinted = |_: &str| Some(Cow::Borrowed("de")).into();
     assert!(!by_turn(&view, &Job { meta: &hinted, ..named("geographic") }));
     assert!(!by_turn(&view, &Job { pin: Some("near"), ..plain() }));
 }
@@ -307,7 +307,7 @@ fn geographic(default: Strategy) -> View {
 fn check_hint(default: Strategy, hint: Option<&'static str>, expected: &str) {
     let mut view = geographic(default);
     view.regions[1].health = crate::policy::Health::Unhealthy;
-    let meta = |key: &str| hint.filter(|_| key == "country").map(Cow::Borrowed);
+    let meta = |key: &str| hint.filter(|_| key == "country").map(Cow::Borrowed).into();
     check(&view, &Job { meta: &meta, ..named("geographic") }, 0, expected);
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::super::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
-use super::super::several::{Bounds, Whole, check_replicated_from, demand, demand_of_holder, places_of_keys};
+use super::super::several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys};
 use super::super::shown::source;
 use super::super::{Proxy, collect};
 use super::{Parcel, Sent};
@@ -41,13 +41,13 @@ pub(super) fn plan(proxy: &Proxy, scope: Scope, has_key: bool, body: &Bytes) -> 
     let batch = match several {
         Several::Batch(batch) => batch,
         Several::Other(found) => {
-            check_replicated_from(shared, found.envelopes.iter())?;
+            check_each_reserved(shared, found.envelopes.iter())?;
             let decision = Whole::of(&view, body, &found)?.decide(proxy, &view, &found)?;
             return Ok(Planned::Whole(decision));
         }
     };
     let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
-    check_replicated_from(shared, inside.chain(&batch.beside))?;
+    check_each_reserved(shared, inside.chain(&batch.beside))?;
     let keyed = scope == Scope::Bulk && (batch.keyed || has_key);
     let planner = Planner { keyed, ..Planner::new(proxy, &view, &batch, body)? };
     match together(&view, &planner.demands, |place| planner.alone(place))? {

@@ -90,6 +90,8 @@ families! {
     DROPPED_AUTHORIZATIONS = Kind::Counter, "dropped_authorizations_total", ["region"],
         "Requests whose Authorization was not passed on to the region";
     CLIENT_REPLICATED_FROM = Kind::Counter, "client_replicated_from_total", [], "Jobs whose client set ojs.federation.replicated_from itself";
+    UNKNOWN_FEDERATION_KEYS = Kind::Counter, "unknown_federation_keys_total", [],
+        "Keys under ojs.federation. in jobs that are not defined; POST /v1/federation/route names them";
     REMOTE_FETCHES = Kind::Counter, "remote_fetch_jobs_total", ["region", "result"],
         "Jobs that another region than the local one handed out to workers here, by what became of them";
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had gone by then, by what became of them";

@@ -58,6 +58,8 @@ pub struct Metrics {
     pub retry_budget_available: Gauge,
     /// Jobs whose client set `replicated_from` itself.
     pub client_replicated_from: Counter,
+    /// Undefined keys under `ojs.federation.` in jobs that were accepted.
+    pub unknown_federation_keys: Counter,
     /// Jobs whose region was needed, by how it was found.
     pub lookups: Cells<LookupResult, Counter>,
     /// Jobs claimed for workers that had gone by then.
@@ -129,6 +131,7 @@ impl Metrics {
             refusals: Cells::each(RefusalReason::ALL, |reason| refusals.with_label_values(&[reason.as_str()])),
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
+            unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
@@ -172,6 +175,7 @@ impl Metrics {
             refusals: self.refusals.clone(),
             retry_budget_available: self.retry_budget_available.clone(),
             client_replicated_from: self.client_replicated_from.clone(),
+            unknown_federation_keys: self.unknown_federation_keys.clone(),
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),
             owners: self.owners.clone(),

@@ -75,6 +75,20 @@ async fn a_job_that_would_be_refused_has_no_target_and_the_error_of_a_live_call(
 }
 
 #[tokio::test]
+async fn a_dry_run_warns_of_federation_keys_that_are_not_defined() {
+    let federation = Federation::start().await;
+    let document = dry_run(&federation, &asking(r#""ojs.federation.residency":"eu-west-1","team":"x""#)).await;
+    assert_eq!(members(&document), ["candidates", "strategy", "target_region", "warnings"]);
+    assert_eq!(document["warnings"].as_array().map(Vec::len), Some(1));
+    let warning = &document["warnings"][0];
+    assert_eq!(
+        (&warning["code"], &warning["key"]),
+        (&json!("unknown_federation_key"), &json!("ojs.federation.residency"))
+    );
+    assert!(warning["message"].as_str().unwrap().contains("ojs.federation.region"), "{warning}");
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_job_is_refused_as_a_live_call_refuses_it() {
     let federation = Federation::start().await;
     for body in ["", "{", "[]", r#"{"meta":[]}"#, r#"{"Meta":{}}"#, r#"{"id":"a","id":"b"}"#] {

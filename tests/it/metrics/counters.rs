@@ -21,6 +21,7 @@ const REQUESTS: &[&str] = &[
     "overhead_seconds_count",
     "dropped_authorizations_total",
     "client_replicated_from_total",
+    "unknown_federation_keys_total",
     "rejected_heads_total",
 ];
 

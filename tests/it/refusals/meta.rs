@@ -1,6 +1,6 @@
 //! Federation attributes that cannot be followed: 400, and nothing is sent.
 
-use super::{enqueue, nothing_was_sent, with};
+use super::{NEEDLE, enqueue, nothing_was_sent, with};
 use crate::support::{Federation, IDS, Setup};
 
 const BAD_META: &str = "invalid_federation_meta";
@@ -125,6 +125,68 @@ async fn members_that_servers_could_read_in_two_ways_are_refused() {
         let error = enqueue(&federation, with(&members)).await.check_error(400, "invalid_request", AMBIGUOUS);
         assert_eq!(error["details"]["field"].as_str(), Some(field), "{members}");
     }
+    nothing_was_sent(&federation);
+}
+
+/// What stands in meta, and what was probably meant.
+const MISSPELT: &[(&str, &str)] = &[
+    (r#""ojs.federation.regoin":"eu-west-1""#, "region"),
+    (r#""ojs.federation.regions":"eu-west-1""#, "region"),
+    (r#"" ojs.federation.region":"eu-west-1""#, "region"),
+    (r#""ojs.federation.region ":"eu-west-1""#, "region"),
+    (r#""ojs.federation.reg\u200bion":"eu-west-1""#, "region"),
+    ("\"\u{feff}ojs.federation.region\":\"eu-west-1\"", "region"),
+    ("\"ojs\u{ff0e}federation\u{ff0e}region\":\"eu-west-1\"", "region"),
+    (r#""ojs.federation.region\u0000":"eu-west-1""#, "region"),
+    ("\"ojs.federation.regio\u{301}n\":\"eu-west-1\"", "region"),
+    (r#""ojs":{"federation":{"region":"eu-west-1"}}"#, "region"),
+    (r#""ojs.federation":{"regoin":"eu-west-1"}"#, "region"),
+    (r#""ojs":{"federation.region":"eu-west-1"}"#, "region"),
+    (r#""ojs.federation.regionAffinity":"overflow""#, "region_affinity"),
+    (r#""ojs.federation.weight":{"eu-west-1":1}"#, "weights"),
+];
+
+#[tokio::test]
+async fn a_misspelt_attribute_is_refused_with_the_name_that_was_meant() {
+    let federation = Federation::start().await;
+    for (key, meant) in MISSPELT {
+        let meant = format!("ojs.federation.{meant}");
+        for (place, members) in [
+            ("meta", format!(r#""meta":{{"a":1,{key}}}"#)),
+            ("options.metadata", format!(r#""meta":{{}},"options":{{"metadata":{{{key}}}}}"#)),
+        ] {
+            let job = format!(r#"{{"type":"t","args":["{NEEDLE}"],{members}}}"#);
+            for (path, body) in [
+                ("/ojs/v1/jobs", job.clone()),
+                ("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{{"type":"u","args":[]}},{job}]}}"#)),
+                ("/ojs/v1/jobs/bulk", format!(r#"{{"jobs":[{job}]}}"#)),
+                ("/ojs/v1/workflows", format!(r#"{{"type":"chain","steps":[{job}]}}"#)),
+                ("/ojs/v1/cron", format!(r#"{{"name":"n","cron":"0 9 * * *","job_template":{job}}}"#)),
+            ] {
+                let error = federation.client.post(path, body).await.check_error(400, "invalid_request", BAD_META);
+                assert_eq!(error["details"]["field"], format!("{place}.{meant}"), "{path} {key}");
+                assert!(error["message"].as_str().unwrap().contains(&meant), "{error}");
+            }
+        }
+        let null = key.split_once(':').map(|(name, _)| format!(r#","meta":{{{name}:null}}"#)).unwrap();
+        assert_eq!(enqueue(&federation, with(&null).replace(NEEDLE, "")).await.status, 201, "null is absent: {null}");
+    }
+    assert!(federation.seen(NEEDLE).is_empty());
+}
+
+#[tokio::test]
+async fn an_unknown_federation_key_passes_and_is_counted_or_is_refused() {
+    let body = with(r#","meta":{"ojs.federation.residency":"eu-west-1","ojs":{"federation":{"note":1}},"ojs.team":2}"#);
+    let federation = Federation::start().await;
+    assert_eq!(enqueue(&federation, body.clone()).await.status, 201);
+    let metrics = federation.admin.get("/metrics").await;
+    assert!(String::from_utf8_lossy(&metrics.body).contains("ojs_federation_unknown_federation_keys_total 2"));
+    let jobs = federation.regions[0].jobs();
+    assert!(jobs[0].meta.as_ref().unwrap().contains(r#""ojs.federation.residency":"eu-west-1""#));
+
+    let federation = Setup::default().yaml("compat: { unknown_federation_keys: reject }").start().await;
+    let error = enqueue(&federation, body).await.check_error(400, "invalid_request", BAD_META);
+    assert_eq!(error["details"]["keys"], serde_json::json!(["ojs.federation.residency", "ojs"]));
     nothing_was_sent(&federation);
 }
 

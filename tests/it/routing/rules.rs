@@ -56,7 +56,8 @@ routing:
     for (body, region) in [
         (r#"{"type":"ml.train","args":[],"options":{"tags":["x","gpu"]}}"#, "ap-south-1"),
         (r#"{"type":"ml.train","args":[],"tags":["gpu"]}"#, "ap-south-1"),
-        (r#"{"type":"ml.train","args":[],"tags":["gpu"],"options":{"tags":[]}}"#, "eu-west-1"),
+        (r#"{"type":"ml.train","args":[],"tags":["x","gpu"],"options":{"tags":["gpu","x"]}}"#, "ap-south-1"),
+        (r#"{"type":"ml.train","args":[],"tags":["gpu"],"options":{"tags":null}}"#, "ap-south-1"),
         (r#"{"type":"ml.train","args":[]}"#, "eu-west-1"),
         (r#"{"type":"\u006dl.train","args":[]}"#, "eu-west-1"),
         (r#"{"type":"xml.train","args":[]}"#, "us-east-1"),
@@ -71,6 +72,56 @@ routing:
     ] {
         let answer = land(&federation, body).await;
         assert_eq!(answer.region(), region, "{body}");
+    }
+}
+
+const RESIDENCY: &str = "
+routing:
+  rules:
+    - { match: { queue: 'secret-*' }, target: { regions: [eu-west-1] } }
+    - { match: { tags: [pii] }, target: { regions: [eu-west-1] } }
+    - { match: { meta: { residency: EU } }, target: { regions: [eu-west-1] } }";
+
+/// Members of a job, and the one that could be read in two ways.
+const UNCLEAR: &[(&str, &str)] = &[
+    (r#""queue":"secret-1","options":{"queue":"default"}"#, "queue"),
+    (r#""queue":"default","options":{"queue":"secret-1"}"#, "queue"),
+    (r#""queue":"secret-1","options":{"queue":""}"#, "queue"),
+    (r#""queue":["secret-1"]"#, "queue"),
+    (r#""tags":["pii"],"options":{"tags":[]}"#, "tags"),
+    (r#""tags":"pii""#, "tags"),
+    (r#""tags":[["pii"]]"#, "tags"),
+    (r#""meta":{"residency":"EU"},"options":{"metadata":{"residency":"US"}}"#, "meta.residency"),
+    (r#""meta":{"residency":"EU","residency":"US"}"#, "meta.residency"),
+    (r#""meta":{"residency":["EU"]}"#, "meta.residency"),
+];
+
+#[tokio::test]
+async fn a_member_that_a_residency_rule_reads_and_servers_read_in_two_ways_is_refused() {
+    let federation = Setup::default().yaml(RESIDENCY).start().await;
+    for (members, field) in UNCLEAR {
+        let step = format!(r#"{{"type":"t","args":["needle"],{members}}}"#);
+        for (path, body) in [
+            ("/ojs/v1/jobs", step.clone()),
+            ("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{{"type":"u","args":[]}},{step}]}}"#)),
+            ("/ojs/v1/workflows", format!(r#"{{"type":"chain","steps":[{step}]}}"#)),
+            ("/ojs/v1/cron", format!(r#"{{"name":"n","cron":"0 9 * * *","job_template":{step}}}"#)),
+        ] {
+            let error =
+                federation.client.post(path, body).await.check_error(400, "invalid_request", "ambiguous_member");
+            assert_eq!(error["details"]["field"].as_str(), Some(*field), "{path} {members}");
+        }
+    }
+    assert!(federation.seen("needle").is_empty());
+}
+
+#[tokio::test]
+async fn contradictions_that_no_residency_rule_reads_pass_as_they_are() {
+    let yaml = "routing: { rules: [{ match: { queue: 'secret-*' }, target: { strategy: affinity } }] }";
+    let federation = Setup::default().yaml(yaml).start().await;
+    for (members, _) in UNCLEAR.iter().filter(|(_, field)| *field != "tags") {
+        let answer = federation.client.enqueue(format!(r#"{{"type":"t","args":[],{members}}}"#)).await;
+        assert_ne!(answer.header("ojs-federation-region"), Some("none"), "{members}: {answer:?}");
     }
 }
 

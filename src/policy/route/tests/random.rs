@@ -72,7 +72,7 @@ impl Case {
         for (region, state) in view.regions.iter_mut().zip(&self.states) {
             state.put(region, start, now);
         }
-        let meta = |key: &str| self.job.hint.filter(|_| key == "country").map(Cow::Borrowed);
+        let meta = |key: &str| self.job.hint.filter(|_| key == "country").map(Cow::Borrowed).into();
         let job = Job {
             pin: self.job.pin,
             affinity: self.job.affinity,
