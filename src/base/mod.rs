@@ -8,6 +8,7 @@ mod draw;
 mod ewma;
 mod in_place;
 mod region_id;
+mod shown_path;
 mod strategy;
 pub mod text;
 
@@ -17,4 +18,5 @@ pub use ewma::Ewma;
 pub(crate) use in_place::in_place;
 pub use in_place::{Boxed, apart};
 pub use region_id::{RegionId, RegionIdError};
+pub use shown_path::shown_path;
 pub use strategy::{Strategy, UnknownStrategy};

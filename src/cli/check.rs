@@ -1,12 +1,16 @@
 //! `ojs-sidecar check`: everything that is wrong at once, or the effective configuration.
 
+mod host;
+
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::demo::runtime;
 use super::load::{complain_of, loaded, sources, warn_of};
 use super::out::{complain, say};
-use super::{BAD_CONFIG, ConfigArgs, DONE};
-use crate::base::Clock;
+use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED};
+use crate::base::text::rfc3339;
+use crate::base::{Clock, shown_path};
 use crate::config::{Config, RegionConfig, effective};
 use crate::net::pool::Pool;
 use crate::net::resolve::{Resolve as _, SystemResolver};
@@ -19,9 +23,18 @@ use crate::telemetry::{Metrics, event};
 /// and an answer may travel for some.
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
-/// Exit code 0 with the effective configuration on standard output, or 78 with every problem on standard error. What only may
-/// become a problem, such as a certificate that ends soon, is a warning.
-pub(super) fn check(arguments: &ConfigArgs, ask: bool) -> u8 {
+/// What `check` does beside reading the configuration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Ask each region's health.
+    pub(super) ask: bool,
+    /// Fail for warnings, too.
+    pub(super) strict: bool,
+}
+
+/// Exit code 78 with every problem on standard error, else the effective configuration on standard output and: 1 where this host
+/// does not permit what is configured, a region that was asked does not answer well, or `strict` finds a warning; else 0.
+pub(super) fn check(arguments: &ConfigArgs, how: How) -> u8 {
     let loaded = match sources(arguments).and_then(|sources| loaded(&sources)) {
         Ok(loaded) => loaded,
         Err(problems) => {
@@ -30,35 +43,47 @@ pub(super) fn check(arguments: &ConfigArgs, ask: bool) -> u8 {
         }
     };
     warn_of(&loaded.warnings);
-    for (place, config) in loaded.config.regions.iter().enumerate() {
+    let config = &loaded.config;
+    let refused = host::refusals(config);
+    let mut warnings = host::journal_warning(config).into_iter().collect::<Vec<_>>();
+    let mut unwell = Vec::new();
+    for (place, region_config) in config.regions.iter().enumerate() {
         // It was loaded a moment ago without an error.
-        let Ok(region) = Region::load(place, config) else { continue };
-        warn_of_certificates(&region);
-        if ask {
-            warn_of_answer(&loaded.config, config, &region);
+        let Ok(region) = Region::load(place, region_config) else { continue };
+        let of_region = |text: String| format!("region {}: {text}", region.id);
+        warnings.extend(certificate_warnings(&region).into_iter().map(of_region));
+        if how.ask {
+            unwell.extend(answer_warning(config, region_config, &region).map(of_region));
         }
     }
-    say(effective(&loaded.config).trim_end());
-    DONE
+    refused.iter().for_each(complain);
+    warnings.iter().chain(&unwell).for_each(|warning| complain(format_args!("warning: {warning}")));
+    say(effective(config).trim_end());
+    let warned = !warnings.is_empty() || !loaded.warnings.is_empty();
+    if refused.is_empty() && unwell.is_empty() && !(how.strict && warned) { DONE } else { FAILED }
 }
 
-fn warn_of_certificates(region: &Region) {
+/// The certificates of a region that have ended or end soon, each with its file and its date.
+fn certificate_warnings(region: &Region) -> Vec<String> {
     let identity = region.identity();
-    let Some(tls) = &identity.tls else { return };
-    for (what, not_after) in [("the client certificate", tls.client_expiry), ("a trust root", tls.ca_expiry)] {
-        let Some(left) = not_after.and_then(|end| event::ends_soon(end, Clock::system().unix_ms())) else { continue };
-        let when = if left < 0 { "has ended".to_owned() } else { format!("ends in {} hours", left / 3_600) };
-        complain(format_args!("warning: region {}: {what} {when}; renew it", region.id));
-    }
+    let Some(tls) = &identity.tls else { return Vec::new() };
+    let files = &region.config().tls;
+    let ends = [("the client certificate", &files.cert, tls.client_expiry), ("a trust root", &files.ca, tls.ca_expiry)];
+    let warning = |(noun, file, end): (&str, &Option<PathBuf>, Option<i64>)| {
+        let end = end?;
+        let left = event::ends_soon(end, Clock::system().unix_ms())?;
+        let file = file.as_deref().and_then(shown_path).map(|path| format!(" in {path}")).unwrap_or_default();
+        let date = rfc3339(u64::try_from(end).unwrap_or(0).saturating_mul(1_000));
+        let verb = if left < 0 { "ended" } else { "ends" };
+        Some(format!("{noun}{file} {verb} at {date}; renew it"))
+    };
+    ends.into_iter().filter_map(warning).collect()
 }
 
-fn warn_of_answer(config: &Config, region_config: &RegionConfig, region: &Region) {
-    let asked = match runtime() {
+fn answer_warning(config: &Config, region_config: &RegionConfig, region: &Region) -> Option<String> {
+    match runtime() {
         Ok(runtime) => runtime.block_on(asked(config, region_config, region)),
         Err(error) => Some(format!("cannot be asked: {error}")),
-    };
-    if let Some(warning) = asked {
-        complain(format_args!("warning: region {}: {warning}", region.id));
     }
 }
 

@@ -54,9 +54,12 @@ enum Command {
     Check {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Ask each region's health once, too, and compare the clocks
+        /// Ask each region's health once, too, and compare the clocks; exit code 1 if one does not answer well
         #[arg(long)]
         ask: bool,
+        /// Exit code 1 for warnings, too
+        #[arg(long)]
+        strict: bool,
     },
     /// Print the JSON Schema of the configuration, for editors
     Schema,
@@ -193,7 +196,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     ExitCode::from(match line.command {
         Command::Run(config) => run::run(&config),
-        Command::Check { config, ask } => check::check(&config, ask),
+        Command::Check { config, ask, strict } => check::check(&config, check::How { ask, strict }),
         Command::Schema => {
             out::say(format_args!("{:#}", crate::config::schema()));
             DONE

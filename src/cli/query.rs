@@ -43,7 +43,7 @@ pub(super) fn outcomes(state: Option<&str>, query: &QueryArgs) -> u8 {
     })
 }
 
-/// A dry run as a table.
+/// A dry run as a table; exit code 1 for a job that would be refused.
 pub(super) fn route(file: &Path, query: &QueryArgs) -> u8 {
     let job = match read(file) {
         Ok(job) => job,
@@ -96,11 +96,11 @@ fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) 
             return FAILED;
         }
     };
+    let document: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if query.json {
         say(String::from_utf8_lossy(&body));
-        return if parts.status.is_success() { DONE } else { FAILED };
+        return if parts.status.is_success() && document["error"].is_null() { DONE } else { FAILED };
     }
-    let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     if !parts.status.is_success() {
         let message = document["error"]["message"].as_str().unwrap_or("no reason was given");
         complain(format_args!("the sidecar answered {}: {message}", parts.status.as_u16()));
@@ -114,7 +114,8 @@ fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) 
         return FAILED;
     }
     show(&document);
-    DONE
+    // A dry run is answered 200 with the error that a live call would get.
+    if document["error"].is_null() { DONE } else { FAILED }
 }
 
 fn cell(value: &Value) -> String {

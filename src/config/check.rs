@@ -107,7 +107,7 @@ impl Check {
         let registered = self.registered(&drafts);
         let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
         let routing = self.routing(raw.routing, &registered);
-        let health_check = self.health_check(raw.health_check);
+        let health_check = self.health_check(raw.health_check, federation_default);
         let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
         let failover = self.failover(raw.failover, &registered);
         let limits = self.limits(&raw.limits);
@@ -147,8 +147,12 @@ impl Check {
             "version",
             "only schema version \"1.0\" is known; the file is read as this program's own",
         );
-        let hub = raw.topology.as_deref() == Some("hub-spoke");
-        self.warn_if(hub, "topology", "not honoured: every region is reached directly, as in a mesh");
+        if raw.topology.as_deref().is_some_and(|topology| topology != "mesh") {
+            self.refuse(
+                "topology",
+                "expected mesh: every region is reached directly; this version has neither hub-spoke nor active-active",
+            );
+        }
         let lost = "not honoured: jobs are not replicated between regions";
         self.warn_if(raw.replication.enabled == Some(true), "replication.enabled", lost);
         self.warn_if(raw.replication.mode.is_some(), "replication.mode", lost);

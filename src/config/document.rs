@@ -58,13 +58,13 @@ fn text(path: &Path) -> Result<String, &'static str> {
 pub(super) fn parse(text: &str, name: &str, problems: &mut Vec<Problem>) -> Option<Document> {
     let node = match parse_node(text, DuplicateKeyPolicy::Error) {
         Err(error @ Error::DuplicateMappingKey { .. }) => {
-            problems.push(refusal(&error, name));
+            problems.push(refusal(&error, name, text));
             // Read on with one of the two, so that what else is wrong is said as well.
             parse_node(text, DuplicateKeyPolicy::LastWins)
         }
         node => node,
     };
-    let node = node.map_err(|error| problems.push(refusal(&error, name))).ok()?;
+    let node = node.map_err(|error| problems.push(refusal(&error, name, text))).ok()?;
     let mut reader = Reader { text, places: Places::new() };
     match reader.value(node.value, "") {
         Value::Dict(_, settings) => Some(Document { settings, places: reader.places }),
@@ -89,7 +89,9 @@ fn parse_node(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Spanned<
 }
 
 /// Says what a document breaks. The parser's own words may quote the document, so they are not used.
-fn refusal(error: &Error, name: &str) -> Problem {
+fn refusal(error: &Error, name: &str, text: &str) -> Problem {
+    let column = error.location().map(|location| location.column());
+    let line = error.location().map(|location| location.line()).filter(|&line| line > 0);
     let (key, rule) = match error {
         Error::DuplicateMappingKey { key, .. } => {
             (key.as_deref().map(shown).unwrap_or_default(), "the key stands here a second time: keep one")
@@ -97,10 +99,19 @@ fn refusal(error: &Error, name: &str) -> Problem {
         Error::MultipleDocuments { .. } => (String::new(), "expected one document: remove the separator `---`"),
         Error::UnknownAnchor { .. } => (String::new(), "the alias has no anchor before it"),
         Error::Budget { .. } => (String::new(), "the document is nested too deeply or too large"),
+        _ if line.is_some_and(|line| is_indented_by_tab(text, line)) => {
+            (String::new(), "a tab stands in the indentation of this line: YAML indents with spaces")
+        }
         _ => (String::new(), "not valid YAML or JSON: look for a missing quote, colon, bracket or indent"),
     };
-    let line = error.location().map(|location| location.line()).filter(|&line| line > 0);
-    Problem { key, origin: at_line(name, line), rule: rule.to_owned() }
+    let column = column.filter(|&column| column > 0).map(|column| format!(" (column {column})")).unwrap_or_default();
+    Problem { key, origin: at_line(name, line), rule: format!("{rule}{column}") }
+}
+
+/// Whether a tab is among the white space at the start of a line; lines count from 1.
+fn is_indented_by_tab(text: &str, line: u64) -> bool {
+    let line = usize::try_from(line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
+    line.is_some_and(|line| line.chars().take_while(|char| char.is_whitespace()).any(|char| char == '\t'))
 }
 
 /// `config.yaml:12`, or the bare name where no line is known.

@@ -8,6 +8,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::types::{RegionConfig, RegionTls};
 use super::{FitCheck, Problem};
+use crate::base::shown_path;
 
 /// The longest of these files that is read; a large bundle of trust roots is a quarter of it.
 const BYTES_MAX: u64 = 1 << 20;
@@ -41,7 +42,7 @@ pub(super) struct RegionFiles {
 /// Every certificate, key and token file that is missing, unreadable or of the wrong content; then, of a region without such
 /// a file and without a wrong key, whether the files fit together.
 ///
-/// Says neither path nor content: a secret pasted in place of its file's path must not be shown.
+/// Never says the content, and the path only where it cannot be a secret that was pasted in its place.
 pub(super) fn problems(regions: &[RegionFiles], misfit: FitCheck) -> Vec<Problem> {
     let of_region = |files: &RegionFiles| {
         let mut problems = region_problems(files);
@@ -62,8 +63,10 @@ fn region_problems(region: &RegionFiles) -> Vec<Problem> {
         (region.bearer_token_file.as_deref(), TOKEN),
     ];
     let problem = |((path, expected), named): ((Option<&Path>, Expected), &Problem)| {
-        let wrong = wrong_with(path?, &expected)?;
-        Some(Problem { rule: format!("{wrong}, expected {}", expected.noun), ..named.clone() })
+        let path = path?;
+        let wrong = wrong_with(path, &expected)?;
+        let shown = shown_path(path).map(|path| format!(" ({path})")).unwrap_or_default();
+        Some(Problem { rule: format!("{wrong}{shown}, expected {}", expected.noun), ..named.clone() })
     };
     files.into_iter().zip(&region.named).filter_map(problem).collect()
 }

@@ -1,13 +1,14 @@
 //! The layers: files, then variables, then flags, each a source of its own for figment, so that values keep their origin.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::Sources;
 use super::document::{Document, at_line, read};
-use super::keys::{ALIASES, Alias, Key, Kind, Standing, join, standing, unknown_rule};
+use super::keys::{ALIASES, Alias, Key, Kind, Standing, join, keys, standing, unknown_rule};
 use super::problem::{Problem, shown};
 
 /// The name under which each layer hands over its tree, so that figment returns the merged tree whole.
@@ -29,6 +30,8 @@ pub(super) type Places = BTreeMap<String, Place>;
 /// One source of settings.
 pub(super) struct Layer {
     name: String,
+    /// The folder of a file, against which its relative paths are resolved.
+    folder: Option<PathBuf>,
     settings: Dict,
     places: Places,
 }
@@ -59,7 +62,8 @@ impl Layers {
         for document in documents {
             match document {
                 Some((path, Document { settings, places })) => {
-                    layers.push(Layer { name: path.display().to_string(), settings, places });
+                    let folder = path.parent().map(Path::to_path_buf);
+                    layers.push(Layer { name: path.display().to_string(), folder, settings, places });
                 }
                 None => complete = false,
             }
@@ -71,8 +75,11 @@ impl Layers {
         let flags = sources.flags.iter().map(|(key, text)| (format!("flag --set {}", shown(key)), key.clone(), text));
         for (name, key, text) in variables.chain(flags) {
             match single(&key, text) {
-                Ok(settings) => layers.push(Layer { name, settings, places: Places::new() }),
-                Err(rule) => problems.push(Problem { key: shown(&key), origin: name, rule }),
+                Ok(settings) => layers.push(Layer { name, folder: None, settings, places: Places::new() }),
+                Err(rule) => {
+                    let rule = if name.starts_with("variable ") { of_variable(&key).unwrap_or(rule) } else { rule };
+                    problems.push(Problem { key: shown(&key), origin: name, rule });
+                }
             }
         }
         layers.iter_mut().for_each(|layer| layer.take_over_aliases(problems));
@@ -85,13 +92,40 @@ impl Layers {
         self.figment.find_value(ROOT).ok().and_then(Value::into_dict).unwrap_or_default()
     }
 
+    fn layer(&self, value: &Value) -> Option<&Layer> {
+        let name = self.figment.get_metadata(value.tag())?.name.as_ref();
+        self.layers.iter().rfind(|layer| layer.name == name)
+    }
+
+    /// A path as the program uses it: a relative one of a file is resolved against the folder of that file.
+    pub(super) fn resolved(&self, value: Value) -> Value {
+        let folder = self.layer(&value).and_then(|layer| layer.folder.as_deref());
+        let (Some(folder), Some(text)) = (folder, value.as_str()) else { return value };
+        // The word `off` stands for no file.
+        if text.is_empty() || text == "off" || Path::new(text).is_absolute() {
+            return value;
+        }
+        match folder.join(text).to_str() {
+            Some(path) => Value::String(value.tag(), path.to_owned()),
+            None => value,
+        }
+    }
+
     /// The origin of the value at `path`, and the key as it was written there.
     pub(super) fn origin(&self, value: &Value, path: &str) -> (String, String) {
         let name = self.figment.get_metadata(value.tag()).map_or("default", |metadata| metadata.name.as_ref());
-        let place = self.layers.iter().rfind(|layer| layer.name == name).and_then(|layer| layer.places.get(path));
+        let place = self.layer(value).and_then(|layer| layer.places.get(path));
         let written = place.and_then(|place| place.written).unwrap_or(path);
         (at_line(name, place.and_then(|place| place.line)), shown(written))
     }
+}
+
+/// The rule for a variable whose name has one underscore where two stand between levels, such as `OJSF_LOG_LEVEL`.
+fn of_variable(key: &str) -> Option<String> {
+    let flat = |path: &str| path.replace('.', "_");
+    let meant = keys().iter().map(|known| known.path).find(|path| !path.contains("[]") && flat(path) == flat(key))?;
+    let variable = format!("{PREFIX}{}", meant.replace('.', "__").to_ascii_uppercase());
+    (meant != key).then(|| format!("there is no such key; did you mean {meant} ({variable})?"))
 }
 
 /// The tree of one variable or flag.

@@ -25,9 +25,10 @@ const RULES: &[Rule] = &[
     ("regions[].tls", || {
         json!({
             "dependentRequired": { "cert": ["key"], "key": ["cert"] },
-            "not": { "required": ["server_name", "uri_san"] },
+            "not": { "type": "object", "required": ["server_name", "uri_san"] },
         })
     }),
+    ("topology", || json!({ "not": { "enum": ["hub-spoke", "active-active"] } })),
     ("routing.rules", || json!({ "maxItems": 1024 })),
     ("routing.rules[].target.regions", || json!({ "minItems": 1 })),
     ("routing.geographic", || json!({ "required": ["meta_key", "regions"] })),
@@ -40,7 +41,7 @@ type Rule = (&'static str, fn() -> Value);
 
 /// The schema of one whole configuration file.
 ///
-/// Shape: draft 2020-12; every object is closed; `null` stands for an absent key, as it does when read.
+/// Shape: draft 2020-12; every object is closed but for members that begin with `x-`; `null` stands for an absent key, as it does when read.
 #[must_use]
 pub fn schema() -> Value {
     let mut root = object();
@@ -57,6 +58,7 @@ pub fn schema() -> Value {
     }
     forbid_two_spellings(&mut root);
     set(&mut root, "$schema", "https://json-schema.org/draft/2020-12/schema".into());
+    set(&mut root, "$id", "urn:ojs-sidecar:configuration".into());
     set(&mut root, "title", "Configuration of ojs-sidecar".into());
     let whole =
         "One whole configuration. Where several files are layered, a later one may leave out what an earlier one has.";
@@ -65,7 +67,7 @@ pub fn schema() -> Value {
 }
 
 fn object() -> Value {
-    json!({ "type": "object", "additionalProperties": false, "properties": {} })
+    json!({ "type": "object", "additionalProperties": false, "properties": {}, "patternProperties": { "^x-": {} } })
 }
 
 fn of_key(key: &Key) -> Value {
@@ -176,7 +178,7 @@ fn forbid_two_spellings(root: &mut Value) {
             let Some(other) = other.strip_prefix(section).and_then(|rest| rest.strip_prefix('.')) else { continue };
             let place = &mut root["properties"][section];
             let mut all = place["allOf"].as_array().cloned().unwrap_or_default();
-            all.push(json!({ "not": { "required": [name, other] } }));
+            all.push(json!({ "not": { "type": "object", "required": [name, other] } }));
             set(place, "allOf", all.into());
         }
     }

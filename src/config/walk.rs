@@ -65,6 +65,11 @@ fn is_set(tree: &Dict, path: &str) -> bool {
     }
 }
 
+/// Whether the last name of a path begins with `x-`: such members are the operator's own, as in the public federation schema.
+fn is_extension(path: &str) -> bool {
+    path.rsplit('.').next().is_some_and(|name| name.starts_with("x-"))
+}
+
 struct Walk<'a> {
     layers: &'a Layers,
     origins: Origins,
@@ -79,12 +84,16 @@ impl Walk<'_> {
 
     /// The value as the raw mirror reads it; `None` where it is absent or wrong.
     fn value(&mut self, path: &str, value: Value) -> Option<Value> {
+        if is_extension(path) && matches!(standing(path), Standing::Unknown) {
+            return None;
+        }
         if matches!(value, Value::Empty(..)) && !matches!(standing(path), Standing::Unknown) {
             return None;
         }
         self.origins.0.insert(path.to_owned(), self.layers.origin(&value, path));
         let settled = match (standing(path), value) {
             (Standing::Key(Key { kind: Kind::TextMap, .. }), Value::Dict(_, members)) => Ok(self.table(path, members)),
+            (Standing::Key(Key { kind: Kind::Path, .. }), value) => Kind::Path.settle(self.layers.resolved(value)),
             (Standing::Key(key), value) => key.kind.settle(value),
             (Standing::Section, Value::Dict(_, members)) => Ok(Value::from(self.section(path, members))),
             (Standing::Section, _) => Err("expected a section with keys of its own".to_owned()),

@@ -16,6 +16,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
+use crate::base::shown_path;
 use crate::config::{RegionTls, ServerIdentity};
 
 /// A region's TLS configuration, ready to dial with.
@@ -54,7 +55,13 @@ pub enum TlsError {
     /// The expected identity is no name that TLS can verify.
     #[error("tls.server_name or the host of the url is neither a DNS name nor an address")]
     Name,
-    /// Certificate and key do not fit, or rustls refuses them.
+    /// The private key belongs to another certificate. The files, where they may be shown.
+    #[error("certificate{0} and private key{1} do not belong together: name the key of this certificate in tls.key")]
+    KeyMismatch(String, String),
+    /// The client certificate is of an X.509 version without extensions, which TLS libraries refuse.
+    #[error("tls.cert: certificate{0} is an X.509 version 1 certificate; reissue it with extensions (version 3)")]
+    CertificateVersion(String),
+    /// Rustls refuses certificate or key.
     #[error("the client certificate and key cannot be used: {0}")]
     Credentials(rustls::Error),
     /// The roots cannot be used.
@@ -117,9 +124,16 @@ pub fn build(tls: &RegionTls, files: &TlsFiles, url_host: &str) -> Result<Client
         (Some(chain), Some(key)) => {
             let chain = certificates(CERT, chain)?;
             let expiry = chain.first().and_then(|leaf| not_after(leaf));
+            if chain.first().is_some_and(lacks_extensions) {
+                return Err(TlsError::CertificateVersion(shown(&tls.cert)));
+            }
             let key =
                 PrivateKeyDer::from_pem_slice(key).map_err(|error| file_error(KEY, PRIVATE_KEY, pem_cause(&error)))?;
-            (builder.with_client_auth_cert(chain, key).map_err(TlsError::Credentials)?, expiry)
+            let refused = |error| match error {
+                rustls::Error::InconsistentKeys(_) => TlsError::KeyMismatch(shown(&tls.cert), shown(&tls.key)),
+                error => TlsError::Credentials(error),
+            };
+            (builder.with_client_auth_cert(chain, key).map_err(refused)?, expiry)
         }
         _ => (builder.with_no_client_auth(), None),
     };
@@ -183,6 +197,17 @@ fn pem_cause(error: &rustls_pki_types::pem::Error) -> String {
         rustls_pki_types::pem::Error::Io(error) => error.to_string(),
         _ => "the file holds something else".to_owned(),
     }
+}
+
+/// A file's path behind a space, or nothing where the path may be a secret that was pasted in its place.
+fn shown(path: &Option<PathBuf>) -> String {
+    path.as_deref().and_then(shown_path).map(|path| format!(" {path}")).unwrap_or_default()
+}
+
+/// Whether a certificate is of an X.509 version before 3.
+fn lacks_extensions(certificate: &CertificateDer<'_>) -> bool {
+    x509_parser::parse_x509_certificate(certificate)
+        .is_ok_and(|(_, parsed)| parsed.version() != x509_parser::x509::X509Version::V3)
 }
 
 /// When a certificate ends, in seconds since the Unix epoch.

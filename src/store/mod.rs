@@ -92,7 +92,7 @@ impl Store {
         let mut store = Self { inner, work: None, writing: None };
         match &config.path {
             Some(path) => store.start(path.clone(), retry),
-            None => event::journal(&store.inner.metrics, event::JournalState::Memory),
+            None => event::journal(&store.inner.metrics, event::JournalState::Memory, None),
         }
         store
     }
@@ -100,16 +100,16 @@ impl Store {
     fn start(&mut self, path: PathBuf, retry: Duration) {
         let (work, waiting) = mpsc::sync_channel(QUEUE_MAX);
         let (opened, is_open) = mpsc::channel();
-        let writer = Writer { path, inner: Arc::clone(&self.inner), retry };
+        let writer = Writer { path: path.clone(), inner: Arc::clone(&self.inner), retry };
         let body = move || writer.run(&waiting, &opened);
         match std::thread::Builder::new().name("ojs-journal".to_owned()).spawn(body) {
             Ok(_) => {
                 if is_open.recv_timeout(OPEN_WAIT).is_err() {
-                    event::journal(&self.inner.metrics, event::JournalState::Failed("slow"));
+                    event::journal(&self.inner.metrics, event::JournalState::Failed("slow"), Some(&path));
                 }
                 (self.work, self.writing) = (Some(work), Some(Mutex::new(is_open)));
             }
-            Err(_) => event::journal(&self.inner.metrics, event::JournalState::Failed("no_thread")),
+            Err(_) => event::journal(&self.inner.metrics, event::JournalState::Failed("no_thread"), Some(&path)),
         }
     }
 

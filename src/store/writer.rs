@@ -87,12 +87,11 @@ impl Writer {
                 self.inner.table.lock().merge(changes, self.inner.clock.now());
                 self.inner.changed.notify_one();
                 self.inner.durable.store(true, Relaxed);
-                event::journal(&self.inner.metrics, state);
+                event::journal(&self.inner.metrics, state, Some(&self.path));
                 Engine::Sqlite(sqlite)
             }
-            // Told when it began, and not at every try.
-            Err(trouble) if again => self.broken(None, trouble),
-            Err(trouble) => self.broken(Some(event::journal), trouble),
+            // Reported when it began, and not at every try.
+            Err(trouble) => self.broken(!again, trouble),
         }
     }
 
@@ -102,15 +101,15 @@ impl Writer {
         Sqlite::open(&self.path).map(|opened| (opened, event::JournalState::Renewed(word)))
     }
 
-    fn broken(&self, tell: Option<fn(&crate::telemetry::Metrics, event::JournalState)>, trouble: Trouble) -> Engine {
+    fn broken(&self, report: bool, trouble: Trouble) -> Engine {
         self.inner.durable.store(false, Relaxed);
         let why = match trouble {
             Trouble::Corrupt => "corrupt",
             Trouble::Older => "older",
             Trouble::Unusable(why) => why,
         };
-        if let Some(tell) = tell {
-            tell(&self.inner.metrics, event::JournalState::Failed(why));
+        if report {
+            event::journal(&self.inner.metrics, event::JournalState::Failed(why), Some(&self.path));
         }
         Engine::Memory(Instant::now())
     }
@@ -127,7 +126,7 @@ impl Writer {
         let all = self.inner.table.lock().all();
         match sqlite.rewrite(&all) {
             Ok(()) => Engine::Sqlite(sqlite),
-            Err(trouble) => self.broken(Some(event::journal), trouble),
+            Err(trouble) => self.broken(true, trouble),
         }
     }
 
@@ -141,7 +140,7 @@ impl Writer {
         match written {
             Ok(()) => Engine::Sqlite(sqlite),
             // What SQLite thinks of a file after a failed write or sync is not relied on: it is opened anew.
-            Err(trouble) => self.broken(Some(event::journal), trouble),
+            Err(trouble) => self.broken(true, trouble),
         }
     }
 

@@ -29,9 +29,12 @@ fn check_tells_five_mistakes_a_missing_file_and_a_warning_at_once_each_with_its_
     assert_eq!((started.code, &started.stderr), (Some(78), &ended.stderr), "run tells the same");
     assert!(ended.stderr.contains("\n6 problems in the configuration\n"), "{}", ended.stderr);
     let warning = format!("warning: limits.call_timeout ({}:8): longer than the 30s", path.display());
-    assert!(ended.stderr.starts_with(&warning) && ended.stderr.matches("warning: ").count() == 1, "{}", ended.stderr);
-    let missing = format!("  regions[0].tls.cert ({}:6): file not found, expected PEM certificates\n", path.display());
-    assert!(ended.stderr.contains(&missing) && !ended.stderr.contains("nowhere"), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&warning) && ended.stderr.matches("warning: ").count() == 2, "{}", ended.stderr);
+    let missing = format!(
+        "  regions[0].tls.cert ({}:6): file not found (/nowhere.pem), expected PEM certificates\n",
+        path.display()
+    );
+    assert!(ended.stderr.contains(&missing), "{}", ended.stderr);
     for (key, line, remedy) in [
         ("local_region", 1, "expected the id of a region listed under regions"),
         ("regions[0].url", 4, "expected https"),
@@ -64,11 +67,73 @@ async fn check_asks_the_regions_when_it_is_told_to_and_warns_of_those_that_do_no
     assert_eq!((asked.code, asked.stderr.as_str()), (Some(0), ""));
     stage.regions[1].stop().await;
     let asked = command(&["check", "--ask", "--config", config], &[], "");
-    assert_eq!(asked.code, Some(0), "a region that is down is no mistake in the configuration");
+    assert_eq!(asked.code, Some(1), "a region that is down is no mistake in the configuration, but a failed check");
     assert!(asked.stderr.contains("warning: region eu-west-1: does not answer"), "{}", asked.stderr);
     assert_eq!(asked.stderr.lines().count(), 1, "{}", asked.stderr);
     let unasked = command(&["check", "--config", config], &[], "");
     assert_eq!((unasked.code, unasked.stderr.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn check_fails_for_warnings_when_it_is_strict_and_for_what_the_host_forbids() {
+    let stage = staged().await;
+    let config = stage.config.to_str().unwrap();
+    let check = |arguments: &[&str]| command(&[&["check", "--config", config], arguments].concat(), &[], "");
+    let late = ["--set", "limits.call_timeout=40s"];
+    assert_eq!(check(&late).code, Some(0));
+    assert_eq!(check(&[&late[..], &["--strict"]].concat()).code, Some(1));
+    assert_eq!(check(&["--strict"]).code, Some(0));
+    let socket = check(&["--set", "listen.clients=unix:/nowhere/s.sock"]);
+    assert_eq!(socket.code, Some(1));
+    assert!(socket.stderr.contains("unix:/nowhere/s.sock cannot be made: No such file"), "{}", socket.stderr);
+    let journal = check(&["--set", "journal.path=/nowhere/journal"]);
+    assert_eq!(journal.code, Some(0), "routing goes on without a journal's file");
+    assert!(journal.stderr.contains("journal.path: /nowhere/journal cannot be written: No such"), "{}", journal.stderr);
+}
+
+/// An X.509 version 1 certificate, as `openssl x509 -req` writes it without extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBFzCBvwIUSHi1LMMTXXH62v/lvWxqH+FfBJkwCgYIKoZIzj0EAwIwDjEMMAoG
+A1UEAwwDb2xkMCAXDTI2MTEyNjA0MzcwM1oYDzIxMjYxMTAyMDQzNzAzWjAOMQww
+CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQlkgU1e/rCjV1z
+7BZ/dZQj0y6krlQyvnyjNBUNCUHdbd7jAfaGBlU54r0L8hrZcxuTpDJ8QwygcJXE
+5meR1yfrMAoGCCqGSM49BAMCA0cAMEQCICvE8WzroXFV7HIn6xKQblTKE99Z4Lmi
+SEjFQedbVDezAiBdtnZwGKA5OvYdzx42fEOBdqPq+ta59L0WBi9H64FwHA==
+-----END CERTIFICATE-----
+";
+
+#[tokio::test]
+async fn a_key_of_another_certificate_and_an_old_certificate_are_named() {
+    let stage = staged().await;
+    let good = std::fs::read_to_string(&stage.config).unwrap();
+    let ours = stage.files.path().join("us-east-1-client.cert.pem");
+    let check = |from: &str, to: &std::path::Path, expected: String| {
+        let path = written(stage.files.path(), "broken.yaml", &good.replace(from, to.to_str().unwrap()));
+        let ended = command(&["check", "--config", path.to_str().unwrap()], &[], "");
+        assert!(ended.code == Some(78) && ended.stderr.contains(&expected), "{expected}\n{}", ended.stderr);
+    };
+    let old = written(stage.files.path(), "old.pem", VERSION_1);
+    let expected =
+        format!("certificate {} is an X.509 version 1 certificate; reissue it with extensions", old.display());
+    check(ours.to_str().unwrap(), &old, expected);
+    let key = stage.files.path().join("eu-west-1-client.key.pem");
+    let expected = format!("certificate {} and private key {} do not belong together", ours.display(), key.display());
+    check(stage.files.path().join("us-east-1-client.key.pem").to_str().unwrap(), &key, expected);
+}
+
+#[tokio::test]
+async fn a_certificate_that_ends_is_named_with_its_file_and_date() {
+    let stage = staged().await;
+    let old = stage.authorities[0].expired_server(&["old"]).write_to(stage.files.path(), "old").unwrap();
+    let good = std::fs::read_to_string(&stage.config).unwrap();
+    let text = good
+        .replace(stage.files.path().join("us-east-1-client.cert.pem").to_str().unwrap(), old.cert.to_str().unwrap())
+        .replace(stage.files.path().join("us-east-1-client.key.pem").to_str().unwrap(), old.key.to_str().unwrap());
+    let path = written(stage.files.path(), "old.yaml", &text);
+    let ended = command(&["check", "--config", path.to_str().unwrap()], &[], "");
+    let warning = format!("region us-east-1: the client certificate in {} ended at ", old.cert.display());
+    assert!(ended.code == Some(0) && ended.stderr.contains(&warning), "{ended:?}");
 }
 
 #[tokio::test]
@@ -175,7 +240,7 @@ async fn a_file_that_does_not_fit_is_found_before_anything_is_bound() {
     check("us-east-1-client.key.pem", "none.key", "regions[0].tls.key", "): file not found");
     check("us-east-1-client.key.pem", "config.yaml", "regions[0].tls.key", "): the file holds something else");
     let key = stage.files.path().join("us-east-1-client.key.pem");
-    check(key.to_str().unwrap(), other.key.to_str().unwrap(), "regions[0]", "): the client certificate and key");
+    check(key.to_str().unwrap(), other.key.to_str().unwrap(), "regions[0]", "do not belong together");
 }
 
 #[tokio::test]

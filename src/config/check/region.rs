@@ -15,6 +15,8 @@ use crate::base::RegionId;
 const REGIONS_MAX: usize = 256;
 /// The weight of a region without one.
 const WEIGHT: u32 = 1;
+/// The highest weight in a file of the public federation schema.
+const WEIGHT_MAX_IN_SCHEMA: u32 = 100;
 /// The weight of a region without one in a file of the public federation schema.
 const WEIGHT_IN_SCHEMA: u32 = 100;
 
@@ -61,7 +63,16 @@ impl Check {
             self.refuse("regions", "expected at most 256 regions");
         }
         let weight = if in_schema { WEIGHT_IN_SCHEMA } else { WEIGHT };
+        for (place, region) in raw.iter().enumerate() {
+            let heavy = region.as_ref().and_then(|region| region.weight).is_some_and(|it| it > WEIGHT_MAX_IN_SCHEMA);
+            if in_schema && heavy {
+                let rule = "expected at most 100 in a file of schema version \"1.0\"; leave `version` out for more";
+                self.refuse(&format!("regions[{place}].weight"), rule);
+            }
+        }
         let count = raw.len();
+        let alone = count == 1 && !self.is_wrong_within("regions");
+        self.warn_if(alone, "regions", "one region only: no job can fail over; a federation has two or more");
         let regions = raw.into_iter().enumerate();
         let drafts: Vec<Draft> =
             regions.filter_map(|(place, region)| Some(self.region(place, region?, insecure_dev, weight))).collect();
@@ -175,7 +186,13 @@ impl Check {
 
     /// What a region's files are looked at with.
     pub(super) fn region_files(&self, draft: &Draft, local_region: Option<&RegionId>) -> RegionFiles {
-        let is_right = !self.is_wrong_within(&format!("regions[{}]", draft.place));
+        let section = format!("regions[{}]", draft.place);
+        // Only these keys decide whether the files fit; a repeated id or a wrong weight does not change them.
+        let is_right = draft.id.is_some()
+            && !self.problems.contains_key(&section)
+            && !["url", "tls", "bearer_token_file", "forward_authorization"]
+                .iter()
+                .any(|key| self.is_wrong_within(&format!("{section}.{key}")));
         let at = |key: &str| self.origins.problem(&format!("regions[{}]{key}", draft.place), "");
         RegionFiles {
             place: draft.place,
@@ -189,10 +206,9 @@ impl Check {
 
     pub(super) fn registered(&self, drafts: &[Draft]) -> Registered {
         let ids = drafts.iter().filter_map(|draft| draft.id.clone()).collect();
-        let wrong = |path: &String| {
-            path == "regions" || path.starts_with("regions[") && !path.contains("].") || path.ends_with("].id")
-        };
-        Registered { ids, complete: !self.problems.keys().any(wrong) }
+        let no_section = |path: &String| path == "regions" || path.starts_with("regions[") && !path.contains("].");
+        let complete = drafts.iter().all(|draft| draft.id.is_some()) && !self.problems.keys().any(no_section);
+        Registered { ids, complete }
     }
 
     pub(super) fn local_region(

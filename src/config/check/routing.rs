@@ -19,6 +19,7 @@ impl Check {
         if raw.rules.len() > RULES_MAX {
             self.refuse("routing.rules", "expected at most 1024 rules");
         }
+        self.unreachable_rules(&raw.rules);
         let rules = raw.rules.into_iter().enumerate();
         let rules = rules.filter_map(|(at, rule)| Some((format!("routing.rules[{at}]"), rule?)));
         let rules = rules.map(|(path, rule)| self.rule(&path, rule, registered, has_table)).collect();
@@ -29,6 +30,18 @@ impl Check {
     fn needs_table(&mut self, strategy: Strategy, has_table: bool, path: &str) {
         if strategy == Strategy::Geographic && !has_table {
             self.refuse(path, "geographic needs the table routing.geographic with meta_key and regions");
+        }
+    }
+
+    /// A rule without `match` takes every job, so that those behind it are never reached.
+    fn unreachable_rules(&mut self, rules: &[Option<RawRule>]) {
+        for (at, rule) in (1..).zip(rules).take(rules.len().saturating_sub(1)) {
+            let Some(matcher) = rule.as_ref().map(|rule| &rule.matcher) else { continue };
+            let any = matcher.job_type.is_none() && matcher.queue.is_none();
+            let any = any && matcher.tags.is_empty() && matcher.meta.is_empty();
+            let path = format!("routing.rules[{}]", at - 1);
+            let all = any && !self.is_wrong_within(&path);
+            self.warn_if(all, &path, "it has no match and takes every job: the rules after it are never reached");
         }
     }
 
@@ -86,6 +99,9 @@ impl Check {
     }
 
     pub(super) fn failover(&mut self, raw: RawFailover, registered: &Registered) -> Failover {
+        let all = !registered.ids.is_empty()
+            && registered.ids.iter().all(|id| raw.exclude_regions.iter().any(|it| it == id.as_str()));
+        self.warn_if(all && raw.enabled, "failover.exclude_regions", "all regions are excluded: no job can fail over");
         Failover {
             enabled: raw.enabled,
             max_redirects: raw.max_redirects,

@@ -10,20 +10,34 @@ use super::Check;
 const COOLDOWN_GROWS_TO: Duration = Duration::from_secs(60);
 /// When the SDKs give up.
 const SDK_TIMEOUT: Duration = Duration::from_secs(30);
+/// The thresholds of a file of the public federation schema that does not set them.
+const UNHEALTHY_THRESHOLD_IN_SCHEMA: u32 = 3;
+const HEALTHY_THRESHOLD_IN_SCHEMA: u32 = 2;
 
 impl Check {
-    pub(super) fn health_check(&mut self, raw: RawHealthCheck) -> HealthCheck {
+    /// `in_schema`: the file is one of the public federation schema, whose own defaults hold where it is silent.
+    pub(super) fn health_check(&mut self, raw: RawHealthCheck, in_schema: bool) -> HealthCheck {
         if raw.accepted_status.is_empty() {
             self.refuse(
                 "health_check.accepted_status",
                 "expected at least one status: no region could ever be healthy",
             );
         }
+        self.warn_if(
+            raw.timeout.0 > raw.interval.0,
+            "health_check.timeout",
+            "longer than health_check.interval: a silent region is probed less often than the interval says",
+        );
+        let threshold = |name: &str, value: u32, in_file: u32| {
+            if in_schema && !self.origins.is_set(&format!("health_check.{name}")) { in_file } else { value }
+        };
+        let unhealthy = threshold("unhealthy_threshold", raw.unhealthy_threshold, UNHEALTHY_THRESHOLD_IN_SCHEMA);
+        let healthy = threshold("healthy_threshold", raw.healthy_threshold, HEALTHY_THRESHOLD_IN_SCHEMA);
         HealthCheck {
             interval: raw.interval.0,
             timeout: raw.timeout.0,
-            unhealthy_threshold: raw.unhealthy_threshold,
-            healthy_threshold: raw.healthy_threshold,
+            unhealthy_threshold: unhealthy,
+            healthy_threshold: healthy,
             accepted_status: raw.accepted_status,
         }
     }
@@ -69,6 +83,11 @@ impl Check {
             late,
             "limits.call_timeout",
             "longer than the 30s after which SDKs give up and may send the job again",
+        );
+        self.warn_if(
+            raw.connect_timeout.0 > raw.call_timeout.0,
+            "limits.connect_timeout",
+            "longer than limits.call_timeout: a call ends before it has waited so long for a connection",
         );
         if raw.buffered_bytes < raw.body_bytes && self.origins.is_set("limits.buffered_bytes") {
             self.refuse("limits.buffered_bytes", "expected at least limits.body_bytes: one such body must fit");

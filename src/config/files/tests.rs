@@ -20,6 +20,8 @@ fn check(key: &str, content: Option<&[u8]>, expected: &[&str]) {
         None => format!("{key}: {}", path.display()),
     };
     let problems = problems_of(&format!("regions: [{{ id: a, url: 'https://a.example', {setting} }}]"));
+    let shown = format!(" ({})", path.display());
+    let problems: Vec<String> = problems.iter().map(|problem| problem.replace(&shown, " (FILE)")).collect();
     assert_eq!(problems, expected, "{key}");
 }
 
@@ -35,22 +37,22 @@ fn a_file_that_is_missing_or_holds_something_else_is_named_by_its_key() {
     let token = "regions[0].bearer_token_file (config.yaml:1): ";
     check("bearer_token_file", None, &[&format!("{token}file not found, expected a bearer token on one line")]);
     for wrong in [&b""[..], b"\n", b"a b", b"a\nb\n", b"\xff"] {
-        let expected = format!("{token}the file holds something else, expected a bearer token on one line");
+        let expected = format!("{token}the file holds something else (FILE), expected a bearer token on one line");
         check("bearer_token_file", Some(wrong), &[&expected]);
     }
     check(
         "tls.key",
         Some(b"no PEM"),
         &[
-            "regions[0].tls.cert (config.yaml:1): the file holds something else, expected PEM certificates",
-            "regions[0].tls.key (config.yaml:1): the file holds something else, expected a PEM private key",
+            "regions[0].tls.cert (config.yaml:1): the file holds something else (FILE), expected PEM certificates",
+            "regions[0].tls.key (config.yaml:1): the file holds something else (FILE), expected a PEM private key",
         ],
     );
     let long = vec![b'a'; (1 << 20) + 1];
     check(
         "bearer_token_file",
         Some(&long),
-        &[&format!("{token}the file is longer than 1 MiB, expected a bearer token on one line")],
+        &[&format!("{token}the file is longer than 1 MiB (FILE), expected a bearer token on one line")],
     );
 }
 
@@ -78,7 +80,7 @@ fn files_are_looked_at_beside_wrong_keys_in_the_place_as_written() {
 }
 
 #[test]
-fn only_files_of_a_region_without_another_problem_are_held_against_each_other() {
+fn files_of_a_region_are_compared_unless_a_key_of_theirs_is_wrong() {
     let misfit: FitCheck = |place, region| {
         let key = format!("regions[{place}]");
         Some(Problem { key, origin: region.id.as_str().to_owned(), rule: "the files do not fit".to_owned() })
@@ -88,6 +90,9 @@ fn only_files_of_a_region_without_another_problem_are_held_against_each_other() 
                 - { id: d, url: 'https://d.example' }\n";
     let problems = load_layers_with_files(&[text], misfit).unwrap_err().problems;
     let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
-    assert_eq!(keys, ["log.level", "regions[1].weight", "regions[0]", "regions[2].bearer_token_file", "regions[3]"]);
+    assert_eq!(
+        keys,
+        ["log.level", "regions[1].weight", "regions[0]", "regions[1]", "regions[2].bearer_token_file", "regions[3]"]
+    );
     assert!(load_layers_with_files(&[REGIONS], misfit).is_err(), "both files are missing");
 }

@@ -202,6 +202,15 @@ pub(super) const RFC: &str = r#"{
 }"#;
 
 #[test]
+fn a_variable_with_one_underscore_and_a_tab_are_named() {
+    let problems = load_layers(&[REGIONS], &[("OJSF_LOG_LEVEL", "debug")], &[]).unwrap_err().problems;
+    assert_eq!(problems[0].rule, "there is no such key; did you mean log.level (OJSF_LOG__LEVEL)?");
+    let problems = load_layers(&["log:\n\tlevel: info\n"], &[], &[]).unwrap_err().problems;
+    assert_eq!(problems[0].origin, "config.yaml:2");
+    assert!(problems[0].rule.starts_with("a tab stands in the indentation of this line"), "{}", problems[0]);
+}
+
+#[test]
 fn the_registry_of_the_rfc_loads_as_it_is() {
     let loaded = loaded(RFC);
     assert_eq!(loaded.config.local_region.as_str(), "us-east-1");
@@ -220,7 +229,7 @@ fn the_registry_of_the_rfc_loads_as_it_is() {
 
 /// Every setting of the public federation schema.
 pub(super) const FULL: &str = r#"{
-  "version": "1.0", "topology": "hub-spoke", "local_region": "eu-1",
+  "version": "1.0", "topology": "mesh", "local_region": "eu-1",
   "regions": [
     { "id": "us-1", "url": "https://us.example.com", "weight": 0, "tags": ["gpu"], "is_hub": true, "max_queue_depth": 500 },
     { "id": "eu-1", "url": "https://eu.example.com", "is_hub": false }
@@ -248,7 +257,7 @@ fn a_full_file_of_the_public_schema_loads_and_every_setting_that_is_not_honoured
     assert_eq!(config.routing.rules[1].regions.iter().map(RegionId::as_str).collect::<Vec<_>>(), ["eu-1"]);
     assert_eq!(config.circuit_breaker.cooldown_max, Duration::from_secs(120));
     let warned = warned(text);
-    for key in keys().iter().filter(|key| !key.honoured && key.path != "version") {
+    for key in keys().iter().filter(|key| !key.honoured && !matches!(key.path, "version" | "topology")) {
         assert!(warned.iter().any(|warned| keys::generic(warned) == key.path), "{} is not named", key.path);
     }
     assert!(warned.contains(&"routing.rules[2]".to_owned()));

@@ -169,11 +169,78 @@ fn what_is_allowed_and_unwise_is_a_warning() {
     assert_eq!(warned(&format!("{REGIONS}limits: {{ call_timeout: 31s }}")), ["limits.call_timeout"]);
     assert!(warned(&format!("{REGIONS}limits: {{ call_timeout: 30s }}")).is_empty());
     let drained = "regions: [{ id: a, url: 'https://a.example', weight: 0, bearer_token_file: /t }]\nlocal_region: a";
-    assert_eq!(warned(drained), ["regions"]);
+    assert_eq!(warned(drained), ["regions", "regions"], "one region only, and that one is drained");
     let plain = "insecure_dev: true\nregions: [{ id: a, url: 'http://localhost:1', tls: { ca: /a } }]\nlocal_region: a";
-    assert_eq!(warned(plain), ["regions[0].tls"]);
+    assert_eq!(warned(plain), ["regions", "regions[0].tls"]);
     let twice = REGIONS.replace("eu.example.com", "us.example.com");
     assert_eq!(warned(&twice), ["regions[1].url"]);
+    let warned_by = |text: &str| warned(&format!("{REGIONS}{text}"));
+    assert_eq!(warned_by("health_check: { timeout: 30s, interval: 1s }"), ["health_check.timeout"]);
+    assert_eq!(warned_by("limits: { connect_timeout: 26s }"), ["limits.connect_timeout"]);
+    assert_eq!(warned_by("failover: { exclude_regions: [us-east-1, eu-west-1] }"), ["failover.exclude_regions"]);
+    assert_eq!(warned_by("failover: { exclude_regions: [eu-west-1] }"), [""; 0]);
+    let rules = |first: &str| {
+        let last = "{ match: { queue: q }, target: { region: eu-west-1 } }";
+        warned_by(&format!("routing: {{ rules: [{{ {first}target: {{ region: us-east-1 }} }}, {last}] }}"))
+    };
+    assert_eq!(rules(""), ["routing.rules[0]"]);
+    assert_eq!(rules("match: { job_type: a.b }, "), [""; 0]);
+}
+
+#[test]
+fn references_and_files_are_checked_beside_wrong_regions() {
+    let region = |host: &str, ca: &str| {
+        format!(
+            "  - {{ id: region-a, url: 'https://{host}.test:8443', tls: {{ ca: /nowhere/{ca}, cert: /nowhere/a.crt, key: /nowhere/a.key }} }}\n"
+        )
+    };
+    let text = format!(
+        "local_region: region-z\nregions:\n{}{}routing: {{ rules: [{{ match: {{ queue: x }}, target: {{ region: region-q }} }}] }}\n",
+        region("a", "nope.crt"),
+        region("b", "b-ca.crt")
+    );
+    let problems = load_layers_with_files(&[&text], |_, _| None).unwrap_err().problems;
+    let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    let files = |at: usize| ["ca", "cert", "key"].map(|key| format!("regions[{at}].tls.{key}"));
+    let expected = ["local_region", "regions[1].id", "routing.rules[0].target.region"].map(str::to_owned);
+    assert_eq!(keys, [&expected[..], &files(0), &files(1)].concat());
+    assert!(problems[3].rule.contains("(/nowhere/nope.crt)"), "{}", problems[3]);
+}
+
+#[test]
+fn a_topology_other_than_mesh_is_refused() {
+    for topology in ["hub-spoke", "active-active"] {
+        check(&format!("topology: {topology}"), &["topology"]);
+    }
+    loaded(&format!("{REGIONS}topology: mesh"));
+}
+
+#[test]
+fn a_file_of_the_public_schema_has_the_defaults_and_bounds_of_that_schema() {
+    let health = |text: &str| {
+        let health = loaded(&format!("{REGIONS}{text}")).config.health_check;
+        (health.unhealthy_threshold, health.healthy_threshold)
+    };
+    assert_eq!(health("version: '1.0'"), (3, 2));
+    assert_eq!(health("version: '1.0'\nhealth_check: { unhealthy_threshold: 1 }"), (1, 2));
+    assert_eq!(health(""), (1, 1));
+    let weighty = REGIONS.replace("bearer_token_file: /t/eu", "bearer_token_file: /t/eu, weight: 101");
+    loaded(&weighty);
+    let wrong: Vec<String> = wrong(&format!("{weighty}version: '1.0'\n")).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(wrong, ["regions[1].weight"]);
+    let extended = REGIONS.replace("bearer_token_file: /t/eu", "bearer_token_file: /t/eu, x-owner: payments");
+    assert!(warned(&format!("{extended}x-team: [payments]\n")).is_empty());
+}
+
+#[test]
+fn a_relative_path_is_resolved_against_its_file() {
+    let text = REGIONS.replace("/t/us", "tokens/us.token");
+    let problems = load_layers_with_files(&[&text], |_, _| None).unwrap_err().problems;
+    let tried = problems[0].rule.split_once('(').and_then(|(_, rest)| rest.split_once(')')).unwrap().0;
+    assert!(tried.starts_with('/') && tried.ends_with("/tokens/us.token"), "{tried}");
+    let journal = |text: &str| loaded(&format!("{REGIONS}journal: {{ path: {text} }}")).config.journal.path.unwrap();
+    assert!(journal("data/journal").is_absolute());
+    assert_eq!(journal("/data/journal"), std::path::Path::new("/data/journal"));
 }
 
 #[test]
@@ -184,9 +251,9 @@ fn warnings_are_kept_beside_problems_unless_a_wrong_key_may_have_caused_them() {
     };
     let loud = "log: { level: loud }\n";
     let region = "id: a, url: 'https://a.example'";
-    assert_eq!(warned(&format!("{loud}regions: [{{ {region} }}]")), ["regions[0]", "local_region"]);
-    assert_eq!(warned(&format!("{loud}regions: [{{ {region}, bearer_token: t }}]")), ["local_region"]);
-    assert_eq!(warned(&format!("{loud}regions: [{{ {region}, tls: {{ cert: 7 }} }}]")), ["local_region"]);
+    assert_eq!(warned(&format!("{loud}regions: [{{ {region} }}]")), ["regions", "regions[0]", "local_region"]);
+    assert_eq!(warned(&format!("{loud}regions: [{{ {region}, bearer_token: t }}]")), ["regions", "local_region"]);
+    assert_eq!(warned(&format!("{loud}regions: [{{ {region}, tls: {{ cert: 7 }} }}]")), ["regions", "local_region"]);
     assert_eq!(warned(&format!("regions: [x, {{ {region}, weight: 0, bearer_token_file: /t }}]")), [""; 0]);
     let rule = |target: &str| format!("{loud}{REGIONS}routing: {{ rules: [{{ target: {target} }}] }}");
     assert_eq!(warned(&rule("{}")), ["routing.rules[0]"]);

@@ -82,6 +82,7 @@ fn every_example_is_accepted() {
 fn every_form_of_a_value_that_loads_is_accepted() {
     for text in [
         "log:\nlisten: { admin: null, clients: ~ }\nrouting: { rules: }\n",
+        "circuit_breaker:\nhealth_check:\nx-owner: payments\n",
         "health_check: { interval_seconds: 7, timeout_seconds: 2.5 }\ndefault_strategy: latency\n",
         "circuit_breaker: { open_after_failures: 7, half_open_after_seconds: 45 }\n",
         "listen: { unix_mode: 0660 }\n",

@@ -1,5 +1,7 @@
 //! What is told of unknown outcomes after they were answered, and of the journal that they are in.
 
+use std::path::Path;
+
 use tracing::{error, info, warn};
 
 use super::TARGET;
@@ -43,8 +45,8 @@ pub fn doubled(metrics: &Metrics, [region, elsewhere]: [&str; 2], [job_id, elsew
     );
 }
 
-/// The journal is where it was not before.
-pub fn journal(metrics: &Metrics, state: JournalState) {
+/// Reports where the journal is kept from now on; `path` is its file, where one is configured.
+pub fn journal(metrics: &Metrics, state: JournalState, path: Option<&Path>) {
     metrics.journal_durable.set(i64::from(matches!(state, JournalState::Durable | JournalState::Renewed(_))));
     let event = "ojs.federation.journal";
     match state {
@@ -54,15 +56,25 @@ pub fn journal(metrics: &Metrics, state: JournalState) {
         ),
         JournalState::Durable => info!(target: TARGET, event, durable = true, "the journal is in its file"),
         JournalState::Failed(why) => warn!(
-            target: TARGET, event, durable = false, reason = why,
+            target: TARGET, event, durable = false, reason = why, path = %shown(path),
+            detail = path.and_then(open_error).map(tracing::field::display),
             "the journal's file cannot be used; routing goes on, what is new is kept in memory, and the file is tried again"
         ),
         JournalState::Renewed(why) => warn!(
-            target: TARGET, event, durable = true, reason = why,
+            target: TARGET, event, durable = true, reason = why, path = %shown(path),
             "the journal's file could not be read, or is of an older version, and was moved aside, with the reason in its name; a new \
              one has begun"
         ),
     }
+}
+
+fn shown(path: Option<&Path>) -> std::path::Display<'_> {
+    path.unwrap_or(Path::new("-")).display()
+}
+
+/// Why the kernel refuses the file, which SQLite does not say; none where it opens.
+fn open_error(path: &Path) -> Option<std::io::Error> {
+    std::fs::OpenOptions::new().read(true).append(true).open(path).err()
 }
 
 /// Rows that are still needed had to make room for others; told now and then, and counted by whoever made the room.
