@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use serde_json::json;
 
 use super::Readiness;
+use super::caller::Caller;
 use crate::base::RegionId;
+use crate::config::Listen;
 use crate::telemetry::Metrics;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -38,6 +40,8 @@ pub struct AdminState {
     pub require_region: bool,
     /// The regions as they are now; called for each `/readyz`.
     pub regions: Arc<dyn Fn() -> Vec<RegionState> + Send + Sync>,
+    /// The hosts and origins that are allowed now; called for each request.
+    pub listen: Arc<dyn Fn() -> Listen + Send + Sync>,
     /// What the last look at configuration and files found wrong, a sentence each; none of it holds readiness back.
     pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
 }
@@ -49,8 +53,20 @@ impl std::fmt::Debug for AdminState {
 }
 
 impl AdminState {
+    /// Answers one request, unless a foreign web page sent it.
+    pub(super) fn answer_to<B>(&self, request: &Request<B>) -> Response<Bytes> {
+        let (method, headers) = (request.method(), request.headers());
+        match Caller::of(method, headers, &(self.listen)()) {
+            Err(refused) => *refused,
+            Ok(caller) => {
+                let answer = || self.answer(method, request.uri().path());
+                caller.shown(Caller::preflight(method, headers).unwrap_or_else(answer))
+            }
+        }
+    }
+
     /// Answers one request. `GET` and `HEAD` are the same here: the server leaves a `HEAD`'s body out.
-    pub(super) fn answer(&self, method: &Method, path: &str) -> Response<Bytes> {
+    fn answer(&self, method: &Method, path: &str) -> Response<Bytes> {
         let readable = matches!(*method, Method::GET | Method::HEAD);
         match path {
             "/metrics" | "/livez" | "/readyz" if !readable => method_not_allowed(),
@@ -96,7 +112,7 @@ fn method_not_allowed() -> Response<Bytes> {
 }
 
 /// An error document in the shape of the clients' listener, so that one reader understands both.
-fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
+pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
     let body = json!({"error": {"code": code, "message": message, "retryable": false}});
     response(status, JSON, body.to_string())
 }

@@ -3,6 +3,7 @@
 //! Plane: control. Nothing here can wait for a region or a request, so a probe is answered while every region is down.
 
 mod answer;
+mod caller;
 mod readiness;
 mod serve;
 #[cfg(test)]

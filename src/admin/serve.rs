@@ -1,11 +1,13 @@
 //! The admin listener's sockets: bounded in number, size and time, because it may listen on any address.
 
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,13 +18,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::AdminState;
 
-/// Scrapers and probes are few; more than this is a mistake or an attack, and waits in the listen queue.
+/// Scrapers and probes are few; more than this is a mistake or an attack, and the idlest makes room for the next, so that nobody can hold
+/// a probe up.
 const CONNECTIONS_MAX: usize = 64;
 /// For a head to arrive. It also ends idle connections, so it is longer than the usual scrape interval of 15 s.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
@@ -57,25 +59,30 @@ impl Listener {
 /// Cancel: open connections are dropped.
 pub async fn serve(Listener(listener): Listener, state: AdminState, until: impl Future<Output = ()>) {
     let state = Rc::new(state);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (stop, stopped) = tokio::sync::watch::channel(());
     let mut connections = JoinSet::new();
+    let mut held = Vec::new();
     let mut until = pin!(until);
     loop {
         tokio::select! {
             () = &mut until => break,
-            (stream, permit) = accept(&listener, &permits) => {
+            (stream, peer) = accept(&listener) => {
+                make_room(&mut held);
+                let asked = Rc::new(Cell::new(Instant::now()));
                 let (state, mut stopped) = (Rc::clone(&state), stopped.clone());
-                connections.spawn_local(async move {
+                let last_asked = Rc::clone(&asked);
+                let task = connections.spawn_local(async move {
                     let told_to_end = async {
                         tokio::select! {
                             _ = stopped.changed() => {}
                             () = sleep(LIFETIME) => {}
                         }
                     };
-                    connection(stream, state, told_to_end).await;
-                    drop(permit);
+                    connection(stream, state, &last_asked, told_to_end).await;
                 });
+                held.push(Held { task, peer, asked });
+                // What came together with the connection is answered before another connection can take its place.
+                tokio::task::yield_now().await;
             }
             // Finished connections are collected as they end, so that the set does not grow.
             Some(_) = connections.join_next() => {}
@@ -85,23 +92,47 @@ pub async fn serve(Listener(listener): Listener, state: AdminState, until: impl 
     let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-/// The next connection that there is room for.
-async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+/// An open connection.
+struct Held {
+    task: AbortHandle,
+    peer: IpAddr,
+    /// When its last request came, or it was accepted: a head that trickles in is no request.
+    asked: Rc<Cell<Instant>>,
+}
+
+/// Ends a connection if there are as many as there may be: of the peer that holds most of them the one that asked last the longest ago.
+fn make_room(held: &mut Vec<Held>) {
+    held.retain(|it| !it.task.is_finished());
+    if held.len() < CONNECTIONS_MAX {
+        return;
+    }
+    let share = |peer| held.iter().filter(|it| it.peer == peer).count();
+    let idlest = held.iter().enumerate().max_by_key(|(_, it)| (share(it.peer), Reverse(it.asked.get())));
+    if let Some((at, _)) = idlest {
+        held.swap_remove(at).task.abort();
+    }
+}
+
+/// The next connection, whatever it takes.
+async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
-        let permit = Arc::clone(permits).acquire_owned().await;
-        match (permit, listener.accept().await) {
-            (Ok(permit), Ok((stream, _))) => return (stream, permit),
-            (_, Err(error)) => tracing::warn!(%error, "the admin listener could not accept a connection"),
-            // The semaphore is never closed.
-            (Err(_), Ok(_)) => {}
+        match listener.accept().await {
+            Ok((stream, peer)) => return (stream, peer.ip().to_canonical()),
+            Err(error) => tracing::warn!(%error, "the admin listener could not accept a connection"),
         }
         sleep(ACCEPT_PAUSE).await;
     }
 }
 
-async fn connection(stream: TcpStream, state: Rc<AdminState>, told_to_end: impl Future<Output = ()>) {
+async fn connection(
+    stream: TcpStream,
+    state: Rc<AdminState>,
+    asked: &Cell<Instant>,
+    told_to_end: impl Future<Output = ()>,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let response: Response<Bytes> = state.answer(request.method(), request.uri().path());
+        asked.set(Instant::now());
+        let response: Response<Bytes> = state.answer_to(&request);
         async { Ok::<_, Infallible>(response.map(Full::new)) }
     });
     let connection = http1::Builder::new()

@@ -28,13 +28,15 @@ pub fn handle(
     let request = Box::new(request);
     async move {
         let mut exchange = proxy.begin(&request, connection);
-        let answered = match proxy.admit(&exchange, &request) {
+        let admitted = proxy.admit(&mut exchange, &request);
+        let answered = match admitted.map(|()| exchange.preflight(&request)) {
             Err(document) => Err(document),
+            Ok(Some(preflight)) => Ok(preflight),
             // Boxed, so that there is no room for it in what carries each call.
-            Ok(()) if exchange.matched.class == Class::Federation => {
+            Ok(None) if exchange.matched.class == Class::Federation => {
                 Ok(Box::pin(federation(&proxy, &mut exchange, *request)).await)
             }
-            Ok(()) => match proxy.dispatch(&mut exchange, request) {
+            Ok(None) => match proxy.dispatch(&mut exchange, request) {
                 Ok(answering) => answering.await,
                 Err(document) => Err(document),
             },

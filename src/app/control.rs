@@ -17,6 +17,7 @@ use super::resolver::Resolver;
 use crate::admin::{self, AdminState, Readiness, ReadinessGuard, RegionState};
 use crate::api;
 use crate::base::Clock;
+use crate::config::Listen;
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
 use crate::net::pool::Pool;
@@ -125,9 +126,15 @@ pub(super) fn spawn_admin(
         readiness: readiness.clone(),
         require_region: shared.config.readiness.require_region,
         regions: region_states(current),
+        listen: listen_now(current),
         notes: notes.reader(),
     };
     tokio::task::spawn_local(admin::serve(listener, state, std::future::pending()))
+}
+
+fn listen_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Listen + Send + Sync> {
+    let current = Arc::clone(current);
+    Arc::new(move || current.load().config.listen.clone())
 }
 
 fn region_states(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Vec<RegionState> + Send + Sync> {

@@ -19,6 +19,7 @@ pub fn effective(config: &Config) -> String {
     yaml.section("listen", |yaml| {
         yaml.texts("clients", &config.listen.clients.iter().map(client_listen).collect::<Vec<_>>());
         yaml.texts("allowed_hosts", &config.listen.allowed_hosts);
+        yaml.texts("allowed_origins", &config.listen.allowed_origins);
         yaml.text("admin", config.listen.admin);
         yaml.text("unix_mode", format!("{:04o}", config.listen.unix_mode));
     });

@@ -4,7 +4,6 @@
 //! table, `keys/rows.rs`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,10 +11,12 @@ use crate::base::{RegionId, Strategy};
 
 mod compat;
 mod journal;
+mod listen;
 mod surface;
 
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
 pub use journal::{Idempotency, Journal, OnUnknown};
+pub use listen::{ClientListen, Listen};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
 
 /// Everything that an operator can set.
@@ -65,36 +66,6 @@ pub struct Config {
     pub readiness: Readiness,
     /// How the process ends.
     pub shutdown: Shutdown,
-}
-
-/// Listening addresses.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Listen {
-    /// Where clients and workers reach us; at least one.
-    pub clients: Vec<ClientListen>,
-    /// Host names, without port, that a `Host` header may carry beside `localhost` and loopback addresses.
-    pub allowed_hosts: Vec<String>,
-    /// Metrics, liveness and readiness.
-    pub admin: SocketAddr,
-    /// Permission bits of a Unix socket, such as `0o660`.
-    pub unix_mode: u32,
-}
-
-/// One listener for clients.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClientListen {
-    /// A loopback address.
-    Tcp {
-        /// The address; port 0 lets the system choose.
-        address: SocketAddr,
-        /// Skipped with a warning where the machine lacks the address family: true only for the built-in defaults.
-        optional: bool,
-    },
-    /// A Unix socket, `unix:/path` in the configuration.
-    Unix {
-        /// The path of the socket.
-        path: PathBuf,
-    },
 }
 
 /// One region of the registry. Spec: federation-spec §4.1.

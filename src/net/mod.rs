@@ -18,6 +18,7 @@ pub mod headers;
 pub mod lane;
 mod listen;
 mod metered;
+pub mod origin;
 mod outbox;
 pub mod own;
 mod permit;

@@ -34,6 +34,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
         listen: Listen {
             clients: Vec::new(),
             allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
             admin: ([127, 0, 0, 1], 0).into(),
             unix_mode: 0o660,
         },

@@ -14,6 +14,7 @@ use super::{Proxy, Reply};
 use crate::base::{RegionId, Strategy};
 use crate::config::JsonContentType;
 use crate::net::headers::number;
+use crate::net::origin;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
@@ -42,6 +43,8 @@ pub struct Exchange {
     pub matched: Matched,
     /// The region that the client named, for reads and administration.
     pub addressed: Option<RegionIndex>,
+    /// The allowed origin of the page that sent it, as a place in `listen.allowed_origins`.
+    pub(super) page: Option<usize>,
     /// The region that answered, or the last one that was tried.
     pub region: Option<RegionId>,
     /// Further regions that answered, where a call went to several.
@@ -76,6 +79,7 @@ impl Exchange {
         Self {
             matched: ojs::identify(request.method(), request.uri().path()),
             addressed: None,
+            page: None,
             region: None,
             other_regions: Vec::new(),
             moved_from: None,
@@ -226,6 +230,9 @@ impl Exchange {
         }
         if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
             headers.insert(CONTENT_TYPE, JSON);
+        }
+        if let Some(origin) = self.page.and_then(|place| proxy.shared.config.listen.allowed_origins.get(place)) {
+            origin::show(origin, headers);
         }
         if retry_after && proxy.shared.config.compat.retry_after {
             mend_retry_after(headers, || proxy.shared.registry.clock().unix_ms());

@@ -54,6 +54,7 @@ mod manifest;
 mod named;
 mod noted;
 mod owned;
+mod pages;
 mod place;
 mod plan;
 mod random;
@@ -239,14 +240,17 @@ impl Proxy {
 
     /// Whether the request may be looked at any further.
     ///
-    /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 400 where we and a region could read two different
+    /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 403 for what a foreign web page sends; 400 where we and a region could read two different
     /// calls: for headers that name another method or path, and for a request that could create jobs and whose path is not in
     /// its normal form.
-    pub fn admit(&self, exchange: &Exchange, request: &Request<Arriving>) -> Result<(), ErrorDocument> {
+    pub fn admit(&self, exchange: &mut Exchange, request: &Request<Arriving>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
         if !exchange.is_unix() && !self.lately.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
             return Err(ErrorDocument::misdirected_host());
+        }
+        if exchange.noted.has(Noted::BROWSER) {
+            pages::admit(self, exchange, request)?;
         }
         if exchange.noted.has(Noted::X) && restates_request(request.headers()) {
             return Err(ErrorDocument::restated_request());

@@ -22,6 +22,8 @@ impl Noted {
     pub(super) const HOP_BY_HOP: Self = Self(1 << 8);
     /// A name with an `x` in front, which may restate the request line.
     pub(super) const X: Self = Self(1 << 9);
+    /// What only browsers send: a page's origin, its relation to us, or a preflight's question.
+    pub(super) const BROWSER: Self = Self(1 << 10);
 
     /// Those that are there.
     pub(super) fn of(headers: &HeaderMap) -> Self {
@@ -43,6 +45,7 @@ impl Noted {
             "accept-encoding" => Self::ACCEPT_ENCODING,
             "ojs-block-timeout" => Self::BLOCK_TIMEOUT,
             "idempotency-key" => Self::IDEMPOTENCY_KEY,
+            "origin" | "sec-fetch-site" | "access-control-request-method" => Self::BROWSER,
             other if other.starts_with('x') => Self::X,
             _ if is_hop_by_hop(name) => Self::HOP_BY_HOP,
             _ => Self(0),
@@ -56,6 +59,7 @@ mod tests {
     use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, USER_AGENT};
 
     use super::*;
+    use crate::net::origin::BROWSER_HEADERS;
     use crate::ojs::header::{BLOCK_TIMEOUT, FEDERATION_HOPS, FEDERATION_REGION, IDEMPOTENCY_KEY, REQUEST_ID};
 
     #[test]
@@ -73,6 +77,7 @@ mod tests {
             (HeaderName::from_static("x_http_method_override"), Noted::X),
             (http::header::CONTENT_TYPE, Noted(0)),
         ];
+        let all = all.into_iter().chain(BROWSER_HEADERS.map(|name| (HeaderName::from_static(name), Noted::BROWSER)));
         let mut headers = HeaderMap::new();
         let mut together = 0;
         for (name, noted) in all {

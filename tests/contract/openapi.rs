@@ -133,6 +133,7 @@ impl World {
                 ]
             }
             (_, "400") => vec![raw(client, &format!("{head}a b: c\r\n\r\n")).await],
+            (_, "403") => vec![raw(client, &format!("{head}origin: https://evil.example\r\n\r\n")).await],
             (_, "408") => vec![raw_open(client, &head).await],
             (_, "413") => vec![client.post(path, format!("\"{}\"", "x".repeat(4096))).await],
             (_, "414") => vec![raw(client, &format!("{method} {path}?{} HTTP/1.1\r\n\r\n", "x".repeat(66_000))).await],
@@ -187,7 +188,11 @@ impl World {
                 // The region's own refusal.
                 answers.push(client.enqueue(r#"{"type":"NOT A TYPE","args":7}"#).await);
             }
-            "403" => answers.push(client.enqueue(pinned("eu-west-1", r#","queue":"bound""#)).await),
+            "403" => {
+                answers.push(client.enqueue(pinned("eu-west-1", r#","queue":"bound""#)).await);
+                let foreign = http::Request::post("/ojs/v1/jobs").header("origin", "https://evil.example");
+                answers.push(client.send(foreign, JOB).await);
+            }
             "500" => {
                 local.faults().add(When::path("/ojs/v1/jobs"), Fault::CutAfterRequest { store: false });
                 answers.push(client.enqueue(JOB).await);

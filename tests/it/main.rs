@@ -8,6 +8,7 @@ mod answers;
 mod api;
 mod batch;
 mod breaker;
+mod browser;
 mod buffered;
 mod cli;
 mod create;

@@ -37,14 +37,40 @@ impl Check {
                 self.refuse(&format!("listen.allowed_hosts[{at}]"), "expected a host name or address without port");
             }
         }
+        for (at, origin) in raw.allowed_origins.iter().enumerate() {
+            if !is_origin(origin) {
+                let path = format!("listen.allowed_origins[{at}]");
+                self.refuse(
+                    &path,
+                    "expected http:// or https://, a host name or address, and a port unless it is the scheme's own",
+                );
+            }
+        }
         Listen {
             clients,
             allowed_hosts: raw.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            allowed_origins: raw.allowed_origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
             admin: raw.admin,
             // The kind has been settled, so the default below is never taken; it is the strict one.
             unix_mode: mode_of(&raw.unix_mode).unwrap_or(0o600),
         }
     }
+}
+
+/// Whether a browser could send this as `Origin`: it leaves out the scheme's own port, and says no path.
+fn is_origin(text: &str) -> bool {
+    let (own_port, authority) = match text.split_once("://") {
+        Some((scheme, authority)) if scheme.eq_ignore_ascii_case("http") => (80, authority),
+        Some((scheme, authority)) if scheme.eq_ignore_ascii_case("https") => (443, authority),
+        _ => return false,
+    };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|number| number != own_port && number != 0));
+    let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    is_port && ServerName::try_from(host).is_ok()
 }
 
 fn client_listen(text: &str, optional: bool) -> Result<ClientListen, &'static str> {

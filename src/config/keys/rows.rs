@@ -51,6 +51,8 @@ pub(super) const KEYS: &[Key] = &[
         "Where clients reach us: loopback addresses and `unix:/path`"),
     key("listen.allowed_hosts", NAMES, "", "",
         "Hosts that a `Host` header may name beside `localhost` and loopback addresses"),
+    key("listen.allowed_origins", NAMES, "", "",
+        "Origins of web pages, such as `https://ui.example:8443`, whose requests browsers may send here"),
     key("listen.admin", Address, "127.0.0.1:9464", "", "Metrics, liveness and readiness; any address"),
     key("listen.unix_mode", Mode, "0660", "", "Permission bits of Unix sockets"),
     open("regions[].id", NAME, "", "The region's identifier: lower-case letters, digits and dashes; required"),

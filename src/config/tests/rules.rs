@@ -34,6 +34,21 @@ fn listeners_for_clients_are_on_loopback_and_differ() {
         "listen: { allowed_hosts: ['*', 'a:80', 'http://a'] }",
         &["listen.allowed_hosts[0]", "listen.allowed_hosts[1]", "listen.allowed_hosts[2]"],
     );
+    let wrong = [
+        "*",
+        "null",
+        "ui.example",
+        "https://ui.example/",
+        "https://ui.example:443",
+        "ftp://a",
+        "https://",
+        "http://a:0",
+    ];
+    let paths: Vec<String> = (0..wrong.len()).map(|at| format!("listen.allowed_origins[{at}]")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    check(&format!("listen: {{ allowed_origins: {wrong:?} }}"), &paths);
+    let right = ["https://UI.example", "http://localhost:3000", "http://[::1]:3000", "https://10.0.0.1:80"];
+    loaded(&format!("{REGIONS}listen: {{ allowed_origins: {right:?} }}"));
     loaded(&format!("{REGIONS}listen: {{ clients: ['127.0.0.1:0', '127.0.0.1:0'], admin: '0.0.0.0:9464' }}"));
 }
 

@@ -11,7 +11,7 @@ fn tcp() -> (TcpListener, SocketAddr) {
 }
 
 fn listen(clients: Vec<ClientListen>, admin: SocketAddr) -> Listen {
-    Listen { clients, allowed_hosts: Vec::new(), admin, unix_mode: 0o600 }
+    Listen { clients, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), admin, unix_mode: 0o600 }
 }
 
 #[test]

@@ -275,6 +275,18 @@ impl ErrorDocument {
         )
     }
 
+    /// 403: a web page of another origin sent it. Spec: Fetch 3.2, Fetch Metadata 2.3.
+    #[must_use]
+    pub fn cross_origin() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            Code::Forbidden,
+            "cross_origin",
+            "a web page of another origin sent this request (`Origin`, `Sec-Fetch-Site`); nothing was done. Serve the page from one of \
+             `listen.allowed_origins`, or add its origin there",
+        )
+    }
+
     /// 404: no such path here.
     #[must_use]
     pub fn not_found(path: &str) -> Self {

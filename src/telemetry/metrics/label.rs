@@ -138,6 +138,8 @@ labels! {
         BodyTooLarge = "body_too_large",
         /// The `Host` is not one of ours.
         Misdirected = "misdirected",
+        /// A web page of a foreign origin sent it.
+        CrossOrigin = "cross_origin",
         /// No such path or method of our own.
         NotFound = "not_found",
         /// Too many connections or requests at once.
