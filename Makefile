@@ -41,7 +41,7 @@ sbom:
 
 # One fuzz target for so many seconds: make fuzz T=scanner SECONDS=600. Needs a nightly toolchain and cargo-fuzz. What it finds
 # worth keeping stays below target/fuzz; a crash is written to fuzz/artifacts and becomes a named test.
-FUZZ_TARGETS = scanner stamp request_head region_answers configuration
+FUZZ_TARGETS = scanner stamp request_head region_answers answer_framing configuration
 SECONDS = 60
 fuzz:
 	@case ' $(FUZZ_TARGETS) ' in *' $(T) '*) ;; *) echo 'make fuzz T=one of: $(FUZZ_TARGETS)'; exit 1;; esac

@@ -4,6 +4,7 @@
 //! costs more than the body: some thirty locked operations, and turns of both ends. So what came whole is taken out of what the library reads,
 //! which sees a head that announces no byte, and waits beside it until the library has read that head.
 
+use std::error::Error as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
@@ -114,6 +115,8 @@ pub(super) struct Awaited {
     /// Whether the next byte that comes is the first one of the answer, and its head speaks of a body that follows.
     begins: AtomicBool,
     body: Mutex<Option<Bytes>>,
+    /// Whether more bytes came than the last answer has.
+    surplus: AtomicBool,
 }
 
 impl Awaited {
@@ -132,6 +135,18 @@ impl Awaited {
         if let Some(body) = alone.and_then(|alone| take_out(buf, from, alone)) {
             *self.body.lock() = Some(body);
         }
+    }
+
+    /// The connection has ended with this error.
+    pub(super) fn ended(&self, error: &hyper::Error) {
+        // The library has no question for it: the one error without a cause that is not the end of the stream.
+        let has_another_cause = error.source().is_some() || error.is_incomplete_message() || error.is_canceled();
+        self.surplus.store(!has_another_cause, Relaxed);
+    }
+
+    /// Whether bytes came behind the last answer, so that where it ends is in doubt. The connection has ended then.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.surplus.load(Relaxed)
     }
 
     /// The body of the answer whose head was read, where it was taken out.

@@ -10,7 +10,7 @@ mod head;
 pub(super) mod tests;
 mod violation;
 
-pub(super) use answer::whole_answer;
+pub(super) use answer::{judge_answer, whole_answer};
 pub use violation::Violation;
 
 use head::{Delimiter, Head, is_token};

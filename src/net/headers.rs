@@ -2,8 +2,8 @@
 //!
 //! Spec: RFC 9110 §7.6.1.
 
-use http::header::{CONNECTION, HeaderMap, HeaderName, LOCATION, UPGRADE};
-use http::{HeaderValue, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, LOCATION, UPGRADE};
+use http::{HeaderValue, Method, StatusCode};
 use smallvec::SmallVec;
 
 /// Whether a header describes one connection, whether or not a `Connection` line names it; or is `Expect`, which is about a body that has come.
@@ -108,17 +108,38 @@ pub fn restates_request(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Prepares a region's answer for the client: what belongs to our connection goes, and so does a redirect to anywhere but a
-/// path of ours. A client that followed one would send its job past the region's identity, to whoever the answer names.
-pub fn strip_answer(status: StatusCode, headers: &mut HeaderMap) {
+/// What begins the names of the headers that the sidecar itself puts on answers.
+const OURS: &str = "ojs-federation-";
+
+/// Prepares a region's answer for the client: what belongs to our connection is removed, and so are the length, which is told anew of
+/// what leaves (but of answers to HEAD, which have none), what looks like a header of the sidecar, and a redirect to anywhere but a path
+/// of ours: a client that followed one would send its job past the region's identity, to the host that the answer names.
+pub fn strip_answer(method: &Method, status: StatusCode, headers: &mut HeaderMap) {
     strip_hop_by_hop(headers);
-    let leads_away = |location: &HeaderValue| {
-        let location = location.as_bytes();
-        !location.starts_with(b"/") || location.starts_with(b"//") || location.starts_with(b"/\\")
-    };
-    if status.is_redirection() && headers.get(LOCATION).is_some_and(leads_away) {
+    if *method != Method::HEAD {
+        headers.remove(CONTENT_LENGTH);
+    }
+    strip_ours(headers);
+    if status.is_redirection() && headers.get_all(LOCATION).iter().any(leads_away) {
         headers.remove(LOCATION);
     }
+}
+
+/// Removes from a region's answer what only the sidecar may say.
+pub fn strip_ours(headers: &mut HeaderMap) {
+    let ours = |name: &&HeaderName| name.as_str().starts_with(OURS);
+    while let Some(name) = headers.keys().find(ours).cloned() {
+        headers.remove(name);
+    }
+}
+
+/// Whether a redirect may leave this host. Browsers drop tabs and line ends from a URL, cut control characters and spaces off its ends,
+/// and take a backslash for a slash, so that only plain characters are let through.
+fn leads_away(location: &HeaderValue) -> bool {
+    let location = location.as_bytes();
+    !location.starts_with(b"/")
+        || matches!(location.get(1), Some(b'/' | b'\\'))
+        || !location.iter().all(u8::is_ascii_graphic)
 }
 
 /// Whether the message asks for a WebSocket tunnel; every other upgrade offer, such as `h2c`, is ignored.
@@ -196,13 +217,41 @@ mod tests {
     fn a_redirect_that_leads_away_loses_its_location() {
         let check = |status: u16, location: &str, kept: bool| {
             let mut map = headers(&[("location", location), ("connection", "x-a"), ("x-a", "1")]);
-            strip_answer(StatusCode::from_u16(status).unwrap(), &mut map);
+            strip_answer(&Method::GET, StatusCode::from_u16(status).unwrap(), &mut map);
             assert_eq!(map.len(), usize::from(kept), "{status} {location}");
         };
         check(307, "/ojs/v1/queues", true);
         check(201, "https://region.example/ojs/v1/jobs/1", true);
-        for away in ["http://elsewhere.example/", "//elsewhere.example/", "/\\elsewhere.example", "elsewhere"] {
+        for away in [
+            "http://elsewhere.example/",
+            "//elsewhere.example/",
+            "/\\elsewhere.example",
+            "elsewhere",
+            "/\t/elsewhere.example/",
+            "/\t\\elsewhere.example/",
+            "\t//elsewhere.example/",
+            "/ /elsewhere.example",
+        ] {
             check(308, away, false);
+        }
+        let mut map = headers(&[("location", "/ojs/v1/queues"), ("location", "//elsewhere.example/")]);
+        strip_answer(&Method::GET, StatusCode::FOUND, &mut map);
+        assert!(map.is_empty(), "one of several leads away");
+    }
+
+    #[test]
+    fn a_regions_length_and_what_only_the_sidecar_says_are_removed() {
+        let lines = [
+            ("content-length", "5"),
+            ("ojs-federation-region", "forged"),
+            ("ojs-federation-replayed", "true"),
+            ("ojs-federation-anything", "1"),
+            ("ojs-version", "1.0"),
+        ];
+        for (method, left) in [(Method::GET, 1), (Method::POST, 1), (Method::HEAD, 2)] {
+            let mut map = headers(&lines);
+            strip_answer(&method, StatusCode::OK, &mut map);
+            assert_eq!(map.len(), left, "{method}: {map:?}");
         }
     }
 

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use super::body::Outgoing;
 use super::dial::{DialError, Endpoint, dial};
+use super::framing::Violation;
 use super::stream::Stream;
 use crate::base::apart;
 use connection::{Failed, Http1, Http2};
@@ -99,6 +100,8 @@ pub enum SendError {
     NotSent(NotSent),
     /// The request, or a part of it, may have reached the region.
     Unknown(hyper::Error),
+    /// The same, and what came could be read in two ways, or was no HTTP.
+    Broken(Violation),
     /// The same, and no answer came until the deadline.
     TimedOut,
 }
@@ -136,6 +139,7 @@ impl From<Failed> for SendError {
             Failed::Refused => Self::NotSent(NotSent::RefusedStream),
             Failed::Rejected(error) => Self::NotSent(NotSent::Dial(DialError::Tls(io::Error::other(error)))),
             Failed::Unknown(error) => Self::Unknown(error),
+            Failed::Broken(violation) => Self::Broken(violation),
             Failed::TimedOut => Self::TimedOut,
         }
     }

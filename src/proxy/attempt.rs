@@ -177,6 +177,8 @@ async fn exchange(
         Ok(response) => response,
         Err(SendError::NotSent(why)) => return (Tried::not_sent(reason(&why)), None),
         Err(SendError::Unknown(error)) => return (Tried::no_answer(lost(&error)), None),
+        // The connection ended with it.
+        Err(SendError::Broken(_)) => return (Tried::no_answer(Lost::Ended), None),
         Err(SendError::TimedOut) => return (Tried::no_answer(Lost::TimedOut), None),
     };
     let (parts, mut body) = response.into_parts();
@@ -206,7 +208,7 @@ async fn exchange(
     // Either is looked for where it means something.
     let queue_status = unavailable && headers.contains_key(QUEUE_STATUS);
     let is_document = unavailable && answer::is_error_document(&whole);
-    strip_answer(parts.status, &mut headers);
+    strip_answer(&call.method, parts.status, &mut headers);
     let meaning = classify_enqueue(parts.status.as_u16(), is_document, queue_status, call.pinned);
     let tried = Tried {
         ending: Ending::Answered(meaning),

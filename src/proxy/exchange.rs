@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::net::Arriving;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::noted::Noted;
 use super::{Proxy, Reply};
@@ -190,6 +190,8 @@ impl Exchange {
             upstream: self.upstream,
         };
         access.log(proxy.shared.config.log.access);
+        // The version is that of the connection that the answer leaves by. Spec: RFC 9110 §6.2.
+        *response.version_mut() = Version::HTTP_11;
         self.complete_headers(proxy, response.headers_mut());
         response
     }
@@ -207,15 +209,7 @@ impl Exchange {
     fn complete_headers(&mut self, proxy: &Proxy, headers: &mut HeaderMap) {
         // At once, so that the map grows at most once, and for all answers of a connection: it is used again and again.
         headers.reserve(ADDED_HEADERS);
-        let (mut hops, mut retry_after) = (false, false);
-        for name in headers.keys() {
-            hops |= name.as_str() == header::FEDERATION_HOPS.as_str();
-            retry_after |= *name == RETRY_AFTER;
-        }
-        if hops {
-            // A region may echo it, and it is none of the client's business.
-            headers.remove(header::FEDERATION_HOPS);
-        }
+        let retry_after = headers.keys().any(|name| *name == RETRY_AFTER);
         headers.entry(header::OJS_VERSION).or_insert(VERSION);
         headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NONE));
         headers.insert(header::REQUEST_ID, std::mem::replace(&mut self.request_id, NONE));
@@ -308,7 +302,7 @@ fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
         ("region_unknown", _) => RefusalReason::UnknownRegion,
         ("host_not_allowed", _) => RefusalReason::Misdirected,
         ("request_timeout" | "upstream_timeout", _) => RefusalReason::Timeout,
-        ("regions_missing", _) => RefusalReason::OwnerUnavailable,
+        ("regions_missing" | "broken_answer", _) => RefusalReason::OwnerUnavailable,
         (_, Code::InvalidPayload) => RefusalReason::InvalidPayload,
         (_, Code::InvalidRequest) => RefusalReason::InvalidRequest,
         (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,

@@ -150,7 +150,8 @@ pub(super) async fn send(
         headers.remove(CONTENT_LENGTH);
     }
     let reach = region.reach();
-    let mut request = Some(reach.request(method, &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?);
+    let mut request =
+        Some(reach.request(method.clone(), &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?);
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let started = Instant::now();
     let sent = {
@@ -177,15 +178,21 @@ pub(super) async fn send(
         // Nobody asked for a switch of protocols here, and passed on it would end HTTP for the client.
         Ok(Ok(mut response)) if !response.status().is_informational() => {
             let status = response.status();
-            strip_answer(status, response.headers_mut());
+            strip_answer(&method, status, response.headers_mut());
             (AttemptOutcome::Answered, Ok(response))
         }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Err(None)),
-        Ok(Ok(_) | Err(SendError::Unknown(_) | SendError::TimedOut)) | Err(()) => {
-            let document = if repeatable {
-                ErrorDocument::upstream_timeout(region.id.as_str())
-            } else {
-                ErrorDocument::outcome_unknown(region.id.as_str(), None)
+        Ok(Ok(_) | Err(SendError::Unknown(_) | SendError::Broken(_) | SendError::TimedOut)) | Err(()) => {
+            let is_broken = match &sent {
+                Ok(Ok(_) | Err(SendError::Broken(_))) => true,
+                Ok(Err(SendError::Unknown(error))) => error.is_parse(),
+                Ok(Err(_)) | Err(()) => false,
+            };
+            let id = region.id.as_str();
+            let document = match (repeatable, is_broken) {
+                (true, true) => ErrorDocument::broken_answer(id),
+                (true, false) => ErrorDocument::upstream_timeout(id),
+                (false, _) => ErrorDocument::outcome_unknown(id, None),
             };
             (AttemptOutcome::Unknown, Err(Some(document)))
         }

@@ -3,7 +3,7 @@
 use crate::net::Arriving;
 use http::header::{CONNECTION, UPGRADE};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
@@ -11,7 +11,7 @@ use super::ask::unavailable;
 use super::exchange::Exchange;
 use super::local::{check_breaker, headers_for, place};
 use super::{Proxy, Reply};
-use crate::net::headers::strip_answer;
+use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
 use crate::policy::RequestOutcome;
@@ -48,7 +48,7 @@ pub(super) async fn tunnel(
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let status = response.status();
-        strip_answer(status, response.headers_mut());
+        strip_answer(&Method::GET, status, response.headers_mut());
         let idle = proxy.shared.config.limits.stream_idle_timeout;
         return Ok(response.map(|body| Reply::stream(body, idle, Some(permit))));
     }
@@ -56,7 +56,8 @@ pub(super) async fn tunnel(
     drop(permit);
     let far = hyper::upgrade::on(&mut response);
     tokio::task::spawn_local(copy(client, far));
-    let (parts, _) = response.into_parts();
+    let (mut parts, _) = response.into_parts();
+    strip_ours(&mut parts.headers);
     Ok(Response::from_parts(parts, Reply::Empty))
 }
 

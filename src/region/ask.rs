@@ -107,6 +107,7 @@ async fn question(
             pool.send(&endpoint, &mut request, std::time::Instant::now(), None).await.map_err(|error| match error {
                 SendError::NotSent(why) => AskError::NotSent(why),
                 SendError::Unknown(error) => AskError::Broken(error.into()),
+                SendError::Broken(violation) => AskError::Broken(Cut::Broken(violation)),
                 SendError::TimedOut => AskError::Timeout,
             })?;
         let (head, body) = response.into_parts();

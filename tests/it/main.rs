@@ -45,6 +45,7 @@ mod retry_after;
 mod routing;
 mod secrets;
 mod smuggling;
+mod splitting;
 mod stream;
 mod support;
 mod tunnel;

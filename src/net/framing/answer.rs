@@ -1,7 +1,21 @@
-//! Whether what a region sent is one whole answer, told without a doubt.
+//! Where a region's answers end: whether what came is one whole answer, and whether a head can be read one way only.
 
-use super::Alone;
-use super::head::{plain_header, plain_length};
+use http::{HeaderMap, Version};
+
+use super::head::{Head, plain_header, plain_length};
+use super::{Alone, Violation};
+
+/// Judges how the head of an answer delimits its body, by the rules for requests: what two readers could delimit differently is no
+/// answer, whatever the HTTP library makes of it.
+///
+/// Errors: [`Violation`]. Spec: RFC 9112 §6.3.
+pub(in crate::net) fn judge_answer(version: Version, headers: &HeaderMap) -> Result<(), Violation> {
+    let mut head = Head::of_answer(version == Version::HTTP_11);
+    for (name, value) in headers {
+        head.delimiting_field(name.as_str().as_bytes(), value.as_bytes())?;
+    }
+    head.end().map(drop)
+}
 
 /// The one answer that these bytes are, with a body that they end with. `None` for everything else, and for every head that is
 /// not as nearly all are: the HTTP library reads that by itself.

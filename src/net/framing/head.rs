@@ -36,6 +36,11 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// The head of an answer, of which the library has read the status line; it needs no `Host`.
+    pub(super) fn of_answer(http_11: bool) -> Self {
+        Self { begun: true, http_11, host: true, ..Self::default() }
+    }
+
     /// Takes one line, without its line end; the empty line is not given to it.
     pub(super) fn line(&mut self, line: &[u8], headers_max: usize) -> Result<(), Violation> {
         if !self.begun {
@@ -134,6 +139,13 @@ impl Head {
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
         match name.len() {
             4 if is_name(name, b"host")? => self.host(value.trim_ascii()),
+            _ => self.delimiting_field(name, value),
+        }
+    }
+
+    /// Takes a header that may tell where the body ends.
+    pub(super) fn delimiting_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
+        match name.len() {
             14 if is_name(name, b"content-length")? => self.take_length(value.trim_ascii()),
             17 if is_name(name, b"transfer-encoding")? => self.coding(value.trim_ascii()),
             _ => Ok(()),

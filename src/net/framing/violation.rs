@@ -1,8 +1,8 @@
-//! The closed set of reasons for which a client's bytes are refused.
+//! The closed set of reasons for which the bytes of a client, or of a region, are refused.
 
 use http::StatusCode;
 
-/// Why a request could be read in two ways, or not at all.
+/// Why a request, or a region's answer, could be read in two ways, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Violation {
     /// A line that ends in a bare LF, a bare CR between messages, or a second blank line before a request.
@@ -83,6 +83,9 @@ pub enum Violation {
     /// A trailer line after the last chunk.
     #[error("trailers are not accepted")]
     Trailer,
+    /// More bytes behind an answer than its head announces.
+    #[error("more bytes follow the answer than its head announces")]
+    Surplus,
 }
 
 impl Violation {

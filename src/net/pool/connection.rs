@@ -21,6 +21,7 @@ use crate::net::Arriving;
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
+use crate::net::framing::{Violation, judge_answer};
 use crate::net::outbox;
 use crate::net::quiet::Quiet;
 use crate::net::stream::Stream;
@@ -41,6 +42,8 @@ pub(super) enum Failed {
     Rejected(hyper::Error),
     /// Some of it may have arrived.
     Unknown(hyper::Error),
+    /// Some of it may have arrived, and the answer could be read in two ways.
+    Broken(Violation),
     /// Some of it may have arrived, and no answer came in time.
     TimedOut,
 }
@@ -74,8 +77,13 @@ impl Http1 {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;
-        // Errors of the connection reach the request that is on it; with none on it they mean "closed".
-        tokio::task::spawn_local(async move { drop(Quiet::new(connection).await) });
+        // Errors of the connection reach the request that is on it; with none on it they mean "closed", or bytes that no request asked for.
+        let of_connection = Arc::clone(&evidence);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = Quiet::new(connection).await {
+                of_connection.answer.ended(&error);
+            }
+        });
         let now = Instant::now();
         let (old_at, stale_at) = (now + limits.lifetime, now + limits.idle_timeout);
         Ok(Self(Box::new(Open { identity, sender, evidence, old_at, stale_at, timer: None })))
@@ -99,8 +107,21 @@ impl Http1 {
         });
         let answered = answered.await.ok_or(Failed::TimedOut)?;
         let (mut parts, incoming) = answered.map_err(|error| failed(error, evidence, before))?.into_parts();
-        let body = Arriving::of(&mut parts.headers, incoming, evidence.answer.take());
+        let whole = evidence.answer.take();
+        // A body is taken out only where the head was judged before.
+        if whole.is_none() {
+            judge_answer(parts.version, &parts.headers).map_err(Failed::Broken)?;
+        }
+        if evidence.answer.has_surplus() {
+            return Err(Failed::Broken(Violation::Surplus));
+        }
+        let body = Arriving::of(&mut parts.headers, incoming, whole);
         Ok(Response::from_parts(parts, body))
+    }
+
+    /// Whether bytes came behind the last answer, so that where it ends is in doubt.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.0.evidence.answer.has_surplus()
     }
 
     /// Whether it was made with the identity of this number.
@@ -212,7 +233,10 @@ impl Http2 {
         let before = self.evidence.written();
         let answered = within(deadline, self.sender.try_send_request(request)).await;
         match answered.ok_or(Failed::TimedOut)? {
-            Ok(response) => Ok(response.map(RegionBody::shared)),
+            Ok(response) => {
+                judge_answer(response.version(), response.headers()).map_err(Failed::Broken)?;
+                Ok(response.map(RegionBody::shared))
+            }
             Err(error) => {
                 let mut failed = failed(error, &self.evidence, before);
                 if let Failed::NotSent(Some(unsent)) = &mut failed {

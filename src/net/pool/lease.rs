@@ -11,7 +11,7 @@ use prometheus::IntGauge;
 
 use super::Pool;
 use super::connection::Http1;
-use crate::net::Arriving;
+use crate::net::{Arriving, Violation};
 
 /// The body of a region's answer.
 ///
@@ -42,6 +42,10 @@ impl Lease {
 
     pub(super) const fn connection(&mut self) -> Option<&mut Http1> {
         self.http1.as_mut()
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.http1.as_ref().is_some_and(Http1::has_surplus)
     }
 
     fn give_back(mut self, now: Instant) {
@@ -100,6 +104,9 @@ pub enum Cut {
     /// The region reset the HTTP/2 stream before its end, with a reason by which it means no harm.
     #[error("the region reset the stream before the end of its answer")]
     Reset,
+    /// It can be read in two ways, or more bytes came than it has.
+    #[error(transparent)]
+    Broken(Violation),
 }
 
 impl Body for RegionBody {
@@ -115,6 +122,11 @@ impl Body for RegionBody {
             // hyper passes a stream that was reset with NO_ERROR or CANCEL for one that has ended.
             None if this.is_over_http2 && !this.incoming.is_end_stream() => {
                 return Poll::Ready(Some(Err(Cut::Reset)));
+            }
+            // The last piece is not shown either: with it the client would have what looks like a whole answer.
+            Some(Ok(_)) | None if this.lease.as_ref().is_some_and(Lease::has_surplus) => {
+                drop(this.lease.take());
+                return Poll::Ready(Some(Err(Cut::Broken(Violation::Surplus))));
             }
             Some(Ok(_)) | None => this.finish(),
         }

@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use super::{PoolLimits, RegionBody};
 use crate::net::body::Outgoing;
 use crate::net::dial::{DialError, Endpoint, dial};
+use crate::net::framing::judge_answer;
 
 /// Sends a request on a connection of its own that can be switched to another protocol.
 ///
@@ -29,5 +30,7 @@ pub async fn upgrade(
         .map_err(broken)?;
     tokio::task::spawn_local(async move { drop(connection.with_upgrades().await) });
     let response = sender.send_request(request).await.map_err(broken)?;
+    judge_answer(response.version(), response.headers())
+        .map_err(|violation| DialError::Connect(io::Error::other(violation)))?;
     Ok(response.map(RegionBody::shared))
 }

@@ -118,6 +118,21 @@ impl ErrorDocument {
         document
     }
 
+    /// 502: what a region answered to a call that may safely be repeated could be read in two ways, or is no HTTP.
+    #[must_use]
+    pub fn broken_answer(region: &str) -> Self {
+        let mut document = Self::new(
+            StatusCode::BAD_GATEWAY,
+            Code::BackendError,
+            "broken_answer",
+            "the region's answer is not HTTP that is read one way only (look for two lengths, an unknown transfer coding, or bytes \
+             behind its end), and was not passed on; mend the region or what stands before it",
+        )
+        .with_region(region);
+        document.retryable = true;
+        document
+    }
+
     /// 508: sidecars send the call to each other. No SDK replays that status, which would only make the circle busier.
     #[must_use]
     pub fn too_many_hops(hops: u16) -> Self {

@@ -77,7 +77,7 @@ impl Answer {
             "{self:?}"
         );
         assert_eq!(error["request_id"].as_str(), self.header("x-request-id"));
-        assert_eq!(error["retryable"], status == 503 || status == 504);
+        assert_eq!(error["retryable"], (502..=504).contains(&status));
         assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()));
         error
     }

@@ -6,6 +6,7 @@ mod federation;
 mod judge;
 mod process;
 mod scrape;
+mod scripted;
 mod wire;
 
 pub use beside::Sidecar;
@@ -14,4 +15,5 @@ pub use federation::{Federation, IDS, Setup, Stage, eventually};
 pub use judge::{job, pinned};
 pub use process::{Process, command, program_path};
 pub use scrape::Scrape;
+pub use scripted::{Scripted, Then};
 pub use wire::Wire;

@@ -86,6 +86,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         (StatusCode::from_u16(head.code.unwrap()).unwrap(), headers)
     }
 
+    /// Reads the next request and its body, as far as a length tells it; answers the request line, or none at the end.
+    pub async fn request(&mut self) -> Option<String> {
+        while memchr::memmem::find(&self.unread, b"\r\n\r\n").is_none() {
+            // Another side that rests is no failure.
+            if self.socket.read_buf(&mut self.unread).await.is_ok_and(|read| read > 0) {
+                continue;
+            }
+            return None;
+        }
+        let head = String::from_utf8(self.until(b"\r\n\r\n").await).unwrap();
+        let lower = head.to_ascii_lowercase();
+        let length = lower.lines().find_map(|line| line.strip_prefix("content-length:"));
+        self.take(length.map_or(0, |length| length.trim().parse().unwrap())).await;
+        Some(head.lines().next().unwrap_or_default().to_owned())
+    }
+
     /// Reads the data of the next chunk; empty for the last one.
     pub async fn chunk(&mut self) -> Vec<u8> {
         let line = self.until(b"\r\n").await;
