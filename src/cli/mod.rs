@@ -1,4 +1,5 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `route`, `healthcheck`, `region`, `demo`.
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `route`, `healthcheck`, `await`, `region`,
+//! `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
@@ -13,16 +14,19 @@ mod region;
 mod run;
 mod signals;
 mod supervisor;
+mod wait;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::base::RegionId;
+use crate::base::text::parse_duration;
 use crate::demo::Dialect;
 use crate::store::State;
 
@@ -84,6 +88,8 @@ enum Command {
     Region(RegionArgs),
     /// Ask a running sidecar whether it lives; exit code 0 if so, else 1
     Healthcheck(HealthcheckArgs),
+    /// Wait until regions of a running sidecar are healthy; exit code 0 once they are, 1 when the time is over
+    Await(AwaitArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
     Demo(DemoArgs),
 }
@@ -146,6 +152,19 @@ struct HealthcheckArgs {
 }
 
 #[derive(Debug, Args)]
+struct AwaitArgs {
+    /// The regions to wait for; without any, one of those that the sidecar knows
+    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
+    regions: Vec<RegionId>,
+    /// Where the sidecar's clients reach it: host:port, or unix:/path. It may still be starting
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    address: String,
+    /// How long, such as 90s or 5min
+    #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Duration,
+}
+
+#[derive(Debug, Args)]
 struct DemoArgs {
     /// The sidecar's port for clients on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 8080, value_parser = port)]
@@ -202,6 +221,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             DONE
         }
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
+        Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(query) => query::regions(&query),
         Command::Outcomes { state, query } => query::outcomes(state.as_deref(), &query),
         Command::Route { file, query } => query::route(&file, &query),

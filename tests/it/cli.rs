@@ -175,7 +175,7 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_known() {
 #[test]
 fn help_names_every_command_and_every_option_and_ends_with_0() {
     let help = command(&["--help"], &[], "");
-    for word in ["run", "check", "regions", "route", "demo", "Exit codes: 0 done"] {
+    for word in ["run", "check", "regions", "route", "await", "demo", "Exit codes: 0 done"] {
         assert!(help.code == Some(0) && help.stdout.contains(word), "{word} is not in\n{}", help.stdout);
     }
     for (name, options) in [
@@ -331,4 +331,36 @@ async fn a_taken_port_ends_with_1_and_says_what_to_do() {
     let ended = command(&["demo", "--port", &port, "--admin-port", "0"], &[], "");
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("(--port and --admin-port choose others)"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn await_ends_once_its_regions_are_healthy() {
+    let stage = staged().await;
+    stage.regions[1].stop().await;
+    let fast =
+        ["--set", "log.level=info", "--set", "health_check.interval=50ms", "--set", "circuit_breaker.cooldown=50ms"];
+    let sidecar = Process::run(&stage.config, &fast).await;
+    let address = sidecar.client_address.clone();
+    let wait = move |more: &[&str]| command(&[&["await", "--address", &address], more].concat(), &[], "");
+    let any = wait(&["--timeout", "1min"]);
+    assert_eq!((any.code, any.all().as_str()), (Some(0), ""));
+    for (region, told) in
+        [("eu-west-1", "region eu-west-1 is unhealthy"), ("mars-1", "region mars-1 is not registered")]
+    {
+        let late = wait(&["us-east-1", region, "--timeout", "1s"]);
+        assert_eq!(late.code, Some(1), "{late:?}");
+        assert!(late.stderr.contains("not there after 1s") && late.stderr.contains(told), "{}", late.stderr);
+    }
+    let waiting = std::thread::spawn(move || wait(&["us-east-1", "eu-west-1", "--timeout", "1min"]));
+    stage.regions[1].resume().await.unwrap();
+    let there = tokio::task::spawn_blocking(move || waiting.join().unwrap()).await.unwrap();
+    assert_eq!((there.code, there.all().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn await_says_that_no_sidecar_answers() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let ended = command(&["await", "--address", &closed, "--timeout", "10ms"], &[], "");
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("no sidecar answers") && ended.stderr.contains(&closed), "{}", ended.stderr);
 }
