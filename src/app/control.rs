@@ -129,12 +129,25 @@ pub(super) fn spawn_admin(
         listen: listen_now(current),
         notes: notes.reader(),
     };
+    show_readiness(current, &state);
     tokio::task::spawn_local(admin::serve(listener, state, std::future::pending()))
 }
 
 fn listen_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Listen + Send + Sync> {
     let current = Arc::clone(current);
     Arc::new(move || current.load().config.listen.clone())
+}
+
+/// Sets the gauge by the rule of `/readyz`, when somebody looks.
+fn show_readiness(current: &Arc<ArcSwap<Shared>>, state: &AdminState) {
+    let (weak, readiness, require_region) = (Arc::downgrade(current), state.readiness.clone(), state.require_region);
+    state.metrics.before_render(move || {
+        let Some(current) = weak.upgrade() else { return };
+        let shared = current.load();
+        let served = !require_region || shared.registry.view().regions.iter().any(is_usable);
+        let ready = served && readiness.waiting_for().is_empty() && !readiness.is_draining();
+        shared.metrics.ready.set(i64::from(ready));
+    });
 }
 
 fn region_states(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Vec<RegionState> + Send + Sync> {

@@ -90,15 +90,16 @@ impl Reloader {
 
     /// Looks at everything once; returns whether nothing was refused.
     fn look(&mut self) -> bool {
-        let mut in_force = true;
-        if let Some(source) = self.world.source.clone() {
-            in_force &= self.look_at_configuration(&source);
-        }
+        let source = self.world.source.clone();
+        let configuration = source.is_none_or(|source| self.look_at_configuration(&source));
         let shared = self.current.load_full();
+        let mut identities = true;
         for region in shared.registry.regions() {
-            in_force &= self.look_at_identity(&shared, region);
+            identities &= self.look_at_identity(&shared, region);
         }
-        in_force
+        event::reload_looked(&shared.metrics, ReloadKind::Configuration, !configuration);
+        event::reload_looked(&shared.metrics, ReloadKind::Identity, !identities);
+        configuration && identities
     }
 
     fn look_at_configuration(&mut self, source: &Source) -> bool {

@@ -239,6 +239,11 @@ pub fn reload_refused(metrics: &Metrics, kind: ReloadKind, about: &str, why: &st
     warn!(target: TARGET, event = "ojs.federation.reload_refused", kind = kind.as_str(), about, why, "the old one is kept");
 }
 
+/// A look at the files of this kind is over: whether any of them cannot be used, which was said before where it is new.
+pub fn reload_looked(metrics: &Metrics, kind: ReloadKind, refused: bool) {
+    metrics.reload_refused[kind].set(i64::from(refused));
+}
+
 /// A setting was accepted but will not do what its author may expect. `rule` never holds the value.
 pub fn config_warning(metrics: &Metrics, key: &str, origin: &str, rule: &str) {
     metrics.config_warnings.inc();

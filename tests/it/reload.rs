@@ -265,3 +265,67 @@ async fn a_file_that_only_a_refused_configuration_names_is_noticed_without_any_c
     write(&federation, "next.ca.pem", &federation.authorities[0].ca_pem());
     eventually("it is mended", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
 }
+
+/// Writes a version of a volume as the kubelet does: a folder of its own, and then the link `..data` moved over to it.
+fn publish(mount: &std::path::Path, version: &str, yaml: &str) {
+    std::fs::create_dir(mount.join(version)).unwrap();
+    std::fs::write(mount.join(version).join("config.yaml"), yaml).unwrap();
+    std::os::unix::fs::symlink(version, mount.join("..data_tmp")).unwrap();
+    std::fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_config_map_that_drains_the_local_region_needs_no_restart() {
+    let mut stage = Setup::default().steered().stage().await;
+    let whole = std::fs::read_to_string(&stage.config).unwrap();
+    let mount = stage.files.path().join("mount");
+    std::fs::create_dir(&mount).unwrap();
+    publish(&mount, "..first", &whole);
+    stage.config = mount.join("config.yaml");
+    std::os::unix::fs::symlink("..data/config.yaml", &stage.config).unwrap();
+    let federation = stage.launch();
+    eventually("the sidecar is ready", async || federation.admin.get("/readyz").await.status == 200).await;
+    let job = r#"{"type":"a","args":[]}"#;
+    assert_eq!(federation.client.enqueue(job).await.region(), "us-east-1");
+
+    publish(&mount, "..second", &whole.replace("- id: us-east-1", "- id: us-east-1\n  weight: 0"));
+    std::fs::remove_dir_all(mount.join("..first")).unwrap();
+    // Time stands still: only the watched folder can tell.
+    eventually("the change is seen", async || reloads(&federation, "configuration", "applied").await >= 1.0).await;
+    let answer = federation.client.enqueue(job).await;
+    assert_eq!((answer.status.as_u16(), answer.region() == "us-east-1"), (201, false));
+}
+
+#[tokio::test(flavor = "local")]
+async fn the_gauge_of_refused_files_falls_once_they_are_mended() {
+    let federation = Setup::default().steered().start().await;
+    let gauges = async || {
+        let scrape = Scrape::of(&federation.admin).await;
+        ["configuration", "identity"].map(|kind| scrape.value(&format!("reload_refused{{kind=\"{kind}\"}}")))
+    };
+    let good = std::fs::read_to_string(&federation.config).unwrap();
+    let identity = std::fs::read_to_string(federation.files.path().join("us-east-1-client.cert.pem")).unwrap();
+    assert_eq!(gauges().await, [0.0, 0.0]);
+    std::fs::write(&federation.config, good.replace("local_region: us-east-1", "local_region: mars-1")).unwrap();
+    eventually("the configuration is refused", async || gauges().await == [1.0, 0.0]).await;
+    std::fs::write(&federation.config, &good).unwrap();
+    eventually("the configuration is mended", async || gauges().await == [0.0, 0.0]).await;
+    write(&federation, "us-east-1-client.cert.pem", "torn");
+    eventually("the identity is refused", async || gauges().await == [0.0, 1.0]).await;
+    write(&federation, "us-east-1-client.cert.pem", &identity);
+    eventually("the identity is mended", async || gauges().await == [0.0, 0.0]).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn the_ready_gauge_says_what_readyz_says() {
+    let federation = Setup::default().steered().yaml("readiness: { require_region: true }").start().await;
+    let gauge = async || Scrape::of(&federation.admin).await.value("ready");
+    assert_eq!((federation.admin.get("/readyz").await.status.as_u16(), gauge().await), (200, 1.0));
+    for region in &federation.regions {
+        region.stop().await;
+    }
+    federation
+        .advance_until("no region is healthy", || (0..3).all(|index| federation.health(index) != "healthy"))
+        .await;
+    assert_eq!((federation.admin.get("/readyz").await.status.as_u16(), gauge().await), (503, 0.0));
+}

@@ -102,8 +102,11 @@ families! {
     REJECTED_HEADS = Kind::Counter, "rejected_heads_total", ["reason"], "Request heads that were not accepted";
     RELOADS = Kind::Counter, "reloads_total", ["kind", "result"],
         "Changed configurations and identities that were loaded while the program runs, by what became of them";
+    RELOAD_REFUSED = Kind::Gauge, "reload_refused", ["kind"],
+        "1 while what is in the files cannot be used and what was in force before is kept; 0 once the files are mended";
     CONFIG_WARNINGS = Kind::Counter, "config_warnings_total", [], "Settings that were accepted with a warning";
     LOG_LINES_DROPPED = Kind::Counter, "log_lines_dropped_total", [], "Log lines given up because standard error was not read fast enough";
+    READY = Kind::Gauge, "ready", [], "1 while /readyz says that the sidecar is ready";
     DRAINING = Kind::Gauge, "draining", [], "1 once the process was told to end";
     BUILD_INFO = Kind::Gauge, "build_info", ["version", "os", "arch"], "Always 1; the labels tell what runs";
     UPTIME = Kind::Gauge, "uptime_seconds", [], "Since the process started";

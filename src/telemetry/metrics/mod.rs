@@ -86,10 +86,14 @@ pub struct Metrics {
     pub rejected_heads: Cells<HeadRejection, Counter>,
     /// Loads while the program runs; counted by [`super::event`].
     pub(super) reloads: Cells<ReloadKind, Cells<ReloadResult, Counter>>,
+    /// 1 while the files of this kind cannot be used; set by [`super::event::reload_looked`].
+    pub(super) reload_refused: Cells<ReloadKind, IntGauge>,
     /// Settings accepted with a warning; counted by [`super::event::config_warning`].
     pub(super) config_warnings: Counter,
     /// 1 while failures are held to be our own; set by [`super::event::self_suspect`].
     pub(super) self_suspect: IntGauge,
+    /// 1 while the sidecar is ready; set before each rendering.
+    pub ready: IntGauge,
     /// 1 once the process was told to end; set by [`super::event::drain_started`].
     pub(super) draining: IntGauge,
 }
@@ -108,6 +112,7 @@ impl Metrics {
         let refusals = families.counters(&family::REFUSALS);
         let rejected = families.counters(&family::REJECTED_HEADS);
         let reloads = families.counters(&family::RELOADS);
+        let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let lookups = families.counters(&family::LOOKUPS);
         let outcomes = families.counters(&family::OUTCOMES);
         let replays = families.counters(&family::REPLAYS);
@@ -147,8 +152,10 @@ impl Metrics {
             reloads: Cells::each(ReloadKind::ALL, |kind| {
                 Cells::each(ReloadResult::ALL, |result| reloads.with_label_values(&[kind.as_str(), result.as_str()]))
             }),
+            reload_refused: Cells::each(ReloadKind::ALL, |kind| reload_refused.with_label_values(&[kind.as_str()])),
             config_warnings: families.counter(&family::CONFIG_WARNINGS),
             self_suspect: families.int_gauge(&family::SELF_SUSPECT),
+            ready: families.int_gauge(&family::READY),
             draining: families.int_gauge(&family::DRAINING),
             process: process_registry(),
             registry,
@@ -189,8 +196,10 @@ impl Metrics {
             client_connections_refused: self.client_connections_refused.clone(),
             rejected_heads: self.rejected_heads.clone(),
             reloads: self.reloads.clone(),
+            reload_refused: self.reload_refused.clone(),
             config_warnings: self.config_warnings.clone(),
             self_suspect: self.self_suspect.clone(),
+            ready: self.ready.clone(),
             draining: self.draining.clone(),
         })
     }
