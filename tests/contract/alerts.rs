@@ -9,16 +9,18 @@ use ojs_sidecar::telemetry::metrics::{FAMILIES, Family, Kind};
 
 use crate::files::{check_judged, document, read};
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 7] = [
     "deploy/prometheus/rules.yaml",
     "deploy/prometheus/rules_test.yaml",
     "deploy/prometheus/dashboard.json",
     "deploy/prometheus/prometheus.yml",
+    "deploy/prometheus/prometheus-kubernetes.yml",
     "deploy/README.md",
+    "docs/runbook.md",
 ];
 
 /// Labels that a scrape or a histogram adds.
-const ADDED: [&str; 3] = ["instance", "job", "le"];
+const ADDED: [&str; 5] = ["instance", "job", "le", "namespace", "pod"];
 
 /// A metric as an expression names it, with its matchers: label, operator, value.
 #[derive(Debug)]
@@ -152,4 +154,81 @@ fn panels_of_the_dashboard_are_distinct_and_do_not_overlap() {
 fn promtool_accepts_the_rules_and_their_tests() {
     check_judged("promtool", &["check", "rules", "deploy/prometheus/rules.yaml"], "");
     check_judged("promtool", &["test", "rules", "deploy/prometheus/rules_test.yaml"], "");
+}
+
+#[test]
+fn promtool_accepts_the_scrape_configurations() {
+    check_judged("promtool", &["check", "config", "deploy/prometheus/prometheus.yml"], "");
+    // Builds of distributions lack the discovery of pods, so that all but this is judged: it finds one address here.
+    let pods = read("deploy/prometheus/prometheus-kubernetes.yml");
+    let found = pods.replace("kubernetes_sd_configs:\n      - role: pod", "static_configs:\n      - targets: ['a:1']");
+    assert_ne!(pods, found, "no discovery of pods in\n{pods}");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("rules.yaml"), read("deploy/prometheus/rules.yaml")).unwrap();
+    let file = dir.path().join("prometheus.yml");
+    std::fs::write(&file, found).unwrap();
+    check_judged("promtool", &["check", "config", file.to_str().unwrap()], "");
+}
+
+#[test]
+fn every_alert_has_its_section_in_the_runbook() {
+    let rules = document("deploy/prometheus/rules.yaml");
+    let groups = rules["groups"].as_array().unwrap().iter();
+    let rules: Vec<_> = groups.flat_map(|group| group["rules"].as_array().unwrap()).collect();
+    let alerts: BTreeSet<String> = rules.iter().filter_map(|rule| rule["alert"].as_str()).map(str::to_owned).collect();
+    assert!(alerts.len() >= 20, "the rules cannot be read: {alerts:?}");
+    for rule in rules.iter().filter(|rule| rule["alert"].is_string()) {
+        let name = rule["alert"].as_str().unwrap();
+        let place = format!("docs/runbook.md#{}", name.to_lowercase());
+        assert_eq!(rule["annotations"]["runbook_url"], place.as_str(), "{name}");
+    }
+    let runbook = read("docs/runbook.md");
+    let sections: BTreeSet<String> =
+        runbook.lines().filter_map(|line| line.strip_prefix("## Ojs")).map(|name| format!("Ojs{name}")).collect();
+    assert_eq!(sections, alerts);
+}
+
+#[test]
+fn what_a_restart_could_forget_is_in_an_alert_and_in_a_panel() {
+    let (rules, dashboard) = (read("deploy/prometheus/rules.yaml"), read("deploy/prometheus/dashboard.json"));
+    for name in ["outcomes_pending", "journal_durable", "journal_evictions_total", "reload_refused", "ready"] {
+        let name = format!("ojs_federation_{name}");
+        for (place, text) in [("rules", &rules), ("dashboard", &dashboard)] {
+            assert!(selectors(text).iter().any(|selector| selector.name == name), "{name} is not in the {place}");
+        }
+    }
+}
+
+#[test]
+fn the_memory_panel_shows_pods_that_the_pod_monitor_found() {
+    let dashboard = document("deploy/prometheus/dashboard.json");
+    let panels = dashboard["panels"].as_array().unwrap();
+    let exprs =
+        panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()).map(|it| it["expr"].as_str().unwrap());
+    let memory: Vec<&str> = exprs.filter(|expr| expr.contains("process_resident_memory_bytes")).collect();
+    let [memory] = memory[..] else { panic!("one panel shows memory: {memory:?}") };
+    // The operator's job label is the PodMonitor's namespace and name.
+    let labels = r#"job="shop/ojs-sidecar",namespace="shop",instance="a""#;
+    let memory = memory.replace("$namespace", ".*").replace("$instance", ".*");
+    let test = format!(
+        "tests: [{{ interval: 1m, input_series: [\n\
+         {{ series: 'process_resident_memory_bytes{{{labels}}}', values: '9x5' }},\n\
+         {{ series: 'process_resident_memory_bytes{{job=\"other\",instance=\"b\"}}', values: '7x5' }},\n\
+         {{ series: 'ojs_federation_build_info{{{labels}}}', values: '1x5' }}],\n\
+         promql_expr_test: [{{ expr: '{memory}', eval_time: 3m,\n\
+         exp_samples: [{{ labels: 'process_resident_memory_bytes{{{labels}}}', value: 9 }}] }}] }}]\n"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("test.yaml");
+    std::fs::write(&file, test).unwrap();
+    check_judged("promtool", &["test", "rules", file.to_str().unwrap()], "");
+}
+
+#[test]
+fn sidecars_are_chosen_by_an_expression_and_by_no_list_of_all_pods() {
+    let dashboard = document("deploy/prometheus/dashboard.json");
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let instance = variables.iter().find(|variable| variable["name"] == "instance").unwrap();
+    assert_eq!((instance["type"].as_str(), instance["query"].as_str()), (Some("textbox"), Some(".*")));
+    assert!(variables.iter().any(|variable| variable["name"] == "namespace"));
 }
