@@ -1,6 +1,6 @@
 //! Answers from what is known of an enqueue that was there before.
 //!
-//! A 2xx is given only where a region has said that it has this very job. Where it is not known what became of a job, the regions
+//! A 2xx is given only where a region has answered with one, for this job or for its id. Where it is not known what became of a job, the regions
 //! that it was sent to are asked, and nothing is sent before each of them has proved that it does not have it.
 
 use futures_util::StreamExt as _;

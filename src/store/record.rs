@@ -14,7 +14,7 @@ pub enum State {
     Pending,
     /// The region has the job.
     Landed,
-    /// The region does not have it, and cannot store it any more.
+    /// The region has twice said that it does not have it, `failover.late_write_grace` after the connection ended.
     Absent,
     /// It landed late after it had gone elsewhere, too, and both copies ran.
     Doubled,
