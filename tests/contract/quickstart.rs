@@ -1,9 +1,9 @@
 //! The README's quick start does what it says.
 
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::files::read;
+use crate::files::{judge, read};
 use crate::support::program_path;
 
 /// The ports of `config/dev.yaml` and of the README's commands.
@@ -11,10 +11,7 @@ const PORTS: [&str; 4] = ["8080", "8081", "8082", "9464"];
 
 #[test]
 fn the_quick_start_of_the_readme_runs_as_it_is_written() {
-    let tools = ["bash", "curl", "timeout"];
-    let missing = tools.iter().find(|tool| Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_err());
-    if let Some(tool) = missing {
-        eprintln!("SKIPPED: the quick start: {tool} is not installed");
+    if ["bash", "curl", "timeout"].iter().any(|tool| judge(tool, &["--version"], "").is_none()) {
         return;
     }
     let readme = read("README.md");
