@@ -4,6 +4,7 @@
 //! region to ask for which part and where the composite [`Cursor`] stands then; [`merged`] writes the answer. Figures are added
 //! up by [`summed`], queues united by [`united`]. Items stay byte for byte as the regions wrote them.
 
+mod count;
 mod cursor;
 mod merged;
 pub(super) mod object;
@@ -17,4 +18,4 @@ pub use merged::{Figures, merged, replaced};
 pub use page::{NoPage, PAGE_ITEMS_MAX, Page, Told};
 pub use sum::{Part, added_up, is_object, summed, united};
 pub use walk::{Ask, Outcome, Pick, Walk};
-pub use wanted::{LIMIT_MAX, LIMIT_USUAL, Start, Wanted};
+pub use wanted::{LIMIT_MAX, Start, Wanted};

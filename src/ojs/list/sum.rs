@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::count::is_count;
 use super::object::{Kind, elements, find, members, push_quoted, text_of, whole};
 
 /// Structures below this depth are taken from the first region as they are: aggregates nest two or three levels.
@@ -15,6 +16,9 @@ const ROWS_MAX: usize = 10_000;
 /// What names a row of a table, the most telling first.
 const ROW_NAMES: &[&str] =
     &["name", "queue", "timestamp", "time", "bucket", "date", "hour", "day", "state", "type", "code"];
+
+/// Those of them that are a time: rows by these come in its order, whichever region has them.
+const TIMES: &[&str] = &["timestamp", "time", "bucket", "date", "hour", "day"];
 
 /// One region's answer to a question for figures.
 #[derive(Debug, Clone, Copy)]
@@ -121,10 +125,12 @@ fn value(name: &str, values: &[&str], depth: usize) -> String {
     let kind = Kind::of(first);
     let alike: Vec<&str> = known.iter().copied().filter(|value| Kind::of(value) == kind).collect();
     match kind {
-        Kind::Number if is_additive(name) => added(&alike),
+        Kind::Number if is_count(name, &alike) => added(&alike),
         Kind::Number => largest(&alike),
         Kind::Object => object(&alike, depth).unwrap_or_default(),
         Kind::Array => array(&alike, depth),
+        // What is on in one region, such as its maintenance, must not look off.
+        Kind::Flag if name == "enabled" => alike.contains(&"true").to_string(),
         // A queue stands still only where it does everywhere.
         Kind::Flag if name == "paused" => alike.iter().all(|value| *value == "true").to_string(),
         Kind::Text if name == "status" => {
@@ -133,37 +139,6 @@ fn value(name: &str, values: &[&str], depth: usize) -> String {
         }
         Kind::Flag | Kind::Text | Kind::Null => (*first).to_owned(),
     }
-}
-
-/// Whether numbers by this name add up. Of means, shares, ages and settings the largest is shown instead.
-fn is_additive(name: &str) -> bool {
-    const NOT: &[&str] = &[
-        "avg",
-        "mean",
-        "median",
-        "min",
-        "max",
-        "p50",
-        "p90",
-        "p95",
-        "p99",
-        "rate",
-        "ratio",
-        "percent",
-        "percentage",
-        "age",
-        "latency",
-        "uptime",
-        "limit",
-        "priority",
-        "version",
-        "ms",
-        "seconds",
-        "level",
-        "concurrency",
-        "page",
-    ];
-    !name.split('_').any(|word| NOT.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 /// The sum. Whole numbers stay whole and exact as long as 128 bits hold them, which no count leaves.
@@ -197,7 +172,7 @@ fn array(arrays: &[&str], depth: usize) -> String {
         let places = elements(array, 0, usize::MAX).unwrap_or_default();
         rows.extend(places.iter().filter_map(|(start, end)| array.get(*start..*end)));
     }
-    let groups = row_name(&rows).map(|name| grouped(&rows, name));
+    let groups = row_name(&rows).map(|name| in_order(grouped(&rows, name), &rows, name));
     match groups {
         Some(groups) => {
             let of_group = |group: &Vec<usize>| -> Vec<&str> {
@@ -239,6 +214,20 @@ fn grouped(rows: &[&str], name: &str) -> Vec<Vec<usize>> {
             group.push(number);
         }
     }
+    groups
+}
+
+/// Groups of rows in the order of their time, where that is their name; numbers by size, texts letter by letter, as RFC 3339 sorts.
+fn in_order(mut groups: Vec<Vec<usize>>, rows: &[&str], name: &str) -> Vec<Vec<usize>> {
+    if !TIMES.contains(&name) {
+        return groups;
+    }
+    groups.sort_by_cached_key(|group| {
+        let row = group.first().and_then(|place| rows.get(*place)).copied().unwrap_or("{}");
+        let all = members(row);
+        let value = find(&all, name).map_or("", |member| member.value);
+        (value.parse::<u64>().ok(), value.to_owned())
+    });
     groups
 }
 

@@ -65,6 +65,28 @@ fn what_does_not_add_up_is_the_largest_or_the_first() {
 }
 
 #[test]
+fn what_is_no_count_is_not_tripled() {
+    let body = r#"{"utilization":0.5,"pressure":0.4,"rate_limit":{"reset":1700000000,"remaining":7},"timestamp":1700000000,"weight":2,"score":0.7,"fairness_index":0.9,"percentile_99":120,"depth":3}"#;
+    let expected = body.replace("\"remaining\":7", "\"remaining\":21").replace("\"depth\":3", "\"depth\":9");
+    check(&[body, body, body], &expected);
+}
+
+#[test]
+fn rows_of_a_time_come_in_its_order() {
+    check(
+        &[
+            r#"{"data":[{"timestamp":"10:00","n":1},{"timestamp":"11:00","n":2}]}"#,
+            r#"{"data":[{"timestamp":"09:00","n":4},{"timestamp":"10:00","n":5}]}"#,
+        ],
+        r#"{"data":[{"timestamp":"09:00","n":4},{"timestamp":"10:00","n":6},{"timestamp":"11:00","n":2}]}"#,
+    );
+    check(
+        &[r#"{"data":[{"time":9,"n":1},{"time":11,"n":2}]}"#, r#"{"data":[{"time":10,"n":4}]}"#],
+        r#"{"data":[{"time":9,"n":1},{"time":10,"n":4},{"time":11,"n":2}]}"#,
+    );
+}
+
+#[test]
 fn a_queue_is_paused_only_where_it_is_everywhere() {
     check(
         &[
@@ -115,7 +137,7 @@ fn queues_are_united_by_name() {
 
 proptest! {
     #[test]
-    fn sums_are_those_of_each_region(left in proptest::collection::btree_map("[a-d]{1,2}", 0_u64.., 0..5), right in proptest::collection::btree_map("[a-d]{1,2}", 0_u64.., 0..5)) {
+    fn sums_are_those_of_each_region(left in proptest::collection::btree_map("[a-d]{1,2}_count", 0_u64.., 0..5), right in proptest::collection::btree_map("[a-d]{1,2}_count", 0_u64.., 0..5)) {
         let (one, other) = (serde_json::to_string(&left).unwrap(), serde_json::to_string(&right).unwrap());
         let sum = sum(&[&one, &other]);
         for name in left.keys().chain(right.keys()) {
