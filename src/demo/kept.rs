@@ -28,6 +28,8 @@ pub(super) struct Kept {
     pub(super) schemas: Shelf<Entry>,
     pub(super) webhooks: Shelf<Entry>,
     pub(super) workers: Shelf<Seen>,
+    /// The last word of an operator about maintenance, as it came.
+    pub(super) maintenance: Option<Raw>,
 }
 
 /// Things by name, the first of which makes room when there are too many.

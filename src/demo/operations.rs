@@ -71,6 +71,7 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("DELETE", Route::DeadLetter(id)) => dead_letter::delete(context, id),
         ("POST", Route::DeadLetterRetry(id)) => dead_letter::retry(context, id, body),
         ("GET", Route::Queues) => list::queues(context, head),
+        ("POST", Route::Queues) if in_spec => upkeep::create_queue(context, body),
         ("GET", Route::QueueStats(name)) => Ok(queue::stats(context, &name)),
         ("POST", Route::QueuePause(name, paused)) => Ok(queue::pause(context, &name, paused)),
         ("GET", Route::AdminStats) => Ok(queue::admin_stats(context)),

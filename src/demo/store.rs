@@ -31,6 +31,7 @@ use crate::base::{Clock, Draw};
 
 pub(super) use admin::Act;
 pub(super) use idempotency::Known;
+pub(super) use lists::WorkerView;
 pub(super) use work::Claim;
 pub use work::Directive;
 pub(super) use workflow::NotCancelled;

@@ -11,6 +11,8 @@
 //!    - `heartbeat`: every region hears of its own jobs, and their answers are one.
 //!    - `streams`: the event stream that SDKs ask for, as the one that servers have.
 //!    - `manifest`: that of a region, with what the federation adds.
+//!    - `worker`: a call about one worker goes to the regions that know it.
+//!    - `alike`: definitions that all regions share are written to all and read in one.
 //!    - `list` and `sum`: all regions are asked, and their lists or figures become one; `reads` says what of a job that is
 //!      pinned elsewhere the client may see.
 //!    - `health`: ours to answer.
@@ -23,6 +25,7 @@
 //! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
 
 mod address;
+mod alike;
 mod aside;
 mod ask;
 mod attempt;
@@ -64,7 +67,6 @@ mod replay;
 mod reply;
 mod resolve;
 mod running;
-mod schemas;
 mod settle;
 mod several;
 mod shown;
@@ -73,6 +75,7 @@ mod sum;
 mod trail;
 mod tunnel;
 mod vet;
+mod worker;
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -305,7 +308,8 @@ impl Proxy {
             Scope::EventStream => Box::pin(streams::event_stream(self, exchange, *request)),
             Scope::Manifest => Box::pin(manifest::manifest(self, exchange, *request)),
             Scope::Named => Box::pin(named::named(self, exchange, *request)),
-            Scope::AllRegions => Box::pin(schemas::schemas(self, exchange, *request)),
+            Scope::Worker => Box::pin(worker::worker(self, exchange, *request)),
+            Scope::AllRegions | Scope::QueueDefinition => Box::pin(alike::alike(self, exchange, *request)),
             Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, *request)),
         }
     }
@@ -387,8 +391,9 @@ fn asks_for_tunnel(request: &Request<Arriving>) -> bool {
 
 /// Whether a call is one that regions serve; everything else is ours to refuse.
 ///
-/// Spec: ojs-protocol 2.5, 2.8; SDKs call agents and event streams below `/v1/`, without `/ojs`.
+/// Spec: ojs-protocol 2.5, 2.8, 2.9; SDKs call agents and event streams below `/v1/`, without `/ojs`, and servers have their
+/// health and metrics at the root.
 fn is_of_regions(operation: Operation, path: &str) -> bool {
-    matches!(operation, Operation::JobScoped | Operation::Events | Operation::WebSocket)
+    matches!(operation, Operation::JobScoped | Operation::Events | Operation::WebSocket | Operation::System)
         || crate::ojs::normal_path(path).starts_with("/ojs/")
 }

@@ -34,7 +34,7 @@ pub(super) async fn sum(
         return local(proxy, exchange, request).await;
     }
     let is_read = *request.method() == Method::GET;
-    let said = everywhere(proxy, exchange, request).await?;
+    let said = everywhere(proxy, exchange, request, every(proxy)).await?;
     if is_read { figures(proxy, exchange, said) } else { followed(proxy, exchange, said) }
 }
 
@@ -49,23 +49,32 @@ pub(super) async fn control(
     if is_for_one(proxy, exchange) || proxy.shared.config.queues.control == QueueControl::Local {
         return local(proxy, exchange, request).await;
     }
-    let said = everywhere(proxy, exchange, request).await?;
+    let said = everywhere(proxy, exchange, request, every(proxy)).await?;
     followed(proxy, exchange, said)
 }
 
-fn is_for_one(proxy: &Proxy, exchange: &Exchange) -> bool {
+/// Whether a call concerns one region only: the one that it names, or the only one that there is.
+pub(super) fn is_for_one(proxy: &Proxy, exchange: &Exchange) -> bool {
     exchange.addressed.is_some() || proxy.shared.registry.regions().len() == 1
 }
 
-async fn everywhere(
+/// All regions, in the order of the registry.
+pub(super) fn every(proxy: &Proxy) -> Vec<RegionIndex> {
+    proxy.shared.registry.view().indexes().collect()
+}
+
+/// Sends one call to each of these regions, and returns what they said.
+///
+/// Errors: 400 for a body that asks for another region than one of these; those of [`ask_each`].
+pub(super) async fn everywhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Arriving>,
+    regions: Vec<RegionIndex>,
 ) -> Result<Vec<Said>, ErrorDocument> {
     let method = request.method().clone();
     let (head, body) = read(proxy, exchange, request).await?;
     let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
-    let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
     let bodies: Vec<(RegionIndex, Vec<Bytes>)> = regions.iter().map(|index| (*index, body.clone())).collect();
     check_bodies(proxy, &bodies)?;
     let headers = if method == Method::GET { read_headers(exchange, &head.headers) } else { head.headers };
@@ -102,7 +111,14 @@ impl Sorted {
     }
 }
 
-fn figures(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Response<Reply>, ErrorDocument> {
+/// What the regions that answered say, as one answer; the others are named as missing.
+///
+/// Errors: those of [`nobody`] where none has anything to say.
+pub(super) fn figures(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    said: Vec<Said>,
+) -> Result<Response<Reply>, ErrorDocument> {
     let mut sorted = Sorted::of(said);
     let (done, unreadable) = sorted.done.into_iter().partition(|(_, answer)| is_object(&answer.body));
     sorted.done = done;
@@ -118,7 +134,14 @@ fn figures(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Re
     Ok(response)
 }
 
-fn followed(proxy: &Proxy, exchange: &mut Exchange, said: Vec<Said>) -> Result<Response<Reply>, ErrorDocument> {
+/// What the regions that were to change something say, as one answer.
+///
+/// Errors: 503 `regions_missing` where some have followed and others have not.
+pub(super) fn followed(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    said: Vec<Said>,
+) -> Result<Response<Reply>, ErrorDocument> {
     let sorted = Sorted::of(said);
     let refused_alike = sorted.done.is_empty() && sorted.unusable.iter().all(|(_, answer)| answer.is_ok());
     if refused_alike {

@@ -94,6 +94,11 @@ fn shown_by(scope: Scope) -> &'static [&'static str] {
         ],
         Scope::Sum | Scope::QueueStats => &["lists::figures::statistics_are_summed_with_every_regions_own_beside_them"],
         Scope::QueueControl => &["lists::queues::pause_and_resume_reach_every_region_and_say_which_did_not_follow"],
+        Scope::QueueDefinition => &["lists::queues::what_a_queue_is_to_be_is_written_to_all_regions_and_read_in_one"],
+        Scope::Worker => &[
+            "workers::one::a_worker_is_made_quiet_in_the_region_that_lists_it_and_in_no_other",
+            "workers::one::a_worker_is_shown_and_removed_where_it_is",
+        ],
         Scope::Named => &[
             "define::cron::calls_by_name_go_to_the_region_where_the_cron_job_lives",
             "define::workflow::a_workflow_is_found_and_cancelled_where_it_lives_also_by_who_never_heard_of_it",

@@ -130,7 +130,7 @@ async fn unknown_paths_are_the_local_regions_to_refuse_and_those_outside_ojs_are
     let answer = federation.client.call(Method::DELETE, "/ojs/v1/queues", "").await;
     assert_eq!((answer.status, answer.body.len()), (StatusCode::METHOD_NOT_ALLOWED, 0));
     assert_eq!(answer.header("ojs-federation-region"), Some("us-east-1"));
-    for path in ["/", "/nothing", "/ojs", "/ojsx/v1/jobs", "/metrics"] {
+    for path in ["/", "/nothing", "/ojs", "/ojsx/v1/jobs", "/metrics/x"] {
         let answer = federation.client.get(path).await;
         assert_eq!((answer.status, answer.reason()), (StatusCode::NOT_FOUND, "no_such_path".to_owned()), "{path}");
         assert_eq!(answer.header("ojs-federation-region"), Some("none"));

@@ -8,6 +8,7 @@ use super::{bulk, list, number_of_dead, upkeep};
 use crate::base::text::rfc3339;
 use crate::demo::answer::{Body, Object, document, full};
 use crate::demo::dialect::Dialect;
+use crate::demo::envelope::{Invalid, Members};
 use crate::demo::job::Job;
 use crate::demo::problem::Problem;
 use crate::demo::routes::AdminRoute as Route;
@@ -43,6 +44,12 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("GET", Route::QueueJobs(name)) => list::jobs(context, head, Some(name)),
         ("DELETE", Route::QueueJobs(name)) => upkeep::purge(context, &name, body, true),
         ("GET", Route::Workers) => list::admin_workers(context, head),
+        ("GET", Route::Worker(id)) => Ok(document(StatusCode::OK, list::worker(context, &id)?)),
+        ("DELETE", Route::Worker(id)) => {
+            let taken = context.store.lock().kept().workers.take(&id);
+            taken.map(|_| no_content()).ok_or(Problem::NoSuch("worker", id))
+        }
+        (_, Route::Maintenance) => maintenance(context, head, body),
         ("POST", Route::WorkerQuiet(id)) => {
             context.store.lock().direct(&id, Directive::Quiet);
             let answer = Object::new().text("worker_id", &id).text("state", Directive::Quiet.as_str());
@@ -72,6 +79,21 @@ fn no_content() -> Response<Body> {
     let mut response = Response::new(full(Bytes::new()));
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
+}
+
+/// `GET` and `PUT system/maintenance`: kept as it came, and without effect.
+fn maintenance(context: &Context, head: &Parts, body: &Bytes) -> Answer {
+    let mut store = context.store.lock();
+    if matches!(head.method.as_str(), "PUT" | "POST") {
+        let members = Members::parse(body)?;
+        let rule = "is true or false";
+        members.read::<bool>("enabled", rule)?.ok_or(Invalid::Member("enabled", rule))?;
+        store.kept().maintenance = serde_json::from_slice(body).ok();
+    } else if head.method != http::Method::GET {
+        return Err(Problem::Method);
+    }
+    let word = store.kept().maintenance.as_ref().map(|word| word.get().to_owned());
+    Ok(document(StatusCode::OK, word.unwrap_or_else(|| r#"{"enabled":false}"#.to_owned())))
 }
 
 /// Servers in Go know every queue by any name.

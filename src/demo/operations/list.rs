@@ -19,6 +19,7 @@ use crate::demo::problem::Problem;
 use crate::demo::queue::QueueView;
 use crate::demo::routes::parameter;
 use crate::demo::service::Context;
+use crate::demo::store::WorkerView;
 
 /// The most entries of a history that one answer holds.
 const HISTORY: Bounds = Bounds { usual: 50, max: 1_000 };
@@ -114,17 +115,27 @@ pub(super) fn admin_workers(context: &Context, head: &Parts) -> Answer {
         .finish();
     let named = list.into_iter().map(|(id, worker)| (id.clone(), (id, worker))).collect();
     let part = page.part(named);
-    let items = part.items.into_iter().map(|(id, worker)| {
-        Object::new()
-            .text("id", &id)
-            .text("state", worker.state)
-            .number("active_jobs", worker.active)
-            .text("started_at", &rfc3339(worker.first_ms))
-            .text("last_heartbeat_at", &rfc3339(worker.last_ms))
-            .finish()
-    });
+    let items = part.items.into_iter().map(|(id, worker)| admin_worker(&id, worker));
     let answer = Object::new().array("items", items).raw("summary", &summary).raw("pagination", &part.pagination);
     Ok(document(StatusCode::OK, answer.finish()))
+}
+
+fn admin_worker(id: &str, worker: WorkerView) -> String {
+    Object::new()
+        .text("id", id)
+        .text("state", worker.state)
+        .number("active_jobs", worker.active)
+        .text("started_at", &rfc3339(worker.first_ms))
+        .text("last_heartbeat_at", &rfc3339(worker.last_ms))
+        .finish()
+}
+
+/// One worker as the list shows it.
+///
+/// Errors: [`Problem::NoSuch`] for one that never showed itself.
+pub(super) fn worker(context: &Context, id: &str) -> Result<String, Problem> {
+    let found = context.store.lock().select_workers().into_iter().find(|(name, _)| name == id);
+    found.map(|(_, worker)| admin_worker(id, worker)).ok_or_else(|| Problem::NoSuch("worker", id.to_owned()))
 }
 
 fn history_entry(event: &Event) -> String {

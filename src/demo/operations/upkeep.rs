@@ -34,6 +34,10 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
             Ok(document(StatusCode::OK, Notes::progress_document(job)))
         }
         ("PUT", Route::JobProgress(id)) => progress(context, id, &Members::parse(body)?),
+        ("GET", Route::WorkerHealth(id)) => {
+            let worker = list::worker(context, &id)?;
+            Ok(document(StatusCode::OK, Object::new().text("status", "healthy").raw("worker", &worker).finish()))
+        }
         ("POST", Route::WorkerProgress) => {
             let members = Members::parse(body)?;
             progress(context, worker::job_id(&members)?, &members)
@@ -142,6 +146,16 @@ pub(super) fn queue_config(context: &Context, head: &Parts, name: &str, body: &B
         return Err(Problem::NoSuch("queue", name.to_owned()));
     }
     Ok(document(StatusCode::OK, config_members(&mut store, name).finish()))
+}
+
+/// `POST queues`: the name, and beside it the configuration, which is kept without effect.
+pub(super) fn create_queue(context: &Context, body: &Bytes) -> Answer {
+    let rule = "is the name of a queue";
+    let name: String = Members::parse(body)?.read("name", rule)?.ok_or(Invalid::Member("name", rule))?;
+    let config: Raw = serde_json::from_slice(body).map_err(|_| Invalid::Payload)?;
+    let mut store = context.store.lock();
+    store.kept().configs.put(&name, config);
+    Ok(document(StatusCode::CREATED, config_members(&mut store, &name).finish()))
 }
 
 /// `DELETE queues/{n}`: only an idle one, unless the jobs in it are to be discarded.

@@ -27,6 +27,10 @@ pub enum Scope {
     QueueStats,
     /// A change of one queue, made in every region.
     QueueControl,
+    /// What a queue is to be, read in one region and written to all.
+    QueueDefinition,
+    /// One worker, in the regions that know it.
+    Worker,
     /// A cron definition by its name or a workflow by its id, in the region where it lives.
     Named,
     /// Read in one region, written to all.
@@ -83,6 +87,8 @@ impl Scope {
             Self::List(_) => "all regions, merged page by page",
             Self::Sum | Self::QueueStats => "all regions, summed",
             Self::QueueControl => "all regions, or the local one (`queues.control`)",
+            Self::QueueDefinition => "read in one region; written to all, or to the local one (`queues.control`)",
+            Self::Worker => "read in all regions; changed in those that know the worker, else in all",
             Self::Named => "the region where it lives",
             Self::AllRegions => "read in one region, written to all",
             Self::Local => "the local region",

@@ -60,6 +60,76 @@ async fn dead_letters_of_all_regions_are_counted_and_retried_and_a_region_that_d
 }
 
 #[tokio::test]
+async fn dead_letters_of_all_regions_are_retried_and_deleted_by_the_administration_too() {
+    let body = json!({ "filter": {}, "confirm": true }).to_string();
+    for (method, path) in
+        [(Method::POST, "/ojs/v1/admin/dead-letter/retry"), (Method::DELETE, "/ojs/v1/admin/dead-letter")]
+    {
+        let federation = Setup::default().by_the_documents().start().await;
+        dead_letters(&federation, [1, 2, 1]).await;
+        let listed = federation.client.get("/ojs/v1/admin/dead-letter").await.json();
+        assert_eq!(listed["pagination"]["total"], 4);
+        let answer = federation.client.call(method.clone(), path, body.clone()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let left = federation.client.get("/ojs/v1/admin/dead-letter").await.json();
+        assert_eq!(left["pagination"]["total"], 0, "{method} {path}: {answer:?}");
+        federation.regions[2].stop().await;
+        let answer = federation.client.call(method, path, body.clone()).await;
+        let error = answer.check_error(503, "backend_error", "regions_missing");
+        assert_eq!(error["details"]["missing"], json!(["ap-south-1"]));
+    }
+}
+
+#[tokio::test]
+async fn maintenance_is_set_in_all_regions_and_shown_while_it_is_on_in_one() {
+    const PATH: &str = "/ojs/v1/admin/system/maintenance";
+    let federation = Setup::default().by_the_documents().start().await;
+    let set = async |enabled: bool, region: &str| {
+        let body = json!({ "enabled": enabled }).to_string();
+        federation.client.call(Method::PUT, &format!("{PATH}{region}"), body).await
+    };
+    let shown = async || federation.client.get(PATH).await.json();
+    let answer = set(true, "").await;
+    assert_eq!((answer.status.as_u16(), answer.region(), &answer.json()["enabled"]), (200, "us-east-1", &json!(true)));
+    for region in crate::support::IDS {
+        assert_eq!(shown().await["x-ojs-federation"]["regions"][region]["enabled"], true);
+    }
+    assert_eq!(set(false, "").await.status, 200);
+    assert_eq!(shown().await["enabled"], false);
+    assert_eq!(set(true, "?region=eu-west-1").await.status, 200);
+    let now = shown().await;
+    assert_eq!(
+        (&now["enabled"], &now["x-ojs-federation"]["regions"]["us-east-1"]["enabled"]),
+        (&json!(true), &json!(false))
+    );
+    federation.regions[2].stop().await;
+    set(false, "").await.check_error(503, "backend_error", "regions_missing");
+}
+
+#[tokio::test]
+async fn the_history_of_figures_is_added_up_time_by_time() {
+    let federation = Setup::default().start().await;
+    let history = [
+        r#"{"period":"1h","data":[{"timestamp":"2026-01-01T10:00:00Z","completed":1},{"timestamp":"2026-01-01T11:00:00Z","completed":2}]}"#,
+        r#"{"period":"1h","data":[{"timestamp":"2026-01-01T09:00:00Z","completed":4},{"timestamp":"2026-01-01T10:00:00Z","completed":5}]}"#,
+    ];
+    for (place, body) in history.into_iter().enumerate() {
+        let mut answer = FaultAnswer::error_document(StatusCode::OK, "scripted");
+        answer.body = body.into();
+        federation.regions[place]
+            .faults()
+            .add(When::path("/ojs/v1/admin/stats/"), Fault::Answer { answer, store: false });
+    }
+    let answer = federation.client.get("/ojs/v1/admin/stats/history?period=1h").await.json();
+    let expected = json!([
+        { "timestamp": "2026-01-01T09:00:00Z", "completed": 4 },
+        { "timestamp": "2026-01-01T10:00:00Z", "completed": 6 },
+        { "timestamp": "2026-01-01T11:00:00Z", "completed": 2 },
+    ]);
+    assert_eq!((&answer["period"], &answer["data"]), (&json!("1h"), &expected), "{answer}");
+}
+
+#[tokio::test]
 async fn a_queue_is_not_found_only_when_every_region_has_said_so() {
     let federation = Setup::default().by_the_documents().start().await;
     let calls = [

@@ -3,6 +3,7 @@
 mod beat;
 mod fetch;
 mod fleet;
+mod one;
 mod sdk;
 mod settle;
 mod vanished;

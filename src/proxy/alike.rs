@@ -1,4 +1,4 @@
-//! Schemas: every region judges jobs by them, so they are written to all; any one can be read.
+//! Definitions that all regions share, such as schemas and what a queue is to be: written to all, read in any one.
 
 use crate::net::Arriving;
 use bytes::Bytes;
@@ -9,25 +9,32 @@ use tokio::time::Instant;
 
 use super::ask::{Question, Silence, ask, question_headers};
 use super::attempt::RegionAnswer;
+use super::by_ids::check_bodies;
 use super::collect::collect_body;
 use super::everywhere::RETRY_AFTER_MIN;
 use super::exchange::Exchange;
+use super::head::{Head, read};
 use super::local::local;
 use super::{Proxy, Reply};
-use crate::ojs::{ErrorDocument, normal_path};
+use crate::config::QueueControl;
+use crate::ojs::{ErrorDocument, Payload, Scope, normal_path};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
 use crate::telemetry::AttemptOutcome;
 
-/// Reads a schema in the local region, else in another; writes it to all.
+/// Reads a definition in the local region, else in another; writes it to all.
 ///
 /// Errors: those of [`local`]; 503 `regions_missing` where some regions have taken a change and others have not.
-pub(super) async fn schemas(
+pub(super) async fn alike(
     proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || normal_path(request.uri().path()).ends_with("/validate");
+    let by_control = exchange.matched.scope == Scope::QueueDefinition;
+    if by_control && proxy.shared.config.queues.control == QueueControl::Local {
+        return local(proxy, exchange, request).await;
+    }
     if exchange.addressed.is_none() && is_read {
         exchange.addressed = readable(proxy);
     }
@@ -50,21 +57,47 @@ async fn write(
     exchange: &mut Exchange,
     request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
-    let (parts, body) = request.into_parts();
-    let body = collect_body(proxy, body, deadline).await?.hold();
-    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    let (method, headers) = (parts.method, question_headers(exchange, &parts.headers));
-    let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
-    let question = Question { method, path, headers, body, deadline, guard: GuardClass::Admin, leased: false };
-    let class = exchange.matched.class;
+    let method = request.method().clone();
     let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
+    let (head, body) = if exchange.matched.payload == Payload::Data {
+        as_data(proxy, exchange, request).await?
+    } else {
+        let (head, body) = read(proxy, exchange, request).await?;
+        let bodies: Vec<_> = regions.iter().map(|index| (*index, vec![body.clone()])).collect();
+        check_bodies(proxy, &bodies)?;
+        (head, body)
+    };
+    let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
+    let guard = GuardClass::Admin;
+    let question = Question {
+        method,
+        path: head.path,
+        headers: head.headers,
+        body,
+        deadline: head.deadline,
+        guard,
+        leased: false,
+    };
+    let class = exchange.matched.class;
     let started = std::time::Instant::now();
     let all = join_all(regions.iter().map(|&index| ask(proxy, class, index, &question))).await;
     exchange.upstream = started.elapsed();
     exchange.outcome =
         Some(if all.iter().all(Result::is_ok) { AttemptOutcome::Answered } else { AttemptOutcome::Unknown });
     answer(proxy, exchange, &question.method, regions.into_iter().zip(all).collect())
+}
+
+/// The body of a call that is data, whatever it looks like.
+async fn as_data(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: Request<Arriving>,
+) -> Result<(Head, Bytes), ErrorDocument> {
+    let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
+    let (parts, body) = request.into_parts();
+    let body = collect_body(proxy, body, deadline).await?.hold();
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    Ok((Head { path, headers: question_headers(exchange, &parts.headers), deadline }, body))
 }
 
 type Words = Vec<(RegionIndex, Result<RegionAnswer, Silence>)>;
