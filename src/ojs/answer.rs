@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::batch;
+use super::copy::{Progress, progress};
 use super::fault::Fault;
 use super::key::Text;
 use super::scan::{ScanError, Scanner};
@@ -11,24 +11,28 @@ use super::scan::{ScanError, Scanner};
 pub(super) const DEPTH_MAX: usize = 1024;
 /// A longer code is no word.
 const CODE_BYTES_MAX: usize = 64;
+/// A longer version is none of OJS. Units: bytes.
+const VERSION_BYTES_MAX: usize = 32;
 
 /// Whether a body is an OJS error document: an answer of the server itself, not of a balancer before it.
 ///
 /// Spec: ojs-protocol 4.1; `{"error":{"code":…}}`, or a bare `{"code":…,"message":…}`.
 #[must_use]
 pub fn is_error_document(body: &[u8]) -> bool {
-    if member(body, "error").and_then(|error| text(error, "code")).is_some() {
+    let [error, code, message] = members_of(body, ["error", "code", "message"]);
+    if error.and_then(|error| text(error, "code")).is_some() {
         return true;
     }
-    text(body, "code").is_some() && text(body, "message").is_some()
+    code.and_then(as_text).is_some() && message.and_then(as_text).is_some()
 }
 
 /// The job's id in the answer to an enqueue: of `job`, or of a bare job.
 #[must_use]
 pub fn job_id_of(body: &[u8]) -> Option<String> {
-    let id = match member(body, "job") {
+    let [job, id] = members_of(body, ["job", "id"]);
+    let id = match job {
         Some(job) => text(job, "id"),
-        None => text(body, "id"),
+        None => id.and_then(as_text),
     };
     id.map(Cow::into_owned)
 }
@@ -40,11 +44,19 @@ pub fn existing_job_id(body: &[u8]) -> Option<String> {
     text(member(error, "details")?, "existing_job_id").map(Cow::into_owned)
 }
 
-/// The id of a job or workflow in a list; what else has an id there has no type or no state.
+/// The job or workflow in a list; what else has an id there has no type or no state.
+///
+/// How far it has come is read where its own members are: in `job`, where the item wraps one.
 #[must_use]
-pub fn listed_id(item: &[u8]) -> Option<String> {
-    text(item, "type").and_then(|_| text(item, "state"))?;
-    text(item, "id").map(Cow::into_owned)
+pub fn listed(item: &[u8]) -> Option<Progress> {
+    let [kind, state, id, attempt, job] = members_of(item, ["type", "state", "id", "attempt", "job"]);
+    kind.and_then(as_text)?;
+    let state = state.and_then(as_text)?.into_owned();
+    let id = id.and_then(as_text)?.into_owned();
+    if let Some(inner) = job.and_then(progress) {
+        return Some(Progress { id, ..inner });
+    }
+    Some(Progress { id, state, attempt: attempt.and_then(as_number).unwrap_or(0) })
 }
 
 /// The code of an error document, where it is a plain word and so nobody's data.
@@ -58,7 +70,12 @@ pub fn error_code(body: &[u8]) -> Option<String> {
 /// The id of the workflow in an answer that shows one: of `workflow`, or of a bare one.
 #[must_use]
 pub fn workflow_id_of(body: &[u8]) -> Option<String> {
-    text(member(body, "workflow").unwrap_or(body), "id").map(Cow::into_owned)
+    let [workflow, id] = members_of(body, ["workflow", "id"]);
+    let id = match workflow {
+        Some(workflow) => text(workflow, "id"),
+        None => id.and_then(as_text),
+    };
+    id.map(Cow::into_owned)
 }
 
 /// A text member of an object, decoded.
@@ -73,23 +90,23 @@ pub fn text_member(body: &[u8], name: &str) -> Option<String> {
 /// no such list.
 #[must_use]
 pub fn cron_list(body: &[u8], name: &str) -> Option<CronList> {
-    let list = ["cron_jobs", "crons", "items"].into_iter().find_map(|member| batch::answer::elements(body, member))?;
-    let is_named = |(start, end): &(usize, usize)| {
-        body.get(*start..*end).and_then(|cron| text(cron, "name")).is_some_and(|text| text == name)
-    };
-    let pagination = member(body, "pagination").unwrap_or_default();
-    let figure = |name: &str| member(pagination, name).or_else(|| member(body, name));
-    let has_more = figure("has_more").and_then(|flag| match flag {
+    let [jobs, crons, items, pagination, has_more, total, next_cursor] =
+        members_of(body, ["cron_jobs", "crons", "items", "pagination", "has_more", "total", "next_cursor"]);
+    let list = [jobs, crons, items].into_iter().flatten().find_map(array)?;
+    let is_named = |cron: &&[u8]| text(cron, "name").is_some_and(|text| text == name);
+    let [more_within, total_within, cursor_within] =
+        members_of(pagination.unwrap_or_default(), ["has_more", "total", "next_cursor"]);
+    let has_more = more_within.or(has_more).and_then(|flag| match flag {
         b"true" => Some(true),
         b"false" => Some(false),
         _ => None,
     });
     Some(CronList {
-        found: list.iter().any(is_named),
+        found: list.iter().any(|cron| is_named(&cron)),
         count: list.len(),
         has_more,
-        total: figure("total").and_then(|total| std::str::from_utf8(total).ok()?.parse().ok()),
-        cursor: text(pagination, "next_cursor").or_else(|| text(body, "next_cursor")).map(Cow::into_owned),
+        total: total_within.or(total).and_then(|total| std::str::from_utf8(total).ok()?.parse().ok()),
+        cursor: cursor_within.and_then(as_text).or_else(|| next_cursor.and_then(as_text)).map(Cow::into_owned),
     })
 }
 
@@ -117,171 +134,124 @@ impl CronList {
     }
 }
 
-/// The `status` of a health answer.
+/// What a health answer says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HealthWord {
+    /// Its `status`; none where it has several, which two readers could take for two different ones.
+    pub status: Option<String>,
+    /// Its `version`, the one of OJS that the server speaks, where it is a plain word of at most 32 bytes.
+    pub version: Option<String>,
+}
+
+/// Reads a health answer. Spec: ojs-protocol 2.9.
 #[must_use]
-pub fn health_status(body: &[u8]) -> Option<String> {
-    text(body, "status").map(Cow::into_owned)
+pub fn health(body: &[u8]) -> HealthWord {
+    let [status, version] = places_of(body, ["status", "version"]);
+    let plain = |text: &Cow<'_, str>| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+_".contains(&byte);
+        (1..=VERSION_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain)
+    };
+    HealthWord {
+        status: status.filter(|place| place.count == 1).and_then(|place| as_text(place.value)).map(Cow::into_owned),
+        version: version.and_then(|place| as_text(place.value)).filter(plain).map(Cow::into_owned),
+    }
 }
 
 /// The depth of a queue, available + active. Spec: ojs-protocol 2.6; under `stats`, or under `queue` on real servers.
 #[must_use]
 pub fn queue_depth(body: &[u8]) -> Option<u64> {
-    ["stats", "queue"].into_iter().find_map(|name| depth(member(body, name)?)).or_else(|| depth(body))
+    depth_within(body, ["stats", "queue"])
 }
 
 /// The depth of a whole region, available + active. Spec: ojs-protocol 2.7; under `jobs`, under `stats`, or bare.
 #[must_use]
 pub fn admin_depth(body: &[u8]) -> Option<u64> {
-    ["jobs", "stats"].into_iter().find_map(|name| depth(member(body, name)?)).or_else(|| depth(body))
+    depth_within(body, ["jobs", "stats"])
+}
+
+fn depth_within(body: &[u8], [first, second]: [&str; 2]) -> Option<u64> {
+    let [first, second, available, active] = members_of(body, [first, second, "available", "active"]);
+    let inside = [first, second].into_iter().flatten();
+    let depth_of = |object| {
+        let [available, active] = members_of(object, ["available", "active"]);
+        depth(available, active)
+    };
+    inside.into_iter().find_map(depth_of).or_else(|| depth(available, active))
 }
 
 /// Both figures must be there: a depth without the active jobs would not compare with one that has them.
-fn depth(object: &[u8]) -> Option<u64> {
-    number(object, "available")?.checked_add(number(object, "active")?)
+fn depth(available: Option<&[u8]>, active: Option<&[u8]>) -> Option<u64> {
+    available.and_then(as_number)?.checked_add(active.and_then(as_number)?)
 }
 
-fn number(object: &[u8], name: &str) -> Option<u64> {
-    std::str::from_utf8(member(object, name)?).ok()?.parse().ok()
+/// A whole number that is not negative.
+pub(super) fn as_number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The text of a string value, decoded.
+pub(super) fn as_text(value: &[u8]) -> Option<Cow<'_, str>> {
+    let value = std::str::from_utf8(value).ok()?;
+    value.starts_with('"').then(|| Text::quoted(value, 0).decode())
 }
 
 pub(super) fn text<'b>(object: &'b [u8], name: &str) -> Option<Cow<'b, str>> {
-    let value = std::str::from_utf8(member(object, name)?).ok()?;
-    value.starts_with('"').then(|| Text::quoted(value, 0).decode())
+    member(object, name).and_then(as_text)
 }
 
 /// The value of a member of an object, as it stands; the last one where there are several.
 pub(super) fn member<'b>(object: &'b [u8], name: &str) -> Option<&'b [u8]> {
-    let mut found = None;
+    let [value] = members_of(object, [name]);
+    value
+}
+
+/// The values of several members, as [`member`] has them, by one walk over the object. None where it is no object.
+pub(super) fn members_of<'b, const N: usize>(object: &'b [u8], names: [&str; N]) -> [Option<&'b [u8]>; N] {
+    places_of(object, names).map(|place| place.map(|place| place.value))
+}
+
+/// A member of an object.
+#[derive(Debug, Clone, Copy)]
+struct Place<'b> {
+    /// The last value by this name.
+    value: &'b [u8],
+    /// How many members have this name.
+    count: usize,
+}
+
+fn places_of<'b, const N: usize>(object: &'b [u8], names: [&str; N]) -> [Option<Place<'b>>; N] {
+    #[cfg(test)]
+    tests::WALKS.with(|walks| walks.set(walks.get() + 1));
+    let mut found = [None; N];
     let mut read = || -> Result<(), Fault> {
         let mut scanner = Scanner::new(object, DEPTH_MAX)?;
         scanner.object(|scanner, key| {
-            let place = scanner.skip()?;
-            if key.decode() == name {
-                found = Some(place);
+            let (start, end) = scanner.skip()?;
+            let key = key.decode();
+            if let Some(place) = names.iter().position(|name| *name == key)
+                && let (Some(slot), Some(value)) = (found.get_mut(place), object.get(start..end))
+            {
+                let count = slot.map_or(0, |place: Place<'_>| place.count);
+                *slot = Some(Place { value, count: count + 1 });
             }
             Ok::<(), ScanError>(())
         })?;
         Ok(scanner.end()?)
     };
-    read().ok()?;
-    let (start, end) = found?;
-    object.get(start..end)
+    if read().is_ok() { found } else { [None; N] }
+}
+
+/// The elements of an array, as they stand.
+fn array(value: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut found = Vec::new();
+    let mut scanner = Scanner::new(value, DEPTH_MAX).ok()?;
+    let read = scanner.array(|scanner| {
+        let (start, end) = scanner.skip()?;
+        found.extend(value.get(start..end));
+        Ok::<(), ScanError>(())
+    });
+    read.is_ok().then_some(found)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_server_says_is_an_error_document() {
-        for (body, expected) in [
-            (r#"{"error":{"code":"backend_error","message":"m","retryable":true,"request_id":"r"}}"#, true),
-            (r#"{"code":"BACKEND_UNAVAILABLE","message":"m","retryable":true}"#, true),
-            (r#"{"message":"Service Unavailable"}"#, false),
-            (r#"{"error":"upstream connect error"}"#, false),
-            (r#"{"error":{"code":503}}"#, false),
-            (r#"{"code":"x"}"#, false),
-            ("<html>503</html>", false),
-            (r#"{"error":{"code":"x"}"#, false),
-            ("", false),
-        ] {
-            assert_eq!(is_error_document(body.as_bytes()), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn the_id_of_an_enqueued_job_is_found_in_both_dialects() {
-        for (body, expected) in [
-            (r#"{"job":{"args":[1E400],"id":"a"}}"#, Some("a")),
-            (r#"{"id":"b","state":"available"}"#, Some("b")),
-            (r#"{"job":{"state":"x"},"id":"c"}"#, None),
-            (r#"{"job":{"id":7}}"#, None),
-            ("[]", None),
-        ] {
-            assert_eq!(job_id_of(body.as_bytes()).as_deref(), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn the_id_of_the_job_that_is_there_already_is_found_in_both_dialects() {
-        for (body, expected) in [
-            (r#"{"error":{"code":"duplicate","details":{"existing_job_id":"a"}}}"#, Some("a")),
-            (r#"{"code":"DUPLICATE_JOB","details":{"existing_job_id":"b"}}"#, Some("b")),
-            (r#"{"error":{"details":{}}}"#, None),
-            ("", None),
-        ] {
-            assert_eq!(existing_job_id(body.as_bytes()).as_deref(), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn only_a_plain_word_is_taken_for_a_code() {
-        for (body, expected) in [
-            (r#"{"error":{"code":"queue_paused"}}"#, Some("queue_paused")),
-            (r#"{"code":"RATE_LIMITED","message":"m"}"#, Some("RATE_LIMITED")),
-            (r#"{"error":{"code":"args: [1]"}}"#, None),
-            (r#"{"error":"x"}"#, None),
-            ("x", None),
-        ] {
-            assert_eq!(error_code(body.as_bytes()).as_deref(), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn cron_jobs_are_found_in_lists_of_both_dialects_and_page_by_page() {
-        let list = |found, count, has_more, cursor: Option<&str>| {
-            Some(CronList { found, count, has_more, total: None, cursor: cursor.map(str::to_owned) })
-        };
-        for (body, expected) in [
-            (r#"{"crons":[{"name":"a"},{"name":"nightly"}]}"#, list(true, 2, None, None)),
-            (
-                r#"{"cron_jobs":[{"name":"a"}],"pagination":{"has_more":true,"next_cursor":"c"}}"#,
-                list(false, 1, Some(true), Some("c")),
-            ),
-            (r#"{"crons":[{"name":"a"}],"has_more":true,"next_cursor":"c"}"#, list(false, 1, Some(true), Some("c"))),
-            (r#"{"items":[],"pagination":{"has_more":false}}"#, list(false, 0, Some(false), None)),
-            (r#"{"crons":{}}"#, None),
-            ("404 page not found", None),
-        ] {
-            assert_eq!(cron_list(body.as_bytes(), "nightly"), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn a_list_of_cron_jobs_goes_on_wherever_its_server_says_so() {
-        for (body, seen, expected) in [
-            (r#"{"crons":[{}]}"#, 1, false),
-            (r#"{"crons":[{}],"has_more":true}"#, 1, true),
-            (r#"{"crons":[{}],"has_more":false,"total":9}"#, 1, false),
-            (r#"{"crons":[{}],"total":9,"limit":1,"offset":3}"#, 4, true),
-            (r#"{"crons":[{}],"pagination":{"total":9}}"#, 9, false),
-            (r#"{"crons":[{}],"next_cursor":"c"}"#, 1, true),
-            (r#"{"crons":[{}],"next_cursor":null}"#, 1, false),
-            (r#"{"crons":[],"has_more":true}"#, 1, false),
-        ] {
-            assert_eq!(cron_list(body.as_bytes(), "x").unwrap().goes_on(seen), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn health_and_depth_are_read_in_every_dialect() {
-        assert_eq!(health_status(br#"{"status":"ok","backend":{"status":"down"}}"#).as_deref(), Some("ok"));
-        assert_eq!(health_status(br#"{"status":true}"#), None);
-        for (body, expected) in [
-            (r#"{"queue":"q","stats":{"available":3,"active":4,"scheduled":9}}"#, Some(7)),
-            (r#"{"queue":{"name":"q","available":3,"active":4,"paused":false}}"#, Some(7)),
-            (r#"{"queue":{"available":3}}"#, None),
-            (r#"{"queue":{"available":-3,"active":4}}"#, None),
-            (r#"{"stats":{"available":18446744073709551615,"active":1}}"#, None),
-        ] {
-            assert_eq!(queue_depth(body.as_bytes()), expected, "{body}");
-        }
-        for (body, expected) in [
-            (r#"{"queues":5,"workers":2,"jobs":{"available":184,"active":47,"scheduled":92}}"#, Some(231)),
-            (r#"{"available":1,"active":2}"#, Some(3)),
-            (r#"{"queues":5}"#, None),
-        ] {
-            assert_eq!(admin_depth(body.as_bytes()), expected, "{body}");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! How far a job has come, as a region's answer shows it.
 
-use super::answer::{member, text};
+use super::answer::{as_number, as_text, members_of};
 
 /// What an answer shows of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,14 @@ pub struct Progress {
 /// Spec: ojs-protocol 2.1; a server that leaves `attempt` out has not counted one.
 #[must_use]
 pub fn progress(body: &[u8]) -> Option<Progress> {
-    let job = member(body, "job").unwrap_or(body);
-    let attempt = member(job, "attempt").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+    let [job, mut id, mut state, mut attempt] = members_of(body, ["job", "id", "state", "attempt"]);
+    if let Some(job) = job {
+        [id, state, attempt] = members_of(job, ["id", "state", "attempt"]);
+    }
     Some(Progress {
-        id: text(job, "id")?.into_owned(),
-        state: text(job, "state")?.into_owned(),
-        attempt: attempt.unwrap_or(0),
+        id: id.and_then(as_text)?.into_owned(),
+        state: state.and_then(as_text)?.into_owned(),
+        attempt: attempt.and_then(as_number).unwrap_or(0),
     })
 }
 

@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
 
 use super::{Proxy, Reply};
-use crate::ojs::header::MEDIA_TYPE;
+use crate::ojs::header::{MEDIA_TYPE, VERSION};
 use crate::policy::{BreakerState, Health, RegionView, View};
 
 /// Whether a flexible job may be sent to the region. A region that was never probed counts: it is tried, last.
@@ -26,15 +26,26 @@ pub(super) fn health(proxy: &Proxy) -> Response<Reply> {
     };
     let body = json!({
         "status": word,
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": ojs_version(proxy, &view),
         "uptime_seconds": proxy.shared.started.elapsed().as_secs(),
         "backend": { "type": "federation", "status": backend },
-        "federation": { "usable_regions": usable, "total_regions": view.regions.len() },
+        "federation": {
+            "usable_regions": usable,
+            "total_regions": view.regions.len(),
+            "sidecar_version": env!("CARGO_PKG_VERSION"),
+        },
     });
     let mut response = Response::new(Reply::full(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     response
+}
+
+/// The version of OJS that the local region reports, else the first region that reports one, else the one that we speak.
+fn ojs_version(proxy: &Proxy, view: &View) -> String {
+    let regions = std::iter::once(view.local).chain(view.indexes());
+    let reported = regions.filter_map(|index| proxy.region(index).ojs_version()).next();
+    reported.map_or_else(|| VERSION.to_owned(), |version| version.as_str().to_owned())
 }
 
 fn usable_regions(view: &View) -> usize {

@@ -24,7 +24,7 @@ use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use crate::base::RegionId;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
-use crate::ojs::{ErrorDocument, hint, path_segment, progress};
+use crate::ojs::{ErrorDocument, Progress, hint, path_segment, progress};
 use crate::policy::resolve::CopyState;
 use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::LookupResult;
@@ -224,7 +224,12 @@ pub(super) fn in_doubt(proxy: &Proxy, exchange: &mut Exchange, doubt: &Doubt) ->
 /// Whether an answer or an item shows a job that was cancelled before any worker had it. Such a job may be the cancelled twin of
 /// one that lives in another region under the same id, so that it tells nothing of where the job is.
 pub(super) fn was_called_off(shown: &[u8]) -> bool {
-    progress(shown).is_some_and(|it| CopyState::of(&it.state, it.attempt) == CopyState::Gone)
+    progress(shown).is_some_and(|it| is_called_off(&it))
+}
+
+/// The same of what was read of one.
+pub(super) fn is_called_off(shown: &Progress) -> bool {
+    CopyState::of(&shown.state, shown.attempt) == CopyState::Gone
 }
 
 /// The region of the answer is the one whose word is missing.

@@ -82,7 +82,7 @@ pub struct HealthAnswer {
 pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Result<HealthAnswer, AskError> {
     let (head, body) = question(region, pool, Method::GET, HEALTH_PATH, ANSWER_BYTES_MAX, timeout).await?;
     let date = head.headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-    Ok(HealthAnswer { status: head.status, word: answer::health_status(&body), date })
+    Ok(HealthAnswer { status: head.status, word: answer::health(&body).status, date })
 }
 
 async fn question(

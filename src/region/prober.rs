@@ -105,6 +105,12 @@ impl Prober {
         let asked = ask(&region, &self.pool, HEALTH_PATH, self.config.timeout).await;
         let elapsed = started.elapsed();
         let (result, report) = judge(&asked, &self.config.accepted_status, elapsed);
+        if let Ok((_, body)) = &asked
+            && report.healthy
+            && let Some(version) = answer::health(body).version
+        {
+            region.note_ojs_version(version);
+        }
         let metrics = self.metrics.region(self.index.get());
         metrics.probes[result].inc();
         metrics.probe_duration.observe(elapsed.as_secs_f64());
@@ -124,8 +130,7 @@ fn judge(
     let failed = |result, why| (result, ProbeReport { healthy: false, round_trip: None, why });
     match asked {
         Ok((StatusCode::OK, body)) => {
-            let status = answer::health_status(body);
-            let healthy = status.is_some_and(|status| accepted.contains(&status));
+            let healthy = answer::health(body).status.is_some_and(|status| accepted.contains(&status));
             let (result, why) =
                 if healthy { (ProbeResult::Healthy, "ok") } else { (ProbeResult::Unhealthy, "health_status") };
             (result, ProbeReport { healthy, round_trip: Some(elapsed), why })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
@@ -30,6 +30,8 @@ pub struct Region {
     authority: Authority,
     host: HeaderValue,
     way: Arc<ArcSwap<Way>>,
+    /// The version of OJS that its last good health answer names.
+    ojs_version: ArcSwapOption<String>,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -140,11 +142,13 @@ impl Region {
         if !self.is_reached_as(config) {
             return Self::load(place, config);
         }
-        Self::new(place, config, Arc::clone(&self.way)).ok_or_else(|| SetupError {
+        let next = Self::new(place, config, Arc::clone(&self.way)).ok_or_else(|| SetupError {
             place,
             id: config.id.clone(),
             cause: SetupCause::Authority,
-        })
+        })?;
+        next.ojs_version.store(self.ojs_version.load_full());
+        Ok(next)
     }
 
     fn new(place: usize, config: &RegionConfig, way: Arc<ArcSwap<Way>>) -> Option<Self> {
@@ -157,6 +161,7 @@ impl Region {
             authority,
             config: config.clone(),
             way,
+            ojs_version: ArcSwapOption::empty(),
         })
     }
 
@@ -166,6 +171,19 @@ impl Region {
         let known = &self.config;
         (&known.id, &known.url, &known.tls, &known.bearer_token_file)
             == (&config.id, &config.url, &config.tls, &config.bearer_token_file)
+    }
+
+    /// The version of OJS that its last good health answer names; none before that.
+    #[must_use]
+    pub fn ojs_version(&self) -> Option<Arc<String>> {
+        self.ojs_version.load_full()
+    }
+
+    /// Notes the version of OJS that a health answer names.
+    pub fn note_ojs_version(&self, version: String) {
+        if self.ojs_version.load().as_deref() != Some(&version) {
+            self.ojs_version.store(Some(Arc::new(version)));
+        }
     }
 
     /// Its configuration.

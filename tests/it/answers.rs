@@ -1,7 +1,8 @@
 //! What every answer carries: federation headers, request ids, versions, media types.
 
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use serde_json::json;
 
 use crate::support::{Answer, Client, Federation, Setup};
 
@@ -175,6 +176,57 @@ async fn health_is_ours_to_answer_and_ok_while_a_region_is_usable() {
             assert_eq!((0..3).map(probes).collect::<Vec<_>>(), before, "a client's question is no probe");
         }
     }
+}
+
+#[tokio::test]
+async fn health_names_the_version_of_ojs_that_the_regions_report_and_ours_apart() {
+    let federation = Setup::default().steered().start().await;
+    let version = async || federation.client.get("/ojs/v1/health").await.json();
+    let before = version().await;
+    assert_eq!(
+        (&before["version"], before["federation"]["sidecar_version"].as_str()),
+        (&json!("1.0"), Some(env!("CARGO_PKG_VERSION")))
+    );
+    let says = |place: usize, body: &'static str| {
+        let mut answer = FaultAnswer::error_document(StatusCode::OK, "scripted");
+        answer.body = body.into();
+        federation.regions[place].faults().clear();
+        federation.regions[place].faults().add(When::health(), Fault::Answer { answer, store: false });
+    };
+    says(1, r#"{"status":"ok","version":"1.2"}"#);
+    says(0, r#"{"status":"ok","version":"1.1"}"#);
+    federation.advance_until("the local region's version", || reported(&federation, 0) == Some("1.1".to_owned())).await;
+    assert_eq!(version().await["version"], "1.1");
+}
+
+fn reported(federation: &Federation, place: usize) -> Option<String> {
+    federation.shared.registry.regions()[place].ojs_version().map(|version| version.to_string())
+}
+
+#[tokio::test]
+async fn a_health_answer_with_two_words_is_no_healthy_one() {
+    let federation = Setup::default().steered().start().await;
+    let mut answer = FaultAnswer::error_document(StatusCode::OK, "scripted");
+    answer.body = r#"{"status":"down","status":"ok"}"#.into();
+    federation.regions[2].faults().add(When::health(), Fault::Answer { answer, store: false });
+    federation.advance_until_health(2, "unhealthy").await;
+    let pinned = r#"{"type":"a","args":[],"meta":{"ojs.federation.region":"ap-south-1"}}"#;
+    federation.client.enqueue(pinned).await.check_error(503, "backend_error", "region_unavailable");
+}
+
+#[tokio::test]
+async fn the_paths_at_the_root_are_the_local_regions_own() {
+    let federation = Federation::start().await;
+    for path in ["/health", "/healthz", "/ready", "/readyz", "/metrics"] {
+        let answer = FaultAnswer::balancer(StatusCode::IM_A_TEAPOT);
+        federation.regions[0].faults().add(When::path(path), Fault::Answer { answer, store: false });
+        let answer = federation.client.get(path).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (418, "us-east-1"), "{path}: {answer:?}");
+        assert_eq!(federation.regions[0].record().requests_to(path).len(), 1);
+        let posted = federation.client.post(path, "{}").await;
+        assert_eq!((posted.status.as_u16(), posted.region()), (404, "none"), "only what is read is passed on");
+    }
+    assert_eq!(federation.client.get("/healthzz").await.status, 404);
 }
 
 #[tokio::test]

@@ -14,16 +14,16 @@ use crate::proxy::ask::Question;
 use crate::proxy::everywhere::{RETRY_AFTER_MIN, ask_each, read_headers};
 use crate::proxy::exchange::Exchange;
 use crate::proxy::local::forward;
-use crate::proxy::locate::was_called_off;
+use crate::proxy::locate::is_called_off;
 use crate::proxy::reads::is_foreign;
 use crate::proxy::{Proxy, Reply};
 
 /// Remembers where a job is that a list has shown.
 pub(super) fn learn(proxy: &Proxy, index: RegionIndex, item: &[u8]) {
-    if let Some(id) = answer::listed_id(item)
-        && !was_called_off(item)
+    if let Some(job) = answer::listed(item)
+        && !is_called_off(&job)
     {
-        proxy.shared.owners.learn(&id, &proxy.region(index).id);
+        proxy.shared.owners.learn(&job.id, &proxy.region(index).id);
     }
 }
 
