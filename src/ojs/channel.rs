@@ -28,6 +28,14 @@ impl Channel {
         channel.is_one_segment().then_some(channel)
     }
 
+    /// Whether the query of the call names a channel, in whatever form.
+    #[must_use]
+    pub fn is_named(query: Option<&str>) -> bool {
+        let names =
+            query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+        names.into_iter().any(|name| decoded(name).as_deref() == Some("channel"))
+    }
+
     /// The path of the stream that servers have.
     #[must_use]
     pub fn path(&self) -> String {
@@ -98,6 +106,22 @@ mod tests {
             assert_eq!(Channel::of(Some(query)), expected, "{query}");
         }
         assert_eq!(Channel::of(None), None);
+    }
+
+    #[test]
+    fn a_channel_is_named_in_whatever_form_it_stands() {
+        for (query, expected) in [
+            (Some("channel=job:a"), true),
+            (Some("x=1&channel"), true),
+            (Some("channel="), true),
+            (Some("ch%61nnel=job:a"), true),
+            (Some("channels=job:a&queue=mail"), false),
+            (Some("types=job.completed"), false),
+            (Some(""), false),
+            (None, false),
+        ] {
+            assert_eq!(Channel::is_named(query), expected, "{query:?}");
+        }
     }
 
     #[test]

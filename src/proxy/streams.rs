@@ -14,7 +14,7 @@ use crate::ojs::{Channel, ErrorDocument, identify};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Streams what a channel stands for; passed on as it is where `compat.event_stream` is off.
+/// Streams what a channel stands for; passed on as it is without a channel, or where `compat.event_stream` is off.
 ///
 /// Errors: 400 for a channel that no server has a stream for; those of [`owned`] and [`local`].
 pub(super) async fn event_stream(
@@ -22,10 +22,11 @@ pub(super) async fn event_stream(
     exchange: &mut Exchange,
     mut request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    if !proxy.shared.config.compat.event_stream {
+    let query = request.uri().query();
+    // Without a channel it is the stream of a server that has one by this name, as any path that we do not know.
+    if !proxy.shared.config.compat.event_stream || !Channel::is_named(query) {
         return local(proxy, exchange, request).await;
     }
-    let query = request.uri().query();
     let channel = Channel::of(query).ok_or_else(ErrorDocument::unknown_channel)?;
     let target = PathAndQuery::try_from(channel.target(query)).map_err(|_| ErrorDocument::unknown_channel())?;
     lead(request.uri_mut(), target)?;

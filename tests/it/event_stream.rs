@@ -1,6 +1,7 @@
 //! `GET /ojs/v1/events/stream?channel=…`: what SDKs call and no server has, led to the stream of a job or of a queue.
 
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
 use crate::support::{Federation, Setup, Wire};
 
@@ -92,12 +93,32 @@ async fn the_number_of_the_last_event_goes_only_to_the_region_that_may_have_give
 #[tokio::test]
 async fn other_channels_are_refused_and_reach_no_region() {
     let federation = Federation::start().await;
-    for query in ["", "?channel=all", "?channel=worker:canary-1", "?channel=job:", "?channel=job:canary-1%2Fevents"] {
+    for query in
+        ["?channel", "?channel=all", "?channel=worker:canary-1", "?channel=job:", "?channel=job:canary-1%2Fevents"]
+    {
         let refused = federation.client.get(&format!("/ojs/v1/events/stream{query}")).await;
         let error = refused.check_error(400, "invalid_request", "unknown_channel");
         assert_eq!(error["details"]["field"], "channel", "{query}");
     }
     assert!(federation.seen("canary-1").is_empty());
+}
+
+#[tokio::test]
+async fn without_a_channel_it_streams_from_the_local_region_as_it_was_asked_for() {
+    let federation = Federation::start().await;
+    let event = "event: job.completed\ndata: {}\n\n";
+    let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
+    let answer = FaultAnswer { status: StatusCode::OK, headers, body: event.into() };
+    let fault = Fault::Answer { answer, store: false };
+    federation.regions[0].faults().add(When::path("/ojs/v1/events/stream"), fault);
+    for query in ["", "?types=job.completed", "?queue=mail&types=a%2Cb"] {
+        let answer = federation.client.get(&format!("/ojs/v1/events/stream{query}")).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (200, "us-east-1"), "{query}");
+        assert_eq!((answer.header("content-type"), &*answer.body), (Some("text/event-stream"), event.as_bytes()));
+    }
+    let path = "/ojs/v1/events/stream";
+    let heard = [path.to_owned(), format!("{path}?types=job.completed"), format!("{path}?queue=mail&types=a%2Cb")];
+    assert_eq!(asked(&federation, path), [heard.to_vec(), vec![], vec![]]);
 }
 
 #[tokio::test]
