@@ -60,10 +60,37 @@ pub(super) async fn list(
         headers: read_headers(exchange, request.headers()),
         deadline: Instant::now() + proxy.shared.config.limits.call_timeout,
     };
-    if paging == Paging::Names {
-        return names::names(proxy, exchange, &listing, regions).await;
+    let wanted = listing.wanted(paging);
+    if wanted.odd
+        && let Some(refusal) = refused(proxy, exchange, &listing, view.local).await?
+    {
+        return Ok(refusal);
     }
-    pages(proxy, exchange, &listing, &regions, paging).await
+    if paging == Paging::Names {
+        return names::names(proxy, exchange, &listing, &wanted, regions).await;
+    }
+    pages(proxy, exchange, &listing, &wanted, &regions).await
+}
+
+/// The local region's refusal of a query that asks for no page, where it refuses it: another server would have passed it over.
+///
+/// Errors: those of [`ask_each`].
+async fn refused(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    listing: &Listing,
+    local: RegionIndex,
+) -> Result<Option<Response<Reply>>, ErrorDocument> {
+    let question = listing.question(listing.query.as_deref().unwrap_or_default());
+    let question = question.ok_or_else(ErrorDocument::uri_too_long)?;
+    let said = ask_each(proxy, exchange, vec![(local, question)]).await?.into_iter().next();
+    let is_refusal = |status| matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+    let Some((_, Ok(answer))) = said.filter(|(_, said)| said.as_ref().is_ok_and(|answer| is_refusal(answer.status)))
+    else {
+        return Ok(None);
+    };
+    name_regions(proxy, exchange, [local]);
+    Ok(Some(answer.into()))
 }
 
 /// What has come of the regions' lists.
@@ -81,13 +108,12 @@ async fn pages(
     proxy: &Proxy,
     exchange: &mut Exchange,
     listing: &Listing,
+    wanted: &Wanted,
     regions: &[RegionIndex],
-    paging: Paging,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let wanted = Wanted::read(listing.query.as_deref(), paging);
     let name = normal_path(&listing.path);
     let ids: Vec<RegionId> = regions.iter().map(|index| proxy.region(*index).id.clone()).collect();
-    let mut walk = Walk::begin(&wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
+    let mut walk = Walk::begin(wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
     let mut gathered = Gathered::default();
     loop {
         let asks = walk.asks();
@@ -107,7 +133,7 @@ async fn pages(
         }
     }
     let outcome = walk.finish();
-    let mut figures = Figures::of(&wanted);
+    let mut figures = Figures::of(wanted);
     figures.total = outcome.total;
     figures.limit = outcome.limit;
     figures.has_more = outcome.has_more;
@@ -117,6 +143,17 @@ async fn pages(
 }
 
 impl Listing {
+    /// What the client asked for of a list that is usually paged in this way.
+    fn wanted(&self, paging: Paging) -> Wanted {
+        let by_page = paging == Paging::Names && normal_path(&self.path).starts_with("/ojs/v1/admin/");
+        let usual = match paging {
+            Paging::Names if by_page => Paging::Page,
+            Paging::Names => Paging::Offset,
+            other => other,
+        };
+        Wanted::read(self.query.as_deref(), usual)
+    }
+
     /// Each round has half of the time that is left, so that a region that hangs leaves some for the others.
     fn question(&self, query: &str) -> Option<Question> {
         let target = if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) };

@@ -12,7 +12,7 @@ mod window;
 
 use super::cursor::{BadCursor, Cursor, Place};
 use super::page::Told;
-use super::wanted::{LIMIT_USUAL, Start, Wanted};
+use super::wanted::{Start, Wanted};
 use crate::base::RegionId;
 use crate::ojs::operation::Paging;
 use sequence::Sequence;
@@ -70,7 +70,7 @@ impl Walk {
     ///
     /// Errors: [`BadCursor`] when the client's cursor is none of this list.
     pub fn begin(wanted: &Wanted, list: &str, regions: &[RegionId]) -> Result<Self, BadCursor> {
-        let limit = wanted.limit.unwrap_or(LIMIT_USUAL);
+        let limit = wanted.limit.unwrap_or(wanted.usual());
         let log = wanted.paging == Paging::After;
         let sequence = |cursor| Kind::Sequence(Sequence::new(regions, cursor, limit, log));
         Ok(Self(match &wanted.start {

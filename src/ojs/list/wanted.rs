@@ -6,7 +6,10 @@ use super::cursor::Place;
 use crate::ojs::operation::Paging;
 
 /// The page of a client that says nothing. Spec: ojs-protocol 6.
-pub const LIMIT_USUAL: u64 = 50;
+const LIMIT_USUAL: u64 = 50;
+
+/// The same of lists that are paged by number, as those of the administration are. Spec: ojs-admin-api, pagination.
+const PER_PAGE_USUAL: u64 = 20;
 
 /// The most items that one page holds, as on real servers; asked for more, we give this many and say so.
 pub const LIMIT_MAX: u64 = 1000;
@@ -33,6 +36,8 @@ pub struct Wanted {
     pub limit: Option<u64>,
     /// The parameter that says how many.
     size: &'static str,
+    /// Whether a number of paging is none, or 0 where that is none: servers refuse some of these, and pass over others.
+    pub odd: bool,
     /// The rest of the query, as it was written.
     rest: String,
 }
@@ -40,7 +45,7 @@ pub struct Wanted {
 impl Wanted {
     /// Reads the query of a list that is usually paged in one way; parameters of another way win.
     ///
-    /// Numbers that are none count as absent, as on real servers.
+    /// Numbers that are none count as absent, as on real servers; see [`Wanted::odd`].
     #[must_use]
     pub fn read(query: Option<&str>, usual: Paging) -> Self {
         let mut found = Found::default();
@@ -70,7 +75,19 @@ impl Wanted {
             "limit"
         };
         let limit = if size == "per_page" { found.per_page } else { found.limit.or(found.per_page) };
-        Self { paging, start, limit: limit.map(|limit| limit.min(LIMIT_MAX)), size, rest }
+        Self { paging, start, limit: limit.map(|limit| limit.min(LIMIT_MAX)), size, odd: found.odd, rest }
+    }
+
+    /// How many items a page holds at most where the client does not say.
+    #[must_use]
+    pub const fn usual(&self) -> u64 {
+        if matches!(self.paging, Paging::Page) { PER_PAGE_USUAL } else { LIMIT_USUAL }
+    }
+
+    /// The query that asks a region for the beginning of its list, as many items as it gives by itself.
+    #[must_use]
+    pub fn query_unpaged(&self) -> &str {
+        &self.rest
     }
 
     /// The query that asks a region for `limit` items of its list.
@@ -109,6 +126,7 @@ struct Found {
     offset: Option<u64>,
     page: Option<u64>,
     cursor: Option<String>,
+    odd: bool,
 }
 
 impl Found {
@@ -116,6 +134,11 @@ impl Found {
     fn take(&mut self, name: &str, value: &str, usual: Paging) -> bool {
         let number = || decoded(value).parse::<u64>().ok();
         let above_0 = || number().filter(|number| *number > 0);
+        self.odd |= match name {
+            "limit" | "per_page" | "page" => above_0().is_none(),
+            "offset" => number().is_none(),
+            _ => false,
+        };
         match name {
             "limit" => self.limit = self.limit.or_else(above_0),
             "per_page" => self.per_page = self.per_page.or_else(above_0),
@@ -190,6 +213,26 @@ mod tests {
             let wanted = Wanted::read(Some(query), usual);
             let read = (wanted.paging, wanted.start, wanted.limit, wanted.rest.as_str());
             assert_eq!(read, (paging, start, limit, rest), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_noticed_and_the_usual_page_is_that_of_the_style() {
+        for (query, usual, odd, limit) in [
+            ("", Paging::Offset, false, 50),
+            ("", Paging::Page, false, 20),
+            ("", Paging::After, false, 50),
+            ("offset=3", Paging::Page, false, 50),
+            ("limit=x", Paging::Offset, true, 50),
+            ("limit=-1", Paging::Offset, true, 50),
+            ("limit=0", Paging::Offset, true, 50),
+            ("offset=0", Paging::Offset, false, 50),
+            ("offset=a", Paging::Offset, true, 50),
+            ("page=&per_page=7", Paging::Page, true, 20),
+            ("queue=x", Paging::Page, false, 20),
+        ] {
+            let wanted = Wanted::read(Some(query), usual);
+            assert_eq!((wanted.odd, wanted.usual()), (odd, limit), "{query}");
         }
     }
 

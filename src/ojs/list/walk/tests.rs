@@ -94,7 +94,7 @@ fn ids(count: usize) -> Vec<RegionId> {
 fn page(regions: &[Region], query: &str, usual: Paging) -> (Value, Vec<usize>) {
     let wanted = Wanted::read(Some(query), usual);
     let mut walk = Walk::begin(&wanted, LIST, &ids(regions.len())).unwrap();
-    let asked_max = wanted.limit.unwrap_or(LIMIT_USUAL).min(LIMIT_MAX);
+    let asked_max = wanted.limit.unwrap_or(wanted.usual()).min(LIMIT_MAX);
     let (mut pages, mut missing) = (Vec::new(), Vec::new());
     for round in 0.. {
         let asks = walk.asks();
