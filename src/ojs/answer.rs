@@ -102,7 +102,7 @@ pub fn cron_list(body: &[u8], name: &str) -> Option<CronList> {
         _ => None,
     });
     Some(CronList {
-        found: list.iter().any(|cron| is_named(&cron)),
+        found: list.iter().any(is_named),
         count: list.len(),
         has_more,
         total: total_within.or(total).and_then(|total| std::str::from_utf8(total).ok()?.parse().ok()),
