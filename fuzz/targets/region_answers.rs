@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use ojs_sidecar::ojs::answer::{admin_depth, health_status, is_error_document, job_id_of, queue_depth};
+use ojs_sidecar::ojs::answer::{admin_depth, health, is_error_document, job_id_of, queue_depth};
 use ojs_sidecar::ojs::list::{Figures, Page, Part, merged, summed, united};
 use ojs_sidecar::ojs::residency::{annotated, pinned, redacted};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn made_of(body: &[u8]) {
 }
 
 fuzz_target!(|body: &[u8]| {
-    let (status, id, error) = (health_status(body), job_id_of(body), is_error_document(body));
+    let (status, id, error) = (health(body).status, job_id_of(body), is_error_document(body));
     let (queue, admin) = (queue_depth(body), admin_depth(body));
     // A name by which serde_json hands raw values to itself makes it read another document.
     if String::from_utf8_lossy(body).contains("serde_json::private") {
