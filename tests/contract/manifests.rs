@@ -209,7 +209,7 @@ fn the_optional_wait_stands_between_the_sidecar_and_the_application() {
     let Some(rendered) = rendered("cronjob") else { return };
     let init = array(pod_of(of_kind(&rendered, "CronJob")), "/initContainers");
     let names: Vec<&Value> = init.iter().map(|container| &container["name"]).collect();
-    assert_eq!(names, ["ojs-sidecar", "ojs-await"]);
+    assert_eq!(names, ["ojs-sidecar", "ojs-await", "prepare"]);
     assert_eq!(init[1]["args"][0], "await");
     let [wait, cron] = ["await", "await-cronjob"].map(|name| document(&format!("deploy/kubernetes/await/{name}.yaml")));
     assert_eq!(wait[0]["value"], cron[0]["value"]);
