@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::demo::runtime;
 use super::load::{complain_of, loaded, sources, warn_of};
 use super::out::{complain, say};
-use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED};
+use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, modes};
 use crate::base::text::rfc3339;
 use crate::base::{Clock, shown_path};
 use crate::config::{Config, RegionConfig, effective};
@@ -51,6 +51,7 @@ pub(super) fn check(arguments: &ConfigArgs, how: How) -> u8 {
         // It was loaded a moment ago without an error.
         let Ok(region) = Region::load(place, region_config) else { continue };
         let of_region = |text: String| format!("region {}: {text}", region.id);
+        warnings.extend(modes::warnings(region_config).into_iter().map(of_region));
         warnings.extend(certificate_warnings(&region).into_iter().map(of_region));
         if how.ask {
             unwell.extend(answer_warning(config, region_config, &region).map(of_region));

@@ -8,6 +8,7 @@ mod client;
 mod demo;
 mod healthcheck;
 mod load;
+mod modes;
 mod out;
 mod query;
 mod region;

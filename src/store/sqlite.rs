@@ -1,6 +1,8 @@
 //! The journal's file: SQLite with a write-ahead log, every commit synced, locked by this process alone.
 
 use std::ffi::OsString;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
@@ -10,6 +12,8 @@ use crate::base::RegionId;
 
 /// Says in the file's head that it is ours.
 const APPLICATION: i64 = 0x4f4a_5346;
+/// The journal's permission bits.
+const MODE: u32 = 0o600;
 /// The version of the tables.
 const VERSION: i64 = 3;
 
@@ -54,10 +58,23 @@ impl From<rusqlite::Error> for Trouble {
 #[derive(Debug)]
 pub(super) struct Sqlite(Connection);
 
+/// Makes the file one that only its owner may read, before anything is in it; SQLite gives its log the same mode. Ids and digests of
+/// keys are nobody else's business.
+fn keep_private(path: &Path) {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    // What does not come about here is told of when SQLite opens the file.
+    let _ = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path);
+    for path in [path, Path::new(&log)] {
+        let _ = std::fs::set_permissions(path, Permissions::from_mode(MODE));
+    }
+}
+
 impl Sqlite {
     /// Opens the file, or makes it, and reads everything. A torn end of the log is left out by SQLite itself.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Change>), Trouble> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        keep_private(path);
         let connection = Connection::open_with_flags(path, flags)?;
         // Nobody else may have it, so there is nobody to wait for; and the index of the log then needs no shared memory.
         connection.busy_timeout(std::time::Duration::ZERO)?;

@@ -371,3 +371,21 @@ async fn what_waited_for_the_disk_is_never_written_over_what_is_newer() {
         assert_eq!(open(&path).keyed(&[1; 32]).map(|it| it.status), Some(201), "{name}");
     }
 }
+
+#[test]
+fn the_files_of_a_journal_are_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.db");
+    let modes = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap());
+        files.map(|file| file.metadata().unwrap().permissions().mode() & 0o777).collect::<Vec<_>>()
+    };
+    let (mut sqlite, _) = Sqlite::open(&path).unwrap();
+    sqlite.write([&Change::Unknown(unknown("a"))]).unwrap();
+    assert_eq!(modes(), [0o600; 2], "the file and its log");
+    drop(sqlite);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let _open = Sqlite::open(&path).unwrap();
+    assert!(modes().iter().all(|mode| *mode == 0o600), "those of an older version, too");
+}
