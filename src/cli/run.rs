@@ -65,6 +65,7 @@ fn run_with(sources: Sources, Loaded { config, warnings }: Loaded, handed_over: 
     let end = bound.run(async {
         tokio::select! {
             () = signals::first() => {}
+            () = signals::ignored() => {}
             // Sending is over at once; the signal is awaited all the same.
             () = async { ready.await; supervisor.ready(); std::future::pending().await } => {}
         }

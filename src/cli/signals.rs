@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first one asks for an orderly end, the second one is obeyed at once.
+//! SIGTERM and SIGINT: the first one asks for an orderly end, the second one is obeyed at once. SIGUSR1 and SIGUSR2, which tools send to
+//! whatever writes a log, do nothing but leave a line.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -17,6 +18,21 @@ pub(super) async fn first() {
         either(&mut terminate, &mut interrupt).await;
         end_now();
     });
+}
+
+/// Keeps SIGUSR1 and SIGUSR2 from ending the process, which is what the kernel does by itself. Never resolves.
+pub(super) async fn ignored() {
+    let (Ok(mut first), Ok(mut second)) = (signal(SignalKind::user_defined1()), signal(SignalKind::user_defined2()))
+    else {
+        return std::future::pending().await;
+    };
+    loop {
+        let name = tokio::select! {
+            _ = first.recv() => "SIGUSR1",
+            _ = second.recv() => "SIGUSR2",
+        };
+        tracing::info!(target: "ojs_federation", signal = name, "the signal has no meaning here and is ignored");
+    }
 }
 
 async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
