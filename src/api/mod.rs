@@ -17,6 +17,9 @@ use crate::ojs::{Class, ErrorDocument, Operation};
 use crate::policy::{BreakerState, Health, RegionView};
 use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 
+/// When a sidecar that ends may have a successor. Units: seconds.
+const RETRY_AFTER: u64 = 1;
+
 /// Answers one request of a client. No async function, whose future would have room for the request twice.
 pub fn handle(
     proxies: &Proxies,
@@ -27,8 +30,10 @@ pub fn handle(
     // Boxed, because it is handed on, and copied each time; and what waits for a region has no room for it.
     let request = Box::new(request);
     async move {
+        let is_closing = connection.client.is_closing();
         let mut exchange = proxy.begin(&request, connection);
-        let admitted = proxy.admit(&mut exchange, &request);
+        let admitted =
+            if is_closing { Err(ErrorDocument::draining(RETRY_AFTER)) } else { proxy.admit(&mut exchange, &request) };
         let answered = match admitted.map(|()| exchange.preflight(&request)) {
             Err(document) => Err(document),
             Ok(Some(preflight)) => Ok(preflight),

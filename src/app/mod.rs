@@ -167,9 +167,12 @@ impl Bound {
     fn start_workers(&self, crew: &mut Crew) -> Result<(), RunError> {
         let shared = self.current.load_full();
         let wanted = shared.config.limits.client_connections;
-        let clients = descriptors::room_for(wanted);
+        let threads = worker_threads(shared.config.limits.worker_threads);
+        let clients = descriptors::room_for(wanted, threads);
         if clients < wanted {
-            let rule = format!("only {clients} are let in, half of what may be open; raise the limit, or lower this");
+            let rule = format!(
+                "only {clients} are let in, so that regions and probes have some; raise the limit, or lower this"
+            );
             event::config_warning(&shared.metrics, "limits.client_connections", "the limit on open files", &rule);
         }
         let permits = ConnectionPermits::new(clients);
@@ -178,7 +181,7 @@ impl Bound {
             let address = listener.local().clone();
             listener.try_clone().map_err(|source| RunError::Listener { address, source })
         };
-        for _ in 0..worker_threads(shared.config.limits.worker_threads) {
+        for _ in 0..threads {
             let worker = worker::Worker {
                 listeners: self.listeners.iter().map(clone).collect::<Result<_, _>>()?,
                 current: Arc::clone(&self.current),
@@ -224,7 +227,15 @@ impl Bound {
         self.readiness.set_draining();
         event::drain_started(&shared.metrics);
         self.drain.start();
-        let end = self.drain.idle(shutdown.drain_idle, shutdown.drain_timeout).await;
+        let closed = async {
+            self.drain.closed().await;
+            self.listeners.iter().for_each(BoundListener::refuse);
+            std::future::pending::<DrainEnd>().await
+        };
+        let end = tokio::select! {
+            end = self.drain.idle(shutdown.drain_idle, shutdown.drain_timeout, shared.config.limits.call_timeout) => end,
+            end = closed => end,
+        };
         event::drain_finished(end == DrainEnd::Idle);
         end
     }

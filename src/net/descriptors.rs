@@ -1,16 +1,23 @@
 //! How many files the process may have open, and how many of them may be clients'.
 //!
-//! Every client's call may need a connection to a region, and a call that finds no descriptor for it fails as if the region were
-//! down. So clients get half of the descriptors, however many connections they open.
+//! Every client's call may need a connection to a region, and a call that finds no descriptor for it cannot be sent. So what is open before
+//! the first client and what probes and scrapers need is set apart first, and clients get half of the rest, however many connections
+//! they open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// For listeners, event queues, files, scrapers and probes, beside the clients and as many connections to regions.
 const OWN: u64 = 1_024;
+/// Where the process sees its own descriptors.
+const DESCRIPTORS: &str = "/proc/self/fd";
+/// What is open before the first client where that cannot be counted: listeners, event queues and files.
+const OPEN_AT_START: u64 = 40;
+/// For scrapers, for clients that are told that there is no room, and for calls that go to several regions; less where little is left.
+const SET_APART: u64 = 192;
 
-/// Raises the limit of this process on open files to what so many clients need, as far as the system lets it.
+/// Raises the limit of this process on open files to what so many clients need, as far as the kernel lets it.
 ///
-/// Systems begin with 1024 for the sake of programs that are confused by more, and permit far more to those that ask.
+/// Most processes begin with 1024 for the sake of programs that are confused by more, and may have far more if they ask.
 pub fn raise_limit(clients: usize) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(now) = current else { return };
@@ -22,10 +29,33 @@ pub fn raise_limit(clients: usize) {
     }
 }
 
-/// So many of these clients may be connected at once, given the limit on open files.
+/// So many of these clients may be connected at once, given the limit on open files and `threads` that are yet to be started.
 #[must_use]
-pub fn room_for(clients: usize) -> usize {
-    let limit = getrlimit(Resource::Nofile).current;
-    let half = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX));
-    clients.min(half.max(1))
+pub fn room_for(clients: usize, threads: usize) -> usize {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return clients };
+    let open = std::fs::read_dir(DESCRIPTORS).map_or(OPEN_AT_START, |entries| entries.count() as u64);
+    // An event queue, its waker, the pair for signals, and the listeners of both families.
+    let threads = (threads as u64).saturating_mul(8);
+    clients.min(share(limit, open.saturating_add(threads)))
+}
+
+/// The clients' share of so many descriptors, of which some are open already: at least one.
+fn share(limit: u64, open: u64) -> usize {
+    let left = limit.saturating_sub(open);
+    let clients = left.saturating_sub(SET_APART.min(left / 3)) / 2;
+    usize::try_from(clients).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_have_a_descriptor_for_each_client_and_some_are_set_apart() {
+        for (limit, open) in [(60, 30), (256, 40), (1024, 40), (21_024, 60)] {
+            let clients = share(limit, open) as u64;
+            assert!(open + 2 * clients + SET_APART.min((limit - open) / 3) <= limit, "{limit}: {clients}");
+        }
+        assert_eq!((share(60, 30), share(1024, 40), share(40, 60)), (10, 396, 1));
+    }
 }

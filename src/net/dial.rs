@@ -33,6 +33,9 @@ pub enum DialError {
     /// The handshake failed: certificate, identity or protocol. One that just broke off is a [`DialError::Connect`].
     #[error("the TLS handshake failed: {0}")]
     Tls(io::Error),
+    /// This process, or its machine, has no descriptor, port or memory left for a socket: nothing of it says anything of the region.
+    #[error("no socket could be made here: {0}; raise the limit on open files, or lower `limits.client_connections`")]
+    Own(io::Error),
     /// `limits.connect_timeout` passed.
     #[error("connecting took longer than limits.connect_timeout")]
     Timeout,
@@ -46,9 +49,17 @@ impl DialError {
             Self::NoAddress => "dns",
             Self::Connect(_) => "connect",
             Self::Tls(_) => "tls",
+            Self::Own(_) => "own_resources",
             Self::Timeout => "connect_timeout",
         }
     }
+}
+
+/// Whether an error of the kernel speaks of what this machine lacks.
+fn is_own(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let own = [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| own.contains(&errno))
 }
 
 /// Where to connect, and as whom.
@@ -85,7 +96,11 @@ pub async fn dial(endpoint: &Endpoint<'_>, http2: bool) -> Result<Stream, DialEr
 /// A peer that hangs up during the handshake has said nothing about identities.
 fn handshake_failed(error: io::Error) -> DialError {
     let by_tls = error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>());
-    if by_tls { DialError::Tls(error) } else { DialError::Connect(error) }
+    match error {
+        _ if by_tls => DialError::Tls(error),
+        _ if is_own(&error) => DialError::Own(error),
+        _ => DialError::Connect(error),
+    }
 }
 
 async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
@@ -93,6 +108,8 @@ async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
     let mut running: JoinSet<io::Result<TcpStream>> = JoinSet::new();
     let Some(first) = waiting.next() else { return Err(DialError::NoAddress) };
     running.spawn(connect(first));
+    // What one address of the region says counts, even if there was no socket for another.
+    let mut of_region = None;
     loop {
         tokio::select! {
             Some(joined) = running.join_next() => {
@@ -101,10 +118,18 @@ async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
                     Ok(Err(error)) => error,
                     Err(error) => io::Error::other(error),
                 };
+                let is_own = is_own(&error);
                 if let Some(next) = waiting.next() {
                     running.spawn(connect(next));
                 } else if running.is_empty() {
-                    return Err(DialError::Connect(error));
+                    return Err(match of_region {
+                        Some(of_region) if is_own => DialError::Connect(of_region),
+                        _ if is_own => DialError::Own(error),
+                        _ => DialError::Connect(error),
+                    });
+                }
+                if !is_own {
+                    of_region = Some(error);
                 }
             }
             () = tokio::time::sleep(STAGGER), if waiting.len() > 0 => {
@@ -168,6 +193,19 @@ mod tests {
         let addresses = [closed, open.local_addr().unwrap()];
         let stream = dial(&plain(&addresses), false).await.unwrap();
         assert!(matches!(stream, Stream::Plain(_)));
+    }
+
+    #[test]
+    fn only_what_this_machine_lacks_is_our_own_failure() {
+        use rustix::io::Errno;
+        let own = |errno: Errno| is_own(&io::Error::from_raw_os_error(errno.raw_os_error()));
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM] {
+            assert!(own(errno), "{errno}");
+        }
+        for errno in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::TIMEDOUT, Errno::NETUNREACH, Errno::HOSTUNREACH] {
+            assert!(!own(errno), "{errno}");
+        }
+        assert!(!is_own(&io::Error::other("no errno")));
     }
 
     #[tokio::test]

@@ -13,6 +13,9 @@ use tokio::sync::Notify;
 
 use crate::base::Clock;
 
+/// For one part in so many of the whole time no further request is taken.
+const CLOSED_SHARE: u32 = 4;
+
 /// A shared handle on the draining of the process.
 #[derive(Debug, Clone)]
 pub struct Drain(Arc<Inner>);
@@ -23,6 +26,8 @@ struct Inner {
     /// Ages are counted from here.
     epoch: Instant,
     draining: AtomicBool,
+    /// Whether no further request is taken, so that those under way can end in time.
+    closing: AtomicBool,
     /// Whether anybody asks when a client was last seen: before that nobody needs the clock for it.
     watched: AtomicBool,
     /// Woken when draining starts, and when a request ends while draining.
@@ -53,8 +58,16 @@ impl Drain {
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let epoch = clock.now();
-        let (draining, watched) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self(Arc::new(Inner { clock, epoch, draining, watched, changed: Notify::new(), workers: Mutex::default() }))
+        let [draining, closing, watched] = [const { AtomicBool::new(false) }; 3];
+        Self(Arc::new(Inner {
+            clock,
+            epoch,
+            draining,
+            closing,
+            watched,
+            changed: Notify::new(),
+            workers: Mutex::default(),
+        }))
     }
 
     /// Begins draining; a second call changes nothing.
@@ -69,14 +82,32 @@ impl Drain {
         self.0.draining.load(Ordering::Relaxed)
     }
 
+    /// Takes no further request.
+    fn close(&self) {
+        if !self.0.closing.swap(true, Ordering::AcqRel) {
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    /// Resolves when no further request is taken.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    pub async fn closed(&self) {
+        self.set(&self.0.closing).await;
+    }
+
     /// Resolves when draining begins.
     ///
     /// Cancel: dropping it leaves nothing behind.
     pub async fn wait(&self) {
+        self.set(&self.0.draining).await;
+    }
+
+    async fn set(&self, flag: &AtomicBool) {
         loop {
-            // Registered before the look, so that a start between the two is not missed.
+            // Registered before the look, so that a change between the two is not missed.
             let changed = self.0.changed.notified();
-            if self.0.draining.load(Ordering::Acquire) {
+            if flag.load(Ordering::Acquire) {
                 return;
             }
             changed.await;
@@ -93,25 +124,34 @@ impl Drain {
 
     /// Resolves when no request is open and no client was seen for `idle_for` from now on, or when `timeout` is over.
     ///
+    /// For the last quarter of the timeout, or as long as a call may take where that is less, no further request is taken: whatever is
+    /// under way then has the time to end, and is not cut.
+    ///
     /// From now on: a client that was silent before, because its job takes long, has not heard yet that it is to finish.
     /// Cancel: dropping it leaves nothing behind.
-    pub async fn idle(&self, idle_for: Duration, timeout: Duration) -> DrainEnd {
+    pub async fn idle(&self, idle_for: Duration, timeout: Duration, call_timeout: Duration) -> DrainEnd {
         // Who was seen before this is at most as late as `begun`.
         self.0.watched.store(true, Ordering::SeqCst);
         let begun = self.0.clock.now();
         let deadline = begun + timeout;
+        let close_at = deadline - (timeout / CLOSED_SHARE).min(call_timeout);
         loop {
             let changed = self.0.changed.notified();
             let now = self.0.clock.now();
+            let closing = now >= close_at;
+            if closing {
+                self.close();
+            }
             let (open, last_seen) = self.state();
             let quiet_at = last_seen.max(begun) + idle_for;
-            if open == 0 && now >= quiet_at {
+            if open == 0 && (closing || now >= quiet_at) {
                 return DrainEnd::Idle;
             }
             if now >= deadline {
                 return DrainEnd::TimedOut;
             }
-            let wake_at = if open == 0 { quiet_at.min(deadline) } else { deadline };
+            let next = if closing { deadline } else { close_at };
+            let wake_at = if open == 0 { quiet_at.min(next) } else { next };
             tokio::select! {
                 () = changed => {}
                 () = self.0.clock.sleep_until(wake_at) => {}
@@ -173,6 +213,19 @@ impl Activity {
     pub async fn draining(&self) {
         self.0.drain.wait().await;
     }
+
+    /// Whether no further request is taken.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.0.drain.0.closing.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when no further request is taken.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    pub async fn closing(&self) {
+        self.0.drain.closed().await;
+    }
 }
 
 /// A request that is being served.
@@ -196,6 +249,8 @@ mod tests {
     use super::*;
     use crate::base::SteeredTime;
 
+    const CALL: Duration = Duration::from_secs(25);
+
     fn steered() -> (Arc<SteeredTime>, Drain) {
         let time = SteeredTime::starting_at(0);
         let clock = Clock::new(Arc::new(Arc::clone(&time)));
@@ -210,7 +265,7 @@ mod tests {
         let (time, drain) = steered();
         let activity = drain.worker();
         activity.touch();
-        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT));
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT, CALL));
         assert!(is_pending(idle.as_mut()).await);
         time.advance(Duration::from_secs(4));
         assert!(is_pending(idle.as_mut()).await);
@@ -227,7 +282,7 @@ mod tests {
         drain.worker().touch();
         time.advance(Duration::from_secs(3600));
         drain.start();
-        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT));
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT, CALL));
         assert!(is_pending(idle.as_mut()).await);
         time.advance(Duration::from_secs(5));
         assert_eq!(idle.await, DrainEnd::Idle);
@@ -239,7 +294,7 @@ mod tests {
         let open = drain.worker().begin();
         let _other_thread = drain.worker();
         drain.start();
-        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT));
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT, CALL));
         assert!(is_pending(idle.as_mut()).await);
         time.advance(Duration::from_secs(59));
         assert!(is_pending(idle.as_mut()).await);
@@ -249,11 +304,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_request_is_taken_in_the_last_quarter_of_the_time() {
+        let (time, drain) = steered();
+        let worker = drain.worker();
+        let open = worker.begin();
+        drain.start();
+        let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT, CALL));
+        assert!(is_pending(idle.as_mut()).await);
+        time.advance(Duration::from_secs(44));
+        assert!(is_pending(idle.as_mut()).await && !worker.is_closing());
+        time.advance(Duration::from_secs(1));
+        assert!(is_pending(idle.as_mut()).await && worker.is_closing());
+        worker.closing().await;
+        drop(open);
+        assert_eq!(idle.await, DrainEnd::Idle, "nothing can come any more");
+    }
+
+    #[tokio::test]
     async fn the_end_of_the_last_request_is_noticed_without_the_clock() {
         let (time, drain) = steered();
         let open = drain.worker().begin();
         drain.start();
-        let mut idle = std::pin::pin!(drain.idle(Duration::ZERO, TIMEOUT));
+        let mut idle = std::pin::pin!(drain.idle(Duration::ZERO, TIMEOUT, CALL));
         time.advance(Duration::from_secs(1));
         assert!(is_pending(idle.as_mut()).await);
         drop(open);

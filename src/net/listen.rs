@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -133,6 +133,18 @@ impl BoundListener {
     pub(crate) fn of(listener: TcpListener, local: LocalAddress) -> Self {
         listener.set_nonblocking(true).unwrap();
         Self { listener: Descriptor::Tcp(listener), local, file: None, handed_over: false }
+    }
+
+    /// Refuses all further connections, those included that wait to be accepted, unless another process accepts from the socket, too.
+    pub fn refuse(&self) {
+        if self.handed_over {
+            return;
+        }
+        // A socket that cannot be shut down goes with the process.
+        let _ = match &self.listener {
+            Descriptor::Tcp(tcp) => SockRef::from(tcp).shutdown(Shutdown::Both),
+            Descriptor::Unix(unix) => SockRef::from(unix).shutdown(Shutdown::Both),
+        };
     }
 
     /// The bare TCP listener.

@@ -78,7 +78,7 @@ impl PoolMeters {
         let counter = match made {
             Ok(()) => &self.established,
             Err(DialError::NoAddress) => &self.dns,
-            Err(DialError::Connect(_)) => &self.refused,
+            Err(DialError::Connect(_) | DialError::Own(_)) => &self.refused,
             Err(DialError::Tls(_)) => &self.tls,
             Err(DialError::Timeout) => &self.timeout,
         };
@@ -121,6 +121,12 @@ pub enum NotSent {
 }
 
 impl NotSent {
+    /// Whether it is for want of descriptors, ports or memory on this machine, and so says nothing of the region.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self, Self::Dial(DialError::Own(_)))
+    }
+
     /// The closed label of this reason, for metrics and events.
     #[must_use]
     pub const fn label(&self) -> &'static str {

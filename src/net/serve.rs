@@ -142,6 +142,7 @@ where
         let (socket, peer) = tokio::select! {
             accepted = accepted(&acceptor) => accepted,
             () = handed_on(&acceptor, &server.options.activity) => break,
+            () = server.options.activity.closing() => break,
         };
         server.options.activity.touch();
         let server = Rc::clone(&server);
@@ -172,6 +173,8 @@ async fn accepted(acceptor: &Acceptor) -> (Socket, Option<SocketAddr>) {
             Ok(accepted) => return accepted,
             // The client was faster than we were; the next one may be waiting already.
             Err(error) if is_of_one_connection(&error) => {}
+            // The listener was shut down: the loop that asks ends, too.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => std::future::pending().await,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; check the limit on open files");
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
@@ -274,7 +277,7 @@ impl<S> Server<S> {
         let timers = Timers::new(limits, self.options.rest_after, idle_since);
         let timers = (timers, Stall::new(limits.stream_idle_timeout));
         let guard = Guard::new(socket, permit, Arc::clone(shared), framing, timers);
-        let info = ConnectionInfo { peer, client: ClientSide(Rc::new(Arc::clone(shared))) };
+        let info = ConnectionInfo { peer, client: ClientSide::new(Arc::clone(shared), self.options.activity.clone()) };
         shared.beside().clear();
         let requests = Cell::new(0);
         let service = service_fn(move |request: Request<Incoming>| {

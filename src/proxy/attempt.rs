@@ -107,7 +107,7 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, 
     };
     let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started).await;
     release(permit, call, ended, &tried);
-    if !tried.crowded_out {
+    if !tried.crowded_out && tried.shed.is_none() {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         shown::tell(proxy, index, call.guard, answer, || call.source);
     }
@@ -175,7 +175,10 @@ async fn exchange(
     let endpoint = reach.endpoint(proxy.connect_timeout().min(left / 2));
     let response = match pool.send(&endpoint, &mut request, started, Some(call.deadline)).await {
         Ok(response) => response,
-        Err(SendError::NotSent(why)) => return (Tried::not_sent(reason(&why)), None),
+        Err(SendError::NotSent(why)) => {
+            let shed = why.is_own().then_some(Shed::Sockets);
+            return (Tried { shed, ..Tried::not_sent(reason(&why)) }, None);
+        }
         Err(SendError::Unknown(error)) => return (Tried::no_answer(lost(&error)), None),
         // The connection ended with it.
         Err(SendError::Broken(_)) => return (Tried::no_answer(Lost::Ended), None),
@@ -269,6 +272,7 @@ pub(super) const fn reason(why: &NotSent) -> FailoverReason {
         NotSent::Dial(DialError::Connect(_)) => FailoverReason::Connect,
         NotSent::Dial(DialError::Tls(_)) => FailoverReason::Tls,
         NotSent::Dial(DialError::Timeout) => FailoverReason::Timeout,
+        NotSent::Dial(DialError::Own(_)) => FailoverReason::Overloaded,
         NotSent::Closed => FailoverReason::Closed,
         NotSent::RefusedStream => FailoverReason::RefusedStream,
     }

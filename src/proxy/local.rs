@@ -181,6 +181,11 @@ pub(super) async fn send(
             strip_answer(&method, status, response.headers_mut());
             (AttemptOutcome::Answered, Ok(response))
         }
+        Ok(Err(SendError::NotSent(why))) if why.is_own() => {
+            record(proxy, exchange, index, AttemptOutcome::NotSent);
+            exchange.region = None;
+            return Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER));
+        }
         Ok(Err(SendError::NotSent(_))) => (AttemptOutcome::NotSent, Err(None)),
         Ok(Ok(_) | Err(SendError::Unknown(_) | SendError::Broken(_) | SendError::TimedOut)) | Err(()) => {
             let is_broken = match &sent {

@@ -1,16 +1,19 @@
 //! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
 
-use crate::net::Arriving;
+use crate::net::{Arriving, ClientSide};
 use http::header::{CONNECTION, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
 
 use super::ask::unavailable;
+use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
 use super::local::{check_breaker, headers_for, place};
 use super::{Proxy, Reply};
+use crate::net::dial::DialError;
 use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
@@ -42,6 +45,10 @@ pub(super) async fn tunnel(
     let limits = super::pool_limits(&proxy.shared.config);
     let timeout = proxy.shared.config.limits.call_timeout;
     let sent = tokio::time::timeout(timeout, upgrade(&endpoint, &limits, request)).await;
+    if matches!(sent, Ok(Err(DialError::Own(_)))) {
+        exchange.region = None;
+        return Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER));
+    }
     let Ok(Ok(mut response)) = sent else {
         proxy.shared.registry.on_request(index, RequestOutcome::Failure);
         return Err(unavailable(proxy, index));
@@ -55,16 +62,23 @@ pub(super) async fn tunnel(
     // A tunnel lasts for as long as its ends like, and keeps nobody waiting.
     drop(permit);
     let far = hyper::upgrade::on(&mut response);
-    tokio::task::spawn_local(copy(client, far));
+    tokio::task::spawn_local(copy(client, far, exchange.client().clone()));
     let (mut parts, _) = response.into_parts();
     strip_ours(&mut parts.headers);
     Ok(Response::from_parts(parts, Reply::Empty))
 }
 
-/// Ends when either side ends; both are closed then. WebSocket peers ping each other, so a dead one does not stay for ever.
-async fn copy(client: OnUpgrade, region: OnUpgrade) {
+/// Ends when either side ends; both are closed then. WebSocket peers ping each other, so a dead one does not stay for ever. To a drain
+/// it is an open call, until the process is about to end: then both sides hear of the end before the connections break.
+async fn copy(client: OnUpgrade, region: OnUpgrade, connection: ClientSide) {
+    let _open = connection.begin();
     let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
     let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));
     // How a tunnel ended is the peers' affair.
-    let _ = tokio::io::copy_bidirectional(&mut client, &mut region).await;
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut client, &mut region) => {}
+        () = connection.closing() => {
+            let _ = tokio::join!(client.shutdown(), region.shutdown());
+        }
+    }
 }

@@ -117,6 +117,10 @@ impl Prober {
         if let Err(error) = &asked {
             log_failure(&region, error);
         }
+        if matches!(&asked, Err(AskError::NotSent(why)) if why.is_own()) {
+            // The region was not asked: what was known of it stays, and the place of a half-open probe is free again.
+            return true;
+        }
         self.registry.on_probe(self.index, permit, report);
         true
     }

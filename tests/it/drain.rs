@@ -23,7 +23,7 @@ async fn draining(setup: Setup) -> Federation {
 
 /// Lets drain_idle pass several times, in less than drain_timeout; a sidecar that ended would not answer for long.
 async fn outlast_silences(federation: &Federation) {
-    for _ in 0..8 {
+    for _ in 0..7 {
         federation.advance(Duration::from_secs(6));
         assert_eq!(federation.client.get("/ojs/v1/health").await.status, 200, "it has ended");
     }
@@ -157,7 +157,7 @@ async fn a_stream_without_end_holds_the_end_off_until_the_longest_wait_is_over()
     federation.begin_drain();
     eventually("readiness is off", async || federation.admin.get("/readyz").await.status == 503).await;
     outlast_silences(&federation).await;
-    federation.advance(Duration::from_secs(12));
+    federation.advance(Duration::from_secs(18));
     assert_eq!(federation.ended().await, DrainEnd::TimedOut);
     let rest = wire.rest().await;
     assert!(rest.as_ref().map_or(true, |rest| !rest.ends_with(b"0\r\n\r\n")), "{rest:?}");
@@ -171,4 +171,53 @@ async fn without_a_client_it_ends_after_the_configured_silence() {
     federation.advance(Duration::from_secs(2));
     assert_eq!(federation.ended().await, DrainEnd::Idle);
     assert!(federation.client.try_send(http::Request::get("/ojs/v1/health"), "").await.is_err(), "nobody listens");
+}
+
+#[tokio::test]
+async fn calls_under_way_end_while_the_last_quarter_takes_no_new_ones() {
+    let mut federation = Setup::default().steered().start().await;
+    let gate = Gate::new();
+    let mut idle = federation.client.wire().await;
+    idle.send(post("/ojs/v1/jobs", JOB)).await;
+    assert_eq!(idle.answer().await.status, 201);
+    federation.regions[0].faults().add(When::enqueue(), Fault::Hold { gate: gate.clone() });
+    let mut under_way = federation.client.wire().await;
+    under_way.send(post("/ojs/v1/jobs", &JOB.replace("\"a\"", "\"under-way\""))).await;
+    federation.regions[0].record().wait_for(|record| record.contains(b"under-way")).await;
+    federation.begin_drain();
+    eventually("readiness is off", async || federation.admin.get("/readyz").await.status == 503).await;
+    // Three quarters of drain_timeout.
+    federation.advance(Duration::from_secs(45));
+    eventually("nobody is let in", async || {
+        federation.client.try_send(http::Request::get("/ojs/v1/health"), "").await.is_err()
+    })
+    .await;
+    idle.send(post("/ojs/v1/jobs", &JOB.replace("\"a\"", "\"too-late\""))).await;
+    let answer = idle.answer().await;
+    answer.check_error(503, "backend_error", "draining");
+    assert_eq!(answer.header("connection"), Some("close"));
+    gate.open();
+    assert_eq!(under_way.answer().await.status, 201);
+    assert_eq!(federation.ended().await, DrainEnd::Idle);
+    assert_eq!(federation.seen("too-late"), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_websocket_is_an_open_call_until_no_new_ones_are_taken() {
+    let mut federation = Setup::default().steered().start().await;
+    let mut wire = federation.client.wire().await;
+    wire.send(
+        "GET /ojs/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    )
+    .await;
+    assert_eq!(wire.head().await.0, 101);
+    federation.begin_drain();
+    eventually("readiness is off", async || federation.admin.get("/readyz").await.status == 503).await;
+    outlast_silences(&federation).await;
+    wire.send("still here").await;
+    assert_eq!(wire.take(10).await, b"still here");
+    federation.advance(Duration::from_secs(3));
+    assert!(wire.is_closed().await, "in an orderly way");
+    assert_eq!(federation.ended().await, DrainEnd::Idle);
 }

@@ -66,7 +66,7 @@ async fn clients_that_open_every_connection_leave_descriptors_for_regions() {
     let stage = Setup::default().regions(1).stage().await;
     let shell = ["/bin/sh", "-c", "ulimit -n 80; exec \"$0\" \"$@\""];
     let sidecar = Process::run_under(&shell, &stage.config, &["--set", "log.level=info"]).await;
-    sidecar.wait_for_line("only 40 are let in, half of what may be open").await;
+    sidecar.wait_for_line("are let in, so that regions and probes have some").await;
     // One that is there before, and has not needed a region yet.
     let mut early = sidecar.client.wire().await;
     early.send("GET /v1/federation/health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -110,4 +110,46 @@ async fn a_thousand_idle_connections_cost_little_memory() {
     let each = sidecar.resident_bytes().saturating_sub(before) / CONNECTIONS as u64;
     assert!(each < 32 * 1024, "{each} bytes each");
     tokio::time::timeout(Duration::from_secs(60), crowd[0].send("G")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lack_of_descriptors_here_is_not_held_against_any_region() {
+    let yaml = "limits: { worker_threads: 1, pool_idle_per_region: 1 }\nhealth_check: { interval: 50ms }";
+    let stage = Setup::default().yaml(yaml).stage().await;
+    let limit = ["sh", "-c", "ulimit -n 48; exec \"$@\"", "sh"];
+    let sidecar = Process::run_under(&limit, &stage.config, &["--set", "log.level=info"]).await;
+    let (mut stored, mut refused) = (0, 0);
+    for _ in 0..6 {
+        let turn = (0..25).map(async |_| sidecar.client.try_send(http::Request::post("/ojs/v1/jobs"), job("a")).await);
+        for answer in futures_util::future::join_all(turn).await {
+            match answer {
+                Ok(answer) if answer.status == 201 => stored += 1,
+                Ok(answer) => {
+                    assert_eq!(answer.reason(), "overloaded", "{answer:?}");
+                    refused += 1;
+                }
+                // There was no descriptor to say so.
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(stored > 0 && refused > 0, "{stored} stored, {refused} refused");
+    let transitions = sidecar.log().into_iter().filter(|line| line.contains("breaker") || line.contains("unhealthy"));
+    assert_eq!(transitions.collect::<Vec<_>>(), [""; 0]);
+    eventually("a call passes", async || {
+        let answer = sidecar.client.try_send(http::Request::get("/v1/federation/regions"), "").await;
+        answer.is_ok_and(|answer| !String::from_utf8_lossy(&answer.body).contains("\"open\""))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn signals_of_log_reopeners_leave_the_sidecar_serving() {
+    let stage = Setup::default().regions(1).stage().await;
+    let sidecar = Process::run_under(&[], &stage.config, &["--set", "log.level=info"]).await;
+    for name in ["USR1", "USR2"] {
+        sidecar.signal(name);
+        sidecar.wait_for_line(&format!("SIG{name}")).await;
+        assert_eq!(sidecar.client.enqueue(job("a")).await.status, 201);
+    }
 }

@@ -1,5 +1,6 @@
 //! What the two ends of a connection know of each other: the guard below hyper, and the request above it.
 
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::Leftover;
 use crate::net::arriving::Beside;
+use crate::net::drain::{Activity, OpenRequest};
 
 /// What a connection's guard and its requests tell each other.
 #[derive(Debug, Default)]
@@ -82,15 +84,49 @@ impl Shared {
     }
 }
 
-/// The client's side of a connection, as a request may watch it.
+/// The client's side of a connection, as a request may watch it. Each request takes some, all on one thread, which need not lock for it.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::redundant_allocation,
-    reason = "each request takes some, all on one thread, which need not lock for it"
-)]
-pub struct ClientSide(pub(in crate::net) Rc<Arc<Shared>>);
+pub struct ClientSide(pub(in crate::net) Rc<Connected>);
+
+/// A connection, and what its thread counts.
+#[derive(Debug)]
+pub(in crate::net) struct Connected {
+    pub(in crate::net) shared: Arc<Shared>,
+    activity: Activity,
+}
+
+impl Deref for Connected {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
 
 impl ClientSide {
+    pub(in crate::net) fn new(shared: Arc<Shared>, activity: Activity) -> Self {
+        Self(Rc::new(Connected { shared, activity }))
+    }
+
+    /// Counts as an open request until it is dropped: for what outlives its answer.
+    #[must_use]
+    pub fn begin(&self) -> OpenRequest {
+        self.0.activity.begin()
+    }
+
+    /// Whether the process is about to end, and takes no further request.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.0.activity.is_closing()
+    }
+
+    /// Resolves when the process is about to end.
+    ///
+    /// Cancel: dropping it leaves nothing behind.
+    pub async fn closing(&self) {
+        self.0.activity.closing().await;
+    }
+
     /// Whether the client has closed its side.
     #[must_use]
     pub fn is_gone(&self) -> bool {

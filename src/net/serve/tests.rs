@@ -104,7 +104,7 @@ impl Fixture {
 
     /// Waits until the connection of the last request rests: nobody but its task and this fixture knows of its client.
     async fn rest(&self) {
-        while self.last.borrow().as_ref().is_none_or(|client| Arc::strong_count(&client.0) > 2) {
+        while self.last.borrow().as_ref().is_none_or(|client| Arc::strong_count(&client.0.shared) > 2) {
             tokio::task::yield_now().await;
         }
     }

@@ -147,6 +147,16 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
+    /// 503: the process ends within seconds and finishes only what it has begun. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn draining(retry_after: u64) -> Self {
+        Self::unavailable(
+            "draining",
+            retry_after,
+            "the sidecar is about to end and takes no further call; try again later",
+        )
+    }
+
     /// 503: too many connections, requests or calls. Units: `retry_after` in seconds.
     #[must_use]
     pub fn overloaded(retry_after: u64) -> Self {

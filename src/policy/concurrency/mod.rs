@@ -41,6 +41,8 @@ pub enum Shed {
     Region,
     /// We bear no more of such calls.
     Total,
+    /// This machine has no socket left for the call.
+    Sockets,
 }
 
 /// The limits of all regions and the one over all; shared by all worker threads.

@@ -144,6 +144,8 @@ labels! {
         NotFound = "not_found",
         /// Too many connections or requests at once.
         Overloaded = "overloaded",
+        /// The process is about to end.
+        Draining = "draining",
         /// The call has passed as many sidecars as it may.
         TooManyHops = "too_many_hops",
         /// A defect of the sidecar.
