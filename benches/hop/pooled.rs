@@ -13,6 +13,7 @@ use ojs_sidecar::net::body::{Outgoing, Upload};
 use ojs_sidecar::net::dial::Endpoint;
 use ojs_sidecar::net::pool::{Pool, RegionBody};
 use ojs_sidecar::net::tls::{ClientTls, TlsFiles, build};
+use ojs_sidecar::net::usual::UsualConnect;
 use ojs_sidecar::ojs::Class;
 use ojs_sidecar::proxy::{pool_limits, pool_meters};
 use ojs_sidecar::telemetry::Metrics;
@@ -24,6 +25,7 @@ struct Upstream {
     authority: Authority,
     tls: ClientTls,
     pool: Pool,
+    usual: UsualConnect,
 }
 
 /// Arguments: as those of `bare`.
@@ -36,6 +38,7 @@ pub(crate) fn run(arguments: &[String]) {
         authority: format!("localhost:{to}").parse().unwrap(),
         tls: build(&tls, &TlsFiles::read(&tls).unwrap(), "localhost").unwrap(),
         pool: pool(),
+        usual: UsualConnect::default(),
     });
     serve(port, move |request| pass(Rc::clone(&upstream), request));
 }
@@ -47,6 +50,8 @@ async fn pass(upstream: Rc<Upstream>, request: Request<Incoming>) -> Result<Resp
         tls: Some(&upstream.tls),
         identity: 0,
         connect_timeout: Duration::from_secs(5),
+        usual: &upstream.usual,
+        elsewhere: None,
     };
     let mut request = Some(request.map(|body| Outgoing::stream(body.into(), Upload::begin())));
     Ok(upstream.pool.send(&endpoint, &mut request, Instant::now(), None).await.unwrap())

@@ -20,9 +20,9 @@ use crate::base::Clock;
 use crate::config::Listen;
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
-use crate::net::pool::Pool;
+use crate::net::pool::{Pool, PoolLimits};
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
-use crate::region::{LoadPoller, Prober, Registry, names};
+use crate::region::{LoadPoller, Looker, Prober, Registry, names};
 use crate::telemetry::{CertificateKind, Metrics, RegionMetrics, event};
 
 /// Our own network is looked at this often at most, and while it does not pass its check.
@@ -68,6 +68,13 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
             metrics: Arc::clone(&shared.metrics),
             draw: random.draw(),
         };
+        let looker = Looker {
+            index: region.index,
+            registry: Arc::clone(&shared.registry),
+            pool: Pool::new(PoolLimits { idle_max: 0, ..pool_limits(&shared.config) }, pool_meters(metrics)),
+            config: shared.config.health_check.clone(),
+            draw: random.draw(),
+        };
         let poller = LoadPoller {
             index: region.index,
             registry: Arc::clone(&shared.registry),
@@ -89,6 +96,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
                     prober.run(move || drop(first_round)).await;
                 },
                 poller.run(),
+                looker.run(),
             );
         });
     }

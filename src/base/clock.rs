@@ -88,6 +88,12 @@ impl Clock {
         self.0.sleep_until(self.now() + wait).await;
     }
 
+    /// Waits for `wait` of this clock's time and of the machine's: for what a socket has this long for, which a steered clock that is moved on
+    /// must not take away.
+    pub async fn sleep_for_socket(&self, wait: Duration) {
+        tokio::join!(self.sleep(wait), tokio::time::sleep(wait));
+    }
+
     /// Waits until this clock shows `deadline`.
     pub async fn sleep_until(&self, deadline: Instant) {
         self.0.sleep_until(deadline).await;

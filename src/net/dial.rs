@@ -15,6 +15,8 @@ use tokio_rustls::TlsConnector;
 use super::metered::Metered;
 use super::stream::{Stream, Tls};
 use super::tls::ClientTls;
+use super::usual::UsualConnect;
+use crate::base::Boxed;
 
 /// A further address joins the race this much later, unless the one before failed sooner (RFC 8305 §5).
 const STAGGER: Duration = Duration::from_millis(250);
@@ -75,6 +77,18 @@ pub struct Endpoint<'a> {
     pub identity: u64,
     /// For the whole of connecting, TLS included.
     pub connect_timeout: Duration,
+    /// How long connecting usually takes, which each connection adds to.
+    pub usual: &'a UsualConnect,
+    /// Where a request can go while no connection to here comes about; none where it can go nowhere else.
+    pub elsewhere: Option<&'a dyn Elsewhere>,
+}
+
+/// Another place for a request that waits for a connection.
+pub trait Elsewhere: std::fmt::Debug {
+    /// Resolves when the other place can take the request at once, and this one has had its time.
+    ///
+    /// Cancel: when the connection came about first.
+    fn is_ready(&self) -> Boxed<'_, ()>;
 }
 
 /// Connects to the first address that accepts, and completes TLS on it; `http2` offers HTTP/2 beside HTTP/1.1.
@@ -183,7 +197,16 @@ mod tests {
     fn plain(addresses: &[SocketAddr]) -> Endpoint<'_> {
         static AUTHORITY: std::sync::LazyLock<Authority> =
             std::sync::LazyLock::new(|| Authority::from_static("localhost"));
-        Endpoint { addresses, authority: &AUTHORITY, tls: None, identity: 0, connect_timeout: Duration::from_secs(5) }
+        static USUAL: std::sync::LazyLock<UsualConnect> = std::sync::LazyLock::new(UsualConnect::default);
+        Endpoint {
+            addresses,
+            authority: &AUTHORITY,
+            tls: None,
+            identity: 0,
+            connect_timeout: Duration::from_secs(5),
+            usual: &USUAL,
+            elsewhere: None,
+        }
     }
 
     #[tokio::test]

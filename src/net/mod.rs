@@ -30,6 +30,7 @@ mod socket;
 mod starts;
 pub mod stream;
 pub mod tls;
+pub mod usual;
 mod waiting;
 
 pub use arriving::Arriving;

@@ -8,6 +8,7 @@
 mod connection;
 mod lease;
 mod upgrade;
+mod warm;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -112,6 +113,9 @@ pub enum NotSent {
     /// No connection came about.
     #[error(transparent)]
     Dial(#[from] DialError),
+    /// No connection had come about when another region was ready for the request.
+    #[error("another region was connected first")]
+    PassedOver,
     /// The connection was closed before the request was written.
     #[error("the connection closed before the request was sent")]
     Closed,
@@ -132,6 +136,7 @@ impl NotSent {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Dial(error) => error.label(),
+            Self::PassedOver => "passed_over",
             Self::Closed => "closed",
             Self::RefusedStream => "refused_stream",
         }
@@ -165,6 +170,10 @@ struct Shared {
     prefers_http2: Cell<bool>,
     dialling: Cell<bool>,
     dialled: Notify,
+    /// Connections made so far.
+    made: Cell<u64>,
+    /// Whether a connection is being made that no request waits for.
+    warming: Cell<bool>,
 }
 
 impl Drop for Shared {
@@ -185,6 +194,8 @@ impl Pool {
             prefers_http2: Cell::new(false),
             dialling: Cell::new(false),
             dialled: Notify::new(),
+            made: Cell::new(0),
+            warming: Cell::new(false),
         }))
     }
 
@@ -256,8 +267,8 @@ impl Pool {
         request: &mut Option<Request<Outgoing>>,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, SendError> {
-        let connected = within(deadline, self.connect(endpoint)).await.ok_or(SendError::TimedOut)?;
-        let result = match connected.map_err(|error| SendError::NotSent(error.into()))? {
+        let connected = within(deadline, self.connect_first(endpoint)).await.ok_or(SendError::TimedOut)?;
+        let result = match connected.map_err(SendError::NotSent)? {
             Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,
             Fresh::Http2(http2) => http2.send(request, endpoint.authority, deadline).await,
         };
@@ -333,7 +344,10 @@ impl Pool {
     }
 
     async fn connect_now(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
+        let began = Instant::now();
         let stream = dial(endpoint, true).await?;
+        endpoint.usual.took(began.elapsed());
+        self.0.made.set(self.0.made.get() + 1);
         self.0.meters.saw(&stream);
         let is_http2 = stream.is_http2();
         self.0.prefers_http2.set(is_http2);

@@ -81,8 +81,10 @@ pub(super) enum Standing {
     RampingUp,
     /// Never probed.
     Unknown,
-    /// It came and went too often: the last resort.
+    /// It came and went too often.
     HeldDown,
+    /// Nothing is heard from it: the last resort.
+    Silent,
 }
 
 /// What is wrong with the region itself, whatever the job.
@@ -122,6 +124,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
         return Err(Refusal::AtCapacity);
     }
     Ok(match region.health {
+        _ if region.silent => Standing::Silent,
         _ if region.held => Standing::HeldDown,
         Health::Unknown => Standing::Unknown,
         _ if looks_elsewhere(context, region) => Standing::Pressed,

@@ -94,6 +94,17 @@ impl Keeper {
         self.with(index, |state| state.on_probe(now, permit, probe, view))
     }
 
+    /// Takes whether anything was heard from a region when it was looked at, beside its probes and without a word to its breaker.
+    pub fn on_look(&mut self, now: Instant, index: RegionIndex, heard: bool, view: &mut RegionView) -> Change {
+        if self.suspicion.on_result(index, now, heard) {
+            self.states.iter_mut().for_each(RegionState::discard);
+        }
+        if self.is_suspect() {
+            return Change::default();
+        }
+        self.with(index, |state| state.on_look(now, heard, view))
+    }
+
     /// Lets time act on a region.
     pub fn tick(&mut self, now: Instant, index: RegionIndex, totals: &Totals, view: &mut RegionView) -> Change {
         let suspect = self.is_suspect();

@@ -43,6 +43,7 @@ mod rules;
 mod settings;
 mod settled;
 mod shortlist;
+pub mod silence;
 mod state;
 mod strategy;
 mod suspect;

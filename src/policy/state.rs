@@ -40,6 +40,8 @@ pub struct Change {
     pub guards: SmallVec<[(GuardClass, GuardState); 2]>,
     /// Hold-down began, or ended.
     pub held: Option<bool>,
+    /// It fell silent, or was heard again.
+    pub silent: Option<bool>,
     /// Whether the view shows it.
     pub shows: bool,
     /// Of which calls a success must be told from now on: a bit a class by its number, and [`Change::ANY`] for all. None: as
@@ -75,6 +77,8 @@ pub(super) struct RegionState {
     /// The verdict before the last change, and when that was.
     health_before: Option<(Instant, Health)>,
     opened_at: Option<Instant>,
+    /// Whether nothing is heard from the region.
+    silent: bool,
 }
 
 impl RegionState {
@@ -91,6 +95,7 @@ impl RegionState {
             discards: false,
             health_before: None,
             opened_at: None,
+            silent: false,
         }
     }
 
@@ -106,6 +111,7 @@ impl RegionState {
     /// Takes what a request without a class showed.
     pub(super) fn on_request(&mut self, now: Instant, outcome: RequestOutcome, view: &mut RegionView) -> Change {
         self.failing = outcome == RequestOutcome::Failure;
+        self.silent &= outcome == RequestOutcome::Failure;
         let transition = self.breaker.on_request(now, outcome);
         self.settle(now, transition, view)
     }
@@ -119,6 +125,7 @@ impl RegionState {
         view: &mut RegionView,
     ) -> Change {
         let pressed = self.note_pressure(now, attempt, view);
+        self.silent &= attempt.status.is_none();
         let place = attempt.class.index();
         let shown = attempt.shown();
         if let (Shown::ServerError, Some(source), Some(guard)) = (shown, attempt.source, self.guards.get_mut(place)) {
@@ -159,6 +166,7 @@ impl RegionState {
         if let Some(round_trip) = probe.round_trip {
             view.latency = Some(observe(&mut self.latency, round_trip, now));
         }
+        self.silent &= !(probe.healthy || probe.round_trip.is_some());
         let before = self.health.health();
         let verdict = self.health.on_probe(probe.healthy);
         if verdict.is_some() {
@@ -166,6 +174,12 @@ impl RegionState {
         }
         let transition = self.breaker.on_probe(now, permit, probe.healthy);
         Change { health: verdict, shows: true, ..self.settle(now, transition, view) }
+    }
+
+    /// Takes whether anything was heard from the region when it was looked at.
+    pub(super) fn on_look(&mut self, now: Instant, heard: bool, view: &mut RegionView) -> Change {
+        self.silent = !heard;
+        self.settle(now, None, view)
     }
 
     /// Lets time act: the end of cooldowns and of hold-down, and the ratios.
@@ -187,6 +201,7 @@ impl RegionState {
         }
         let transition = self.opened_at.take_if(|at| *at >= since).and_then(|_| self.breaker.revoke());
         self.discard();
+        self.silent = false;
         let change = self.settle(since, transition, view);
         self.hold.forget_since(since);
         // Nothing came back: nothing had gone.
@@ -227,6 +242,8 @@ impl RegionState {
     /// Brings the view in line with the state, and notes when the region came back.
     fn settle(&mut self, now: Instant, breaker: Option<Transition>, view: &mut RegionView) -> Change {
         let (was_out, was_held) = (is_out(view), view.held);
+        let silent = (view.silent != self.silent).then_some(self.silent);
+        view.silent = self.silent;
         if let Some(transition) = breaker {
             self.opened_at = (transition.to == BreakerState::Open).then_some(now).or(self.opened_at);
             if transition.to == BreakerState::Closed {
@@ -248,8 +265,9 @@ impl RegionState {
         }
         let (guards, failing) = self.show_guards(view);
         let held = (view.held != was_held).then_some(view.held);
-        let shows = breaker.is_some() || was_out != out || held.is_some() || failing || !guards.is_empty();
-        Change { breaker, health: None, guards, held, shows, heeds: Some(self.heeds()) }
+        let shows =
+            breaker.is_some() || was_out != out || held.is_some() || silent.is_some() || failing || !guards.is_empty();
+        Change { breaker, health: None, guards, held, silent, shows, heeds: Some(self.heeds()) }
     }
 
     /// Copies the guards into the view; those that moved, and whether the failing share did.
@@ -270,7 +288,7 @@ impl RegionState {
     }
 
     fn heeds(&self) -> u8 {
-        let any = if self.failing { Change::ANY } else { 0 };
+        let any = if self.failing || self.silent { Change::ANY } else { 0 };
         let bit = |(place, guard): (usize, &Guard)| u8::from(guard.heeds_success()) << place;
         self.guards.iter().enumerate().map(bit).fold(any, |bits, bit| bits | bit)
     }

@@ -90,6 +90,8 @@ pub struct RegionView {
     pub failing: f64,
     /// Whether it came and went too often, so that flexible jobs leave it alone until it was quiet.
     pub held: bool,
+    /// Whether it answers nothing, without refusing anything: flexible jobs go elsewhere while there is another candidate.
+    pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
     pub last_probe_unix_ms: Option<u64>,
     /// Since when its health is what it is, for display. Units: milliseconds since the Unix epoch.
@@ -115,6 +117,7 @@ impl RegionView {
             pressure: None,
             failing: 0.0,
             held: false,
+            silent: false,
             last_probe_unix_ms: None,
             status_since_unix_ms: None,
         }
@@ -165,7 +168,7 @@ impl View {
     pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
         let serves = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows = region.breaker == BreakerState::Closed && region.weight > 0;
+            let flows = region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent;
             *index != self.local && flows && region.health == Health::Healthy
         };
         let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();

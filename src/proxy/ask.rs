@@ -91,7 +91,7 @@ pub(super) async fn ask(
         source: Some(source(question.path.path())),
         pressing: question.leased,
     };
-    let (tried, _) = attempt(proxy, index, &mut call, std::time::Instant::now()).await;
+    let (tried, _) = attempt(proxy, index, &mut call, std::time::Instant::now(), &[]).await;
     if tried.shed.is_some() || tried.crowded_out {
         return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }

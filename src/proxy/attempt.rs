@@ -11,9 +11,11 @@ use http::{HeaderMap, Method, Response, StatusCode};
 
 use super::call_headers::CallHeaders;
 use super::collect::{CollectError, collect_answer};
+use super::race::Race;
+use super::watch::Waiting;
 use super::{Proxy, Reply, shown};
 use crate::net::body::Outgoing;
-use crate::net::dial::DialError;
+use crate::net::dial::{DialError, Elsewhere, Endpoint};
 use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
@@ -84,6 +86,8 @@ pub(super) struct Tried {
     pub(super) lost: Lost,
     /// What was full, where nothing was tried because of that.
     pub(super) shed: Option<Shed>,
+    /// Whether it was not sent because another region was connected first, which says little of this one.
+    pub(super) passed_over: bool,
     /// Whether a read's answer was not taken in because too much of others is in memory: no fault of the region.
     pub(super) crowded_out: bool,
 }
@@ -95,8 +99,15 @@ pub(super) struct Ended {
     pub(super) took: Duration,
 }
 
-/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts. `started` is now.
-pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, started: Instant) -> (Tried, Ended) {
+/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts. `started` is now; `others` may
+/// take the call where this one is not connected in time.
+pub(super) async fn attempt(
+    proxy: &Proxy,
+    index: RegionIndex,
+    call: &mut Call,
+    started: Instant,
+    others: &[RegionIndex],
+) -> (Tried, Ended) {
     let class = if call.pressing { GuardClass::Ack } else { call.guard };
     let permit = match proxy.shared.concurrency.acquire(index, class) {
         Ok(permit) => permit,
@@ -105,9 +116,9 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, 
             return (Tried { shed: Some(shed), ..Tried::not_sent(FailoverReason::Overloaded) }, ended);
         }
     };
-    let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started).await;
+    let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started, others).await;
     release(permit, call, ended, &tried);
-    if !tried.crowded_out && tried.shed.is_none() {
+    if !tried.crowded_out && !tried.passed_over && tried.shed.is_none() {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         shown::tell(proxy, index, call.guard, answer, || call.source);
     }
@@ -116,15 +127,19 @@ pub(super) async fn attempt(proxy: &Proxy, index: RegionIndex, call: &mut Call, 
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.
 fn release(permit: CallPermit<&Limit>, call: &Call, ended: Ended, tried: &Tried) {
-    let even = match call.guard {
-        GuardClass::Enqueue => !call.headers.may_block(),
-        GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
-        GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
-    };
-    if !even || tried.ending == Ending::NotSent {
+    if !is_even(call) || tried.ending == Ending::NotSent {
         return;
     }
     permit.done(ended.at, tried.answer.as_ref().map(|_| ended.took));
+}
+
+/// Whether such calls take about the same time, so that the time says something of the region.
+fn is_even(call: &Call) -> bool {
+    match call.guard {
+        GuardClass::Enqueue => !call.headers.may_block(),
+        GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => true,
+        GuardClass::Fetch | GuardClass::Read | GuardClass::Admin => false,
+    }
 }
 
 /// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
@@ -135,11 +150,12 @@ pub(super) async fn attempt_on(
     index: RegionIndex,
     call: &mut Call,
     started: Instant,
+    others: &[RegionIndex],
 ) -> (Tried, Ended) {
     let metrics = proxy.metrics(index);
     let (tried, ended) = {
         let _in_flight = Held::one(&metrics.in_flight);
-        exchange(proxy, pool, index, call, started).await
+        exchange(proxy, pool, index, call, started, others).await
     };
     let at = ended.unwrap_or_else(Instant::now);
     let took = at.saturating_duration_since(started);
@@ -158,6 +174,7 @@ async fn exchange(
     index: RegionIndex,
     call: &mut Call,
     started: Instant,
+    others: &[RegionIndex],
 ) -> (Tried, Option<Instant>) {
     let region = proxy.region(index);
     if region.drops_authorization() && call.headers.has(&http::header::AUTHORIZATION) {
@@ -172,18 +189,24 @@ async fn exchange(
     }
     // A connection that cannot be made within the call's own time is known not to have carried it.
     let left = call.deadline.into_std().saturating_duration_since(started);
-    let endpoint = reach.endpoint(proxy.connect_timeout().min(left / 2));
+    let race = Race { proxy, from: index, others };
+    let elsewhere: Option<&dyn Elsewhere> = if others.is_empty() { None } else { Some(&race) };
+    let endpoint = Endpoint { elsewhere, ..reach.endpoint(proxy.connect_timeout().min(left / 2)) };
+    let waiting = is_even(call).then(|| proxy.watched(index).begin(proxy, index));
     let response = match pool.send(&endpoint, &mut request, started, Some(call.deadline)).await {
         Ok(response) => response,
         Err(SendError::NotSent(why)) => {
             let shed = why.is_own().then_some(Shed::Sockets);
-            return (Tried { shed, ..Tried::not_sent(reason(&why)) }, None);
+            let passed_over = matches!(why, NotSent::PassedOver);
+            return (Tried { shed, passed_over, ..Tried::not_sent(reason(&why)) }, None);
         }
         Err(SendError::Unknown(error)) => return (Tried::no_answer(lost(&error)), None),
         // The connection ended with it.
         Err(SendError::Broken(_)) => return (Tried::no_answer(Lost::Ended), None),
         Err(SendError::TimedOut) => return (Tried::no_answer(Lost::TimedOut), None),
     };
+    waiting.iter().for_each(Waiting::answered);
+    drop(waiting);
     let (parts, mut body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
     let buffered = &proxy.shared.buffered;
@@ -220,6 +243,7 @@ async fn exchange(
         shed: None,
         // An answer in the region's place is no end: a balancer that has given up has not stopped the region.
         lost: Lost::TimedOut,
+        passed_over: false,
         crowded_out: false,
     };
     (tried, ended)
@@ -244,7 +268,15 @@ fn lost(error: &hyper::Error) -> Lost {
 
 impl Tried {
     const fn not_sent(reason: FailoverReason) -> Self {
-        Self { ending: Ending::NotSent, answer: None, reason, lost: Lost::Ended, shed: None, crowded_out: false }
+        Self {
+            ending: Ending::NotSent,
+            answer: None,
+            reason,
+            lost: Lost::Ended,
+            shed: None,
+            passed_over: false,
+            crowded_out: false,
+        }
     }
 
     const fn no_answer(lost: Lost) -> Self {
@@ -254,6 +286,7 @@ impl Tried {
             reason: FailoverReason::Unavailable,
             lost,
             shed: None,
+            passed_over: false,
             crowded_out: false,
         }
     }
@@ -273,6 +306,7 @@ pub(super) const fn reason(why: &NotSent) -> FailoverReason {
         NotSent::Dial(DialError::Tls(_)) => FailoverReason::Tls,
         NotSent::Dial(DialError::Timeout) => FailoverReason::Timeout,
         NotSent::Dial(DialError::Own(_)) => FailoverReason::Overloaded,
+        NotSent::PassedOver => FailoverReason::Silent,
         NotSent::Closed => FailoverReason::Closed,
         NotSent::RefusedStream => FailoverReason::RefusedStream,
     }

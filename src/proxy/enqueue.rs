@@ -8,7 +8,7 @@ use crate::net::Arriving;
 use http::{Request, Response};
 
 use super::ask::shut_for;
-use super::attempt::{Call, RegionAnswer, Tried, attempt};
+use super::attempt::{Call, Ended, RegionAnswer, Tried, attempt};
 use super::collect::{OVERLOADED_RETRY_AFTER, collect_job};
 use super::exchange::Exchange;
 use super::failover;
@@ -199,8 +199,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
     if let Some(target) = job.decision.target() {
         proxy.shared.budgets.deposit(target);
     }
-    let (mut tries, mut attempts) = (0, 0);
-    let mut place = 0;
+    let (mut tries, mut attempts, mut passed_over, mut place) = (0_usize, 0, 0, 0);
     let (mut stored, mut ended) = (None, None);
     let (result, outcome, region) = loop {
         let Some(&index) = job.decision.candidates.get(place) else {
@@ -208,15 +207,18 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         };
         trail::sending(proxy, job, index).await;
         let now = if tries == 0 { started } else { Instant::now() };
-        let (tried, end) = attempt(proxy, index, &mut job.call, now).await;
+        let (tried, end) = attempt(proxy, index, &mut job.call, now, others(&job.decision, place)).await;
         tries += 1;
+        passed_over += usize::from(tried.passed_over);
         attempts += usize::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {
             break (Err(overloaded()), None, None);
         }
         let candidates = &job.decision.candidates;
         let left = failover::usable_after(proxy, tried.ending, candidates, place);
-        let progress = Progress { pinned: job.decision.pinned, redirects_done: tries - 1, candidates_left: left.count };
+        // A region that lost the race was not tried.
+        let redirects_done = (tries - 1).saturating_sub(passed_over);
+        let progress = Progress { pinned: job.decision.pinned, redirects_done, candidates_left: left.count };
         let to = left.first.and_then(|first| candidates.get(first)).copied();
         // Without a next region nothing is paid for.
         let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
@@ -258,11 +260,21 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         }
         None => (result, outcome, region),
     };
-    let upstream = match ended {
+    let upstream = upstream(ended, tries, started);
+    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
+}
+
+/// How long regions were waited for.
+fn upstream(ended: Option<Ended>, tries: usize, started: Instant) -> Duration {
+    match ended {
         Some(ended) if tries == 1 => ended.took,
         ended => ended.map_or_else(Instant::now, |ended| ended.at).saturating_duration_since(started),
-    };
-    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
+    }
+}
+
+/// The candidates that may take a job which one at this place is not connected for in time.
+fn others(decision: &Decision, place: usize) -> &[RegionIndex] {
+    if decision.pinned { &[] } else { decision.candidates.get(place + 1..).unwrap_or_default() }
 }
 
 /// The document for a job that nothing was done for, because too much is.

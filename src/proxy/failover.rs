@@ -26,6 +26,7 @@ pub(super) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<Reg
         (BreakerState::Open | BreakerState::HalfOpen, _) => FailoverReason::BreakerOpen,
         (BreakerState::Closed, Health::Unhealthy) => FailoverReason::Unhealthy,
         (BreakerState::Closed, Health::Healthy | Health::Unknown) => match region.guard(GuardClass::Enqueue) {
+            GuardState::Closed { .. } if region.silent => FailoverReason::Silent,
             GuardState::Closed { .. } => return None,
             GuardState::Open { .. } | GuardState::Trial { .. } => FailoverReason::GuardOpen,
         },
@@ -67,7 +68,13 @@ pub(super) fn usable_after(proxy: &Proxy, ending: Ending, candidates: &[RegionIn
         let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
         region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
     };
-    let mut places = (place + 1..candidates.len()).filter(|place| candidates.get(*place).is_some_and(|it| usable(*it)));
-    let first = places.next();
-    Left { count: usize::from(first.is_some()) + places.count(), first }
+    let mut left = Left::default();
+    let mut silent = None;
+    for (place, index) in candidates.iter().enumerate().skip(place + 1).filter(|(_, index)| usable(**index)) {
+        left.count += 1;
+        // One that fell silent since is tried when nothing else is left.
+        let first = if view.region(*index).silent { &mut silent } else { &mut left.first };
+        first.get_or_insert(place);
+    }
+    Left { first: left.first.or(silent), ..left }
 }

@@ -60,6 +60,8 @@ mod owned;
 mod pages;
 mod place;
 mod plan;
+mod pools;
+mod race;
 mod random;
 mod reads;
 mod received;
@@ -75,6 +77,7 @@ mod sum;
 mod trail;
 mod tunnel;
 mod vet;
+mod watch;
 mod worker;
 
 use std::cell::{Cell, RefCell};
@@ -94,7 +97,7 @@ use crate::base::in_place;
 use crate::config::Config;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_websocket_upgrade, restates_request};
-use crate::net::pool::{Pool, PoolLimits, PoolMeters};
+use crate::net::pool::Pool;
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
 use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
@@ -110,9 +113,13 @@ use lately::Lately;
 pub use locate::Lookups;
 use noted::Noted;
 pub use plan::{DryRun, dry_run};
+use pools::new_pool;
+pub use pools::{pool_limits, pool_meters};
+use race::PassedOver;
 pub use random::Random;
 pub use reply::Reply;
 pub use running::Running;
+use watch::Watched;
 
 /// The answer to a request, once it is there.
 pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, ErrorDocument>> + 'r>>;
@@ -199,6 +206,8 @@ pub struct Proxy {
     queues: KnownQueues,
     pools: Vec<Pool>,
     lately: Lately,
+    passed_over: Vec<PassedOver>,
+    watched: Vec<Rc<Watched>>,
     /// When a failover from each region was last told of.
     failover_told: Vec<Cell<Option<Instant>>>,
 }
@@ -217,6 +226,8 @@ impl Proxy {
             view: RefCell::new(shared.registry.views()),
             queues: shared.traffic.known(),
             lately: Lately::default(),
+            passed_over: pools.iter().map(|_| PassedOver::default()).collect(),
+            watched: pools.iter().map(|_| Rc::default()).collect(),
             failover_told: pools.iter().map(|_| Cell::new(None)).collect(),
             pools,
             shared,
@@ -323,7 +334,7 @@ impl Proxy {
             if view.region(index).breaker == BreakerState::Open {
                 pool.retire();
             } else {
-                pool.sweep(self.region(index).identity().number);
+                pool.sweep(self.region(index).connections_number());
             }
         }
     }
@@ -337,6 +348,14 @@ impl Proxy {
         &self.pools[index.get()]
     }
 
+    fn passed_over(&self, index: RegionIndex) -> &PassedOver {
+        &self.passed_over[index.get()]
+    }
+
+    fn watched(&self, index: RegionIndex) -> &Rc<Watched> {
+        &self.watched[index.get()]
+    }
+
     fn region(&self, index: RegionIndex) -> &Arc<Region> {
         self.shared.registry.region(index)
     }
@@ -347,39 +366,6 @@ impl Proxy {
 
     fn connect_timeout(&self) -> Duration {
         self.shared.config.limits.connect_timeout
-    }
-}
-
-fn new_pool(shared: &Shared, region: &Region) -> Pool {
-    Pool::new(pool_limits(&shared.config), pool_meters(shared.metrics.region(region.index.get())))
-}
-
-/// The bounds of a pool, from the configuration.
-#[must_use]
-pub const fn pool_limits(config: &Config) -> PoolLimits {
-    let limits = &config.limits;
-    PoolLimits {
-        idle_max: limits.pool_idle_per_region,
-        idle_timeout: limits.pool_idle_timeout,
-        lifetime: limits.connection_lifetime,
-        head_bytes: limits.head_bytes,
-        headers: limits.headers,
-    }
-}
-
-/// Where a pool of a region reports.
-#[must_use]
-pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
-    use crate::telemetry::{CertificateKind, ConnectResult as Connect, PoolState};
-    PoolMeters {
-        idle: region.pool_connections[PoolState::Idle].clone(),
-        busy: region.pool_connections[PoolState::Busy].clone(),
-        established: region.connections[Connect::Established].clone(),
-        dns: region.connections[Connect::Dns].clone(),
-        refused: region.connections[Connect::Refused].clone(),
-        tls: region.connections[Connect::Tls].clone(),
-        timeout: region.connections[Connect::Timeout].clone(),
-        server_expiry: region.certificate_expiry[CertificateKind::Server].clone(),
     }
 }
 

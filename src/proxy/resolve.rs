@@ -258,7 +258,7 @@ async fn ask_fresh(proxy: &Proxy, inquiry: &Inquiry<'_>) -> (Word, Option<Region
     let metrics = super::pool_meters(proxy.metrics(inquiry.index));
     let pool = Pool::new(PoolLimits { idle_max: 0, ..super::pool_limits(&proxy.shared.config) }, metrics);
     let started = Instant::now().into_std();
-    let (tried, _) = attempt_on(proxy, &pool, inquiry.index, &mut call, started).await;
+    let (tried, _) = attempt_on(proxy, &pool, inquiry.index, &mut call, started, &[]).await;
     let Some(answer) = tried.answer else { return (Word::Silent, None) };
     match word(&answer, inquiry.id).await {
         Word::Has => (Word::Has, Some(answer)),

@@ -17,6 +17,7 @@ use crate::config::HealthCheck;
 use crate::net::dial::DialError;
 use crate::net::pool::{NotSent, Pool};
 use crate::ojs::answer;
+use crate::policy::silence::look_wait;
 use crate::policy::{BreakerState, RegionIndex};
 use crate::telemetry::{Metrics, ProbeResult};
 
@@ -102,7 +103,17 @@ impl Prober {
         }
         let region = Arc::clone(self.registry.region(self.index));
         let started = Instant::now();
-        let asked = ask(&region, &self.pool, HEALTH_PATH, self.config.timeout).await;
+        let mut asked = std::pin::pin!(ask(&region, &self.pool, HEALTH_PATH, self.config.timeout));
+        let wait =
+            look_wait(region.usual_connect(), self.registry.view().region(self.index).latency, self.config.timeout);
+        let asked = tokio::select! {
+            biased;
+            asked = &mut asked => asked,
+            () = self.registry.clock().sleep_for_socket(wait) => {
+                self.registry.doubt(self.index);
+                asked.await
+            }
+        };
         let elapsed = started.elapsed();
         let (result, report) = judge(&asked, &self.config.accepted_status, elapsed);
         if let Ok((_, body)) = &asked

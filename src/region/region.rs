@@ -15,6 +15,7 @@ use crate::base::RegionId;
 use crate::config::{Problem, RegionConfig};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
+use crate::net::usual::UsualConnect;
 use crate::policy::{ClassTotals, GuardClass, RegionIndex, Totals};
 
 /// One region at run time; shared by all threads.
@@ -32,6 +33,7 @@ pub struct Region {
     way: Arc<ArcSwap<Way>>,
     /// The version of OJS that its last good health answer names.
     ojs_version: ArcSwapOption<String>,
+    usual: Arc<UsualConnect>,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -107,10 +109,12 @@ pub struct Reach<'r> {
 }
 
 /// What changes of how a region is reached: as one, because each request loads it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Way {
     addresses: Arc<Vec<SocketAddr>>,
     identity: Arc<Identity>,
+    /// How often all connections were to be given up.
+    retired: u32,
 }
 
 impl Region {
@@ -129,7 +133,9 @@ impl Region {
             Arc::new(ArcSwap::from_pointee(Way {
                 addresses: Arc::new(literal.into_iter().collect()),
                 identity: Arc::new(identity),
+                retired: 0,
             })),
+            Arc::default(),
         )
         .ok_or_else(|| failed(SetupCause::Authority))
     }
@@ -142,16 +148,13 @@ impl Region {
         if !self.is_reached_as(config) {
             return Self::load(place, config);
         }
-        let next = Self::new(place, config, Arc::clone(&self.way)).ok_or_else(|| SetupError {
-            place,
-            id: config.id.clone(),
-            cause: SetupCause::Authority,
-        })?;
+        let next = Self::new(place, config, Arc::clone(&self.way), Arc::clone(&self.usual))
+            .ok_or_else(|| SetupError { place, id: config.id.clone(), cause: SetupCause::Authority })?;
         next.ojs_version.store(self.ojs_version.load_full());
         Ok(next)
     }
 
-    fn new(place: usize, config: &RegionConfig, way: Arc<ArcSwap<Way>>) -> Option<Self> {
+    fn new(place: usize, config: &RegionConfig, way: Arc<ArcSwap<Way>>, usual: Arc<UsualConnect>) -> Option<Self> {
         let authority = authority(config)?;
         Some(Self {
             index: RegionIndex::new(place),
@@ -162,6 +165,7 @@ impl Region {
             config: config.clone(),
             way,
             ojs_version: ArcSwapOption::empty(),
+            usual,
         })
     }
 
@@ -208,8 +212,25 @@ impl Region {
             return Ok(false);
         }
         let next = Arc::new(Identity::build(&self.config, files, current.number + 1)?);
-        self.way.rcu(|way| Way { addresses: Arc::clone(&way.addresses), identity: Arc::clone(&next) });
+        self.way.rcu(|way| Way { identity: Arc::clone(&next), ..Way::clone(way) });
         Ok(true)
+    }
+
+    /// Sees to it that no request is sent on a connection that was made before now.
+    pub fn retire_connections(&self) {
+        self.way.rcu(|way| Way { retired: way.retired.wrapping_add(1), ..Way::clone(way) });
+    }
+
+    /// The number that connections must have which are made now, or are used again.
+    #[must_use]
+    pub fn connections_number(&self) -> u64 {
+        self.way.load().number()
+    }
+
+    /// How long connecting to it usually takes; none before the first connection.
+    #[must_use]
+    pub fn usual_connect(&self) -> Option<Duration> {
+        self.usual.get()
     }
 
     /// Whether its host is a name, which must be resolved.
@@ -227,7 +248,7 @@ impl Region {
     /// Takes a resolver's answer.
     pub fn set_addresses(&self, addresses: Vec<SocketAddr>) {
         let addresses = Arc::new(addresses);
-        self.way.rcu(|way| Way { addresses: Arc::clone(&addresses), identity: Arc::clone(&way.identity) });
+        self.way.rcu(|way| Way { addresses: Arc::clone(&addresses), ..Way::clone(way) });
     }
 
     /// What a request needs to reach it now.
@@ -243,6 +264,13 @@ impl Region {
     }
 }
 
+impl Way {
+    /// One number for the identity and for how often connections were given up.
+    fn number(&self) -> u64 {
+        self.identity.number << u32::BITS | u64::from(self.retired)
+    }
+}
+
 impl Reach<'_> {
     /// Where to connect, and as whom.
     #[must_use]
@@ -251,8 +279,10 @@ impl Reach<'_> {
             addresses: &self.way.addresses,
             authority: &self.region.authority,
             tls: self.way.identity.tls.as_ref(),
-            identity: self.way.identity.number,
+            identity: self.way.number(),
             connect_timeout,
+            usual: &self.region.usual,
+            elsewhere: None,
         }
     }
 

@@ -26,6 +26,7 @@ pub struct Registry {
     view: Arc<ArcSwap<View>>,
     keeper: Mutex<Keeper>,
     changed: Vec<Notify>,
+    doubted: Vec<Notify>,
     all_fail: Notify,
     clock: Clock,
     metrics: Arc<Metrics>,
@@ -39,6 +40,7 @@ impl Registry {
             view: Arc::new(ArcSwap::from_pointee(View::unprobed(config))),
             keeper: Mutex::new(Keeper::new(config)),
             changed: regions.iter().map(|_| Notify::new()).collect(),
+            doubted: regions.iter().map(|_| Notify::new()).collect(),
             all_fail: Notify::new(),
             regions,
             clock,
@@ -107,6 +109,25 @@ impl Registry {
     /// Resolves when the breaker of a region may have changed since the last call.
     pub async fn changed(&self, index: RegionIndex) {
         self.changed[index.get()].notified().await;
+    }
+
+    /// Resolves when a region was doubted since the last call.
+    pub async fn doubted(&self, index: RegionIndex) {
+        self.doubted[index.get()].notified().await;
+    }
+
+    /// A region shows too little for too long: it is looked at soon.
+    pub fn doubt(&self, index: RegionIndex) {
+        self.doubted[index.get()].notify_one();
+    }
+
+    /// Takes whether anything was heard from a region when it was looked at. The connections to a region that fell silent are not used again.
+    pub fn on_look(&self, index: RegionIndex, heard: bool) {
+        if heard && !self.view.load().region(index).silent {
+            return;
+        }
+        let now = self.clock.now();
+        self.change(index, |keeper, view| keeper.on_look(now, index, heard, view));
     }
 
     /// Takes what a request of a class that nobody knows showed of its region. Costs two relaxed additions while all is well.
@@ -266,6 +287,12 @@ impl Registry {
         }
         for (class, state) in &change.guards {
             event::guard_transition(metrics, class.index(), class.as_str(), state.as_str());
+        }
+        if let Some(silent) = change.silent {
+            if silent {
+                self.region(index).retire_connections();
+            }
+            event::silence(metrics, silent);
         }
         if let Some(held) = change.held {
             event::hold_down(metrics, held);

@@ -96,6 +96,19 @@ pub fn hold_down(region: &RegionMetrics, held: bool) {
     }
 }
 
+/// A region answers nothing without refusing anything, or was heard again.
+pub fn silence(region: &RegionMetrics, silent: bool) {
+    let id = region.id.as_str();
+    if silent {
+        warn!(
+            target: TARGET, event = "ojs.federation.region_silent", region = id, silent,
+            "the region answers nothing: flexible jobs go elsewhere until it answers a health request, which is sent every second"
+        );
+    } else {
+        info!(target: TARGET, event = "ojs.federation.region_silent", region = id, silent, "the region answers again");
+    }
+}
+
 /// Every region failed with our own network, or that is over.
 pub fn self_suspect(metrics: &Metrics, suspect: bool) {
     metrics.self_suspect.set(i64::from(suspect));

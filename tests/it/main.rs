@@ -44,6 +44,7 @@ mod reload;
 mod retry_after;
 mod routing;
 mod secrets;
+mod silence;
 mod smuggling;
 mod splitting;
 mod stream;

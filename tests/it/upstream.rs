@@ -14,6 +14,7 @@ use ojs_sidecar::net::body::Outgoing;
 use ojs_sidecar::net::dial::Endpoint;
 use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters, RegionBody};
 use ojs_sidecar::net::tls::{ClientTls, TlsFiles, build};
+use ojs_sidecar::net::usual::UsualConnect;
 use prometheus::{IntCounter, IntGauge};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -191,6 +192,8 @@ async fn send(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>, body: O
         tls,
         identity: 0,
         connect_timeout: Duration::from_secs(10),
+        usual: &UsualConnect::default(),
+        elsewhere: None,
     };
     let mut request = Request::new(body);
     *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));

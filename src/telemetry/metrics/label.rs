@@ -256,6 +256,8 @@ labels! {
         GuardOpen = "guard_open",
         /// The region was unhealthy when the job came.
         Unhealthy = "unhealthy",
+        /// Nothing was heard from the region, or no connection came about before one to the next candidate.
+        Silent = "silent",
     }
 
     /// The states of a circuit breaker; closed means that traffic flows.

@@ -1,0 +1,171 @@
+//! A region that falls silent without refusing anything: connections are accepted, and nothing that is written is ever answered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use ojs_sidecar::demo::{Fault, Gate, When};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::support::{Answer, Federation, Setup, eventually, job, pinned};
+
+/// Longer than any wait for a connection to a region that usually connects at once.
+const CONNECT_WAIT: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(100);
+
+/// A relay before the local region that can stop moving bytes, in both directions and on all connections.
+struct Relay {
+    silent: watch::Sender<bool>,
+    accepted: Arc<AtomicUsize>,
+}
+
+impl Relay {
+    fn start(listener: TcpListener, region: SocketAddr) -> Self {
+        let (silent, is_silent) = watch::channel(false);
+        let accepted = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&accepted);
+        tokio::spawn(async move {
+            loop {
+                let (client, server) = (listener.accept().await.unwrap().0, TcpStream::connect(region).await.unwrap());
+                count.fetch_add(1, SeqCst);
+                let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+                tokio::spawn(carry(from_client, to_server, is_silent.clone()));
+                tokio::spawn(carry(from_server, to_client, is_silent.clone()));
+            }
+        });
+        Self { silent, accepted }
+    }
+
+    fn accepted(&self) -> usize {
+        self.accepted.load(SeqCst)
+    }
+}
+
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut is_silent: watch::Receiver<bool>) {
+    let mut part = [0; 4096];
+    while let Ok(bytes @ 1..) = from.read(&mut part).await {
+        if is_silent.wait_for(|silent| !silent).await.is_err() || to.write_all(&part[..bytes]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Two regions, the local one behind the relay, and one worker thread.
+async fn relayed() -> (Federation, Relay) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("url: https://{}", listener.local_addr().unwrap());
+    let limits = "limits: { worker_threads: 1 }\nhealth_check: { timeout: 10min }";
+    let stage = Setup::default().steered().regions(2).yaml(limits).region(0, &url).stage().await;
+    let relay = Relay::start(listener, stage.regions[0].address());
+    let federation = stage.launch();
+    eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
+    (federation, relay)
+}
+
+fn is_silent(federation: &Federation) -> bool {
+    federation.shared.registry.view().regions[0].silent
+}
+
+/// Sends a job without waiting for its answer.
+fn sending(federation: &Federation, job: String) -> tokio::task::JoinHandle<Answer> {
+    let client = federation.client;
+    tokio::spawn(async move { client.enqueue(job).await })
+}
+
+/// Moves time step by step until something is true; returns how far.
+async fn advance_until(federation: &Federation, what: &str, mut is_true: impl FnMut() -> bool) -> Duration {
+    let mut moved = Duration::ZERO;
+    eventually(what, async || {
+        let holds = is_true();
+        if !holds {
+            federation.advance(STEP);
+            federation.settle().await;
+            moved += STEP;
+        }
+        holds
+    })
+    .await;
+    moved
+}
+
+#[tokio::test]
+async fn a_job_goes_elsewhere_while_connecting_to_its_region_hangs() {
+    let (federation, relay) = relayed().await;
+    relay.silent.send_replace(true);
+    let before = relay.accepted();
+    let first = sending(&federation, job("first"));
+    eventually("the local region is dialled", async || relay.accepted() > before).await;
+    federation.advance(CONNECT_WAIT);
+    let answer = first.await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.header("ojs-federation-attempts")), (201, Some("2")), "{answer:?}");
+    assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
+    let dialled = relay.accepted();
+    // What comes right behind does not wait, and time stands still.
+    let answer = federation.client.enqueue(job("second")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
+    let failovers = r#"failovers_total{from_region="us-east-1",reason="silent"}"#;
+    assert_eq!(federation.metric(failovers).await, 2.0);
+    assert!(relay.accepted() <= dialled + 1, "at most the look at the region");
+    assert_eq!(federation.breaker(0), "closed", "which region was faster says nothing of the other");
+}
+
+#[tokio::test]
+async fn a_pinned_job_waits_for_its_region_however_slowly_that_connects() {
+    let (federation, relay) = relayed().await;
+    relay.silent.send_replace(true);
+    let before = relay.accepted();
+    let pinned = sending(&federation, pinned("us-east-1", "patient"));
+    eventually("the region is dialled", async || relay.accepted() > before).await;
+    federation.advance(CONNECT_WAIT * 3);
+    federation.settle().await;
+    assert!(!pinned.is_finished());
+    relay.silent.send_replace(false);
+    let answer = pinned.await.unwrap();
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)], "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_region_that_answers_no_call_and_no_look_is_left_alone_until_it_does() {
+    let (federation, relay) = relayed().await;
+    assert_eq!(federation.client.enqueue(job("before")).await.status, 201);
+    relay.silent.send_replace(true);
+    // Written to the connection that is there, and lost with it.
+    let swallowed = sending(&federation, job("swallowed"));
+    let moved = advance_until(&federation, "the region is silent", || is_silent(&federation)).await;
+    assert!(moved >= Duration::from_millis(250), "{moved:?}");
+    assert!(!swallowed.is_finished());
+    let answer = federation.client.enqueue(job("after")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
+    assert_eq!(answer.header("ojs-federation-attempts"), Some("1"), "nobody waits for it any more");
+    assert_eq!(federation.breaker(0), "closed");
+    assert_eq!(federation.health(0), "healthy");
+    // Heard again, it gets its jobs back, on a connection of its own: none from before is used.
+    relay.silent.send_replace(false);
+    let answer = swallowed.await.unwrap();
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)], "it was on its way");
+    advance_until(&federation, "the region is heard", || !is_silent(&federation)).await;
+    let before = relay.accepted();
+    let answer = federation.client.enqueue(job("again")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)]);
+    assert_eq!(relay.accepted(), before + 1);
+}
+
+#[tokio::test]
+async fn a_region_that_is_only_slow_keeps_its_jobs() {
+    let (federation, _relay) = relayed().await;
+    assert_eq!(federation.client.enqueue(job("before")).await.status, 201);
+    let gate = Gate::new();
+    federation.regions[0].faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
+    let looks = federation.probes(0);
+    let slow = sending(&federation, job("slow"));
+    advance_until(&federation, "the region is asked", || federation.probes(0) > looks).await;
+    let answer = federation.client.enqueue(job("beside")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)]);
+    assert!(!is_silent(&federation));
+    gate.open();
+    assert_eq!(federation.stored(&slow.await.unwrap().job_id()), [(0, 1)]);
+}
