@@ -107,6 +107,7 @@ impl Check {
         let registered = self.registered(&drafts);
         let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
         let routing = self.routing(raw.routing, &registered);
+        self.residency_warnings(&routing);
         let health_check = self.health_check(raw.health_check, federation_default);
         let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
         let failover = self.failover(raw.failover, &registered);

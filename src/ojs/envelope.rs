@@ -176,6 +176,18 @@ impl<'b> Envelope<'b> {
         &self.tags
     }
 
+    /// Whether a region would make a job of it: it has a type and arguments. A policy that only has a `type`, such as that of a
+    /// backoff, and a workflow, which has steps, are none.
+    #[must_use]
+    pub fn is_job(&self) -> bool {
+        let mut has_args = false;
+        let read = Scanner::again(self.text, self.span.0, &[]).object(|scanner, key| {
+            has_args |= key.decode() == "args";
+            scanner.skip().map(drop)
+        });
+        read.is_ok() && has_args && self.job_type.is_some()
+    }
+
     /// The client's own id, when it is a string.
     #[must_use]
     pub fn id(&self) -> Option<&str> {

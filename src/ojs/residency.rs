@@ -72,6 +72,10 @@ const TEXT_BYTES_MAX: usize = 512;
 /// Where the data of a job is kept in.
 const DATA: &[&str] = &["result", "args", "meta", "error", "payload"];
 
+/// The steps of a workflow nest no deeper, and stand beside no more than so many others, or are not judged.
+const PARTS_DEPTH_MAX: usize = 16;
+const PARTS_MAX: usize = 10_000;
+
 /// What an answer tells of the pin of the job in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinned {
@@ -96,6 +100,35 @@ pub fn pinned(piece: &[u8], local: &str) -> Pinned {
     if is_data_alone(piece) { Pinned::Unsaid } else { Pinned::No }
 }
 
+/// Whether any object within holds data of a job and says nothing of its meta, or cannot be told.
+#[must_use]
+pub fn has_data_alone(piece: &[u8]) -> bool {
+    object::whole(piece).is_none_or(|text| holds_data_alone(text, PARTS_DEPTH_MAX))
+}
+
+fn holds_data_alone(text: &str, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return true };
+    let (all, is_array) = (members(text), Kind::of(text) == Kind::Array);
+    let has = |name| find(&all, name).is_some();
+    let data = |member: &&Member<'_>| DATA.contains(&&*member.name) && Kind::of(member.value) != Kind::Null;
+    if !has("args") && !has("meta") && all.iter().any(|member| data(&member)) {
+        return true;
+    }
+    if is_array {
+        let parts = object::elements(text, 0, PARTS_MAX);
+        let part = |(start, end): &(usize, usize)| text.get(*start..*end).unwrap_or_default();
+        return parts.is_none_or(|parts| {
+            parts.iter().any(|place| is_holder(part(place)) && holds_data_alone(part(place), depth))
+        });
+    }
+    let free = all.iter().filter(|member| !DATA.contains(&&*member.name) && is_holder(member.value));
+    free.map(|member| member.value).any(|value| holds_data_alone(value, depth))
+}
+
+fn is_holder(value: &str) -> bool {
+    !Kind::of(value).is_scalar()
+}
+
 /// The job in an answer that shows it with its meta, or would if it had any: `{"job":{…}}` or bare.
 #[must_use]
 pub fn job_in(answer: &[u8]) -> Option<&[u8]> {
@@ -107,6 +140,14 @@ pub fn job_in(answer: &[u8]) -> Option<&[u8]> {
     }
     let job = find(&root, "job")?.value;
     is_job(&members(job)).then_some(job.as_bytes())
+}
+
+/// Whether an item shows a job's meta, on its own or in its `job`.
+#[must_use]
+pub fn shows_meta(item: &[u8]) -> bool {
+    let root = object::whole(item).map(members).unwrap_or_default();
+    let has_meta = |members: &[Member<'_>]| find(members, "meta").is_some();
+    has_meta(&root) || find(&root, "job").is_some_and(|job| has_meta(&members(job.value)))
 }
 
 /// The ids in `{"results":{id:{…}}}`.
@@ -176,9 +217,9 @@ fn written(text: &str, region: Option<&str>, outer: bool) -> String {
         match (&*member.name, Kind::of(member.value)) {
             ("args", Kind::Array) => push(&mut json, r#""args":[]"#),
             ("meta", Kind::Object) => push(&mut json, &format!(r#""meta":{}"#, federation_keys(member.value))),
-            ("job", Kind::Object) if outer => {
+            (name @ ("job" | "workflow" | "cron" | "cron_job"), Kind::Object) if outer => {
                 wrapped = true;
-                push(&mut json, &format!(r#""job":{}"#, written(member.value, region, false)));
+                push(&mut json, &format!(r#""{name}":{}"#, written(member.value, region, false)));
             }
             (name, kind) if HARMLESS.contains(&name) && is_short(kind, member.value) => push(&mut json, member.written),
             _ => {}

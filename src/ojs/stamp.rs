@@ -318,6 +318,30 @@ impl Splices {
         to.extend_from_slice(body.get(from..span.end).unwrap_or_default());
     }
 
+    /// The body with the stamps of several jobs in it, which may stand inside each other. None where nothing is spliced in.
+    #[must_use]
+    pub fn apply_all(stamps: &[Self], body: &[u8]) -> Option<Vec<u8>> {
+        let each = |stamp: &'_ Self| stamp.places.len();
+        let mut places: Vec<(&Range<usize>, &[u8])> = Vec::with_capacity(stamps.iter().map(each).sum());
+        for stamp in stamps {
+            let text = |splice: &Splice| stamp.text.as_bytes().get(splice.text.clone()).unwrap_or_default();
+            places.extend(stamp.places.iter().map(|splice| (&splice.at, text(splice))));
+        }
+        if places.is_empty() {
+            return None;
+        }
+        places.sort_unstable_by_key(|(at, _)| at.start);
+        let mut whole = Vec::with_capacity(body.len() + stamps.iter().map(Self::growth).sum::<usize>());
+        let mut from = 0;
+        for (at, text) in places {
+            whole.extend_from_slice(body.get(from..at.start).unwrap_or_default());
+            whole.extend_from_slice(text);
+            from = at.end;
+        }
+        whole.extend_from_slice(body.get(from..).unwrap_or_default());
+        Some(whole)
+    }
+
     fn sort(&mut self) {
         self.places.sort_unstable_by_key(|splice| splice.at.start);
     }

@@ -91,6 +91,12 @@ impl Settings {
         self.ids.get(id).copied()
     }
 
+    /// Whether any rule decides where jobs may go.
+    #[must_use]
+    pub const fn restricts(&self) -> bool {
+        self.rules_restrict
+    }
+
     /// Whether a rule or the geographic table looks at this member of a job's meta.
     #[must_use]
     pub fn reads_meta(&self, key: &str) -> bool {

@@ -11,9 +11,11 @@ use super::create::{run_whole, to_region};
 use super::exchange::Exchange;
 use super::head::{Head, read};
 use super::place::{Placed, Subject, place};
+use super::plan::Stamped;
 use super::several::{Whole, check_each_reserved};
-use super::{Proxy, Reply};
-use crate::ojs::{ErrorDocument, Found, Operation, answer, jobs_within};
+use super::{Proxy, Reply, collect};
+use crate::ojs::header::IDEMPOTENCY_KEY;
+use crate::ojs::{ErrorDocument, Found, Operation, Splices, answer, jobs_within};
 use crate::policy::{Decision, Demand, RegionIndex, View};
 
 /// Answers a call that creates or changes a workflow or a cron job.
@@ -44,6 +46,7 @@ pub(super) async fn define(
         _ if named.is_empty() => decide(proxy, &body, depth_max)?,
         _ => changed_workflow(proxy, exchange, &head, &body, &named).await?,
     };
+    let body = if head.headers.contains_key(IDEMPOTENCY_KEY) { body } else { stamped(proxy, body, depth_max)? };
     match goes {
         Goes::Routed(decision) => send(proxy, exchange, head, method, body, decision).await,
         Goes::To(index) => to_region(proxy, exchange, index, (head, method, body)).await,
@@ -68,6 +71,20 @@ fn found<'b>(proxy: &Proxy, body: &'b Bytes, depth_max: usize) -> Result<Found<'
     let found = jobs_within(body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     check_each_reserved(&proxy.shared, found.envelopes.iter())?;
     Ok(found)
+}
+
+/// The definition with a tracking id in each job that it defines: step, callback or template. Everything else stays as it was.
+///
+/// The region makes the jobs, so all runs of a template share its id. A definition with an `Idempotency-Key` is not stamped: a
+/// region refuses the key with another body.
+fn stamped(proxy: &Proxy, body: Bytes, depth_max: usize) -> Result<Bytes, ErrorDocument> {
+    let whole = {
+        let found = jobs_within(&body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+        let jobs = found.envelopes.iter().filter(|envelope| envelope.is_job());
+        let stamps: Vec<Splices> = jobs.map(|job| Stamped::without_id(proxy, job).splices(proxy, job)).collect();
+        Splices::apply_all(&stamps, &body)
+    };
+    Ok(whole.map_or(body, |whole| collect::hold(proxy, whole)))
 }
 
 /// Decides for a workflow as for one flexible job that may go wherever all of it may.

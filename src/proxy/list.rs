@@ -21,6 +21,7 @@ use super::ask::Question;
 use super::everywhere::{Said, ask_each, name_missing, name_regions, nobody, read_headers};
 use super::exchange::Exchange;
 use super::local::local;
+use super::reads::admit_unjudged;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::ojs::list::{Ask, Figures, Page, Pick, Told, Walk, Wanted, added_up, merged};
@@ -46,6 +47,7 @@ pub(super) async fn list(
 ) -> Result<Response<Reply>, ErrorDocument> {
     // A read with a body means something that only its own server knows.
     if !request.body().is_end_stream() {
+        admit_unjudged(proxy, exchange)?;
         return local(proxy, exchange, request).await;
     }
     let view = proxy.shared.registry.view();
@@ -139,7 +141,8 @@ async fn pages(
     figures.has_more = outcome.has_more;
     // Pages by number go on by number.
     figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
-    answer(proxy, exchange, gathered, outcome.picks, figures).await
+    let bare = show::is_without_meta(&listing.path);
+    answer(proxy, exchange, gathered, (outcome.picks, bare), figures).await
 }
 
 impl Listing {
@@ -195,7 +198,7 @@ async fn answer(
     proxy: &Proxy,
     exchange: &mut Exchange,
     gathered: Gathered,
-    picks: Vec<Pick>,
+    (picks, bare): (Vec<Pick>, bool),
     figures: Figures,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let Gathered { pages, from, unusable, missing } = gathered;
@@ -204,20 +207,26 @@ async fn answer(
     }
     name_regions(proxy, exchange, from.iter().copied());
     let bytes = pages.iter().map(|page| page.body().len()).sum();
-    let body = proxy.aside(bytes, move |proxy| one_page(proxy, &pages, &from, &picks, figures)).await;
+    let body = proxy.aside(bytes, move |proxy| one_page(proxy, &pages, &from, (&picks, bare), figures)).await;
     let mut response = exchange.json(StatusCode::OK.as_u16(), body);
     name_missing(proxy, &mut response, &missing);
     Ok(response)
 }
 
 /// What was picked of the regions' pages, as one page.
-fn one_page(proxy: &Proxy, pages: &[Page], from: &[RegionIndex], picks: &[Pick], mut figures: Figures) -> Vec<u8> {
+fn one_page(
+    proxy: &Proxy,
+    pages: &[Page],
+    from: &[RegionIndex],
+    (picks, bare): (&[Pick], bool),
+    mut figures: Figures,
+) -> Vec<u8> {
     let mut items = Vec::new();
     for pick in picks {
         let (Some(page), Some(index)) = (pages.get(pick.answer), from.get(pick.answer)) else { continue };
         for item in (pick.from..pick.to).map(|place| page.item(place)) {
             show::learn(proxy, *index, &item);
-            match show::shown(proxy, *index, item) {
+            match show::shown(proxy, *index, item, bare) {
                 Some(item) => items.push(item),
                 None => figures.withheld += 1,
             }

@@ -288,6 +288,7 @@ impl Proxy {
             hops::count(self, exchange.noted, request.headers_mut())?;
             address::address(self, exchange, &mut request)?;
         }
+        reads::admit(self, exchange)?;
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }

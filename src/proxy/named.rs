@@ -9,6 +9,7 @@ use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
 use super::locate::unsure;
 use super::place::{Placed, Subject, place};
+use super::reads::Guard;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::RegionIndex;
@@ -18,8 +19,18 @@ const RETRY_AFTER_MIN: u64 = 1;
 
 /// Passes a call on to the region that has what it names. Where no region has it, the local one says so.
 ///
-/// Errors: those of [`local`], and 503 `owner_unavailable` when no region has it and not all of them could be asked.
+/// Errors: 403 `residency` where `residency.read` does not let what is named be seen; those of [`local`], and 503 `owner_unavailable` when no region has it and not all of them could be asked.
 pub(super) async fn named(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    mut request: Request<Arriving>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let Some(guard) = Guard::of(proxy, exchange, &mut request) else { return to_home(proxy, exchange, request).await };
+    let response = to_home(proxy, exchange, request).await?;
+    guard.judge(proxy, exchange, response).await
+}
+
+async fn to_home(
     proxy: &Proxy,
     exchange: &mut Exchange,
     request: Request<Arriving>,

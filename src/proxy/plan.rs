@@ -291,6 +291,17 @@ impl Stamped {
         }
     }
 
+    /// As [`Stamped::new`] for a job of a definition, whose `id` is a name within that.
+    pub(super) fn without_id(proxy: &Proxy, envelope: &Envelope<'_>) -> Self {
+        Self { id: None, hinted: false, ..Self::new(proxy, envelope, None) }
+    }
+
+    /// What the stamp changes in the body that the job was read from.
+    pub(super) fn splices(&self, proxy: &Proxy, envelope: &Envelope<'_>) -> ojs::Splices {
+        let mut room = StampRoom::default();
+        ojs::splices(envelope, &self.additions(proxy, envelope, &mut room))
+    }
+
     /// Nothing: for a job that must look the same whenever it is sent.
     pub(super) const fn nothing() -> Self {
         Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false }

@@ -22,7 +22,7 @@ use super::plan::with_job;
 use super::{Proxy, Reply};
 use crate::config::ReadResidency;
 use crate::ojs::residency::{self, Pinned};
-use crate::ojs::{Class, Envelope, ErrorDocument, Operation, path_segment};
+use crate::ojs::{Class, Envelope, ErrorDocument, Operation, Scope, jobs_within, path_segment};
 use crate::policy::{RegionIndex, RouteError, permits};
 
 /// An answer may echo a job and add to it: this much more than a request body may hold.
@@ -48,7 +48,7 @@ pub(super) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
         Pinned::Elsewhere => true,
         Pinned::Unsaid => index != view.local,
         // A rule pins, too: for clients that cannot say so themselves.
-        Pinned::No if proxy.shared.config.routing.rules.is_empty() => false,
+        Pinned::No if !view.settings.restricts() => false,
         Pinned::No => residency::job_in(piece).is_some_and(|job| {
             let Ok(job) = Envelope::read(job, proxy.shared.config.limits.json_depth) else { return true };
             let permitted = with_job(&job, |job| permits(&view, job, view.local));
@@ -58,8 +58,47 @@ pub(super) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
     }
 }
 
+/// Whether a workflow or a cron job of a region holds a job that may not be in the local region, or what cannot be judged.
+fn is_foreign_definition(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> bool {
+    let view = proxy.shared.registry.view();
+    let elsewhere = index != view.local;
+    match residency::pinned(piece, view.region(view.local).id.as_str()) {
+        Pinned::Elsewhere => return true,
+        Pinned::Unsaid if elsewhere => return true,
+        Pinned::Unsaid | Pinned::No => {}
+    }
+    if elsewhere && residency::has_data_alone(piece) {
+        return true;
+    }
+    if !view.settings.restricts() {
+        return false;
+    }
+    let Ok(found) = jobs_within(piece, proxy.shared.config.limits.json_depth) else { return true };
+    found.envelopes.iter().any(|job| !with_job(job, |job| permits(&view, job, view.local)).unwrap_or(false))
+}
+
+/// As [`admit_unjudged`] for a call whose answer is passed on as it comes.
+pub(super) fn admit(proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocument> {
+    let matched = &exchange.matched;
+    let is_passed = matches!(matched.scope, Scope::Local | Scope::Tunnel);
+    let is_unjudged = is_passed && matches!(matched.class, Class::Stream | Class::Other);
+    if is_unjudged { admit_unjudged(proxy, exchange) } else { Ok(()) }
+}
+
+/// Refuses a call to another region than the local one whose answer cannot be judged: a stream, a tunnel, an unknown operation.
+///
+/// Errors: 403 `residency`.
+pub(super) fn admit_unjudged(proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocument> {
+    let local = proxy.shared.registry.view().local;
+    let elsewhere = exchange.addressed.is_some_and(|index| index != local);
+    if elsewhere && proxy.shared.config.residency.read != ReadResidency::Allow {
+        return Err(ErrorDocument::residency());
+    }
+    Ok(())
+}
+
 impl Guard {
-    /// The guard of a call about one job, which then asks for an answer that can be read; `None` where reads are allowed, which
+    /// The guard of a call about one job, workflow or cron job, which then asks for an answer that can be read; `None` where reads are allowed, which
     /// is usual.
     pub(super) fn of(proxy: &Proxy, exchange: &Exchange, request: &mut Request<Arriving>) -> Option<Self> {
         let config = &proxy.shared.config;
@@ -121,8 +160,10 @@ impl Guard {
         let collected = collect(body, bytes_max, self.deadline, share).await;
         let body = collected.map_err(|_| ErrorDocument::owner_unavailable(region, 1))?.hold();
         let shows_job = residency::job_in(&body).is_some();
+        let is_definition = matches!(exchange.matched.operation, Operation::Cron | Operation::Workflow);
         let hidden = match () {
             () if body.is_empty() => false,
+            () if is_definition => is_foreign_definition(proxy, index, &body),
             () if shows_job => is_foreign(proxy, index, &body),
             () => self.hides(proxy, index).await,
         };

@@ -9,6 +9,7 @@ use http::{HeaderName, Request, Response, Uri};
 use super::exchange::Exchange;
 use super::local::local;
 use super::owned::owned;
+use super::reads::admit_unjudged;
 use super::{Proxy, Reply};
 use crate::ojs::{Channel, ErrorDocument, identify};
 
@@ -25,6 +26,7 @@ pub(super) async fn event_stream(
     let query = request.uri().query();
     // Without a channel it is the stream of a server that has one by this name, as any path that we do not know.
     if !proxy.shared.config.compat.event_stream || !Channel::is_named(query) {
+        admit_unjudged(proxy, exchange)?;
         return local(proxy, exchange, request).await;
     }
     let channel = Channel::of(query).ok_or_else(ErrorDocument::unknown_channel)?;
@@ -36,6 +38,7 @@ pub(super) async fn event_stream(
         // A job's events are numbered by the one region that holds it, so the number stays good wherever that is.
         Channel::Job(_) => owned(proxy, exchange, request).await,
         Channel::Queue(_) => {
+            admit_unjudged(proxy, exchange)?;
             // The number counts the events of one region, and without an address that is the local one.
             if exchange.addressed.is_some_and(|index| index != proxy.shared.registry.view().local) {
                 request.headers_mut().remove(LAST_EVENT_ID);

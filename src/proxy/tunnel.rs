@@ -12,6 +12,7 @@ use super::ask::unavailable;
 use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
 use super::local::{check_breaker, headers_for, place};
+use super::reads::admit_unjudged;
 use super::{Proxy, Reply};
 use crate::net::dial::DialError;
 use crate::net::headers::{strip_answer, strip_ours};
@@ -21,12 +22,13 @@ use crate::policy::RequestOutcome;
 
 /// Switches the client's and a new region connection to WebSocket and copies between them.
 ///
-/// Errors: 503 when the region cannot be reached; an answer other than 101 is passed on.
+/// Errors: 403 `residency` for another region where `residency.read` is not `allow`; 503 when the region cannot be reached; an answer other than 101 is passed on.
 pub(super) async fn tunnel(
     proxy: &Proxy,
     exchange: &mut Exchange,
     mut request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
+    admit_unjudged(proxy, exchange)?;
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
     let permit = place(proxy, exchange, index)?;

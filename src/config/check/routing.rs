@@ -1,7 +1,7 @@
 //! Routing, its rules, and failover.
 
 use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget};
-use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule};
+use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule, Stamp};
 use super::{Check, Registered};
 use crate::base::{RegionId, Strategy};
 
@@ -25,6 +25,21 @@ impl Check {
         let rules = rules.map(|(path, rule)| self.rule(&path, rule, registered, has_table)).collect();
         let (stamp, stamp_origin, mint_id, id_hint) = (raw.stamp, raw.stamp_origin, raw.mint_id, raw.id_hint);
         Routing { strategy, stamp, stamp_origin, mint_id, id_hint, rules, geographic }
+    }
+
+    /// What a configuration probably does not mean.
+    pub(super) fn residency_warnings(&mut self, routing: &Routing) {
+        let restricts = routing.rules.iter().any(|rule| !rule.regions.is_empty());
+        self.warn_if(
+            restricts && !self.origins.is_set("residency.read"),
+            "residency.read",
+            "not set: a look-up by id shows jobs here that rules keep in other regions; set redact or deny, or allow where that is meant",
+        );
+        self.warn_if(
+            routing.stamp == Stamp::Never,
+            "routing.stamp",
+            "never: jobs get no ojs.federation.federation_id, so that none can be tracked or told from its copy in another region",
+        );
     }
 
     fn needs_table(&mut self, strategy: Strategy, has_table: bool, path: &str) {

@@ -290,3 +290,15 @@ fn a_journal_has_a_file_unless_it_is_off() {
     assert_eq!(path("journal: { path: 'off' }"), None);
     assert_eq!(path("journal: { path: /run/journal }"), Some("/run/journal".into()));
 }
+
+#[test]
+fn rules_that_restrict_regions_are_warned_of_while_reads_are_not_decided() {
+    let warned = |text: &str| warned(&format!("{REGIONS}{text}"));
+    let rules = "routing: { rules: [{ match: { queue: q }, target: { regions: [us-east-1] } }] }";
+    assert_eq!(warned(rules), ["residency.read"]);
+    for read in ["allow", "deny"] {
+        assert!(warned(&format!("residency: {{ read: {read} }}\n{rules}")).is_empty());
+    }
+    assert!(warned(&rules.replace("regions: [us-east-1]", "strategy: overflow")).is_empty());
+    assert_eq!(warned("routing: { stamp: never }"), ["routing.stamp"]);
+}

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::config::ReadResidency;
 use crate::ojs::list::{NoPage, Page, replaced};
-use crate::ojs::{ErrorDocument, answer, residency};
+use crate::ojs::{ErrorDocument, answer, normal_path, residency};
 use crate::policy::RegionIndex;
 use crate::proxy::ask::Question;
 use crate::proxy::everywhere::{RETRY_AFTER_MIN, ask_each, read_headers};
@@ -27,12 +27,18 @@ pub(super) fn learn(proxy: &Proxy, index: RegionIndex, item: &[u8]) {
     }
 }
 
-/// An item as the client may see it; `None` where it may not.
-pub(super) fn shown(proxy: &Proxy, index: RegionIndex, item: Bytes) -> Option<Bytes> {
+/// Whether the items of a list show data of jobs without their meta, so that those of other regions cannot be judged.
+pub(super) fn is_without_meta(path: &str) -> bool {
+    normal_path(path).ends_with("/unique-jobs")
+}
+
+/// An item as the client may see it; `None` where it may not. `bare`: of a list for which [`is_without_meta`] holds.
+pub(super) fn shown(proxy: &Proxy, index: RegionIndex, item: Bytes, bare: bool) -> Option<Bytes> {
     let config = &proxy.shared.config;
     let region = proxy.region(index).id.as_str();
     let (mode, annotate) = (config.residency.read_lists, config.lists.annotate);
-    if mode != ReadResidency::Allow && is_foreign(proxy, index, &item) {
+    let unjudged = || bare && index != proxy.shared.registry.view().local && !residency::shows_meta(&item);
+    if mode != ReadResidency::Allow && (is_foreign(proxy, index, &item) || unjudged()) {
         let redacted = || residency::redacted(&item, annotate.then_some(region));
         return (mode == ReadResidency::Redact).then(|| Bytes::from(redacted()));
     }
@@ -57,6 +63,7 @@ pub(super) async fn of_one(
     }
     exchange.region = Some(proxy.region(index).id.clone());
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let bare = is_without_meta(path.path());
     let deadline = Instant::now() + config.limits.call_timeout;
     let question = Question::get(path, read_headers(exchange, request.headers()), deadline);
     let said = ask_each(proxy, exchange, vec![(index, question)]).await?;
@@ -67,7 +74,7 @@ pub(super) async fn of_one(
         return Ok(answer.into());
     }
     let body = answer.body.clone();
-    match proxy.aside(answer.body.len(), move |proxy| as_shown(proxy, index, &body)).await {
+    match proxy.aside(answer.body.len(), move |proxy| as_shown(proxy, index, &body, bare)).await {
         Ok(None) => Ok(answer.into()),
         Ok(Some(body)) => {
             answer.body = body;
@@ -82,13 +89,13 @@ pub(super) async fn of_one(
 }
 
 /// A page as the client may see it; none where it may see all as it is.
-fn as_shown(proxy: &Proxy, index: RegionIndex, body: &Bytes) -> Result<Option<Bytes>, NoPage> {
+fn as_shown(proxy: &Proxy, index: RegionIndex, body: &Bytes, bare: bool) -> Result<Option<Bytes>, NoPage> {
     let page = Page::read(body)?;
     let mut items = Vec::new();
     let mut as_it_was = true;
     for item in page.items() {
         learn(proxy, index, &item);
-        let shown = shown(proxy, index, item.clone());
+        let shown = shown(proxy, index, item.clone(), bare);
         as_it_was &= shown.as_ref() == Some(&item);
         items.extend(shown);
     }

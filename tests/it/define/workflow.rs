@@ -161,3 +161,64 @@ async fn what_was_remembered_wrongly_of_a_workflow_is_no_404() {
     let unsure = call(&federation, Method::GET, &path, &Value::Null).await;
     unsure.check_error(503, "backend_error", "owner_unavailable");
 }
+
+/// A body as the region received it, with the ids that were put into it taken out again, and those ids.
+fn unstamped(body: &str) -> (String, Vec<String>) {
+    const KEY: &str = r#""ojs.federation.federation_id":""#;
+    const META: &str = r#""meta":{"#;
+    let (mut rest, mut ids) = (body.to_owned(), Vec::new());
+    while let Some(at) = rest.find(KEY) {
+        let id = at + KEY.len();
+        ids.push(rest[id..id + 36].to_owned());
+        let (mut start, mut end) = (at, id + 36 + 1);
+        if rest[end..].starts_with('}') && rest[..at].ends_with(META) {
+            (start, end) = (at - META.len(), end + 1);
+        }
+        end += usize::from(rest[end..].starts_with(','));
+        rest.replace_range(start..end, "");
+    }
+    (rest, ids)
+}
+
+#[tokio::test]
+async fn each_job_of_a_definition_is_stamped_and_nothing_else_of_it_changes() {
+    let federation = quiet(Dialect::Spec).start().await;
+    let pin = r#""ojs.federation.region":"eu-west-1""#;
+    for (path, body, jobs) in [
+        (WORKFLOWS, r#"{"type":"chain","steps":[{"type":"a.b","args":[1.50]} , {"type":"c","args":[{"type":"x","args":[]}]}]}"#.to_owned(), 2),
+        (WORKFLOWS, r#"{"type":"group","jobs":[{"type":"a","args":[],"options":{"retry":{"backoff":{"type":"linear"}}}}]}"#.to_owned(), 1),
+        (WORKFLOWS, format!(r#"{{"type":"batch","jobs":[{{"type":"a","args":[],"meta":{{{pin}}}}}],"callbacks":{{"on_complete":{{"type":"d","args":[]}}}}}}"#), 2),
+        (WORKFLOWS, r#"{"steps":[{"id":"s","type":"a","args":[]},{"id":"t","type":"b","args":[],"depends_on":["s"],"options":{"metadata":{"k":1}}}]}"#.to_owned(), 2),
+        ("/ojs/v1/cron", r#"{"name":"flat","cron":"0 9 * * *","type":"a.b","args":[]}"#.to_owned(), 1),
+        ("/ojs/v1/cron", r#"{"name":"held","expression":"0 9 * * *","job_template":{"type":"a.b","args":[],"meta":{"own":1}}}"#.to_owned(), 1),
+    ] {
+        federation.regions.iter().for_each(|region| region.record().clear());
+        let request = http::Request::post(path).header("content-type", "application/json");
+        let answer = federation.client.send(request, body.clone()).await;
+        assert!(answer.status.is_success(), "{body}: {answer:?}");
+        let region = federation.regions.iter().find(|region| region.id() == answer.region()).unwrap();
+        let received = region.record().requests();
+        let received = received.iter().find(|request| request.method == Method::POST && request.path == path).unwrap();
+        let (rest, mut ids) = unstamped(std::str::from_utf8(&received.body).unwrap());
+        assert_eq!(rest, body);
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), jobs, "{ids:?}");
+        assert!(ids.iter().all(|id| id.as_bytes()[14] == b'7'), "{ids:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_with_ids_of_its_own_or_without_stamps_goes_as_it_is() {
+    for (yaml, body) in [
+        ("routing: { stamp: never }", r#"{"type":"chain","steps":[{"type":"a","args":[]}]}"#),
+        ("", r#"{"type":"chain","steps":[{"type":"a","args":[],"meta":{"ojs.federation.federation_id":"mine"}}]}"#),
+    ] {
+        let federation = quiet(Dialect::Spec).yaml(yaml).start().await;
+        let request = http::Request::post(WORKFLOWS).header("content-type", "application/json");
+        assert_eq!(federation.client.send(request, body).await.status, 201);
+        let received = federation.regions[0].record().requests();
+        let received = received.iter().find(|request| request.method == Method::POST).unwrap();
+        assert_eq!(received.body, body);
+    }
+}

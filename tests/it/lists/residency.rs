@@ -1,5 +1,6 @@
 //! What a sidecar shows of jobs that are pinned to another region than its own; judged at the client.
 
+use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::ids;
@@ -234,5 +235,90 @@ async fn a_retried_dead_letter_is_answered_redacted_like_every_change() {
         let shown = if shown["job"].is_object() { &shown["job"] } else { &shown };
         assert_eq!((&shown["id"], &shown["args"]), (&json!(id), &json!([])), "{retried:?}");
         assert_eq!(federation.regions[1].jobs().job(&id).unwrap().state.as_str(), "available");
+    }
+}
+
+const HIDING: [&str; 2] = ["redact", "deny"];
+
+#[tokio::test]
+async fn a_definition_that_is_bound_to_another_region_is_shown_as_its_jobs_are() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let template =
+        |pin: &str| json!({ "type": "a", "args": [CANARY], "meta": { "own": CANARY, "ojs.federation.region": pin } });
+    for (pin, name) in [("eu-west-1", "there"), ("us-east-1", "here")] {
+        let cron = json!({ "name": name, "cron": "0 9 * * *", "job_template": template(pin) });
+        assert_eq!(federation.client.post("/ojs/v1/cron", cron.to_string()).await.status, 201);
+    }
+    let workflow = json!({ "type": "chain", "steps": [template("eu-west-1")] });
+    let workflow = federation.client.post("/ojs/v1/workflows", workflow.to_string()).await.json();
+    let workflow = workflow["workflow"]["id"].as_str().or(workflow["id"].as_str()).unwrap().to_owned();
+    // Some servers show the steps, with what they have given.
+    let step = json!({ "id": "s", "type": "a", "state": "completed", "result": { "is": CANARY } });
+    answers(&federation, "/ojs/v1/workflows/", &json!({ "workflow": { "id": workflow, "steps": [step] } }));
+    assert!(shows(&federation.client.get("/ojs/v1/cron/there").await), "the demo region shows templates");
+    for mode in HIDING {
+        let flags = [("residency.read", mode), ("residency.read_lists", mode)];
+        let sidecar = federation.sidecar_in("us-east-1", &flags).await;
+        for path in ["/ojs/v1/cron/there".to_owned(), format!("/ojs/v1/workflows/{workflow}")] {
+            let answer = sidecar.client.get(&path).await;
+            assert!(!shows(&answer), "{mode} {path}: {answer:?}");
+        }
+        let there = sidecar.client.get("/ojs/v1/cron/there").await;
+        match mode {
+            "deny" => drop(there.check_error(403, "forbidden", "residency")),
+            _ => assert!(there.status == 200 && there.json().to_string().contains("there"), "{there:?}"),
+        }
+        assert!(shows(&sidecar.client.get("/ojs/v1/cron/here").await));
+        let paused = sidecar.client.post("/ojs/v1/cron/there/pause", "").await;
+        assert!(paused.status.is_success() && !shows(&paused), "{mode}: {paused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_another_region_is_refused_where_reads_are_not_allowed() {
+    let federation = Setup::default().by_the_documents().start().await;
+    for mode in HIDING {
+        let flags = [("residency.read", mode), ("residency.read_lists", mode)];
+        let sidecar = federation.sidecar_in("us-east-1", &flags).await;
+        for path in [
+            "/ojs/v1/queues/q/events?region=eu-west-1",
+            "/ojs/v1/events/stream?channel=queue:q&region=eu-west-1",
+            "/ojs/v1/ws?region=eu-west-1",
+            "/v1/events/stream?region=eu-west-1",
+        ] {
+            sidecar.client.get(path).await.check_error(403, "forbidden", "residency");
+            let upgrade = http::Request::get(path).header("connection", "upgrade").header("upgrade", "websocket");
+            let upgraded = sidecar.client.send(upgrade, "").await;
+            assert_eq!(upgraded.status, 403, "{mode} {path}: {upgraded:?}");
+        }
+        let unknown = http::Request::get("/ojs/v1/anything").header("ojs-federation-region", "eu-west-1");
+        sidecar.client.send(unknown, "").await.check_error(403, "forbidden", "residency");
+    }
+    assert!(federation.seen("/events").is_empty() && federation.seen("/ws").is_empty());
+}
+
+/// What the region of eu-west-1 answers to reads below this path.
+fn answers(federation: &Federation, prefix: &str, body: &Value) {
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    let answer = FaultAnswer { status: http::StatusCode::OK, headers, body: body.to_string().into() };
+    federation.regions[1]
+        .faults()
+        .add(When::path(prefix).method(http::Method::GET), Fault::Answer { answer, store: false });
+}
+
+#[tokio::test]
+async fn items_of_unique_jobs_without_their_meta_are_hidden_like_pinned_ones() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let item = json!({ "key": "k", "job_id": "j", "type": "a", "args": [CANARY] });
+    answers(&federation, "/ojs/v1/unique-jobs", &json!({ "unique_jobs": [item] }));
+    let allowing = federation.sidecar_in("us-east-1", &[("residency.read_lists", "allow")]).await;
+    assert!(shows(&allowing.client.get("/ojs/v1/unique-jobs").await));
+    for mode in HIDING {
+        let flags = [("residency.read", mode), ("residency.read_lists", mode)];
+        let sidecar = federation.sidecar_in("us-east-1", &flags).await;
+        for path in ["/ojs/v1/unique-jobs", "/ojs/v1/unique-jobs?region=eu-west-1"] {
+            let answer = sidecar.client.get(path).await;
+            assert!(answer.status == 200 && !shows(&answer), "{mode} {path}: {answer:?}");
+        }
     }
 }
