@@ -215,8 +215,8 @@ async fn files_of_a_region_that_cannot_be_used_are_an_error_with_78() {
     let region = format!("url: \"https://localhost:1\", tls: {{ ca: {bad:?} }}");
     let (code, said) = fails(config_with(&dir, &region, &listen("127.0.0.1:0", "127.0.0.1:0"))).await;
     assert_eq!(code, Some(78), "{said}");
-    // The key and not the path: a secret pasted in its place must not be shown.
-    assert!(said.contains("regions[0].tls.ca") && !said.contains("bad.pem"), "{said}");
+    let named = format!("the file holds something else ({})", bad.display());
+    assert!(said.contains("regions[0].tls.ca") && said.contains(&named), "{said}");
 }
 
 #[tokio::test]
