@@ -32,22 +32,35 @@ pub fn handle(
     async move {
         let is_closing = connection.client.is_closing();
         let mut exchange = proxy.begin(&request, connection);
-        let admitted =
-            if is_closing { Err(ErrorDocument::draining(RETRY_AFTER)) } else { proxy.admit(&mut exchange, &request) };
-        let answered = match admitted.map(|()| exchange.preflight(&request)) {
-            Err(document) => Err(document),
-            Ok(Some(preflight)) => Ok(preflight),
-            // Boxed, so that there is no room for it in what carries each call.
-            Ok(None) if exchange.matched.class == Class::Federation => {
-                Ok(Box::pin(federation(&proxy, &mut exchange, *request)).await)
-            }
-            Ok(None) => match proxy.dispatch(&mut exchange, request) {
+        // Within its own scope, so that what waits for a region has no room for this answer.
+        if let Some(response) = answer_at_once(&proxy, &mut exchange, &request, is_closing) {
+            return exchange.finish(&proxy, response);
+        }
+        // Boxed, so that there is no room for it in what carries each call.
+        let answered = if exchange.matched.class == Class::Federation {
+            Ok(Box::pin(federation(&proxy, &mut exchange, *request)).await)
+        } else {
+            match proxy.dispatch(&mut exchange, request) {
                 Ok(answering) => answering.await,
                 Err(document) => Err(document),
-            },
+            }
         };
         let response = answered.unwrap_or_else(|document| exchange.refuse(&proxy, &document));
         exchange.finish(&proxy, response)
+    }
+}
+
+/// Answers what needs neither a region nor the federation's state: calls that are refused, and preflights of allowed pages.
+fn answer_at_once(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: &Request<Arriving>,
+    is_closing: bool,
+) -> Option<Response<Reply>> {
+    let admitted = if is_closing { Err(ErrorDocument::draining(RETRY_AFTER)) } else { proxy.admit(exchange, request) };
+    match admitted {
+        Ok(()) => exchange.preflight(request),
+        Err(document) => Some(exchange.refuse(proxy, &document)),
     }
 }
 
