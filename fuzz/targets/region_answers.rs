@@ -45,7 +45,8 @@ fuzz_target!(|body: &[u8]| {
         return;
     };
     made_of(body);
-    assert_eq!(status, text(&parsed, "status"));
+    // Several are none.
+    assert!(status.is_none() || status == text(&parsed, "status"));
     let job = parsed.get("job").unwrap_or(&parsed);
     assert_eq!(id, text(job, "id"));
     let bare = text(&parsed, "code").is_some() && text(&parsed, "message").is_some();

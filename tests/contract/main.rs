@@ -16,4 +16,3 @@ mod quickstart;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with tests that need more of it")]
 mod support;
-mod surface;

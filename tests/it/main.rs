@@ -49,6 +49,7 @@ mod smuggling;
 mod splitting;
 mod stream;
 mod support;
+mod surface;
 mod tunnel;
 mod unknown;
 mod upstream;
