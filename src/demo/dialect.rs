@@ -9,11 +9,14 @@ pub enum Dialect {
     /// The servers in Go: a repeated id overwrites, a heartbeat is answered by `directive`, unknown members win over the
     /// server's own in an answer, and an unknown path is answered in plain text.
     Reference,
+    /// The servers in Go over Redis and PostgreSQL: as [`Self::Reference`], but an attempt is counted when it has failed, and not when
+    /// the job is handed out.
+    Redis,
 }
 
 impl Dialect {
-    /// Both, the default first.
-    pub const ALL: [Self; 2] = [Self::Spec, Self::Reference];
+    /// All of them, the default first.
+    pub const ALL: [Self; 3] = [Self::Spec, Self::Reference, Self::Redis];
 
     /// Its name, as the command line takes it.
     #[must_use]
@@ -21,6 +24,13 @@ impl Dialect {
         match self {
             Self::Spec => "spec",
             Self::Reference => "reference",
+            Self::Redis => "redis",
         }
+    }
+
+    /// Whether it is that of a server in Go.
+    #[must_use]
+    pub const fn in_go(self) -> bool {
+        matches!(self, Self::Reference | Self::Redis)
     }
 }

@@ -198,7 +198,7 @@ impl Envelope {
             unique: None,
             per_second_max: per_second_max(&options, outer)?,
             extra: Vec::new(),
-            extra_wins: reading.dialect == Dialect::Reference,
+            extra_wins: reading.dialect.in_go(),
             source,
         };
         let policy: Option<Members> = either(&options, outer, "unique", "is an object")?;

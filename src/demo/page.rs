@@ -28,7 +28,7 @@ pub(super) const LISTS: Bounds = Bounds { usual: 50, max: 200 };
 pub(super) const fn dead_letters(dialect: Dialect) -> Bounds {
     match dialect {
         Dialect::Spec => Bounds { usual: 50, max: 100 },
-        Dialect::Reference => Bounds { usual: 50, max: 1_000 },
+        Dialect::Reference | Dialect::Redis => Bounds { usual: 50, max: 1_000 },
     }
 }
 
@@ -42,7 +42,7 @@ fn number(context: &Context, head: &Parts, name: &'static str) -> Result<Option<
     let Some(text) = parameter(&head.uri, name).filter(|text| !text.is_empty()) else { return Ok(None) };
     match (text.parse(), context.reading.dialect) {
         (Ok(number), _) => Ok(Some(number)),
-        (Err(_), Dialect::Reference) => Ok(None),
+        (Err(_), Dialect::Reference | Dialect::Redis) => Ok(None),
         (Err(_), Dialect::Spec) => Err(Invalid::Member(name, "is a whole number from 0").into()),
     }
 }
@@ -82,7 +82,7 @@ impl Page {
         let offset = number(context, head, "offset")?;
         let start = match (offset, context.reading.dialect) {
             (Some(offset), _) => Start::Offset(offset),
-            (None, Dialect::Reference) => Start::Offset(0),
+            (None, Dialect::Reference | Dialect::Redis) => Start::Offset(0),
             (None, Dialect::Spec) => {
                 let cursor = parameter(&head.uri, "cursor").filter(|cursor| !cursor.is_empty());
                 Start::After(cursor.map(|cursor| opened(&context.id, &cursor)).transpose()?)
@@ -141,7 +141,9 @@ impl Numbered {
         let asked = number(context, head, "per_page")?;
         let per_page = match context.reading.dialect {
             Dialect::Spec => asked.unwrap_or(20).clamp(1, PER_PAGE_MAX),
-            Dialect::Reference => asked.filter(|asked| (1..=PER_PAGE_MAX).contains(asked)).unwrap_or(usual_in_go),
+            Dialect::Reference | Dialect::Redis => {
+                asked.filter(|asked| (1..=PER_PAGE_MAX).contains(asked)).unwrap_or(usual_in_go)
+            }
         };
         Ok(Self { page, per_page })
     }

@@ -89,10 +89,10 @@ impl Problem {
     /// The answer. Routers in the field answer some things before any OJS code runs.
     pub(super) fn answer(&self, request_id: &str, dialect: Dialect) -> Response<Body> {
         match (self, dialect) {
-            (Self::NoSuchPath, Dialect::Reference) => {
+            (Self::NoSuchPath, Dialect::Reference | Dialect::Redis) => {
                 return typed(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", full(format!("{self}\n")));
             }
-            (Self::Method, Dialect::Reference) => {
+            (Self::Method, Dialect::Reference | Dialect::Redis) => {
                 let mut response = Response::new(full(Bytes::new()));
                 *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
                 return response;
@@ -125,7 +125,7 @@ impl Problem {
                 (StatusCode::CONFLICT, "conflict")
             }
             Self::Duplicate(_) => (StatusCode::CONFLICT, "duplicate"),
-            Self::Paused(_) if dialect == Dialect::Reference => (StatusCode::CONFLICT, "queue_paused"),
+            Self::Paused(_) if dialect.in_go() => (StatusCode::CONFLICT, "queue_paused"),
             Self::Paused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "queue_paused"),
             Self::NoResultYet => (StatusCode::REQUEST_TIMEOUT, "timeout"),
             Self::Override => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
@@ -134,7 +134,7 @@ impl Problem {
             Self::TooManyCrons => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
             Self::BatchBroken(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
             Self::Invalid(Invalid::Payload) => (StatusCode::BAD_REQUEST, "invalid_payload"),
-            Self::Invalid(Invalid::Policy(..)) if dialect == Dialect::Reference => {
+            Self::Invalid(Invalid::Policy(..)) if dialect.in_go() => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "validation_error")
             }
             Self::Invalid(Invalid::Policy(..)) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_payload"),

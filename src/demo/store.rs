@@ -184,7 +184,7 @@ impl Store {
     /// The first of these jobs that is there already, or is earlier among them, and the id of the one that is there; nothing
     /// where jobs are stored one by one, whatever becomes of those after them.
     pub(super) fn first_duplicate(&mut self, envelopes: &[Envelope]) -> Option<(usize, String)> {
-        if self.dialect == Dialect::Reference {
+        if self.dialect.in_go() {
             return None;
         }
         let (index, id) = self.clashes(envelopes).into_iter().next()?;

@@ -50,7 +50,7 @@ impl Unique {
         Ok(Self {
             key: match dialect {
                 Dialect::Spec => canonical_key(policy, &keys, job)?,
-                Dialect::Reference => literal_key(&keys, job),
+                Dialect::Reference | Dialect::Redis => literal_key(&keys, job),
             },
             period_ms: period_ms(policy)?,
             states: states(policy)?,

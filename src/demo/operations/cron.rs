@@ -66,7 +66,7 @@ fn register(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> 
     let mut store = context.store.lock();
     let (is_new, cron) = store.register(plan).ok_or(Problem::TooManyCrons)?;
     // Servers in Go do not tell a new one from one that was there.
-    let is_new = is_new || context.reading.dialect == Dialect::Reference;
+    let is_new = is_new || context.reading.dialect.in_go();
     let answer = answer(context, if is_new { StatusCode::CREATED } else { StatusCode::OK }, cron);
     store.define("cron", body.clone());
     Ok(answer)
@@ -81,7 +81,7 @@ fn enable(context: &Context, name: String, enabled: bool) -> Result<Response<Bod
 fn list(context: &Context, head: &Parts) -> Result<Response<Body>, Problem> {
     let dialect = context.reading.dialect;
     let mut store = context.store.lock();
-    if dialect == Dialect::Reference {
+    if dialect.in_go() {
         let all = store.crons().into_iter().map(|cron| cron.document(dialect));
         return Ok(document(StatusCode::OK, Object::new().array("crons", all).finish()));
     }

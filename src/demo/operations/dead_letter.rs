@@ -8,7 +8,6 @@ use http::{Response, StatusCode};
 use super::job_answer;
 use crate::base::text::rfc3339;
 use crate::demo::answer::{Body, Object, document};
-use crate::demo::dialect::Dialect;
 use crate::demo::envelope::Members;
 use crate::demo::filter::Filter;
 use crate::demo::job::Job;
@@ -20,7 +19,7 @@ pub(super) fn number_of_dead(context: &Context) -> Response<Body> {
     let mut store = context.store.lock();
     let list = store.select_dead(&Filter::default());
     let object = Object::new().number("total", list.len());
-    if context.reading.dialect == Dialect::Reference {
+    if context.reading.dialect.in_go() {
         return document(StatusCode::OK, object.finish());
     }
     let (mut queues, mut errors) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());

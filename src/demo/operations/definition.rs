@@ -33,15 +33,15 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
             context.store.lock().kept().schemas.take(&name).ok_or_else(|| Problem::NoSuch("schema", name.clone()))?;
             Ok(document(StatusCode::OK, Object::new().flag("deleted", true).text("uri", &name).finish()))
         }
-        ("GET", Route::Schema(kind), Dialect::Reference) => {
+        ("GET", Route::Schema(kind), Dialect::Reference | Dialect::Redis) => {
             let last = versions(context, &kind).pop().ok_or(Problem::NoSuch("schema", kind))?;
             Ok(document(StatusCode::OK, wrapped(&last)))
         }
-        ("GET", Route::SchemaVersions(kind), Dialect::Reference) => {
+        ("GET", Route::SchemaVersions(kind), Dialect::Reference | Dialect::Redis) => {
             let versions = Object::new().array("versions", versions(context, &kind));
             Ok(document(StatusCode::OK, versions.finish()))
         }
-        ("DELETE", Route::Schema(name), Dialect::Reference) => delete_version(context, name),
+        ("DELETE", Route::Schema(name), Dialect::Reference | Dialect::Redis) => delete_version(context, name),
         ("POST", Route::Webhooks, _) => subscribe(context, body),
         ("GET", Route::Webhooks, _) => subscriptions(context, head),
         ("GET", Route::Webhook(id), _) => {
@@ -77,7 +77,7 @@ fn register_schema(context: &Context, body: &Bytes) -> Answer {
     };
     let name = match context.reading.dialect {
         Dialect::Spec => text("uri")?,
-        Dialect::Reference => format!("{}/{}", text("job_type")?, text("version")?),
+        Dialect::Reference | Dialect::Redis => format!("{}/{}", text("job_type")?, text("version")?),
     };
     members.raw("schema").ok_or(Invalid::Member("schema", "is there"))?;
     let entry = Entry { members, created_ms: context.clock.unix_ms() };

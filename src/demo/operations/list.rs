@@ -57,7 +57,7 @@ pub(super) fn queues(context: &Context, head: &Parts) -> Answer {
     };
     let page = Page::read(context, head, LISTS)?;
     let list = context.store.lock().select_queues();
-    if context.reading.dialect == Dialect::Reference {
+    if context.reading.dialect.in_go() {
         let pagination = Object::new().number("total", list.len()).number("limit", LISTS.usual).number("offset", 0);
         let entries = list.into_iter().map(|(_, queue)| entry(queue));
         return Ok(answered("queues", entries, &pagination.flag("has_more", false).finish()));
@@ -85,7 +85,7 @@ pub(super) fn admin_queues(context: &Context, head: &Parts) -> Answer {
     let dialect = context.reading.dialect;
     let page = Numbered::read(context, head, 25)?;
     let list = context.store.lock().select_queues();
-    if dialect == Dialect::Reference {
+    if dialect.in_go() {
         let pagination = Object::new().number("total", list.len()).number("page", 1).number("per_page", list.len());
         let entries = list.iter().map(|(_, queue)| admin_queue(queue, dialect).finish());
         return Ok(answered("items", entries, &pagination.finish()));

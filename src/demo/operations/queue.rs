@@ -25,7 +25,7 @@ pub(super) fn stats(context: &Context, name: &str) -> Response<Body> {
             .text("status", status_of(&queue))
             .raw("stats", &counts_members(Object::new(), &queue.counts).finish())
             .text("computed_at", &rfc3339(context.clock.unix_ms())),
-        Dialect::Reference => {
+        Dialect::Reference | Dialect::Redis => {
             let counted = [JobState::Available, JobState::Active, JobState::Completed];
             let object = Object::new().text("name", name);
             let object =
@@ -44,7 +44,7 @@ pub(super) fn pause(context: &Context, name: &str, paused: bool) -> Response<Bod
             .text("queue", name)
             .text("status", status_of(&store.queue(name)))
             .text(if paused { "paused_at" } else { "resumed_at" }, &rfc3339(context.clock.unix_ms())),
-        Dialect::Reference => {
+        Dialect::Reference | Dialect::Redis => {
             Object::new().raw("queue", &Object::new().text("name", name).flag("paused", paused).finish())
         }
     };
@@ -69,7 +69,7 @@ pub(super) fn admin_stats(context: &Context) -> Response<Body> {
         .number("uptime_seconds", uptime);
     let object = match context.reading.dialect {
         Dialect::Spec => sums(object.number("depth", sum(JobState::Available) + sum(JobState::Active))),
-        Dialect::Reference => object,
+        Dialect::Reference | Dialect::Redis => object,
     };
     document(StatusCode::OK, object.finish())
 }

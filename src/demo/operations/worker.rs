@@ -117,7 +117,9 @@ pub(super) fn heartbeat(context: &Context, body: &Bytes) -> Result<Response<Body
         (directive, store.heartbeat(ids, visibility_ms))
     };
     let answer = match (dialect, directive) {
-        (Dialect::Reference, _) => Object::new().text("state", "active").text("directive", directive.as_str()),
+        (Dialect::Reference | Dialect::Redis, _) => {
+            Object::new().text("state", "active").text("directive", directive.as_str())
+        }
         (Dialect::Spec, Directive::Continue) => Object::new().text("state", "running"),
         (Dialect::Spec, _) => Object::new().text("state", directive.as_str()),
     };

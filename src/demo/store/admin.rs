@@ -3,7 +3,7 @@
 use super::super::envelope::Raw;
 use super::super::kept::{Kept, Seen};
 use super::super::notes::{Checkpoint, Progress};
-use super::{Dialect, Job, JobState, Refused, Store};
+use super::{Job, JobState, Refused, Store};
 
 /// What is done to many jobs at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Store {
     /// An operator's wish that a job be tried again; servers in Go know it of dead letters only.
     pub(in crate::demo) fn retry(&mut self, id: &str) -> Result<&Job, Refused> {
         self.settle();
-        if self.dialect == Dialect::Reference {
+        if self.dialect.in_go() {
             return self.retry_dead_letter(id);
         }
         let again = [JobState::Discarded, JobState::Cancelled, JobState::Retryable];

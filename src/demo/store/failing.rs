@@ -55,6 +55,9 @@ impl Store {
 
     fn fail(&mut self, id: &str, failure: &Failure) -> Result<&Job, Refused> {
         let at_ms = self.at_ms;
+        if self.dialect == Dialect::Redis {
+            self.alter(id, |job| job.attempt += 1);
+        }
         let verdict = self.jobs.get(id).map(|job| verdict(job, failure)).ok_or(Refused::NotFound)?;
         let keeps_dead = match verdict {
             Verdict::Retry => {

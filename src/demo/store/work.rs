@@ -68,10 +68,11 @@ impl Store {
                 pace.last_ms = Some(now);
             }
         }
+        let counts = self.dialect != Dialect::Redis;
         let usual_timeout = (self.dialect == Dialect::Spec).then_some(TIMEOUT_MS);
         for id in &ids {
             self.alter(id, |job| {
-                job.attempt += 1;
+                job.attempt += u32::from(counts);
                 job.worker_id.clone_from(&claim.worker_id);
                 job.times.started = Some(now);
                 let visibility_ms = claim.visibility_ms.or(job.envelope.visibility_ms).unwrap_or(VISIBILITY_MS);

@@ -44,7 +44,7 @@ impl Workflow {
             .number(&format!("{list}_completed"), completed)
             .text("created_at", &rfc3339(self.created_ms))
             .maybe_text("completed_at", ended.as_deref());
-        if dialect == Dialect::Reference {
+        if dialect.in_go() {
             return object.finish();
         }
         let cancelled = ended.as_deref().filter(|_| self.state == WorkflowState::Cancelled);
@@ -87,7 +87,7 @@ impl Workflow {
             (None, Kind::Graph) => part.needs.iter().filter_map(|&need| Some((need, self.parts.get(need)?))).collect(),
             (None, Kind::Group | Kind::Batch) => return None,
         };
-        if dialect == Dialect::Reference {
+        if dialect.in_go() {
             let results: Vec<&str> = before.iter().filter_map(|(_, part)| result(part)).collect();
             let told = part.hook.is_none() && !results.is_empty();
             return told.then(|| format!("[{}]", results.join(",")));

@@ -31,7 +31,8 @@ fn what_is_due_happens_at_its_own_moment_however_late_somebody_looks() {
 
 #[test]
 fn a_worker_that_vanishes_costs_an_attempt_by_the_documents_and_none_at_servers_in_go() {
-    for (dialect, last) in [(Dialect::Spec, JobState::Discarded), (Dialect::Reference, JobState::Available)] {
+    let go = JobState::Available;
+    for (dialect, last) in [(Dialect::Spec, JobState::Discarded), (Dialect::Reference, go), (Dialect::Redis, go)] {
         let (time, mut store) = speaking(dialect);
         enqueue(&mut store, "one", r#"{"retry":{"max_attempts":2}}"#);
         for expected in [JobState::Available, last] {
@@ -39,6 +40,32 @@ fn a_worker_that_vanishes_costs_an_attempt_by_the_documents_and_none_at_servers_
             time.advance(Duration::from_secs(30));
             assert_eq!(state(&mut store, "one"), expected, "{dialect:?}");
         }
+    }
+}
+
+#[test]
+fn the_last_attempt_is_the_same_whether_attempts_count_when_they_begin_or_fail() {
+    let failure = |requeue| Failure { error: Members::default(), retryable: true, requeue };
+    for dialect in Dialect::ALL {
+        let (time, mut store) = speaking(dialect);
+        let counts_at_fetch = u32::from(dialect != Dialect::Redis);
+        enqueue(&mut store, "one", r#"{"retry":{"max_attempts":2,"jitter":false}}"#);
+        for (failed, next) in [(0, JobState::Retryable), (1, JobState::Discarded)] {
+            fetch(&mut store, &["default"], 1);
+            assert_eq!(store.job("one").unwrap().attempt, failed + counts_at_fetch, "{dialect:?}");
+            let job = store.nack("one", &failure(false)).unwrap();
+            assert_eq!((job.attempt, job.state), (failed + 1, next), "{dialect:?}");
+            time.advance(Duration::from_secs(60));
+        }
+        // Given back, a job has used up no attempt where they count when they fail.
+        enqueue(&mut store, "two", r#"{"retry":{"max_attempts":1}}"#);
+        for given_back in 1..3 {
+            fetch(&mut store, &["default"], 1);
+            let job = store.nack("two", &failure(true)).unwrap();
+            assert_eq!((job.attempt, job.state), (given_back * counts_at_fetch, JobState::Available), "{dialect:?}");
+        }
+        fetch(&mut store, &["default"], 1);
+        assert_eq!(store.nack("two", &failure(false)).unwrap().state, JobState::Discarded, "{dialect:?}");
     }
 }
 
