@@ -33,6 +33,8 @@ pub enum Code {
     Forbidden,
     /// Something of this name or id is there already.
     Duplicate,
+    /// The state of the job does not permit it.
+    Conflict,
     /// Too much at once.
     RateLimited,
     /// We do not do this, or not yet.
@@ -52,6 +54,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
             Self::Duplicate => "duplicate",
+            Self::Conflict => "conflict",
             Self::RateLimited => "rate_limited",
             Self::Unsupported => "unsupported",
             Self::BackendError => "backend_error",

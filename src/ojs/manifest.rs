@@ -10,6 +10,9 @@ pub const FEDERATION_EXTENSION: &str = "urn:ojs:spec:federation";
 /// The version of the document that this program follows.
 const EXTENSION_VERSION: &str = "1.0.0-rc.1";
 
+/// The codings that a body may come with, as manifests name them.
+const CODINGS: [&str; 2] = ["gzip", "identity"];
+
 /// What stands for a version that a manifest does not tell.
 const VERSION: &str = "\"1.0\"";
 
@@ -39,6 +42,7 @@ pub fn federated_manifest(body: &[u8], lowest_level: Option<u64>) -> Option<Vec<
     {
         edits.exchange(member.place.clone(), level.to_string());
     }
+    restrict_compression(&mut edits, &members);
     match last(&members, "extensions") {
         None => added.push(format!("\"extensions\":[\"{FEDERATION_EXTENSION}\"]")),
         Some(member) => extend(&mut edits, member),
@@ -47,6 +51,28 @@ pub fn federated_manifest(body: &[u8], lowest_level: Option<u64>) -> Option<Vec<
         edits.append(end_of_object(body), members.is_empty(), &added.join(","));
     }
     Some(edits.apply(body))
+}
+
+/// A region's own manifest, which names no compression that this program does not read. `None` as of [`federated_manifest`].
+#[must_use]
+pub fn restricted_manifest(body: &[u8]) -> Option<Vec<u8>> {
+    let mut edits = Edits::default();
+    restrict_compression(&mut edits, &members(body)?);
+    Some(edits.apply(body))
+}
+
+/// Of the codings that a region reads only those are left that a body may come here with.
+fn restrict_compression(edits: &mut Edits, manifest: &[Member<'_>]) {
+    let Some(limits) = last(manifest, "payload_limits") else { return };
+    let inner = members(limits.value.as_bytes()).unwrap_or_default();
+    let Some(codings) = last(&inner, "supported_compression") else { return };
+    let is_read = |coding: &&str| string(coding).is_some_and(|name| CODINGS.contains(&&*name));
+    let all = if codings.value.starts_with('[') { elements(codings.value) } else { Vec::new() };
+    let read: Vec<&str> = all.iter().copied().filter(is_read).collect();
+    if read.len() < all.len() {
+        let place = limits.place.start + codings.place.start..limits.place.start + codings.place.end;
+        edits.exchange(place, format!("[{}]", read.join(",")));
+    }
 }
 
 fn extend(edits: &mut Edits, extensions: &Member<'_>) {
@@ -102,6 +128,27 @@ mod tests {
         assert_eq!(String::from_utf8(manifest.clone()).unwrap(), expected);
         let again = federated_manifest(&manifest, level).unwrap();
         assert_eq!(String::from_utf8(again).unwrap(), expected, "nothing is added twice");
+    }
+
+    #[test]
+    fn only_codings_that_are_read_here_are_advertised() {
+        let restricted = |body: &str| String::from_utf8(restricted_manifest(body.as_bytes()).unwrap()).unwrap();
+        let limits =
+            |codings: &str| format!(r#"{{ "payload_limits" : {{"a":1, "supported_compression": {codings} }}}}"#);
+        for (said, left) in [
+            (r#"["gzip", "zstd"]"#, r#"["gzip"]"#),
+            (r#"["zstd",7]"#, "[]"),
+            (r#"["identity","br","gzip"]"#, r#"["identity","gzip"]"#),
+            (r#"["gzip"]"#, r#"["gzip"]"#),
+            ("[ ]", "[ ]"),
+            ("null", "null"),
+        ] {
+            assert_eq!(restricted(&limits(said)), limits(left));
+        }
+        for body in ["{}", r#"{"payload_limits":7}"#, r#"{"supported_compression":["zstd"]}"#] {
+            assert_eq!(restricted(body), body);
+        }
+        assert_eq!(restricted_manifest(b"[]"), None);
     }
 
     #[test]

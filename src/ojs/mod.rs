@@ -47,7 +47,7 @@ pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::{Code, ErrorDocument};
 pub use fault::{Fault, FaultKind};
-pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest};
+pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest, restricted_manifest};
 pub use operation::{
     Class, Endpoint, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify, surface,
 };

@@ -9,7 +9,8 @@ use http::{Request, Response};
 
 use super::ask::shut_for;
 use super::attempt::{Call, Ended, RegionAnswer, Tried, attempt};
-use super::collect::{OVERLOADED_RETRY_AFTER, collect_job};
+use super::collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job};
+use super::encoding::Encoding;
 use super::exchange::Exchange;
 use super::failover;
 use super::head::{in_parts, unboxed};
@@ -85,8 +86,11 @@ impl From<ErrorDocument> for NotNew {
 
 async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Arriving>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
-    let (head, body, until) = in_parts(proxy, exchange, unboxed(request))?;
-    let mut reading = collect_job(proxy, body, until).await?;
+    let (head, body, until, encoding) = in_parts(proxy, exchange, unboxed(request))?;
+    let mut reading = match encoding {
+        Encoding::Plain => collect_job(proxy, body, until).await?,
+        Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
+    };
     let Planned { decision, mut body, cuts, job_id, minted, hinted, federation_id, shared_queue, source } =
         if reading.is_short() {
             plan(proxy, reading.body().text(), &mut exchange.strategy)
@@ -136,6 +140,12 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
         },
     );
     Ok(New { job, turns, shared_queue, started })
+}
+
+/// Reads a job that is compressed.
+async fn compressed_job(proxy: &Proxy, body: Arriving, until: tokio::time::Instant) -> Result<Reading, ErrorDocument> {
+    let body = collect_body(proxy, body, until).await?;
+    Ok(Reading::begin(Encoding::Gzip.decoded(proxy, body).await?))
 }
 
 /// Plans a job that is long, or of which something is kept apart: without that, or with it where it takes that.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::net::Arriving;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::noted::Noted;
@@ -143,6 +143,9 @@ impl Exchange {
         let breaks_off = matches!(document.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT);
         if breaks_off || self.refusal == Some(RefusalReason::Overloaded) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if document.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         if let Some(seconds) = document.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(jittered(seconds, &mut proxy.random.draw())));
@@ -308,7 +311,7 @@ fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
         (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,
         (_, Code::NotFound) => RefusalReason::NotFound,
         (_, Code::Forbidden) => RefusalReason::NotPermitted,
-        (_, Code::Duplicate) => RefusalReason::InvalidRequest,
+        (_, Code::Duplicate | Code::Conflict) => RefusalReason::InvalidRequest,
         (_, Code::Unsupported) => RefusalReason::Unsupported,
         (_, Code::RateLimited | Code::BackendError) => RefusalReason::Internal,
     }

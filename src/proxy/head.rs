@@ -9,6 +9,7 @@ use http::{HeaderMap, Request};
 
 use super::Proxy;
 use super::collect::collect_body;
+use super::encoding::{self, Encoding};
 use super::exchange::Exchange;
 use super::noted::Noted;
 use crate::net::headers::strip_hop_by_hop;
@@ -39,9 +40,9 @@ pub(super) fn read<'r>(
 ) -> impl Future<Output = Result<(Head, bytes::Bytes), ErrorDocument>> + use<'r> {
     let parts = in_parts(proxy, exchange, request);
     async move {
-        let (head, body, until) = parts?;
+        let (head, body, until, encoding) = parts?;
         let body = collect_body(proxy, body, until).await?;
-        Ok((head, body.hold()))
+        Ok((head, encoding.decoded(proxy, body).await?.hold()))
     }
 }
 
@@ -50,18 +51,16 @@ pub(super) fn unboxed(request: Box<Request<Arriving>>) -> Request<Arriving> {
     *request
 }
 
-/// What travels of a call, its body, and until when that may take to come.
+/// What travels of a call, its body, until when that may take to come, and how it is coded.
 pub(super) fn in_parts(
     proxy: &Proxy,
     exchange: &Exchange,
     request: Request<Arriving>,
-) -> Result<(Head, Arriving, tokio::time::Instant), ErrorDocument> {
+) -> Result<(Head, Arriving, tokio::time::Instant, Encoding), ErrorDocument> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
     let noted = exchange.noted;
-    if noted.has(Noted::CONTENT_ENCODING) {
-        return Err(ErrorDocument::content_encoding());
-    }
+    let encoding = if noted.has(Noted::CONTENT_ENCODING) { encoding::take(&mut headers)? } else { Encoding::Plain };
     let begun = tokio::time::Instant::from_std(exchange.started());
     let usual = proxy.shared.config.limits.call_timeout;
     let deadline = begun + if noted.has(Noted::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
@@ -77,14 +76,18 @@ pub(super) fn in_parts(
     // The usual path is not taken from the connection's buffer, which else stays as long as the call does.
     let path = parts.uri.path_and_query().filter(|path| **path != *JOBS.as_str()).cloned().unwrap_or(JOBS);
     // However long a region may hold the job back, the client may not take its time to send it.
-    Ok((Head { path, headers, deadline }, body, begun + usual))
+    Ok((Head { path, headers, deadline }, body, begun + usual, encoding))
 }
 
 /// The deadline of the whole call: longer than usual when the client lets the region hold it back.
 fn call_timeout(usual: Duration, headers: &HeaderMap) -> Duration {
-    let asked = headers.get(BLOCK_TIMEOUT).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let asked = asked.map(|seconds| Duration::from_secs(seconds).min(BLOCK_MAX) + BLOCK_MARGIN);
-    asked.map_or(usual, |asked| asked.max(usual))
+    asked_for(headers).map_or(usual, |asked| asked.max(usual))
+}
+
+/// How long a call may take of which the client says for how long the region may hold it back; none where it does not.
+pub(super) fn asked_for(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(BLOCK_TIMEOUT)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(BLOCK_MAX) + BLOCK_MARGIN)
 }
 
 /// Reads the body of a dry run, by the rules for enqueues.

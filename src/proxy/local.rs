@@ -48,9 +48,9 @@ pub(super) async fn forward(
     index: RegionIndex,
     request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let upload = Upload::begin();
-    let outgoing = vet(proxy, exchange, index, &parts.headers, body, &upload).await?;
+    let outgoing = vet(proxy, exchange, index, &mut parts.headers, body, &upload).await?;
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     pass(proxy, exchange, index, Parts { method: parts.method, path, headers: parts.headers, outgoing, upload }).await
 }

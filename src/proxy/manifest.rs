@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, LAST_MODIFIED};
 use http::uri::PathAndQuery;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 
 use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
@@ -19,13 +19,13 @@ use super::exchange::Exchange;
 use super::health::is_usable;
 use super::local::local;
 use super::{Proxy, Reply};
-use crate::ojs::{Class, ErrorDocument, conformance_level, federated_manifest};
+use crate::ojs::{Class, ErrorDocument, conformance_level, federated_manifest, restricted_manifest};
 use crate::policy::RegionIndex;
 
 /// Clients ask before they do anything else, and a region that hangs has no part in what they are told.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers for the federation; a client that named a region is told that region's own words.
+/// Answers for the federation; a client that named a region is told that region's own words, but of no compression that is not read here.
 ///
 /// Errors: 503 `owner_unavailable` when no region answers.
 pub(super) async fn manifest(
@@ -33,7 +33,7 @@ pub(super) async fn manifest(
     exchange: &mut Exchange,
     request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    if exchange.addressed.is_some() {
+    if exchange.addressed.is_some() && request.method() != Method::GET {
         return local(proxy, exchange, request).await;
     }
     let started = Instant::now();
@@ -41,9 +41,14 @@ pub(super) async fn manifest(
     exchange.upstream = started.elapsed();
     let levels = answers.iter().filter(|(_, answer)| answer.status == StatusCode::OK);
     let lowest = levels.filter_map(|(_, answer)| conformance_level(&answer.body)).min();
+    let named = exchange.addressed;
     let whole = |answer: &RegionAnswer| {
         let is_manifest = answer.status == StatusCode::OK;
-        is_manifest.then(|| federated_manifest(&answer.body, lowest)).flatten().map(Bytes::from)
+        let manifest = || match named {
+            Some(_) => restricted_manifest(&answer.body),
+            None => federated_manifest(&answer.body, lowest),
+        };
+        is_manifest.then(manifest).flatten().map(Bytes::from)
     };
     let found = answers.iter().enumerate().find_map(|(place, (_, answer))| Some((place, whole(answer)?)));
     let (place, manifest) = match found {
@@ -52,7 +57,8 @@ pub(super) async fn manifest(
         None => (0, None),
     };
     if answers.is_empty() {
-        return Err(ErrorDocument::owner_unavailable(None, 1));
+        let region = named.map(|index| proxy.region(index).id.as_str());
+        return Err(ErrorDocument::owner_unavailable(region, 1));
     }
     let (index, answer) = answers.swap_remove(place);
     exchange.region = Some(proxy.region(index).id.clone());
@@ -67,7 +73,9 @@ async fn answers(proxy: &Proxy, exchange: &Exchange, request: &Request<Arriving>
     let question = Question::get(path, headers, tokio::time::Instant::now() + patience);
     let view = proxy.shared.registry.view();
     let others = view.indexes().filter(|index| *index != view.local && is_usable(view.region(*index)));
-    let asked = std::iter::once(view.local).chain(others);
+    let all = std::iter::once(view.local).chain(others);
+    let named = exchange.addressed;
+    let asked = named.into_iter().chain(all.filter(|_| named.is_none()));
     let one = |index| {
         let question = &question;
         async move { Some((index, ask(proxy, Class::System, index, question).await.ok()?)) }

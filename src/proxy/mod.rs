@@ -36,6 +36,7 @@ mod call_headers;
 mod collect;
 mod create;
 mod define;
+mod encoding;
 mod enqueue;
 mod everywhere;
 mod exchange;

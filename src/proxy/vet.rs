@@ -8,12 +8,13 @@ use std::rc::Rc;
 
 use crate::net::Arriving;
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::Body as _;
 
 use super::Proxy;
 use super::collect::collect_body;
 use super::create::check_keys;
+use super::encoding::{self, Encoding};
 use super::exchange::Exchange;
 use crate::net::body::{Outgoing, Upload};
 use crate::ojs::{ErrorDocument, Payload, routing_within};
@@ -26,7 +27,7 @@ pub(super) async fn vet(
     proxy: &Proxy,
     exchange: &Exchange,
     index: RegionIndex,
-    headers: &HeaderMap,
+    headers: &mut HeaderMap,
     body: Arriving,
     upload: &Rc<Upload>,
 ) -> Result<Outgoing, ErrorDocument> {
@@ -36,12 +37,14 @@ pub(super) async fn vet(
     if !is_read(exchange.matched.payload, headers) {
         return Ok(Outgoing::stream(body, Rc::clone(upload)));
     }
-    if headers.contains_key(CONTENT_ENCODING) {
-        return Err(ErrorDocument::content_encoding());
+    let encoding = encoding::take(headers)?;
+    if encoding != Encoding::Plain {
+        // What goes on is longer.
+        headers.remove(CONTENT_LENGTH);
     }
     let limits = &proxy.shared.config.limits;
     let deadline = tokio::time::Instant::now() + limits.call_timeout;
-    let body = collect_body(proxy, body, deadline).await?.hold();
+    let body = encoding.decoded(proxy, collect_body(proxy, body, deadline).await?).await?.hold();
     let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     check_keys(&proxy.shared.registry.view(), index, &keys)?;
     Ok(Outgoing::pieces(&[body]))

@@ -136,6 +136,10 @@ impl World {
             (_, "403") => vec![raw(client, &format!("{head}origin: https://evil.example\r\n\r\n")).await],
             (_, "408") => vec![raw_open(client, &head).await],
             (_, "413") => vec![client.post(path, format!("\"{}\"", "x".repeat(4096))).await],
+            (_, "415") => {
+                let coded = http::Request::builder().method(method).uri(path).header("content-encoding", "br");
+                vec![client.send(coded, JOB).await]
+            }
             (_, "414") => vec![raw(client, &format!("{method} {path}?{} HTTP/1.1\r\n\r\n", "x".repeat(66_000))).await],
             (_, "421") => vec![raw(client, &format!("{method} {path} HTTP/1.1\r\nhost: evil.example\r\n\r\n")).await],
             (_, "431") => vec![raw(client, &format!("{head}{}\r\n", "a: b\r\n".repeat(200))).await],

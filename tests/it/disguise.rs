@@ -46,9 +46,11 @@ async fn a_job_for_another_region_is_refused_whatever_the_call() {
         }
         let answer = call(&federation, target, JSON, &format!("\u{feff}{PINNED}")).await;
         assert_eq!(answer.status, 400, "{target:?}");
-        let zipped = [JSON[0], ("content-encoding", "gzip")];
-        let answer = call(&federation, target, &zipped, PINNED).await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (400, "content_encoding"), "{target:?}");
+        for (encoding, status) in [("gzip", 400), ("br", 415)] {
+            let coded = [JSON[0], ("content-encoding", encoding)];
+            let answer = call(&federation, target, &coded, PINNED).await;
+            assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, "content_encoding"), "{target:?}");
+        }
     }
     assert_eq!(federation.seen(CANARY), [0; 0]);
 }

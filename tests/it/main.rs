@@ -11,6 +11,7 @@ mod breaker;
 mod browser;
 mod buffered;
 mod cli;
+mod compressed;
 mod create;
 mod define;
 mod disguise;

@@ -92,3 +92,17 @@ async fn a_region_that_is_named_answers_in_its_own_words() {
     assert_eq!(manifest.json()["extensions"], json!({ "official": [] }));
     assert!(federation.regions[0].record().requests_to(PATH).is_empty());
 }
+
+#[tokio::test]
+async fn a_manifest_advertises_no_compression_that_is_refused_here() {
+    let federation = Federation::start().await;
+    let limits = |codings: &str| format!(r#"{{"payload_limits":{{"supported_compression":{codings}}}}}"#);
+    for place in [0, 1] {
+        answers(&federation, place, StatusCode::OK, &limits(r#"["gzip","zstd"]"#));
+    }
+    for path in [PATH, "/ojs/manifest?region=eu-west-1"] {
+        let manifest = federation.client.get(path).await;
+        assert_eq!(manifest.json()["payload_limits"]["supported_compression"], json!(["gzip"]), "{path}: {manifest:?}");
+    }
+    assert_eq!(federation.client.get("/ojs/manifest?region=eu-west-1").await.body, limits(r#"["gzip"]"#));
+}

@@ -182,14 +182,37 @@ impl ErrorDocument {
         .with("keys", keys)
     }
 
-    /// 400: an interpreted body is compressed.
+    /// 415: an interpreted body in a coding that is not read.
     #[must_use]
     pub fn content_encoding() -> Self {
-        Self::invalid(
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Code::Unsupported,
             "content_encoding",
-            "a body that routing reads must be sent without `Content-Encoding`; send it uncompressed",
+            "the only `Content-Encoding` that is read here is one `gzip`; send the body so, or uncompressed",
         )
         .with("field", "Content-Encoding")
+    }
+
+    /// 400: a body that is not what its `Content-Encoding` says.
+    #[must_use]
+    pub fn no_gzip() -> Self {
+        Self::invalid(
+            "content_encoding",
+            "the body is not one complete gzip document, as its `Content-Encoding` says; compress it again, or send it uncompressed",
+        )
+        .with("field", "Content-Encoding")
+    }
+
+    /// 413: a compressed body that grows too much.
+    #[must_use]
+    pub fn compression_ratio(ratio_max: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Code::PayloadTooLarge,
+            "compression_ratio",
+            format!("the body grows to more than 1 MiB and more than {ratio_max} times its size; send it uncompressed"),
+        )
     }
 
     /// 400: a creating call whose path could be read in two ways.

@@ -66,6 +66,19 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
+    /// 409: an acknowledgement whose lease is over, and whose job the region shows in another state or with another worker.
+    #[must_use]
+    pub fn lease_lost(region: &str) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            Code::Conflict,
+            "lease_lost",
+            "the lease of this job is over and the region shows it in another state or with another worker, so nothing was sent; \
+             drop the result, and send heartbeats within the visibility timeout for jobs that take longer",
+        )
+        .with("region", region)
+    }
+
     /// 503: the next region may not be tried, because redirects are rationed. Units: `retry_after` in seconds.
     #[must_use]
     pub fn retry_budget(retry_after: u64) -> Self {

@@ -142,6 +142,8 @@ labels! {
         CrossOrigin = "cross_origin",
         /// No such path or method of our own.
         NotFound = "not_found",
+        /// An acknowledgement came when the lease was over and another worker may have the job.
+        LeaseLost = "lease_lost",
         /// Too many connections or requests at once.
         Overloaded = "overloaded",
         /// The process is about to end.
