@@ -118,11 +118,21 @@ pub(super) async fn attempt(
     };
     let (tried, ended) = attempt_on(proxy, proxy.pool(index), index, call, started, others).await;
     release(permit, call, ended, &tried);
-    if !tried.crowded_out && !tried.passed_over && tried.shed.is_none() {
+    let untold = tried.crowded_out || tried.passed_over || tried.shed.is_some();
+    if !untold && !was_held(proxy, call, ended, &tried) {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         shown::tell(proxy, index, call.guard, answer, || call.source);
     }
     (tried, ended)
+}
+
+/// Whether a region has held a FETCH back to its end, and had longer for it than for other calls: it waits for jobs, and other calls and
+/// probes show whether it answers.
+fn was_held(proxy: &Proxy, call: &Call, ended: Ended, tried: &Tried) -> bool {
+    call.guard == GuardClass::Fetch
+        && tried.ending == Ending::NoAnswer
+        && tokio::time::Instant::from_std(ended.at) >= call.deadline
+        && ended.took >= proxy.shared.config.limits.call_timeout
 }
 
 /// Gives a call's place back, and tells how long it took where that says something of the region.

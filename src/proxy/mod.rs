@@ -41,6 +41,7 @@ mod enqueue;
 mod everywhere;
 mod exchange;
 mod failover;
+mod fence;
 mod fetch;
 mod gather;
 mod head;

@@ -3,31 +3,35 @@
 //! A region that acts and whose answer is lost refuses the repetition with a 409. The job's state then tells what became of the
 //! first one, and the worker is told that.
 //!
+//! One that comes when its lease is over may be about a job that another worker has by now: `fence` asks the region first.
+//!
 //! Spec: ojs-protocol 2.3, 5.3.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::net::Arriving;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
+use super::fence::{Fenced, Lease};
 use super::head::{Head, read};
 use super::insist::{Insisted, insist, note};
 use super::locate::{Located, in_doubt, locate, search};
 use super::{Proxy, Reply};
 use crate::ojs::answer::is_error_document;
-use crate::ojs::worker::{completed, settled_job};
+use crate::ojs::worker::{Settled, completed};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, path_segment};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
 
 /// Tells the owner of a job what became of it.
 ///
 /// Errors: 400 for a body in which two servers could read two jobs; 503 `owner_unavailable` when no region has the job and not all
-/// of them could be asked, or when nothing reached its owner; 504 when the owner did not answer.
+/// of them could be asked, or when nothing reached its owner; 504 when the owner did not answer; 409 `lease_lost` as of [`Lease::fence`].
 pub(super) async fn settle(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -35,15 +39,18 @@ pub(super) async fn settle(
 ) -> Result<Response<Reply>, ErrorDocument> {
     let path = request.uri().path().to_owned();
     let (head, body) = read(proxy, exchange, request).await?;
-    let id = if exchange.matched.scope == Scope::Owner(IdAt::Path) {
-        Some(exchange.matched.named_in(&path))
+    let settled = Settled::read(&body, proxy.shared.config.limits.json_depth);
+    let settled = if exchange.matched.scope == Scope::Owner(IdAt::Path) {
+        // Clients that write the id into the path send no body, or one that is the region's to judge.
+        let worker_id = settled.ok().and_then(|settled| settled.worker_id);
+        Settled { job_id: Some(exchange.matched.named_in(&path).into()), worker_id }
     } else {
-        let read = settled_job(&body, proxy.shared.config.limits.json_depth);
-        read.map_err(|fault| ErrorDocument::from_fault(&fault))?.map(std::borrow::Cow::into_owned)
+        settled.map_err(|fault| ErrorDocument::from_fault(&fault))?
     };
+    let [id, worker_id] = [settled.job_id, settled.worker_id].map(|text| text.map(Cow::into_owned));
     let repeat = Repeat::of(exchange.matched.operation, path.trim_end_matches('/').ends_with("/nack"));
     let started = Instant::now();
-    let settled = to_owner(proxy, exchange, Word { head, body, id, repeat }).await;
+    let settled = to_owner(proxy, exchange, Word { head, body, id, worker_id, repeat }).await;
     exchange.upstream = started.elapsed();
     settled
 }
@@ -54,6 +61,8 @@ struct Word {
     body: Bytes,
     /// The job; without one it is the local region's to say what is wrong.
     id: Option<String>,
+    /// The worker, where it says.
+    worker_id: Option<String>,
     repeat: Repeat,
 }
 
@@ -62,11 +71,23 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
     let Some(id) = word.id.as_deref() else {
         return answer(proxy, exchange, local, &word).await.map(|said| said.response);
     };
-    let index = match locate(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
-        Located::At(index) => index,
-        other => return elsewhere(proxy, exchange, other),
+    let lease = Lease::of(proxy, id, word.repeat);
+    let index = match &lease {
+        Some(lease) => lease.region,
+        None => match locate(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
+            Located::At(index) => index,
+            other => return elsewhere(proxy, exchange, other),
+        },
     };
+    if let Some(lease) = &lease
+        && let Fenced::Answered(answer) = lease.fence(proxy, exchange, &word.head, word.worker_id.as_deref()).await?
+    {
+        return Ok(answer.into());
+    }
     let mut said = answer(proxy, exchange, index, &word).await?;
+    if let Some(lease) = lease.filter(|_| said.response.status().is_success()) {
+        lease.end(proxy);
+    }
     if said.response.status() != StatusCode::NOT_FOUND {
         return Ok(said.response);
     }
@@ -158,13 +179,18 @@ async fn first_was_heard(
     id: &str,
     question: &Question,
 ) -> Option<Vec<u8>> {
-    let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
-    let mut headers = question.headers.clone();
-    headers.remove(http::header::CONTENT_TYPE);
-    let look = Question { leased: true, ..Question::get(path, headers, question.deadline) };
+    let look = look_up(id, &question.headers, question.deadline)?;
     let job = ask(proxy, exchange.matched.class, index, &look).await.ok()?;
     if job.status != StatusCode::OK {
         return None;
     }
     completed(&job.body, id)
+}
+
+/// The question for a job of which a worker speaks, with the worker's own headers. None for an id that no path can hold.
+pub(super) fn look_up(id: &str, headers: &HeaderMap, deadline: tokio::time::Instant) -> Option<Question> {
+    let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
+    let mut headers = headers.clone();
+    headers.remove(http::header::CONTENT_TYPE);
+    Some(Question { leased: true, ..Question::get(path, headers, deadline) })
 }

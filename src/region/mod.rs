@@ -3,6 +3,7 @@
 //! Plane: control, except for what [`Registry::view`], [`Registry::on_request`] and [`Traffic`] offer to the data plane.
 
 mod ask;
+mod beat_forms;
 mod identity;
 mod kept;
 mod load;
@@ -18,6 +19,7 @@ mod unfit;
 mod workers;
 
 pub use ask::{AskError, HealthAnswer, ask_health, ask_job};
+pub use beat_forms::BeatForms;
 pub use identity::{Identity, IdentityError};
 pub use kept::{Kept, KeptJob, handed_out_until};
 pub use load::LoadPoller;

@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::{Kept, Owners};
+use super::{BeatForms, Kept, Owners};
 use crate::base::RegionId;
 
 /// A pod has a few workers; a crowd of made-up names stays below some hundred kilobytes.
@@ -32,6 +32,8 @@ pub struct Workers {
     /// Jobs that heartbeats name and no region has leased, and the region that goes on hearing of them. Nothing but a heartbeat
     /// may act on this: such a job may be in any region, waiting for its next worker.
     pub strangers: Owners,
+    /// How regions read the ids of heartbeats.
+    pub beat_forms: BeatForms,
     known: Mutex<Known>,
 }
 
@@ -63,7 +65,8 @@ pub struct Fetching {
 
 impl Default for Workers {
     fn default() -> Self {
-        Self { kept: Kept::default(), strangers: Owners::new(STRANGERS_MAX), known: Mutex::default() }
+        let (kept, strangers) = (Kept::default(), Owners::new(STRANGERS_MAX));
+        Self { kept, strangers, beat_forms: BeatForms::default(), known: Mutex::default() }
     }
 }
 
@@ -126,18 +129,25 @@ impl Workers {
 
     fn with_tie<T>(&self, name: &str, region: &RegionId, now: Instant, change: impl FnOnce(&mut Tie) -> T) -> T {
         let mut workers = self.known.lock();
-        if !workers.contains_key(name) {
-            make_room(&mut workers, now);
+        if let Some(worker) = workers.get_mut(name) {
+            return worker.with_tie(region, now, change);
         }
-        let worker = workers.entry(name.to_owned()).or_insert_with(|| Worker { seen: now, ties: SmallVec::new() });
-        worker.seen = now;
-        let place = worker.ties.iter().position(|tie| tie.region == *region).unwrap_or_else(|| {
+        make_room(&mut workers, now);
+        let worker = Worker { seen: now, ties: SmallVec::new() };
+        workers.entry(name.to_owned()).insert_entry(worker).get_mut().with_tie(region, now, change)
+    }
+}
+
+impl Worker {
+    fn with_tie<T>(&mut self, region: &RegionId, now: Instant, change: impl FnOnce(&mut Tie) -> T) -> T {
+        self.seen = now;
+        let place = self.ties.iter().position(|tie| tie.region == *region).unwrap_or_else(|| {
             // As old as can be: a tie that nothing was handed out by is no reason for a heartbeat.
             let used = now.checked_sub(SEEN_FOR).unwrap_or(now);
-            worker.ties.push(Tie { region: region.clone(), used, quiet: false, fetching: false });
-            worker.ties.len() - 1
+            self.ties.push(Tie { region: region.clone(), used, quiet: false, fetching: false });
+            self.ties.len() - 1
         });
-        change(&mut worker.ties[place])
+        change(&mut self.ties[place])
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must survive a restart: enqueues whose outcome is not known, and those that carried an `Idempotency-Key`.
+//! What must survive a restart: enqueues whose outcome is not known, those that carried an `Idempotency-Key`, and the leases of workers.
 //!
 //! Everything is in memory, bounded, and read there. Where `journal.path` is set it is in a file, too, which a thread of its own
 //! writes: nothing of it is on the path of a call that goes well. A file that cannot be used, for whatever reason, costs what it
@@ -7,6 +7,7 @@
 //! Invariants: no job arguments, meta values, results or tokens come here; every row and every wait is bounded.
 
 mod hold;
+mod leases;
 mod record;
 mod sqlite;
 mod table;
@@ -28,6 +29,8 @@ use crate::base::Clock;
 use crate::config::Journal;
 use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
 pub use hold::Hold;
+pub use leases::Lease;
+use leases::Leases;
 use record::Change;
 pub use record::{Cancelled, Digest, ID_BYTES_MAX, Keyed, Place, State, Unknown};
 pub use table::Tell;
@@ -60,6 +63,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     table: Mutex<Table>,
+    leases: Mutex<Leases>,
     /// Whether a change did not reach the thread.
     missed: AtomicBool,
     durable: AtomicBool,
@@ -82,6 +86,7 @@ impl Store {
         let run = (RandomState::new().build_hasher().finish() >> 1).max(1);
         let inner = Arc::new(Inner {
             table: Mutex::new(Table::new(config.rows_max, run)),
+            leases: Mutex::new(Leases::new(config.rows_max, config.path.is_some())),
             missed: AtomicBool::new(false),
             durable: AtomicBool::new(false),
             told_evicted_ms: AtomicU64::new(0),
@@ -116,6 +121,7 @@ impl Store {
     /// Takes another bound on its rows.
     pub fn set_rows_max(&self, rows_max: usize) {
         self.inner.table.lock().set_rows_max(rows_max);
+        self.inner.leases.lock().set_rows_max(rows_max);
     }
 
     /// Whether what is recorded now is on disk before it is answered.
@@ -271,10 +277,11 @@ impl Store {
         self.post(|table, changes| table.drop_key(key, changes));
     }
 
-    /// Drops what is too old: keys after `ttl`, outcomes that are cleared up after a week.
+    /// Drops what is too old: keys after `ttl`, outcomes that are cleared up after a week, leases a day after their end.
     pub fn prune(&self, now_ms: u64, ttl: Duration) {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         self.post(|table, changes| table.prune(now_ms, ttl_ms, changes));
+        self.prune_leases(now_ms);
     }
 
     /// Changes the table and hands what follows for the file to the thread, under one lock, so that the file sees the same order.

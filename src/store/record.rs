@@ -1,5 +1,6 @@
 //! What the journal holds: closed words, ids, regions and times. Nothing of what a job contains, and no token.
 
+use super::leases::Lease;
 use crate::base::RegionId;
 
 /// A longer id is not kept: no server makes one, and what is kept must have a bound.
@@ -229,6 +230,8 @@ impl Keyed {
 pub(super) enum Change {
     Unknown(Unknown),
     Keyed(Keyed),
+    Lease(Lease),
     DropUnknown(u64),
     DropKeyed(Digest),
+    DropLease(u64),
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
+use super::leases::Lease;
 use super::record::{Cancelled, Change, Keyed, Place, State, Unknown};
 use crate::base::RegionId;
 
@@ -26,6 +27,9 @@ CREATE TABLE IF NOT EXISTS unknown (
 CREATE TABLE IF NOT EXISTS keyed (
   key BLOB PRIMARY KEY, body BLOB NOT NULL, run INTEGER NOT NULL, at_ms INTEGER NOT NULL, job_id TEXT,
   private INTEGER NOT NULL, region TEXT, status INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lease (
+  number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
+  visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
 ";
 
 /// Why the file cannot be used.
@@ -104,7 +108,7 @@ impl Sqlite {
     /// Puts these rows in the place of all others.
     pub(super) fn rewrite(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
-        transaction.execute_batch("DELETE FROM unknown; DELETE FROM keyed;")?;
+        transaction.execute_batch("DELETE FROM unknown; DELETE FROM keyed; DELETE FROM lease;")?;
         for change in all {
             apply(&transaction, change)?;
         }
@@ -201,6 +205,19 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
                 it.status,
             ],
         ),
+        Change::Lease(it) => connection.execute(
+            "INSERT OR REPLACE INTO lease VALUES (?1,?2,?3,?4,?5,?6,?7)",
+            params![
+                whole(it.number),
+                it.job_id,
+                it.region.as_str(),
+                it.worker_id,
+                it.started_at,
+                whole(u64::try_from(it.visibility.as_millis()).unwrap_or(u64::MAX)),
+                whole(it.ends_ms),
+            ],
+        ),
+        Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
         Change::DropUnknown(number) => connection.execute("DELETE FROM unknown WHERE number=?1", [whole(*number)]),
         Change::DropKeyed(key) => connection.execute("DELETE FROM keyed WHERE key=?1", [key]),
     }
@@ -222,6 +239,10 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let mut statement = connection.prepare("SELECT * FROM keyed ORDER BY at_ms")?;
     for row in statement.query_map([], keyed)? {
         changes.push(Change::Keyed(row?));
+    }
+    let mut statement = connection.prepare("SELECT * FROM lease ORDER BY number")?;
+    for row in statement.query_map([], lease)? {
+        changes.extend(row?.map(Change::Lease));
     }
     Ok(changes)
 }
@@ -276,4 +297,19 @@ fn keyed(row: &Row<'_>) -> rusqlite::Result<Keyed> {
         region: region(row, "region")?,
         status: row.get("status")?,
     })
+}
+
+/// Of an earlier run: whether it still holds, only its region knows.
+fn lease(row: &Row<'_>) -> rusqlite::Result<Option<Lease>> {
+    let Some(region) = region(row, "region")? else { return Ok(None) };
+    Ok(Some(Lease {
+        number: number(row, "number")?,
+        job_id: row.get("job_id")?,
+        region,
+        worker_id: row.get("worker_id")?,
+        started_at: row.get("started_at")?,
+        visibility: std::time::Duration::from_millis(number(row, "visibility_ms")?),
+        until: None,
+        ends_ms: number(row, "ends_ms")?,
+    }))
 }

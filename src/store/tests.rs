@@ -1,3 +1,4 @@
+mod leases;
 mod told;
 
 use std::path::Path;

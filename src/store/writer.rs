@@ -19,12 +19,20 @@ use crate::telemetry::{JournalWrite, event};
 /// Changes in one commit: enough that a slow disk does not fall behind, few enough that the first one does not wait for long.
 const BATCH_MAX: usize = 256;
 
-/// Changes that belong together, and who waits for them.
+/// How long changed leases wait to be written together: what a process that is killed loses of them.
+const LEASES_WAIT: Duration = Duration::from_millis(100);
+
+/// Changes that belong together, and who waits for them; without any, leases have changed.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) changes: Vec<Change>,
     /// Told whether they are on disk.
     pub(super) done: Option<oneshot::Sender<bool>>,
+}
+
+impl Work {
+    /// Leases have changed, and are to be written with what else changes until then.
+    pub(super) const LEASES: Self = Self { changes: Vec::new(), done: None };
 }
 
 #[derive(Debug)]
@@ -50,8 +58,10 @@ impl Writer {
         let mut engine = self.open(false);
         // Nobody listens any more when opening took too long.
         let _ = opened.send(());
+        let mut leases_at: Option<Instant> = None;
         loop {
-            let first = match work.recv_timeout(self.retry) {
+            let wait = leases_at.map_or(self.retry, |at| at.saturating_duration_since(Instant::now()).min(self.retry));
+            let first = match work.recv_timeout(wait) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -62,15 +72,26 @@ impl Writer {
             if self.inner.missed.swap(false, Relaxed) || due {
                 // What waits is older than what is in memory, and must not be written over it later.
                 batch.extend(work.try_iter().take(QUEUE_MAX));
+                batch.retain(|work| !work.changes.is_empty());
                 engine = self.renew(engine);
                 self.tell(batch, matches!(engine, Engine::Sqlite(_)));
                 continue;
             }
             batch.extend(work.try_iter().take(BATCH_MAX));
+            let received = batch.len();
+            batch.retain(|work| !work.changes.is_empty());
+            if batch.len() < received {
+                leases_at.get_or_insert_with(|| Instant::now() + LEASES_WAIT);
+            }
             if !batch.is_empty() {
                 engine = self.write(engine, batch);
             }
+            if leases_at.is_some_and(|at| at <= Instant::now()) {
+                leases_at = None;
+                engine = self.write_leases(engine);
+            }
         }
+        engine = self.write_leases(engine);
         if self.inner.missed.swap(false, Relaxed) || matches!(engine, Engine::Memory(_)) {
             self.renew(engine);
         }
@@ -84,6 +105,7 @@ impl Writer {
         };
         match opened {
             Ok(((sqlite, changes), state)) => {
+                self.inner.leases.lock().merge(&changes);
                 self.inner.table.lock().merge(changes, self.inner.clock.now());
                 self.inner.changed.notify_one();
                 self.inner.durable.store(true, Relaxed);
@@ -123,7 +145,8 @@ impl Writer {
                 memory @ Engine::Memory(_) => return memory,
             },
         };
-        let all = self.inner.table.lock().all();
+        let mut all = self.inner.table.lock().all();
+        all.extend(self.inner.leases.lock().all());
         match sqlite.rewrite(&all) {
             Ok(()) => Engine::Sqlite(sqlite),
             Err(trouble) => self.broken(true, trouble),
@@ -141,6 +164,16 @@ impl Writer {
             Ok(()) => Engine::Sqlite(sqlite),
             // What SQLite thinks of a file after a failed write or sync is not relied on: it is opened anew.
             Err(trouble) => self.broken(true, trouble),
+        }
+    }
+
+    /// Writes the leases that have changed; without a file they stay in memory, and a file that is opened later gets all.
+    fn write_leases(&self, engine: Engine) -> Engine {
+        let changes = self.inner.leases.lock().changes();
+        let Engine::Sqlite(mut sqlite) = engine else { return engine };
+        match if changes.is_empty() { Ok(()) } else { sqlite.write(&changes) } {
+            Ok(()) => Engine::Sqlite(sqlite),
+            Err(trouble) => self.broken(Some(event::journal), trouble),
         }
     }
 

@@ -192,7 +192,7 @@ pub(super) const KEYS: &[Key] = &[
     key("compat.unknown_federation_keys", Choice(UnknownKeys::NAMES), "pass", "",
         "What happens to a job with an undefined `ojs.federation.*` key that looks like no defined one; always counted"),
     key("compat.heartbeat_ids", Flag, "true", "",
-        "Whether heartbeats that count their jobs and list them apart are rewritten as servers accept them"),
+        "Whether a heartbeat that counts its jobs is sent again with their ids in an array to regions that refuse it"),
     key("compat.directive", Flag, "true", "", "Whether a heartbeat's `directive` is copied to `state`, where SDKs look"),
     key("compat.retry_after", Flag, "true", "", "Whether a region's `Retry-After` is made a positive whole number"),
     key("compat.event_stream", Flag, "true", "",

@@ -16,15 +16,16 @@ use crate::ojs::stamp::Segments;
 /// Far more jobs than a worker has at once.
 const IDS_MAX: usize = 10_000;
 
-const NAMES: [&str; 4] = ["worker_id", "active_jobs", "active_job_ids", "job_id"];
+const NAMES: [&str; 5] = ["worker_id", "active_jobs", "active_job_ids", "job_id", "visibility_timeout_ms"];
 const WORKER_ID: usize = 0;
 const ACTIVE_JOBS: usize = 1;
 const ACTIVE_JOB_IDS: usize = 2;
 const JOB_ID: usize = 3;
+const VISIBILITY: usize = 4;
 
 /// A heartbeat, read in place.
 pub struct Beat<'b> {
-    members: Members<'b, 4>,
+    members: Members<'b, 5>,
     /// The ids, each once, and how the client wrote them.
     ids: Vec<(Cow<'b, str>, &'b str)>,
     /// Something stands in the place of ids that is none; the region judges that.
@@ -80,6 +81,12 @@ impl<'b> Beat<'b> {
     #[must_use]
     pub fn worker_id(&self) -> Option<Cow<'b, str>> {
         self.members.text(WORKER_ID).filter(|id| !id.is_empty())
+    }
+
+    /// How long the leases are extended; none when it does not say. Units: milliseconds.
+    #[must_use]
+    pub fn visibility_ms(&self) -> Option<u64> {
+        self.members.number(VISIBILITY)
     }
 
     /// The heartbeat for the jobs that are `wanted`, everything else as the client wrote it. `body` is what it was read from.

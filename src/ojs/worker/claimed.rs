@@ -33,6 +33,12 @@ pub struct ClaimedJob<'b> {
     pub id: Cow<'b, str>,
     /// Its queue; empty when it does not say.
     pub queue: Cow<'b, str>,
+    /// The worker that has it, as the region shows it.
+    pub worker_id: Option<Cow<'b, str>>,
+    /// When this attempt began, as the region shows it.
+    pub started_at: Option<Cow<'b, str>>,
+    /// How long it is leased when the call does not say. Units: milliseconds.
+    pub visibility_ms: Option<u64>,
     text: &'b str,
     span: Span,
 }
@@ -94,13 +100,18 @@ impl<'b> Claimed<'b> {
 
 impl<'b> ClaimedJob<'b> {
     fn read(text: &'b str, span: Span) -> Option<Self> {
-        let mut job = Self { id: Cow::default(), queue: Cow::default(), text, span };
+        let (id, queue) = (Cow::default(), Cow::default());
+        let mut job = Self { id, queue, worker_id: None, started_at: None, visibility_ms: None, text, span };
         let read = Scanner::again(text, span.0, &[]).object(|scanner, key| {
             let value = scanner.skip()?;
-            let value = slice(text, value).and_then(text_of).unwrap_or_default();
+            let value = || slice(text, value);
+            let words = || value().and_then(text_of);
             match &*key.decode() {
-                "id" => job.id = value,
-                "queue" => job.queue = value,
+                "id" => job.id = words().unwrap_or_default(),
+                "queue" => job.queue = words().unwrap_or_default(),
+                "worker_id" => job.worker_id = words(),
+                "started_at" => job.started_at = words(),
+                "visibility_timeout_ms" => job.visibility_ms = value().and_then(|value| value.parse().ok()),
                 _ => {}
             }
             Ok::<(), ScanError>(())

@@ -10,6 +10,7 @@ mod beaten;
 mod claimed;
 mod claims;
 mod edit;
+mod leased;
 mod members;
 #[cfg(test)]
 mod testing;
@@ -18,6 +19,7 @@ pub use beat::Beat;
 pub use beaten::{Beaten, Directive};
 pub use claimed::{Claimed, ClaimedJob};
 pub use claims::Claims;
+pub use leased::Leased;
 
 use std::borrow::Cow;
 
@@ -25,11 +27,24 @@ use super::answer::DEPTH_MAX;
 use super::fault::Fault;
 use members::Members;
 
-/// The id of the job that an acknowledgement is about. An empty id or one that is no text is none; the region judges that.
-///
-/// Errors: a [`Fault`] when the body is not JSON, or when two servers could read two ids in it.
-pub fn settled_job(body: &[u8], depth_max: usize) -> Result<Option<Cow<'_, str>>, Fault> {
-    Ok(Members::read(body, depth_max, ["job_id"])?.text(0).filter(|id| !id.is_empty()))
+/// What an acknowledgement says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled<'b> {
+    /// The job. An empty id or one that is no text is none; the region judges that.
+    pub job_id: Option<Cow<'b, str>>,
+    /// The worker; most SDKs do not say.
+    pub worker_id: Option<Cow<'b, str>>,
+}
+
+impl<'b> Settled<'b> {
+    /// Reads the body of an acknowledgement.
+    ///
+    /// Errors: a [`Fault`] when the body is not JSON, or when two servers could read two jobs or two workers in it.
+    pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
+        let members = Members::read(body, depth_max, ["job_id", "worker_id"])?;
+        let named = |place| members.text(place).filter(|id| !id.is_empty());
+        Ok(Self { job_id: named(0), worker_id: named(1) })
+    }
 }
 
 /// The answer to the acknowledgement of a job that a lookup shows as completed, bare or under `job`; `None` for any other.
@@ -62,12 +77,16 @@ mod tests {
             (r#"{"job_id":7}"#, None),
             ("{}", None),
         ] {
-            assert_eq!(settled_job(body.as_bytes(), 64).ok(), Some(expected.map(Cow::from)), "{body}");
+            let job_id = Settled::read(body.as_bytes(), 64).map(|settled| settled.job_id);
+            assert_eq!(job_id.ok(), Some(expected.map(Cow::from)), "{body}");
         }
         for body in [r#"{"job_id":"a","Job_ID":"b"}"#, r#"{"JOB_ID":"a"}"#, r#"{"job_id":"a","job_id":"a"}"#, "", "[]"]
         {
-            assert!(settled_job(body.as_bytes(), 64).is_err(), "{body}");
+            assert!(Settled::read(body.as_bytes(), 64).is_err(), "{body}");
         }
+        let settled = Settled::read(br#"{"job_id":"a","worker_id":"w"}"#, 64).unwrap();
+        assert_eq!(settled.worker_id.as_deref(), Some("w"));
+        assert!(Settled::read(br#"{"job_id":"a","worker_id":"w","Worker_Id":"v"}"#, 64).is_err());
     }
 
     #[test]

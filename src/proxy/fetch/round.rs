@@ -1,5 +1,6 @@
 //! One FETCH on its way through the regions.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -12,12 +13,14 @@ use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
 use super::super::head::Head;
 use super::super::plan::with_job;
-use super::lease;
+use super::{claimant, lease};
+use crate::base::RegionId;
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
 use crate::policy::{GuardClass, RegionIndex, permits};
 use crate::region::{KeptJob, handed_out_until};
+use crate::store::Lease;
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
 
 /// What the local region said, where it is not the answer that others are put into.
@@ -27,6 +30,8 @@ pub(super) enum Local {
     Unasked,
     /// An error, or something that does not look like jobs.
     Refused(RegionAnswer),
+    /// It held the call back for as long as the client waits.
+    Held,
     /// Nothing.
     Silent(Silence),
 }
@@ -40,6 +45,8 @@ pub(super) struct Round<'p, 'b> {
     pub(super) base: Option<(RegionIndex, RegionAnswer)>,
     /// Whether a region repeats the first job in a member of its own.
     pub(super) first: bool,
+    /// Whether the jobs are not just those of the answer that others are put into.
+    pub(super) changed: bool,
     proxy: &'p Proxy,
     class: Class,
     head: Head,
@@ -58,16 +65,27 @@ impl<'p, 'b> Round<'p, 'b> {
         worker: Option<&'b str>,
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
-        Self { jobs, local, base: None, first: false, proxy, class, head, body, claims, worker }
+        Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker }
+    }
+
+    /// Who may be given what is kept of this call's jobs; none for a worker without a name.
+    pub(super) fn claimant(&self) -> Option<String> {
+        self.worker.map(|worker| claimant(worker, &self.head.headers))
     }
 
     /// Takes what was claimed for the worker when it had gone.
-    pub(super) fn take_kept(&mut self, claimant: &str) {
+    pub(super) fn take_kept(&mut self) {
         let shared = &self.proxy.shared;
+        // Hardly ever anything is kept, and then the name is not worked out.
+        if shared.workers.kept.is_empty() {
+            return;
+        }
+        let Some(claimant) = self.claimant() else { return };
         let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
         let now = shared.registry.clock().now();
         let asked = |queue: &str| claims.queues().any(|name| name == queue);
-        self.jobs = shared.workers.kept.take(claimant, missing, now, asked);
+        self.jobs = shared.workers.kept.take(&claimant, missing, now, asked);
+        self.changed = !self.jobs.is_empty();
         shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
     }
 
@@ -96,6 +114,7 @@ impl<'p, 'b> Round<'p, 'b> {
         self.local = match self.ask(index, body, share).await {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
             Ok(answer) => self.take_in(index, answer, |_| true).map_or(Local::Unasked, Local::Refused),
+            Err(Silence::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
             Err(silence) => Local::Silent(silence),
         };
     }
@@ -170,21 +189,30 @@ impl<'p, 'b> Round<'p, 'b> {
         let Some(claimed) = Claimed::read(&answer.body) else { return Some(answer) };
         self.first |= claimed.has_first();
         // Measured from here although the region began earlier: the margin that is left of a lease is far longer.
-        let until = handed_out_until(now, lease(self.claims));
+        let until = handed_out_until(now, lease(self.claims, None));
         if !self.jobs.is_empty() {
             // A kept job whose lease was shorter than we knew comes twice: the newer lease counts.
             let again: HashSet<&str> = claimed.jobs.iter().map(|job| &*job.id).collect();
             self.jobs.retain(|known| !again.contains(&*known.id));
         }
+        // What others have given, and jobs that are left out, make another answer of it.
+        self.changed |= self.base.is_some() && !claimed.jobs.is_empty();
+        let mut leases = Vec::new();
         for job in &claimed.jobs {
             if !job.id.is_empty() {
                 shared.owners.learn(&job.id, region);
             }
             if fit(job) {
+                leases.extend(self.lease(job, region));
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
                 self.jobs.push(KeptJob { id, queue, region: region.clone(), raw, until });
+            } else {
+                self.changed = true;
             }
+        }
+        if !leases.is_empty() {
+            shared.store.leased(leases.into_iter());
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);
@@ -192,6 +220,23 @@ impl<'p, 'b> Round<'p, 'b> {
         drop(claimed);
         self.base.get_or_insert((index, answer));
         None
+    }
+
+    /// What is remembered of a job until it is acknowledged; none for one without an id, which cannot be.
+    fn lease(&self, job: &ClaimedJob<'_>, region: &RegionId) -> Option<Lease> {
+        let text = |text: Option<&Cow<'_, str>>| text.map(|text| text.clone().into_owned());
+        // A server that lets the members of the client stand in an answer may show another worker than the one that has the job.
+        let is_this = |shown: &&Cow<'_, str>| self.worker.is_none_or(|worker| worker == **shown);
+        (!job.id.is_empty()).then(|| Lease {
+            number: 0,
+            job_id: job.id.clone().into_owned(),
+            region: region.clone(),
+            worker_id: text(job.worker_id.as_ref().filter(is_this)),
+            started_at: text(job.started_at.as_ref()),
+            visibility: lease(self.claims, Some(job)),
+            until: None,
+            ends_ms: 0,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::sdk::Sdk;
 use super::{BEAT, FETCH, claimed, fetch, queued};
-use crate::support::{Federation, Setup, Sidecar, eventually};
+use crate::support::{Federation, Setup, Sidecar, eventually, pinned};
 
 /// A worker `w` with one job in each region, claimed beside it; the first sidecar knows nothing of that.
 async fn busy(setup: Setup) -> (Federation, Vec<Sidecar>, Vec<String>) {
@@ -52,7 +52,7 @@ async fn every_dialect_extends_the_leases_in_all_regions() {
 
 #[tokio::test]
 async fn a_job_that_nothing_is_known_of_is_named_everywhere_once_and_then_to_its_own_region_only() {
-    let (federation, sidecars, ids) = busy(Setup::default()).await;
+    let (federation, sidecars, ids) = busy(Setup::default().yaml("routing: { id_hint: false }")).await;
     let client = sidecars[3].client;
     let nobodys = "019461a8-0000-7000-8000-000000000000".to_owned();
     let all: Vec<String> = ids.iter().cloned().chain([nobodys.clone()]).collect();
@@ -82,7 +82,8 @@ async fn an_idle_worker_is_the_local_regions_only() {
         let answer = federation.client.post(BEAT, sdk.heartbeat("w", &[])).await;
         assert_eq!((answer.status.as_u16(), &answer.json()["jobs_extended"]), (200, &json!([])), "{sdk:?} {answer:?}");
     }
-    assert_eq!(federation.calls(BEAT), [5, 0, 0]);
+    // The first one in a form that the region refuses was sent twice.
+    assert_eq!(federation.calls(BEAT), [6, 0, 0]);
     let answer = federation.client.post("/ojs/v1/workers/beat", Sdk::Rust.heartbeat("w", &[])).await;
     assert_eq!(answer.region(), "us-east-1");
 }
@@ -93,9 +94,9 @@ async fn a_worker_is_seen_by_every_region_that_it_fetched_from_even_without_jobs
     federation.fill(1, "shared", 1);
     let taken = fetch(federation.client, Sdk::Go.fetch(&["shared"], 1, "w")).await;
     assert_eq!(federation.client.post(super::ACK, Sdk::Go.ack(&taken[0])).await.status, 200);
-    federation.client.post(BEAT, Sdk::Go.heartbeat("w", &[])).await;
+    federation.client.post(BEAT, Sdk::Rust.heartbeat("w", &[])).await;
     assert_eq!(federation.calls(BEAT), [1, 1, 0]);
-    federation.client.post(BEAT, Sdk::Go.heartbeat("v", &[])).await;
+    federation.client.post(BEAT, Sdk::Rust.heartbeat("v", &[])).await;
     assert_eq!(federation.calls(BEAT), [2, 1, 0]);
 }
 
@@ -177,6 +178,86 @@ async fn without_the_switches_a_heartbeat_and_its_answer_stay_as_they_were_writt
     federation.regions[0].direct("w", Directive::Quiet);
     let answer = federation.client.post(BEAT, Sdk::Rust.heartbeat("w", &[])).await;
     assert_eq!((&answer.json()["directive"], &answer.json()["state"]), (&"quiet".into(), &"active".into()));
+}
+
+#[tokio::test]
+async fn a_heartbeat_goes_as_it_was_sent_to_a_region_that_accepts_it() {
+    let federation = Setup::default().by_the_documents().start().await;
+    let drain = r#"{"worker_id":"w","state":"drain","active_jobs":2}"#.to_owned();
+    for body in [drain, Sdk::JavaScript.heartbeat("w", &[]), Sdk::Go.heartbeat("w", &["a".to_owned()])] {
+        federation.regions.iter().for_each(|region| region.record().clear());
+        let answer = federation.client.post(BEAT, body.clone()).await;
+        let heard = federation.heard(0, BEAT);
+        assert_eq!((answer.status.as_u16(), heard.len(), &*heard[0].body), (200, 1, body.as_bytes()), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_refuses_a_heartbeat_gets_it_translated_and_is_remembered() {
+    // Of three regions, one follows the documents and takes what the worker wrote.
+    let setup = Setup::default().demo(|options| {
+        if options.id == "eu-west-1" {
+            options.dialect = ojs_sidecar::demo::Dialect::Spec;
+        }
+    });
+    let (federation, sidecars, ids) = busy(setup).await;
+    let client = sidecars[3].client;
+    let body = Sdk::Go.heartbeat("w", &ids);
+    for round in 1..=3 {
+        let answer = client.post(BEAT, body.clone()).await;
+        assert_eq!(sorted(&answer.json()["jobs_extended"]), sorted(&json!(ids)), "{answer:?}");
+        assert_eq!(federation.calls(BEAT), [round + 1, round, round + 1]);
+    }
+    assert_eq!(federation.last(0, BEAT)["active_jobs"], json!([ids[0]]));
+    assert_eq!(
+        (federation.last(1, BEAT)["active_jobs"].clone(), federation.last(2, BEAT)["active_jobs"].clone()),
+        (json!(1), json!([ids[2]]))
+    );
+    assert_eq!(federation.last(1, BEAT)["active_job_ids"], json!([ids[1]]));
+    // What is wrong in either form is told in the region's words about what the worker wrote.
+    let wrong = r#"{"worker_id":7,"active_jobs":1}"#;
+    assert_eq!(client.post(BEAT, wrong).await.status, 400);
+    assert_eq!(federation.heard(0, BEAT).last().unwrap().body, wrong);
+}
+
+#[tokio::test]
+async fn jobs_whose_region_is_known_are_named_to_no_other() {
+    for yaml in ["routing: { id_hint: true }", "routing: { id_hint: false }"] {
+        let federation = Setup::default().yaml(yaml).start().await;
+        let mut ids = Vec::new();
+        for (job, place) in [(pinned("eu-west-1", "e"), 1), (crate::support::job("l"), 0)] {
+            let answer = federation.client.enqueue(job).await;
+            assert_eq!(answer.region(), crate::support::IDS[place]);
+            ids.push(answer.job_id());
+        }
+        federation.client.post(BEAT, Sdk::Rust.heartbeat("w1", &ids)).await;
+        assert_eq!(federation.seen(&format!("\"active_jobs\":[\"{}", ids[0])), [1], "{yaml}");
+        assert_eq!(federation.calls(BEAT), [1, 1, 0], "{yaml}");
+        assert_eq!(federation.last(0, BEAT)["active_jobs"], json!([ids[1]]));
+        assert_eq!(federation.last(1, BEAT)["active_jobs"], json!([ids[0]]));
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_is_not_where_its_id_hints_is_found_by_its_heartbeat() {
+    let (federation, sidecars, _) = busy(Setup::default()).await;
+    let client = sidecars[3].client;
+    let moved = federation.client.enqueue(pinned("eu-west-1", "moved")).await.job_id();
+    // Its id names a region that does not have it any more, and another one has leased it to a worker.
+    let answer = FaultAnswer::error_document(http::StatusCode::NOT_FOUND, "not_found");
+    let look_ups = When::path("/ojs/v1/jobs/").method(http::Method::GET);
+    federation.regions[1].faults().add(look_ups, Fault::Answer { answer, store: false });
+    let copy = format!(r#"{{"id":"{moved}","type":"email.send","args":[],"options":{{"queue":"moved"}}}}"#);
+    federation.regions[2].put(&copy, 1);
+    let taken = fetch(sidecars[2].client, Sdk::Rust.fetch(&["moved"], 1, "w2")).await;
+    assert_eq!(taken, std::slice::from_ref(&moved));
+    federation.regions.iter().for_each(|region| region.record().clear());
+    for calls in [[1, 1, 1], [2, 1, 2]] {
+        let answer = client.post(BEAT, Sdk::Rust.heartbeat("w2", &taken)).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["jobs_extended"]), (200, &json!([moved])), "{answer:?}");
+        assert_eq!(federation.calls(BEAT), calls);
+    }
+    assert_eq!(federation.last(2, BEAT)["active_jobs"], json!([moved]));
 }
 
 #[tokio::test]

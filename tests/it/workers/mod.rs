@@ -1,8 +1,10 @@
 //! Workers: every word of theirs reaches the region that it concerns, and no other.
 
 mod beat;
+mod fence;
 mod fetch;
 mod fleet;
+mod held;
 mod one;
 mod sdk;
 mod settle;
