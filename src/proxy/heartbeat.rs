@@ -55,13 +55,12 @@ pub(super) async fn heartbeat(
     let worker = worker_id.as_deref().and_then(Workers::name);
     let visibility = beat.visibility_ms().map(Duration::from_millis);
     let class = exchange.matched.class;
-    let (local, mut others) = everywhere(proxy, class, &head, &split, (&beat, &body)).await;
+    let call = Heartbeat { class, head: &head, beat: &beat, body: &body };
+    let (local, mut others) = everywhere(proxy, &call, &split).await;
     learn(proxy, &split, (worker, visibility), &local, &others);
     let unextended = split.unextended(&local, &others);
     if let Some(moved) = split.moved(proxy, exchange, &head, unextended).await {
-        let further =
-            moved.others.iter().map(|index| tell(proxy, class, &head, &moved, (&beat, &body), *index, OTHERS_MAX));
-        let further = join_all(further).await;
+        let further = join_all(moved.others.iter().map(|index| tell(proxy, &call, &moved, *index, OTHERS_MAX))).await;
         further.iter().for_each(|(index, said)| extended(proxy, *index, said, visibility));
         others.extend(further);
     }
@@ -167,30 +166,25 @@ impl Split {
 /// One region's word, and whose it is.
 type Heard = (RegionIndex, Insisted);
 
-/// Tells all regions at once.
-async fn everywhere(
-    proxy: &Proxy,
+/// What the worker has sent.
+struct Heartbeat<'h> {
     class: Class,
-    head: &Head,
-    split: &Split,
-    said: (&Beat<'_>, &Bytes),
-) -> (Heard, Vec<Heard>) {
-    let left = head.deadline.saturating_duration_since(tokio::time::Instant::now());
+    head: &'h Head,
+    beat: &'h Beat<'h>,
+    body: &'h Bytes,
+}
+
+/// Tells all regions at once.
+async fn everywhere(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split) -> (Heard, Vec<Heard>) {
+    let left = call.head.deadline.saturating_duration_since(tokio::time::Instant::now());
     let within = OTHERS_MAX.min(left / 2);
-    let others = split.others.iter().map(|index| tell(proxy, class, head, split, said, *index, within));
-    join(tell(proxy, class, head, split, said, split.local, left), join_all(others)).await
+    let others = split.others.iter().map(|index| tell(proxy, call, split, *index, within));
+    join(tell(proxy, call, split, split.local, left), join_all(others)).await
 }
 
 /// Tells one region of its jobs.
-async fn tell(
-    proxy: &Proxy,
-    class: Class,
-    head: &Head,
-    split: &Split,
-    (beat, body): (&Beat<'_>, &Bytes),
-    index: RegionIndex,
-    within: Duration,
-) -> Heard {
+async fn tell(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split, index: RegionIndex, within: Duration) -> Heard {
+    let Heartbeat { class, head, beat, body } = *call;
     let question = Question {
         method: Method::POST,
         path: head.path.clone(),

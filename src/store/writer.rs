@@ -173,7 +173,7 @@ impl Writer {
         let Engine::Sqlite(mut sqlite) = engine else { return engine };
         match if changes.is_empty() { Ok(()) } else { sqlite.write(&changes) } {
             Ok(()) => Engine::Sqlite(sqlite),
-            Err(trouble) => self.broken(Some(event::journal), trouble),
+            Err(trouble) => self.broken(true, trouble),
         }
     }
 
