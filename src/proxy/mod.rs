@@ -41,7 +41,6 @@ mod enqueue;
 mod everywhere;
 mod exchange;
 mod failover;
-mod fence;
 mod fetch;
 mod gather;
 mod head;

@@ -7,6 +7,8 @@
 //!
 //! Spec: ojs-protocol 2.3, 5.3.
 
+mod fence;
+
 use std::borrow::Cow;
 use std::time::Instant;
 
@@ -18,7 +20,6 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use super::ask::{Question, ask};
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
-use super::fence::{Fenced, Lease};
 use super::head::{Head, read};
 use super::insist::{Insisted, insist, note};
 use super::locate::{Located, in_doubt, locate, search};
@@ -27,6 +28,7 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::{Settled, completed};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, path_segment};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
+use fence::{Fenced, Lease};
 
 /// Tells the owner of a job what became of it.
 ///
@@ -188,7 +190,7 @@ async fn first_was_heard(
 }
 
 /// The question for a job of which a worker speaks, with the worker's own headers. None for an id that no path can hold.
-pub(super) fn look_up(id: &str, headers: &HeaderMap, deadline: tokio::time::Instant) -> Option<Question> {
+fn look_up(id: &str, headers: &HeaderMap, deadline: tokio::time::Instant) -> Option<Question> {
     let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
     let mut headers = headers.clone();
     headers.remove(http::header::CONTENT_TYPE);

@@ -7,12 +7,12 @@
 
 use http::StatusCode;
 
-use super::Proxy;
-use super::ask::ask;
-use super::attempt::RegionAnswer;
-use super::exchange::Exchange;
-use super::head::Head;
-use super::settle::look_up;
+use super::super::Proxy;
+use super::super::ask::ask;
+use super::super::attempt::RegionAnswer;
+use super::super::exchange::Exchange;
+use super::super::head::Head;
+use super::look_up;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::Leased;
