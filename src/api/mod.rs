@@ -2,6 +2,7 @@
 //!
 //! Spec: RFC-0001 §6. Everything that is not below the federation paths goes on to [`crate::proxy`].
 
+mod decisions;
 mod health;
 mod outcomes;
 mod regions;
@@ -69,6 +70,10 @@ async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Arr
         Operation::FederationRegions => exchange.json(200, regions::document(proxy)),
         Operation::FederationHealth => exchange.json(200, health::document(proxy)),
         Operation::FederationOutcomes => match outcomes::document(proxy, request.uri().query()) {
+            Ok(document) => exchange.json(200, document),
+            Err(document) => exchange.refuse(proxy, &document),
+        },
+        Operation::FederationDecisions => match decisions::document(proxy, request.uri().query()).await {
             Ok(document) => exchange.json(200, document),
             Err(document) => exchange.refuse(proxy, &document),
         },

@@ -4,21 +4,28 @@
 use bytes::Bytes;
 
 use crate::base::Draw;
+use crate::config::AccessLog;
 use crate::net::{Refused, Violation};
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::{MEDIA_TYPE, VERSION};
 use crate::policy::jittered;
-use crate::telemetry::{HeadRejection, Metrics};
+use crate::proxy::Shared;
+use crate::telemetry::{HeadRejection, LineKind, event};
 
 /// A whole HTTP/1.1 answer with the error document. There is no request to echo an id of, so one is minted.
-pub(super) fn refused(metrics: &Metrics, why: Refused) -> Bytes {
+pub(super) fn refused(shared: &Shared, why: Refused) -> Bytes {
     let (document, rejection) = document(why);
     match rejection {
-        Some(rejection) => metrics.rejected_heads[rejection].inc(),
-        None => metrics.client_connections_refused.inc(),
+        Some(rejection) => shared.metrics.rejected_heads[rejection].inc(),
+        None => shared.metrics.client_connections_refused.inc(),
     }
     let uuid = uuid::Uuid::now_v7();
     let id = format!("req_{uuid}");
+    let kind = LineKind::Head(rejection);
+    let wants_line = shared.config.log.access != AccessLog::Off;
+    if let Some(suppressed) = wants_line.then(|| shared.rations.take(kind)).flatten() {
+        event::head_refused(kind, document.status.as_u16(), &id, suppressed);
+    }
     let body = document.to_json(&id);
     // The latter half of an id is random.
     let mut draw = Draw::from_seed(uuid.as_u64_pair().1);

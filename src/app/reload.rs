@@ -24,7 +24,7 @@ use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
 use crate::store::Store;
-use crate::telemetry::{LogHandle, ReloadKind, event};
+use crate::telemetry::{LogHandle, Rations, ReloadKind, event};
 use watch::Watch;
 
 /// Loads the configuration anew from where it came from.
@@ -197,7 +197,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         buffered: Buffered::default(),
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
-        store: Arc::new(Store::open(&config.journal, world.clock.clone(), Arc::clone(&metrics))),
+        store: first_store(&config, world, &metrics),
+        rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
         workers: Arc::new(Workers::default()),
         unfit: Unfit::default(),
@@ -229,6 +230,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         owners: owners(old, &config),
         lookups: lookups(old, &config),
         store: store(old, &config),
+        rations: Arc::clone(&old.rations),
         running: old.running.clone(),
         workers: Arc::clone(&old.workers),
         // The operator may have mended what was wrong with a queue.
@@ -279,8 +281,15 @@ fn owners(old: &Shared, config: &Config) -> Arc<Owners> {
     if entries == old.config.limits.owner_entries { Arc::clone(&old.owners) } else { Arc::new(Owners::new(entries)) }
 }
 
+fn first_store(config: &Config, world: &World, metrics: &Arc<crate::telemetry::Metrics>) -> Arc<Store> {
+    let store = Store::open(&config.journal, world.clock.clone(), Arc::clone(metrics));
+    store.set_decisions_max(config.decisions.rows_max);
+    Arc::new(store)
+}
+
 fn store(old: &Shared, config: &Config) -> Arc<Store> {
     old.store.set_rows_max(config.journal.rows_max);
+    old.store.set_decisions_max(config.decisions.rows_max);
     Arc::clone(&old.store)
 }
 

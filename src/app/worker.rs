@@ -45,13 +45,13 @@ impl Worker {
             Err(error) => return report.started(Err(error)),
         };
         let shared = current.load_full();
-        let metrics = Arc::clone(&shared.metrics);
+        let in_force = Arc::clone(&current);
         let options = ServeOptions {
             limits: shared.config.limits.clone(),
             rest_after: REST_AFTER,
             activity: drain.worker(),
             permits,
-            on_refused: Rc::new(move |why| refused(&metrics, why)),
+            on_refused: Rc::new(move |why| refused(&in_force.load(), why)),
         };
         let proxies = Rc::new(Proxies::new(current));
         // A task of its own: whatever shares one with it would be polled for each message.

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `route`, `healthcheck`, `await`, `region`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `why`, `route`, `healthcheck`, `await`, `region`,
 //! `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -16,6 +16,7 @@ mod run;
 mod signals;
 mod supervisor;
 mod wait;
+mod why;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -75,6 +76,13 @@ enum Command {
         /// Only those in this state
         #[arg(long, value_name = "STATE", value_parser = State::ALL.map(State::as_str))]
         state: Option<String>,
+        #[command(flatten)]
+        query: QueryArgs,
+    },
+    /// Ask a running sidecar how a job was routed, and why
+    Why {
+        /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
+        id: String,
         #[command(flatten)]
         query: QueryArgs,
     },
@@ -225,6 +233,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(query) => query::regions(&query),
         Command::Outcomes { state, query } => query::outcomes(state.as_deref(), &query),
+        Command::Why { id, query } => why::why(&id, &query),
         Command::Route { file, query } => query::route(&file, &query),
         Command::Region(region) => region::region(&region),
         Command::Demo(demo) => demo::demo(&demo),

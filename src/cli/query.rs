@@ -16,7 +16,8 @@ pub(super) fn regions(query: &QueryArgs) -> u8 {
     let question =
         Question { method: Method::GET, path: "/v1/federation/regions", body: Bytes::new(), member: "regions" };
     answer(query, question, |document| {
-        let rows = document["regions"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|region| {
+        let regions = document["regions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let rows = regions.iter().map(|region| {
             ["id", "status", "circuit_breaker", "latency_ms", "last_health_check", "url"].map(|key| cell(&region[key]))
         });
         say(format_args!("federation {}", cell(&document["federation_id"])));
@@ -75,50 +76,64 @@ fn read(file: &Path) -> std::io::Result<Bytes> {
     Ok(Bytes::from(job))
 }
 
-struct Question<'q> {
-    method: Method,
-    path: &'q str,
-    body: Bytes,
+pub(super) struct Question<'q> {
+    pub(super) method: Method,
+    pub(super) path: &'q str,
+    pub(super) body: Bytes,
     /// What every answer of a sidecar has, so that another server's is not taken for one.
-    member: &'static str,
+    pub(super) member: &'static str,
 }
 
 fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) -> u8 {
+    match document(query, question) {
+        Ok((document, body)) => {
+            if query.json {
+                say(body);
+            } else {
+                show(&document);
+            }
+            // A dry run is answered 200 with the error that a live call would get.
+            if document["error"].is_null() { DONE } else { FAILED }
+        }
+        Err(code) => code,
+    }
+}
+
+/// A running sidecar's answer, read and as it came.
+///
+/// Errors: the exit code; what is wrong has been said.
+pub(super) fn document(query: &QueryArgs, question: Question<'_>) -> Result<(Value, String), u8> {
     let Question { method, path, body, member } = question;
     let asked = match super::demo::runtime() {
         Ok(runtime) => runtime.block_on(ask(&query.address, method, path, body)),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
     };
-    let (parts, body) = match asked {
-        Ok(answer) => answer,
-        Err(error) => {
-            complain(error);
-            return FAILED;
-        }
-    };
-    let document: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if query.json {
-        say(String::from_utf8_lossy(&body));
-        return if parts.status.is_success() && document["error"].is_null() { DONE } else { FAILED };
+    let (parts, body) = asked.map_err(failed)?;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    if query.json && !parts.status.is_success() {
+        say(body);
+        return Err(FAILED);
     }
+    let document: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
     if !parts.status.is_success() {
         let message = document["error"]["message"].as_str().unwrap_or("no reason was given");
-        complain(format_args!("the sidecar answered {}: {message}", parts.status.as_u16()));
-        return FAILED;
+        return Err(failed(format_args!("the sidecar answered {}: {message}", parts.status.as_u16())));
     }
-    if document[member].is_null() {
-        complain(format_args!(
-            "what answers at {} is no ojs-sidecar; name its client listener with --address",
-            query.address
-        ));
-        return FAILED;
+    if document[member].is_null() && !query.json {
+        let address = &query.address;
+        return Err(failed(format_args!(
+            "what answers at {address} is no ojs-sidecar; name its client listener with --address"
+        )));
     }
-    show(&document);
-    // A dry run is answered 200 with the error that a live call would get.
-    if document["error"].is_null() { DONE } else { FAILED }
+    Ok((document, body))
 }
 
-fn cell(value: &Value) -> String {
+fn failed(why: impl std::fmt::Display) -> u8 {
+    complain(why);
+    FAILED
+}
+
+pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -126,7 +141,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn table<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>) {
+pub(super) fn table<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>) {
     let mut rows = rows;
     rows.insert(0, heads.map(str::to_owned));
     let mut widths = [0; N];

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Problem;
 use super::files::RegionFiles;
 use super::raw::Raw;
-use super::types::{Batch, Config, Idempotency, Lists, Log, Queues, Readiness, Residency, Shutdown, Workers};
+use super::types::{
+    Batch, Config, Decisions, Idempotency, Lists, Log, Queues, Readiness, Residency, Shutdown, Workers,
+};
 use super::walk::{Origins, Walked};
 use crate::base::RegionId;
 
@@ -131,6 +133,7 @@ impl Check {
             load: timing::load(&raw.load),
             failover,
             journal: routing::journal(raw.journal),
+            decisions: Decisions { rows_max: raw.decisions.rows_max },
             idempotency: Idempotency { enabled: raw.idempotency.enabled, ttl: raw.idempotency.ttl.0 },
             limits,
             compat: surface::compat(&raw.compat),

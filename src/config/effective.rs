@@ -44,6 +44,7 @@ pub fn effective(config: &Config) -> String {
         yaml.text_if("path", config.journal.path.as_ref().map(|path| path.display()));
         yaml.plain("rows_max", config.journal.rows_max);
     });
+    yaml.section("decisions", |yaml| yaml.plain("rows_max", config.decisions.rows_max));
     yaml.section("idempotency", |yaml| {
         yaml.plain("enabled", config.idempotency.enabled);
         yaml.duration("ttl", config.idempotency.ttl);

@@ -37,6 +37,7 @@ pub(super) struct Raw {
     pub(super) load: RawLoad,
     pub(super) failover: RawFailover,
     pub(super) journal: RawJournal,
+    pub(super) decisions: RawDecisions,
     pub(super) idempotency: RawIdempotency,
     pub(super) limits: RawLimits,
     pub(super) compat: RawCompat,
@@ -173,6 +174,11 @@ pub(super) struct RawFailover {
 #[derive(Deserialize)]
 pub(super) struct RawJournal {
     pub(super) path: Option<PathBuf>,
+    pub(super) rows_max: usize,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawDecisions {
     pub(super) rows_max: usize,
 }
 

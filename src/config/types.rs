@@ -12,11 +12,13 @@ use crate::base::{RegionId, Strategy};
 mod compat;
 mod journal;
 mod listen;
+mod process;
 mod surface;
 
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
-pub use journal::{Idempotency, Journal, OnUnknown};
+pub use journal::{Decisions, Idempotency, Journal, OnUnknown};
 pub use listen::{ClientListen, Listen};
+pub use process::{Readiness, Shutdown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
 
 /// Everything that an operator can set.
@@ -54,6 +56,8 @@ pub struct Config {
     pub failover: Failover,
     /// What is kept of unknown outcomes.
     pub journal: Journal,
+    /// What is noted of how jobs were routed.
+    pub decisions: Decisions,
     /// What is kept of calls with an `Idempotency-Key`.
     pub idempotency: Idempotency,
     /// Bounds on sizes, times and counts.
@@ -352,20 +356,4 @@ pub enum AccessLog {
     Errors,
     /// All.
     All,
-}
-
-/// What `/readyz` waits for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Readiness {
-    /// Whether a usable region is needed; off by default, because a region's outage must not stop pods from starting.
-    pub require_region: bool,
-}
-
-/// How the process ends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Shutdown {
-    /// After the signal, the process ends once no client was seen for this long.
-    pub drain_idle: Duration,
-    /// The longest it waits.
-    pub drain_timeout: Duration,
 }

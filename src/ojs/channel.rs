@@ -19,7 +19,7 @@ impl Channel {
     #[must_use]
     pub fn of(query: Option<&str>) -> Option<Self> {
         let mut values = query?.split('&').filter_map(|pair| pair.strip_prefix("channel="));
-        let channel = values.next().filter(|_| values.next().is_none()).and_then(decoded)?;
+        let channel = values.next().filter(|_| values.next().is_none()).and_then(query_value)?;
         let channel = match channel.split_once(':')? {
             ("job", id) => Self::Job(id.to_owned()),
             ("queue", name) => Self::Queue(name.to_owned()),
@@ -33,7 +33,7 @@ impl Channel {
     pub fn is_named(query: Option<&str>) -> bool {
         let names =
             query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
-        names.into_iter().any(|name| decoded(name).as_deref() == Some("channel"))
+        names.into_iter().any(|name| query_value(name).as_deref() == Some("channel"))
     }
 
     /// The path of the stream that servers have.
@@ -66,7 +66,8 @@ impl Channel {
 }
 
 /// A value of a query, decoded; `None` when it is no UTF-8.
-fn decoded(value: &str) -> Option<String> {
+#[must_use]
+pub fn query_value(value: &str) -> Option<String> {
     String::from_utf8(decode_once(value.replace('+', " ").as_bytes())).ok()
 }
 

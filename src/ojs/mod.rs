@@ -40,7 +40,7 @@ pub use abridged::{Abridged, GAP_MARK, Gap, is_torn, stretch};
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
-pub use channel::Channel;
+pub use channel::{Channel, query_value};
 pub use copy::{Progress, progress};
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use directive::heartbeat_state;

@@ -96,6 +96,8 @@ pub enum Operation {
     FederationHealth,
     /// `GET /v1/federation/outcomes`.
     FederationOutcomes,
+    /// `GET /v1/federation/decisions`.
+    FederationDecisions,
     /// Below the federation paths, but not one of the three with its method.
     FederationOther,
     /// Not in the table.
@@ -148,6 +150,7 @@ impl Operation {
             Self::FederationRoute => "federation_route",
             Self::FederationHealth => "federation_health",
             Self::FederationOutcomes => "federation_outcomes",
+            Self::FederationDecisions => "federation_decisions",
             Self::FederationOther => "federation_other",
             Self::Unknown => "unknown",
         }

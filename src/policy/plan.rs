@@ -5,6 +5,7 @@
 
 use super::candidate::unusable;
 use super::error::RouteError;
+use super::grounds::Origin;
 use super::job::Job;
 use super::region_set::RegionSet;
 use super::rules::Rule;
@@ -24,6 +25,10 @@ pub(super) struct Plan<'v> {
     pub(super) hint: Option<RegionIndex>,
     /// For `geographic`: the region of the job's hint, usable or not.
     pub(super) hinted: Option<RegionIndex>,
+    /// Where the strategy came from.
+    pub(super) origin: Origin,
+    /// The place of the rule that matched.
+    pub(super) rule: Option<u16>,
 }
 
 /// Where a job may go.
@@ -53,10 +58,12 @@ impl<'v> Plan<'v> {
     ///
     /// Errors: those that are the client's fault, see [`RouteError`].
     pub(super) fn of(view: &'v View, job: &Job<'_>) -> Result<Self, RouteError> {
-        let rule = first_rule(view, job)?;
+        let matched = first_rule(view, job)?;
+        let rule = matched.map(|(_, rule)| rule);
+        let place = matched.and_then(|(place, _)| u16::try_from(place).ok());
         let permitted = rule.and_then(|rule| rule.regions.as_ref());
         if let Some(pin) = job.pin {
-            return pinned_by_job(view, pin, permitted);
+            return Ok(Self { origin: Origin::Pin, rule: place, ..pinned_by_job(view, pin, permitted)? });
         }
         let strategy = match job.affinity {
             Some(name) => match Strategy::parse(name).map_err(|_| RouteError::UnknownStrategy)? {
@@ -65,11 +72,18 @@ impl<'v> Plan<'v> {
             },
             None => default_of(view, rule),
         };
-        Ok(match strategy {
+        let plan = match strategy {
             Strategy::GeoPin => pinned_by_configuration(view, permitted),
             Strategy::Geographic => geographic(view, job, permitted),
             _ => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set)),
-        })
+        };
+        let by_rule = rule.is_some_and(|rule| rule.strategy.is_some());
+        let origin = match job.affinity {
+            Some(_) => Origin::Job,
+            None if by_rule => Origin::Rule,
+            None => Origin::Default,
+        };
+        Ok(Self { origin, rule: place, ..plan })
     }
 }
 
@@ -90,12 +104,12 @@ impl Plan<'_> {
     }
 }
 
-/// The first rule that matches.
-fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v Rule>, RouteError> {
+/// The first rule that matches, with its place.
+fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<(usize, &'v Rule)>, RouteError> {
     let settings = &view.settings;
-    for rule in &settings.rules {
+    for (place, rule) in settings.rules.iter().enumerate() {
         if rule.matches(job, settings.rules_restrict)? {
-            return Ok(Some(rule));
+            return Ok(Some((place, rule)));
         }
     }
     Ok(None)
@@ -124,7 +138,16 @@ fn pinned_by_configuration<'v>(view: &View, permitted: Option<&'v RegionSet>) ->
 }
 
 const fn pin_to(permitted: Permitted<'_>) -> Plan<'_> {
-    Plan { strategy: Strategy::GeoPin, pinned: true, permitted, home: None, hint: None, hinted: None }
+    Plan {
+        strategy: Strategy::GeoPin,
+        pinned: true,
+        permitted,
+        home: None,
+        hint: None,
+        hinted: None,
+        origin: Origin::Default,
+        rule: None,
+    }
 }
 
 /// The hinted region while it is usable; else as if the job had named the default strategy.
@@ -156,7 +179,9 @@ pub(super) fn fallback(view: &View) -> Strategy {
 }
 
 fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>) -> Plan<'v> {
-    Plan { strategy, pinned: false, permitted, home: home_of(view, strategy, permitted), hint: None, hinted: None }
+    let home = home_of(view, strategy, permitted);
+    let (origin, rule) = (Origin::Default, None);
+    Plan { strategy, pinned: false, permitted, home, hint: None, hinted: None, origin, rule }
 }
 
 fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>) -> Option<RegionIndex> {

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::candidate::{Refusal, Standing, admit, retry_otherwise, usable_in};
 use super::error::RouteError;
+use super::grounds::Grounds;
 use super::job::Job;
 use super::load::Live;
 use super::plan::{Permitted, Plan};
@@ -70,11 +71,26 @@ impl Decision {
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
+    route_on(view, job, inputs, &mut Grounds::default())
+}
+
+/// As [`route`], and writes down why; where the job's own attributes cannot be followed, nobody was compared.
+///
+/// Errors: [`RouteError`], with all that the error document needs.
+pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Grounds) -> Result<Decision, RouteError> {
+    grounds.fallen.clear();
     let plan = Plan::of(view, job)?;
-    match quick(view, job, &plan, inputs) {
-        Some(candidates) => Ok(decision(view, &plan, candidates)),
-        None => decide_by(view, job, &plan, inputs, &mut Ranking::default()),
+    (grounds.origin, grounds.rule) = (plan.origin, plan.rule);
+    if let Some(candidates) = quick(view, job, &plan, inputs) {
+        if !plan.pinned {
+            grounds.fallen.extend(view.settled.unusable());
+        }
+        return Ok(decision(view, &plan, candidates));
     }
+    let mut ranking = Ranking::default();
+    let result = decide_by(view, job, &plan, inputs, &mut ranking);
+    grounds.fallen.extend(&ranking.refused);
+    result
 }
 
 /// The same candidates without looking at each region, where they can be told so: a pin needs one region only, and while all is

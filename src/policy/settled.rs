@@ -5,14 +5,14 @@
 
 use std::time::Instant;
 
-use super::candidate::Refusal;
+use super::candidate::{Refusal, unusable};
 use super::guard::{GuardClass, GuardState};
 use super::job::Job;
 use super::load::NoTraffic;
 use super::lots::Lots;
 use super::plan::{Permitted, Plan};
 use super::route::{Candidates, Inputs, Ranking, candidates};
-use super::view::{RegionView, View};
+use super::view::{RegionIndex, RegionView, View};
 use crate::base::{Draw, Strategy};
 
 /// The candidates of jobs that may go anywhere.
@@ -24,6 +24,8 @@ pub(super) struct Settled {
     latency_based: Option<Candidates>,
     /// Of `round-robin` and `weighted`; none where something goes before the turn and the draw.
     lots: Option<Lots>,
+    /// Who is no candidate, whatever the job.
+    unusable: Box<[(RegionIndex, Refusal)]>,
     /// From when on: the ramps of regions that came back are over by then.
     from: Option<Instant>,
 }
@@ -50,8 +52,13 @@ impl Settled {
             active_passive: ranked(Strategy::ActivePassive).0,
             latency_based: has_no_equals(view, &ranking).then_some(nearest),
             lots: lots(view, &ranked(Strategy::RoundRobin).1),
+            unusable: view.indexes().filter_map(|it| Some((it, unusable(view.region(it))?))).collect(),
             from,
         })
+    }
+
+    pub(super) fn unusable(&self) -> &[(RegionIndex, Refusal)] {
+        &self.unusable
     }
 
     /// The candidates of a job that goes by this plan, where they are known.

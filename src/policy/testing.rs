@@ -85,6 +85,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             late_write_grace: Duration::from_secs(2),
         },
         journal: Journal { path: None, rows_max: 100 },
+        decisions: Decisions { rows_max: 100 },
         idempotency: Idempotency { enabled: true, ttl: Duration::from_secs(86_400) },
         limits: limits(),
         compat: compat(),

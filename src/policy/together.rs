@@ -160,6 +160,7 @@ impl<'v> Plan<'v> {
             home: inside(self.home),
             hint: inside(self.hint),
             hinted: inside(self.hinted),
+            ..self
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::breaker::BreakerState;
+use super::candidate::Refusal;
 use super::guard::{GuardClass, GuardState};
 use super::health::Health;
 use super::load::LoadFigures;
@@ -52,6 +53,13 @@ pub struct View {
 /// What [`View::settle`] found. A copy is made to be changed, and begins without.
 #[derive(Debug, Default)]
 pub(super) struct Cache(pub(super) Option<Settled>);
+
+impl Cache {
+    /// The regions that no job can go to, with the reason, where that is known for all jobs.
+    pub(super) fn unusable(&self) -> &[(RegionIndex, Refusal)] {
+        self.0.as_ref().map_or(&[], Settled::unusable)
+    }
+}
 
 impl Clone for Cache {
     fn clone(&self) -> Self {

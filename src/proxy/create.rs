@@ -171,7 +171,7 @@ pub(super) async fn run_whole(
         pressing: false,
     };
     let trail = Trail::new(call.deadline, None);
-    let mut job = Job { call, decision, job_id: None, hint: None, trail };
+    let mut job = Job { call, decision, job_id: None, hint: None, trail, note: None };
     let mut ran = run(proxy, &mut job, Instant::now()).await;
     note(exchange, &mut ran);
     ran

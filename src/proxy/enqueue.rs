@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::net::Arriving;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 
 use super::ask::shut_for;
 use super::attempt::{Call, Ended, RegionAnswer, Tried, attempt};
@@ -27,7 +27,7 @@ use crate::config::OnUnknown;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::region::Queue;
-use crate::store::Place;
+use crate::store::{Note, Place};
 use crate::telemetry::AttemptOutcome;
 
 /// What a client is told to wait when nothing better is known.
@@ -49,6 +49,8 @@ pub(super) async fn enqueue(
     };
     let strategy = job.decision.strategy;
     let mut ran = run(proxy, &mut job, started).await;
+    note_ids(job.note.as_deref_mut(), job.job_id.as_deref(), job.trail.federation_id.as_ref());
+    exchange.note = job.note.take();
     // Only of a job that is sent: a repetition has the tracking id of the first one.
     exchange.federation_id = job.trail.federation_id.take();
     if let Some(index) = ran.stored {
@@ -93,12 +95,14 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
     };
     let Planned { decision, mut body, cuts, job_id, minted, hinted, federation_id, shared_queue, source } =
         if reading.is_short() {
-            plan(proxy, reading.body().text(), &mut exchange.strategy)
+            plan(proxy, reading.body().text(), &mut exchange.strategy, &mut exchange.note)
         } else {
             apart(|| plan_long(proxy, exchange, &mut reading)).await
         }?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     if is_named(exchange, ids) {
+        // What is known of an earlier call may answer this one.
+        note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
         reading = reading.held(&mut body, cuts.as_ref());
     }
     let mut turns = match recognise(proxy, exchange, &head, reading.body(), ids).await {
@@ -137,6 +141,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
             job_id,
             hint,
             trail: Trail { received, minted, key, watched, ..Trail::new(head.deadline, federation_id) },
+            note: exchange.note.take(),
         },
     );
     Ok(New { job, turns, shared_queue, started })
@@ -154,23 +159,30 @@ async fn plan_long(proxy: &Proxy, exchange: &mut Exchange, reading: &mut Reading
     if !body.gaps().is_empty() {
         let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
         let work = move |proxy: &Proxy| {
-            let mut strategy = None;
-            (plan_abridged(proxy, Abridged::new(&text, &gaps), &mut strategy), strategy)
+            let (mut strategy, mut note) = (None, None);
+            (plan_abridged(proxy, Abridged::new(&text, &gaps), &mut strategy, &mut note), strategy, note)
         };
-        if let (Some(planned), strategy) = proxy.aside(body.text().len(), work).await {
-            exchange.strategy = strategy;
+        if let (Some(planned), strategy, note) = proxy.aside(body.text().len(), work).await {
+            (exchange.strategy, exchange.note) = (strategy, note);
             return planned;
         }
         reading.join(&proxy.shared.buffered).await;
     }
     let text = reading.body().text().clone();
     let work = move |proxy: &Proxy| {
-        let mut strategy = None;
-        (plan(proxy, &text, &mut strategy), strategy)
+        let (mut strategy, mut note) = (None, None);
+        (plan(proxy, &text, &mut strategy, &mut note), strategy, note)
     };
-    let (planned, strategy) = proxy.aside(reading.body().text().len(), work).await;
-    exchange.strategy = strategy;
+    let (planned, strategy, note) = proxy.aside(reading.body().text().len(), work).await;
+    (exchange.strategy, exchange.note) = (strategy, note);
     planned
+}
+
+/// Notes under which ids a job goes out.
+fn note_ids(note: Option<&mut Note>, job_id: Option<&str>, federation_id: Option<&HeaderValue>) {
+    let Some(note) = note else { return };
+    note.job_id.set(job_id.unwrap_or_default().as_bytes());
+    note.federation_id.set(federation_id.map_or(&[], HeaderValue::as_bytes));
 }
 
 /// Notes what became of a creating call, and takes its regions from it.
@@ -198,14 +210,14 @@ pub(super) struct Ran {
     pub(super) region: Option<RegionId>,
     /// The region that the job was meant for, where its state moved the job elsewhere before anything was tried.
     pub(super) moved_from: Option<RegionId>,
-    pub(super) attempts: usize,
+    pub(super) attempts: u32,
     pub(super) outcome: Option<AttemptOutcome>,
     pub(super) upstream: Duration,
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline. `started` is now.
 pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
-    let moved_from = failover::before_first_try(proxy, &job.decision);
+    let moved_from = moved_from(proxy, job);
     if let Some(target) = job.decision.target() {
         proxy.shared.budgets.deposit(target);
     }
@@ -220,7 +232,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         let (tried, end) = attempt(proxy, index, &mut job.call, now, others(&job.decision, place)).await;
         tries += 1;
         passed_over += usize::from(tried.passed_over);
-        attempts += usize::from(tried.shed.is_none());
+        attempts += u32::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {
             break (Err(overloaded()), None, None);
         }
@@ -234,6 +246,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
         let step = next(tried.ending, progress, &budget, || proxy.shared.registry.clock().now());
         let outcome = AttemptOutcome::from(tried.ending.outcome());
+        job.note_try(index, outcome, &tried, end);
         let region = proxy.region(index).id.clone();
         let reason = match step {
             Step::Next { .. } => tried.reason,
@@ -242,6 +255,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
                     Followed::Next(reason) => reason,
                     Followed::Again => continue,
                     Followed::Found(answer) => {
+                        job.note_found();
                         stored = Some(index);
                         break (Ok(answer), Some(outcome), Some(region));
                     }
@@ -255,6 +269,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         };
         let Some(to) = to else { continue };
         failover::tell(proxy, index, to, reason);
+        job.note_move(index, Some(to), reason);
         proxy.metrics(to).redirects.inc();
         place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
@@ -274,7 +289,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
     Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
 }
 
-/// How long regions were waited for.
+/// The time spent waiting for regions: of one try as long as it took, of several until the last one ended.
 fn upstream(ended: Option<Ended>, tries: usize, started: Instant) -> Duration {
     match ended {
         Some(ended) if tries == 1 => ended.took,
@@ -285,6 +300,13 @@ fn upstream(ended: Option<Ended>, tries: usize, started: Instant) -> Duration {
 /// The candidates that may take a job which one at this place is not connected for in time.
 fn others(decision: &Decision, place: usize) -> &[RegionIndex] {
     if decision.pinned { &[] } else { decision.candidates.get(place + 1..).unwrap_or_default() }
+}
+
+/// The region that the job left before its first try, because of that region's state.
+fn moved_from(proxy: &Proxy, job: &mut Job) -> Option<RegionId> {
+    let (home, reason) = failover::before_first_try(proxy, &job.decision)?;
+    job.note_move(home, job.decision.target(), reason);
+    Some(proxy.region(home).id.clone())
 }
 
 /// The document for a job that nothing was done for, because too much is.

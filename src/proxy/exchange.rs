@@ -10,7 +10,7 @@ use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::noted::Noted;
-use super::{Proxy, Reply};
+use super::{Proxy, Reply, notes};
 use crate::base::{RegionId, Strategy};
 use crate::config::JsonContentType;
 use crate::net::headers::number;
@@ -19,6 +19,7 @@ use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
 use crate::policy::{RegionIndex, jittered};
+use crate::store::Note;
 use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
 
 /// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.
@@ -55,8 +56,10 @@ pub struct Exchange {
     pub strategy: Option<Strategy>,
     /// The tracking id of the job, for an enqueue.
     pub federation_id: Option<HeaderValue>,
+    /// What is noted of the job, for an enqueue.
+    pub(super) note: Option<Box<Note>>,
     /// Tries at regions; `None` where the class of request has none.
-    pub attempts: Option<usize>,
+    pub attempts: Option<u32>,
     /// How the last try ended.
     pub outcome: Option<AttemptOutcome>,
     /// Time spent waiting for regions.
@@ -85,6 +88,7 @@ impl Exchange {
             moved_from: None,
             strategy: None,
             federation_id: None,
+            note: None,
             attempts: None,
             outcome: None,
             upstream: Duration::ZERO,
@@ -178,6 +182,7 @@ impl Exchange {
         if let Some(reason) = self.refusal {
             metrics.refusals[reason].inc();
         }
+        let note = self.note.take();
         let access = AccessEvent {
             request_id: self.request_id.as_bytes(),
             method: self.method.as_str(),
@@ -186,13 +191,13 @@ impl Exchange {
             region: self.region.as_ref().map(RegionId::as_str),
             moved_from: self.moved_from.as_ref().map(RegionId::as_str),
             strategy: self.strategy,
-            attempts: self.attempts.unwrap_or_else(|| usize::from(self.outcome.is_some())),
+            attempts: self.attempts.unwrap_or_else(|| u32::from(self.outcome.is_some())),
             outcome: self.outcome,
             refusal: self.refusal,
             duration,
             upstream: self.upstream,
         };
-        access.log(proxy.shared.config.log.access);
+        notes::end(proxy, &access, note);
         // The version is that of the connection that the answer leaves by. Spec: RFC 9110 §6.2.
         *response.version_mut() = Version::HTTP_11;
         self.complete_headers(proxy, response.headers_mut());
@@ -217,7 +222,7 @@ impl Exchange {
         headers.insert(header::FEDERATION_REGION, self.regions(proxy).unwrap_or(NONE));
         headers.insert(header::REQUEST_ID, std::mem::replace(&mut self.request_id, NONE));
         if let Some(attempts) = self.attempts {
-            headers.insert(header::FEDERATION_ATTEMPTS, number(attempts as u64));
+            headers.insert(header::FEDERATION_ATTEMPTS, number(attempts.into()));
         }
         if let Some(strategy) = self.strategy {
             headers.insert(header::FEDERATION_STRATEGY, STRATEGIES[strategy.index()].clone());

@@ -1,19 +1,17 @@
 //! Telling that a job leaves a region for another, before its first try or after one.
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Proxy;
-use crate::base::RegionId;
 use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex};
 use crate::telemetry::{FailoverReason, event};
 
-/// A failover that repeats is counted each time and told this often.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+/// A failover that repeats is counted each time and has a line this often.
+pub(super) const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// A job that was meant for one region and was decided elsewhere because of that region's state is a failover, too. Returns the
-/// region that it left so. Spec: RFC-0001 §4.
-pub(super) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<RegionId> {
+/// region that it left so, and why. Spec: RFC-0001 §4.
+pub(super) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<(RegionIndex, FailoverReason)> {
     let (home, target) = (decision.home?, decision.target()?);
     if home == target {
         return None;
@@ -32,22 +30,17 @@ pub(super) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<Reg
         },
     };
     tell(proxy, home, target, reason);
-    Some(region.id.clone())
+    Some((home, reason))
 }
 
-/// Counts a failover, and tells of it unless one from the same region was told of just now.
+/// Counts a failover, and writes a line about it unless one about the same region was written just now.
 pub(super) fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
-    let now = Instant::now();
-    let told = proxy.failover_told.get(from.get());
+    let ration = proxy.failovers.get(from.get());
     let (from, to) = (proxy.metrics(from), proxy.metrics(to));
-    if told.and_then(Cell::get).is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
-        event::failover_repeated(from, reason);
-        return;
+    match ration.and_then(|ration| ration.take(proxy.shared.rations.now_ms())) {
+        Some(suppressed) => event::failover(from, to, reason, suppressed),
+        None => event::failover_repeated(from, reason),
     }
-    if let Some(told) = told {
-        told.set(Some(now));
-    }
-    event::failover(from, to, reason);
 }
 
 /// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.

@@ -3,12 +3,14 @@
 use http::{HeaderValue, StatusCode};
 
 use super::Proxy;
-use super::attempt::{Call, RegionAnswer};
+use super::attempt::{Call, Ended, RegionAnswer, Tried};
 use super::trail::Trail;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Uuid7, Uuid7Room, hint, replace_minted};
 use crate::policy::{Decision, RegionIndex};
+use crate::store::Note;
+use crate::telemetry::{AttemptOutcome, FailoverReason};
 
 /// A call that creates jobs, ready to be tried.
 pub(super) struct Job {
@@ -19,12 +21,36 @@ pub(super) struct Job {
     /// The region that the id hints at, where it is ours and follows the job wherever it goes.
     pub(super) hint: Option<RegionIndex>,
     pub(super) trail: Trail,
+    /// What is noted of it, where it is a single one.
+    pub(super) note: Option<Box<Note>>,
 }
 
 impl Job {
     /// The id of the client's request, which every call has among its headers.
     pub(super) fn request_id(&self) -> HeaderValue {
         self.call.headers.all().get(REQUEST_ID).cloned().unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// Notes that it goes to another region than the one it was meant for, or was tried in.
+    pub(super) fn note_move(&mut self, from: RegionIndex, to: Option<RegionIndex>, reason: FailoverReason) {
+        if let (Some(note), Some(to)) = (&mut self.note, to) {
+            note.moved(from, to, reason);
+        }
+    }
+
+    /// Notes how a try ended.
+    pub(super) fn note_try(&mut self, index: RegionIndex, outcome: AttemptOutcome, tried: &Tried, ended: Ended) {
+        if let Some(note) = &mut self.note {
+            let status = tried.answer.as_ref().map(|answer| answer.status.as_u16());
+            note.tried(index, outcome, status, tried.reason, ended.took);
+        }
+    }
+
+    /// Notes that the region of the last try was asked for it, and has it.
+    pub(super) fn note_found(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.found();
+        }
     }
 
     /// Gives a minted id the hint of the region where the job goes now; no region has stored the id that it had.

@@ -57,11 +57,13 @@ mod locate;
 mod manifest;
 mod named;
 mod noted;
+mod notes;
 mod owned;
 mod pages;
 mod place;
 mod plan;
 mod pools;
+mod proxies;
 mod race;
 mod random;
 mod reads;
@@ -81,7 +83,7 @@ mod vet;
 mod watch;
 mod worker;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -103,7 +105,7 @@ use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
 use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
-use crate::telemetry::{Metrics, RegionMetrics};
+use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
 pub use aside::{LONG_BYTES, aside};
 pub use buffered::Buffered;
@@ -113,9 +115,11 @@ pub use health::is_usable;
 use lately::Lately;
 pub use locate::Lookups;
 use noted::Noted;
+use notes::Notes;
 pub use plan::{DryRun, dry_run};
 use pools::new_pool;
 pub use pools::{pool_limits, pool_meters};
+pub use proxies::Proxies;
 use race::PassedOver;
 pub use random::Random;
 pub use reply::Reply;
@@ -147,6 +151,8 @@ pub struct Shared {
     pub lookups: Arc<Lookups>,
     /// Unknown outcomes and idempotency keys.
     pub store: Arc<Store>,
+    /// How many lines of a kind are written.
+    pub rations: Arc<Rations>,
     /// The enqueues under way that may be repeated.
     pub running: Running,
     /// What is remembered of workers.
@@ -163,39 +169,6 @@ pub struct Shared {
     pub started: Instant,
 }
 
-/// One worker thread's view of the program, in the configuration that is in force.
-#[derive(Debug)]
-pub struct Proxies {
-    /// Knows by a look at a pointer that nothing has changed.
-    current: RefCell<Cache<Arc<ArcSwap<Shared>>, Arc<Shared>>>,
-    proxy: RefCell<Rc<Proxy>>,
-}
-
-impl Proxies {
-    /// A worker's proxies, beginning with what is in force now.
-    #[must_use]
-    pub fn new(current: Arc<ArcSwap<Shared>>) -> Self {
-        let mut current = Cache::new(current);
-        let proxy = RefCell::new(Proxy::new(Arc::clone(current.load())));
-        Self { current: RefCell::new(current), proxy }
-    }
-
-    /// The proxy of the configuration in force. A request keeps the one that it began with.
-    #[must_use]
-    pub fn current(&self) -> Rc<Proxy> {
-        let mut current = self.current.borrow_mut();
-        let shared = current.load();
-        let proxy = self.proxy.borrow();
-        if Arc::ptr_eq(&proxy.shared, shared) {
-            return Rc::clone(&proxy);
-        }
-        let next = proxy.successor(Arc::clone(shared));
-        drop(proxy);
-        self.proxy.replace(Rc::clone(&next));
-        next
-    }
-}
-
 /// One worker thread's view of the program in one configuration.
 #[derive(Debug)]
 pub struct Proxy {
@@ -209,8 +182,8 @@ pub struct Proxy {
     lately: Lately,
     passed_over: Vec<PassedOver>,
     watched: Vec<Rc<Watched>>,
-    /// When a failover from each region was last told of.
-    failover_told: Vec<Cell<Option<Instant>>>,
+    notes: Notes,
+    failovers: Vec<Ration>,
 }
 
 impl Proxy {
@@ -218,10 +191,10 @@ impl Proxy {
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
         let pools: Vec<Pool> = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
-        Self::with_pools(shared, pools)
+        Self::with_pools(shared, pools, Notes::default())
     }
 
-    fn with_pools(shared: Arc<Shared>, pools: Vec<Pool>) -> Rc<Self> {
+    fn with_pools(shared: Arc<Shared>, pools: Vec<Pool>, notes: Notes) -> Rc<Self> {
         Rc::new(Self {
             random: Random::default(),
             view: RefCell::new(shared.registry.views()),
@@ -229,7 +202,8 @@ impl Proxy {
             lately: Lately::default(),
             passed_over: pools.iter().map(|_| PassedOver::default()).collect(),
             watched: pools.iter().map(|_| Rc::default()).collect(),
-            failover_told: pools.iter().map(|_| Cell::new(None)).collect(),
+            notes,
+            failovers: notes::failover_rations(pools.len()),
             pools,
             shared,
         })
@@ -244,7 +218,7 @@ impl Proxy {
         };
         let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
         let pools = shared.registry.regions().iter().map(pool).collect();
-        Self::with_pools(shared, pools)
+        Self::with_pools(shared, pools, self.notes.successor())
     }
 
     /// Begins a request: identifies it, and echoes or mints its id.
@@ -330,6 +304,7 @@ impl Proxy {
     /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called
     /// every few seconds.
     pub fn sweep(&self) {
+        notes::tell_left_over(self);
         self.shared.workers.kept.sweep(self.shared.registry.clock().now());
         let view = self.shared.registry.view();
         for (index, pool) in view.indexes().zip(&self.pools) {

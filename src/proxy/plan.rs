@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::shown::source;
-use super::{Proxy, Shared};
+use super::{Proxy, Shared, notes};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::ojs::{
@@ -19,6 +19,7 @@ use crate::ojs::{
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
+use crate::store::Note;
 use crate::telemetry::event;
 
 /// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
@@ -76,16 +77,17 @@ pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
     Ok(DryRun { explanation, refusal, unknown_keys })
 }
 
-/// Plans an enqueue, telling in `planned` by which strategy, also where it found no region. Takes a turn and counts a
-/// client's `replicated_from`.
+/// Plans an enqueue, telling in `planned` by which strategy, also where it found no region, and noting what led to it. Takes a turn
+/// and counts a client's `replicated_from`.
 ///
 /// Errors: the error document for the client; nothing was sent.
 pub(super) fn plan(
     proxy: &Proxy,
     body: &Bytes,
     planned: &mut Option<crate::base::Strategy>,
+    note: &mut Option<Box<Note>>,
 ) -> Result<Planned, ErrorDocument> {
-    proxy.with_view(|view| plan_read(proxy, view, &read(&proxy.shared, body), Abridged::whole(body), planned))
+    proxy.with_view(|view| plan_read(proxy, view, &read(&proxy.shared, body), Abridged::whole(body), planned, note))
 }
 
 /// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
@@ -93,10 +95,11 @@ pub(super) fn plan_abridged(
     proxy: &Proxy,
     body: Abridged<'_>,
     planned: &mut Option<crate::base::Strategy>,
+    note: &mut Option<Box<Note>>,
 ) -> Option<Result<Planned, ErrorDocument>> {
     proxy.with_view(|view| {
         let envelope = read_abridged(proxy, view, body)?;
-        Some(plan_read(proxy, view, &Ok(envelope), body, planned))
+        Some(plan_read(proxy, view, &Ok(envelope), body, planned, note))
     })
 }
 
@@ -107,11 +110,15 @@ fn plan_read(
     read: &Result<Envelope<'_>, Fault>,
     body: Abridged<'_>,
     planned: &mut Option<crate::base::Strategy>,
+    note: &mut Option<Box<Note>>,
 ) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
     let envelope = accepted(shared, read)?;
     count_reserved(shared, envelope);
-    let routed = with_job(envelope, |job| in_turn(proxy, |inputs| policy::route(view, job, inputs)));
+    let note = note.insert(proxy.notes.begin());
+    let grounds = &mut note.grounds;
+    let routed = with_job(envelope, |job| in_turn(proxy, |inputs| policy::route_on(view, job, inputs, grounds)));
+    notes::write_down(proxy, view, envelope, &routed, note);
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
     Ok(stamped(proxy, envelope, body, decision))
@@ -134,7 +141,7 @@ pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionI
 /// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
 pub(super) fn in_turn(
     proxy: &Proxy,
-    decide: impl Fn(Inputs<'_>) -> Result<Decision, RouteError>,
+    mut decide: impl FnMut(Inputs<'_>) -> Result<Decision, RouteError>,
 ) -> Result<Decision, RouteError> {
     let turns = &proxy.shared.turns;
     let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));

@@ -6,6 +6,7 @@
 //!
 //! Invariants: no job arguments, meta values, results or tokens come here; every row and every wait is bounded.
 
+mod decision;
 mod hold;
 mod leases;
 mod record;
@@ -25,9 +26,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::base::Clock;
+use crate::base::{Clock, RegionId};
 use crate::config::Journal;
 use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
+use decision::Decisions;
+pub use decision::{Decided, Note, Notebook, Wanted, milliseconds};
 pub use hold::Hold;
 pub use leases::Lease;
 use leases::Leases;
@@ -70,6 +73,7 @@ struct Inner {
     /// When it was last told that the journal is full. Units: milliseconds since the Unix epoch.
     told_evicted_ms: AtomicU64,
     changed: Notify,
+    decisions: Arc<Decisions>,
     clock: Clock,
     metrics: Arc<Metrics>,
 }
@@ -91,6 +95,7 @@ impl Store {
             durable: AtomicBool::new(false),
             told_evicted_ms: AtomicU64::new(0),
             changed: Notify::new(),
+            decisions: Arc::new(Decisions::new(0)),
             clock,
             metrics,
         });
@@ -122,6 +127,42 @@ impl Store {
     pub fn set_rows_max(&self, rows_max: usize) {
         self.inner.table.lock().set_rows_max(rows_max);
         self.inner.leases.lock().set_rows_max(rows_max);
+    }
+
+    /// Takes another bound on the notes of jobs; with 0 none are kept.
+    pub fn set_decisions_max(&self, rows_max: usize) {
+        self.inner.decisions.set_rows_max(rows_max);
+    }
+
+    /// Where one more thread keeps its notes of jobs.
+    #[must_use]
+    pub fn notebook(&self) -> Notebook {
+        self.inner.decisions.notebook()
+    }
+
+    /// The numbers that these regions have in notes, in their order.
+    #[must_use]
+    pub fn region_numbers(&self, regions: impl Iterator<Item = RegionId>) -> Vec<u16> {
+        self.inner.decisions.numbers(regions)
+    }
+
+    /// Keeps the note of a job; one that did not go as planned is on its way to the file, too. Waits for nothing.
+    pub fn keep(&self, notebook: &mut Notebook, note: &mut Note, numbers: &[u16], went_as_planned: bool) {
+        if notebook.keep(note, numbers, went_as_planned, self.work.is_some()) {
+            self.wake();
+        }
+    }
+
+    /// What is known of how a job was routed.
+    pub async fn decided(&self, wanted: Wanted) -> Decided {
+        let wake = self.work.is_some().then_some(|| self.wake());
+        self.inner.decisions.decided(wanted, wake).await
+    }
+
+    /// Makes the thread look up. One whose queue is full does so anyway.
+    fn wake(&self) -> bool {
+        let nothing = || Work { changes: Vec::new(), done: None };
+        self.work.as_ref().is_some_and(|work| work.try_send(nothing()).is_ok())
     }
 
     /// Whether what is recorded now is on disk before it is answered.

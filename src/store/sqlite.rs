@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
+use super::decision;
 use super::leases::Lease;
 use super::record::{Cancelled, Change, Keyed, Place, State, Unknown};
 use crate::base::RegionId;
@@ -90,7 +91,8 @@ impl Sqlite {
             return Err(Trouble::Corrupt);
         }
         connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
+            "BEGIN IMMEDIATE; {TABLES} {} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;",
+            decision::TABLES
         ))?;
         let changes = read(&connection)?;
         Ok((Self(connection), changes))
@@ -113,6 +115,16 @@ impl Sqlite {
             apply(&transaction, change)?;
         }
         Ok(transaction.commit()?)
+    }
+
+    /// Writes notes of jobs, all or none.
+    pub(super) fn save_decisions(&mut self, rows: &[decision::Row], rows_max: usize) -> Result<(), Trouble> {
+        Ok(decision::save(&mut self.0, rows, rows_max)?)
+    }
+
+    /// What is noted of a job; nothing where that cannot be read.
+    pub(super) fn find_decisions(&self, wanted: &decision::Wanted) -> Vec<(u64, serde_json::Value)> {
+        decision::find(&self.0, wanted).unwrap_or_default()
     }
 
     /// Bounds the file, as a full disk would; for tests.

@@ -58,14 +58,17 @@ impl Writer {
         let mut engine = self.open(false);
         // Nobody listens any more when opening took too long.
         let _ = opened.send(());
-        let mut leases_at: Option<Instant> = None;
+        let (mut leases_at, mut noted): (Option<Instant>, _) = (None, Instant::now());
         loop {
-            let wait = leases_at.map_or(self.retry, |at| at.saturating_duration_since(Instant::now()).min(self.retry));
+            let leases = leases_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let notes = self.inner.decisions.due(noted);
+            let wait = leases.into_iter().chain(notes).fold(self.retry, Duration::min);
             let first = match work.recv_timeout(wait) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
+            engine = self.decisions(engine, &mut noted);
             let mut batch: Vec<Work> = first.into_iter().collect();
             let due = matches!(engine, Engine::Memory(since) if since.elapsed() >= self.retry);
             // Looked at before the queue is emptied: what is missed from now on is for the next turn.
@@ -92,8 +95,36 @@ impl Writer {
             }
         }
         engine = self.write_leases(engine);
+        noted = noted.checked_sub(self.retry).unwrap_or(noted);
+        engine = self.decisions(engine, &mut noted);
         if self.inner.missed.swap(false, Relaxed) || matches!(engine, Engine::Memory(_)) {
             self.renew(engine);
+        }
+    }
+
+    /// Writes the notes of jobs that wait, unless that was done just now, and answers questions about them.
+    ///
+    /// A disk that is full costs notes and nothing else: the next outcome that must be kept finds out for itself.
+    fn decisions(&self, engine: Engine, noted: &mut Instant) -> Engine {
+        let decisions = &self.inner.decisions;
+        let is_due = decisions.due(*noted).is_some_and(|wait| wait.is_zero());
+        let rows = if is_due { decisions.take_waiting() } else { Vec::new() };
+        let Engine::Sqlite(mut sqlite) = engine else {
+            decisions.give_up(rows.len());
+            decisions.answer(|_| Vec::new());
+            return engine;
+        };
+        let saved = if rows.is_empty() { Ok(()) } else { sqlite.save_decisions(&rows, decisions.rows_max()) };
+        if is_due {
+            *noted = Instant::now();
+        }
+        if saved.is_err() {
+            decisions.give_up(rows.len());
+        }
+        decisions.answer(|wanted| sqlite.find_decisions(wanted));
+        match saved {
+            Ok(()) | Err(Trouble::Unusable("disk_full")) => Engine::Sqlite(sqlite),
+            Err(trouble) => self.broken(true, trouble),
         }
     }
 

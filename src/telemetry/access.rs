@@ -5,6 +5,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::event::TARGET;
+use super::ration::{Kind, Rations};
 use super::{AttemptOutcome, RefusalReason};
 use crate::base::Strategy;
 use crate::config::AccessLog;
@@ -29,7 +30,7 @@ pub struct AccessEvent<'a> {
     /// The strategy that chose it, for an enqueue.
     pub strategy: Option<Strategy>,
     /// Tries at regions.
-    pub attempts: usize,
+    pub attempts: u32,
     /// How the last try ended.
     pub outcome: Option<AttemptOutcome>,
     /// Why we answered with an error of our own.
@@ -40,32 +41,79 @@ pub struct AccessEvent<'a> {
     pub upstream: Duration,
 }
 
+/// What is told of the job that a request brought.
+#[derive(Debug, Clone, Default)]
+pub struct AccessJob<'a> {
+    /// Its id, the client's or the minted one.
+    pub job_id: Option<&'a str>,
+    /// Its tracking id.
+    pub federation_id: Option<&'a str>,
+    /// Its queue.
+    pub queue: Option<&'a str>,
+    /// Its type.
+    pub job_type: Option<&'a str>,
+    /// The region that it names.
+    pub pin: Option<&'a str>,
+    /// The region that it left, the one that it went to, and why.
+    pub moved: Option<[&'a str; 3]>,
+    /// The regions that fell out, each with the reason: `eu-west-1:unhealthy`, with commas between.
+    pub refusals: Option<String>,
+}
+
+/// A line that is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// Whether it is one of trouble.
+    warns: bool,
+    /// How many like it were not written since the last one.
+    suppressed: u64,
+}
+
 impl AccessEvent<'_> {
-    /// Writes the line if `setting` asks for it.
-    pub fn log(&self, setting: AccessLog) {
-        let failed = self.is_failure();
+    /// The line, if `setting` asks for one and `rations` have room for one of its kind.
+    #[must_use]
+    pub fn line(&self, setting: AccessLog, rations: &Rations) -> Option<Line> {
+        let kind = self.kind();
         match setting {
-            AccessLog::Off => {}
-            AccessLog::Errors if !failed => {}
-            AccessLog::Errors | AccessLog::All => self.write(failed),
+            AccessLog::Off => return None,
+            AccessLog::Errors if kind.is_none() => return None,
+            AccessLog::Errors | AccessLog::All => {}
         }
+        // A job that another region has taken is no trouble: what is wrong with the first region has lines of its own.
+        let warns = kind.is_some_and(|kind| kind != Kind::Moved);
+        let suppressed = kind.map_or(Some(0), |kind| rations.take(kind))?;
+        Some(Line { warns, suppressed })
     }
 
-    /// Whether `log.access: errors` shows it: refusals, failovers, unknown outcomes and 5xx.
-    const fn is_failure(&self) -> bool {
-        self.status >= 500
-            || self.refusal.is_some()
-            || self.attempts > 1
-            || self.moved_from.is_some()
-            || matches!(self.outcome, Some(AttemptOutcome::Unknown))
+    /// Whether it went as planned; else `log.access: errors` shows it: refusals, failovers, unknown outcomes and 5xx.
+    #[must_use]
+    pub fn went_as_planned(&self) -> bool {
+        self.kind().is_none()
     }
 
-    fn write(&self, failed: bool) {
+    fn kind(&self) -> Option<Kind> {
+        if let Some(reason) = self.refusal {
+            return Some(Kind::Refused(reason));
+        }
+        if matches!(self.outcome, Some(AttemptOutcome::Unknown)) {
+            return Some(Kind::Unknown);
+        }
+        if self.status >= 500 {
+            return Some(Kind::ServerError);
+        }
+        (self.attempts > 1 || self.moved_from.is_some()).then_some(Kind::Moved)
+    }
+
+    /// Writes the line; `job` is what the request brought, where it was one.
+    pub fn write(&self, line: Line, job: &AccessJob<'_>) {
         let request_id = std::str::from_utf8(self.request_id).unwrap_or_default();
         let strategy = self.strategy.map(Strategy::as_str);
         let outcome = self.outcome.map(AttemptOutcome::as_str);
         let refusal = self.refusal.map(RefusalReason::as_str);
         let (duration_ms, upstream_ms) = (milliseconds(self.duration), milliseconds(self.upstream));
+        let suppressed = (line.suppressed > 0).then_some(line.suppressed);
+        let moved = |place: usize| job.moved.and_then(|moved| moved.get(place).copied());
+        let (moved_from, moved_to, moved_because) = (self.moved_from.or(moved(0)), moved(1), moved(2));
         // The two arms differ in the level only, which `tracing` wants as a constant.
         macro_rules! line {
             ($level:ident) => {
@@ -76,19 +124,28 @@ impl AccessEvent<'_> {
                     method = self.method,
                     operation = self.operation,
                     status = self.status,
+                    job_id = job.job_id,
+                    federation_id = job.federation_id,
+                    queue = job.queue,
+                    job_type = job.job_type,
+                    pin = job.pin,
                     region = self.region,
-                    moved_from = self.moved_from,
+                    moved_from,
+                    moved_to,
+                    moved_because,
                     strategy,
                     attempts = self.attempts,
                     outcome,
                     refusal,
+                    refusals = job.refusals.as_deref(),
                     duration_ms,
                     upstream_ms,
+                    suppressed,
                     "request"
                 )
             };
         }
-        if failed {
+        if line.warns {
             line!(warn);
         } else {
             line!(info);
@@ -122,7 +179,9 @@ mod tests {
 
     #[test]
     fn errors_shows_refusals_failovers_unknown_outcomes_and_5xx_and_nothing_else() {
-        let check = |name: &str, event: AccessEvent<'_>, shown: bool| assert_eq!(event.is_failure(), shown, "{name}");
+        let check = |name: &str, event: AccessEvent<'_>, shown: bool| {
+            assert_eq!(!event.went_as_planned(), shown, "{name}");
+        };
         check("stored", GOOD, false);
         check("a region's 404", AccessEvent { status: 404, ..GOOD }, false);
         check("a region's 502", AccessEvent { status: 502, ..GOOD }, true);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use tracing::{error, info, warn};
 
-use super::{Breaker, CertificateKind, FailoverReason, Metrics, RegionMetrics, ReloadKind, ReloadResult};
+use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_resolved};
 
@@ -20,22 +20,49 @@ pub(super) const TARGET: &str = "ojs_federation";
 /// A certificate that ends this soon is worth a warning: a week-end and a few working days to renew it by hand.
 const CERTIFICATE_WARNING_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// A job left a region for another. Spec: RFC-0001 §4.
-pub fn failover(from: &RegionMetrics, to: &RegionMetrics, reason: FailoverReason) {
+/// A job left a region for another; `suppressed` is how often one left it since the last line about that. No trouble of its own: the
+/// region's state has a line with a warning. Spec: RFC-0001 §4.
+pub fn failover(from: &RegionMetrics, to: &RegionMetrics, reason: FailoverReason, suppressed: u64) {
     from.failovers[reason].inc();
-    warn!(
+    info!(
         target: TARGET,
         event = "ojs.federation.failover",
         from_region = from.id.as_str(),
         to_region = to.id.as_str(),
         reason = reason.as_str(),
+        suppressed = (suppressed > 0).then_some(suppressed),
         "a job goes to another region"
     );
 }
 
-/// A failover like one that was told of just now: counted and not told, so that an outage does not flood the log.
+/// A failover soon after one that has a line: counted, so that an outage does not flood the log.
 pub fn failover_repeated(from: &RegionMetrics, reason: FailoverReason) {
     from.failovers[reason].inc();
+}
+
+/// Failovers from a region that have no line of their own, after the last one that has.
+pub fn failovers_suppressed(from: &RegionMetrics, suppressed: u64) {
+    info!(
+        target: TARGET, event = "ojs.federation.failovers_suppressed", from_region = from.id.as_str(), suppressed,
+        "further jobs went to other regions since the last line about it"
+    );
+}
+
+/// Lines of a kind that were not written because too many came, after the last one that was.
+pub fn lines_suppressed(kind: LineKind, suppressed: u64) {
+    info!(
+        target: TARGET, event = "ojs.federation.lines_suppressed", kind = kind.as_str(), suppressed,
+        "further lines of this kind were not written"
+    );
+}
+
+/// Bytes that never became a request, or one connection too many.
+pub fn head_refused(kind: LineKind, status: u16, request_id: &str, suppressed: u64) {
+    warn!(
+        target: TARGET, event = "ojs.federation.head_refused", reason = kind.as_str(), status, request_id,
+        suppressed = (suppressed > 0).then_some(suppressed),
+        "what a client sent is no request that could be served"
+    );
 }
 
 /// A breaker changed its state; `why` is a closed word, such as `probe_failures`.

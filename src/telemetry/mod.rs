@@ -8,11 +8,13 @@ mod access;
 pub mod event;
 mod log;
 pub mod metrics;
+mod ration;
 
-pub use access::AccessEvent;
+pub use access::{AccessEvent, AccessJob};
 pub use log::{LogError, LogHandle, dropped_lines, init, tell_panics};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
     Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, PoolState, ProbeResult,
     RefusalReason, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
 };
+pub use ration::{Kind as LineKind, Ration, Rations};

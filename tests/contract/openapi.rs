@@ -122,6 +122,13 @@ impl World {
                 self.enqueue("500").await;
                 vec![client.get(path).await]
             }
+            (_, "200") if path.ends_with("/decisions") => {
+                // A job that was stored, so that there is one to be shown, and one that nobody knows.
+                let id = client.enqueue(JOB).await.header("x-request-id").unwrap().to_owned();
+                let known = client.get(&format!("{path}?request_id={id}")).await;
+                assert!(!known.json()["decisions"].as_array().unwrap().is_empty(), "{known:?}");
+                vec![known, client.get(&format!("{path}?job_id=unheard-of")).await]
+            }
             (_, "200") => vec![client.get(path).await, self.drained.client.get(path).await],
             (_, "400") if path.ends_with("/route") => {
                 vec![client.post(path, "{").await, raw(client, &format!("{head}a b: c\r\n\r\n")).await]
@@ -131,6 +138,9 @@ impl World {
                     client.get(&format!("{path}?state=lost")).await,
                     raw(client, &format!("{head}a b: c\r\n\r\n")).await,
                 ]
+            }
+            (_, "400") if path.ends_with("/decisions") => {
+                vec![client.get(path).await, raw(client, &format!("{head}a b: c\r\n\r\n")).await]
             }
             (_, "400") => vec![raw(client, &format!("{head}a b: c\r\n\r\n")).await],
             (_, "403") => vec![raw(client, &format!("{head}origin: https://evil.example\r\n\r\n")).await],

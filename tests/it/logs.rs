@@ -67,6 +67,9 @@ async fn every_line_is_json_and_every_request_has_one_with_its_fields_and_nothin
     }
     assert_eq!((stored["status"].as_u64(), stored["attempts"].as_u64()), (Some(201), Some(1)), "{stored}");
     assert!(stored["request_id"].as_str().unwrap().starts_with("req_"), "{stored}");
+    assert_eq!((&stored["queue"], &stored["job_type"]), (&"default".into(), &"email.send".into()), "{stored}");
+    assert_eq!(stored["job_id"].as_str().map(str::len), Some(36), "{stored}");
+    assert_eq!(stored["federation_id"].as_str().map(str::len), Some(36), "{stored}");
     let (whole, upstream) = (stored["duration_ms"].as_f64().unwrap(), stored["upstream_ms"].as_f64().unwrap());
     assert!(whole >= upstream && upstream > 0.0, "{stored}");
     assert_eq!((access[2]["refusal"].as_str(), access[2]["status"].as_u64()), (Some("invalid_payload"), Some(400)));
@@ -83,13 +86,19 @@ async fn a_failover_is_told_with_the_names_of_the_specification() {
     let failovers = events(&lines, "ojs.federation.failover");
     assert_eq!(failovers.len(), 1, "{lines:?}");
     for (field, value) in
-        [("from_region", "us-east-1"), ("to_region", "eu-west-1"), ("reason", "connect"), ("level", "WARN")]
+        [("from_region", "us-east-1"), ("to_region", "eu-west-1"), ("reason", "connect"), ("level", "INFO")]
     {
         assert_eq!(failovers[0][field], value);
     }
     let access = events(&lines, "ojs.federation.access");
     let told: Vec<_> = access.iter().map(|line| (line["status"].as_u64(), line["level"].as_str())).collect();
-    assert_eq!(told, [(Some(201), Some("WARN")), (Some(400), Some("WARN"))], "refusals and failovers only");
+    assert_eq!(told, [(Some(201), Some("INFO")), (Some(400), Some("WARN"))], "refusals and failovers only");
+    let moved = access[0];
+    for (field, value) in
+        [("moved_from", "us-east-1"), ("moved_to", "eu-west-1"), ("moved_because", "connect"), ("region", "eu-west-1")]
+    {
+        assert_eq!(moved[field], value, "{moved}");
+    }
 }
 
 #[tokio::test]
@@ -165,4 +174,78 @@ async fn a_region_that_is_held_down_and_let_go_and_a_guard_that_opens_are_told()
         () = told => {}
         () = fail => {}
     }
+}
+
+/// Calls until a line of an event says how many it stands for; the ids of the calls, and the lines of the event.
+async fn until_lines_stand_for_others(
+    sidecar: &Process,
+    event: &str,
+    call: impl AsyncFn() -> crate::support::Answer,
+) -> (Vec<String>, Vec<Value>) {
+    let mut sent = Vec::new();
+    loop {
+        sent.push(call().await.header("x-request-id").unwrap().to_owned());
+        let lines: Vec<Value> = json(&sidecar.log()).into_iter().filter(|line| line["event"] == event).collect();
+        if lines.last().is_some_and(|line| line["suppressed"].as_u64() > Some(0)) {
+            return (sent, lines);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_in_a_loop_on_a_dead_pin_writes_few_lines_that_stand_for_all() {
+    let stage = Setup::default().regions(2).stage().await;
+    stage.regions[1].stop().await;
+    let sidecar = run(&stage, &["log.level=info", "log.format=json"]).await;
+    let body = r#"{"type":"email.send","queue":"mail","args":["a"],"meta":{"ojs.federation.region":"eu-west-1"}}"#;
+    let (sent, lines) =
+        until_lines_stand_for_others(&sidecar, "ojs.federation.access", async || sidecar.client.enqueue(body).await)
+            .await;
+    // One is written last, and every call before it has a line or is counted in one.
+    let last = lines.last().unwrap();
+    let told = lines.iter().map(|line| 1 + line["suppressed"].as_u64().unwrap_or(0)).sum::<u64>();
+    let calls = sent.iter().position(|id| last["request_id"] == **id).unwrap() + 1;
+    assert_eq!(told, calls as u64, "{last}");
+    assert_eq!(lines.len(), 11, "ten at once, and the first one after that");
+    for (field, value) in [
+        ("pin", "eu-west-1"),
+        ("queue", "mail"),
+        ("job_type", "email.send"),
+        ("refusal", "region_unavailable"),
+        ("level", "WARN"),
+    ] {
+        assert_eq!(last[field], value, "{last}");
+    }
+    let refusals = last["refusals"].as_str().unwrap();
+    assert!(["eu-west-1:unhealthy", "eu-west-1:breaker_open"].contains(&refusals), "{last}");
+}
+
+#[tokio::test]
+async fn a_failover_line_stands_for_those_since_the_last_one() {
+    let stage = Setup::default().regions(2).yaml("limits: { worker_threads: 1 }").stage().await;
+    stage.regions[0].stop().await;
+    let sidecar = run(&stage, &["log.level=info", "log.format=json", "log.access=off"]).await;
+    let event = "ojs.federation.failover";
+    let (sent, lines) = until_lines_stand_for_others(&sidecar, event, async || sidecar.client.enqueue(JOB).await).await;
+    let told = lines.iter().map(|line| 1 + line["suppressed"].as_u64().unwrap_or(0)).sum::<u64>();
+    assert_eq!(lines.len(), 2, "one at once, and one a second later");
+    assert!(told <= sent.len() as u64 && told > 2, "{told} of {}", sent.len());
+}
+
+#[tokio::test]
+async fn heads_that_are_no_requests_have_few_lines_without_their_bytes() {
+    let stage = Setup::default().regions(1).stage().await;
+    let sidecar = run(&stage, &["log.level=info", "log.format=json"]).await;
+    let call = async || {
+        let mut wire = sidecar.client.wire().await;
+        wire.send("GET /secret-path HTTP/1.1\r\nsecret header: x\r\n\r\n").await;
+        wire.answer().await
+    };
+    let (sent, lines) = until_lines_stand_for_others(&sidecar, "ojs.federation.head_refused", call).await;
+    let told = lines.iter().map(|line| 1 + line["suppressed"].as_u64().unwrap_or(0)).sum::<u64>();
+    let last = lines.last().unwrap();
+    let calls = sent.iter().position(|id| last["request_id"] == **id).unwrap() + 1;
+    assert_eq!((told, lines.len()), (calls as u64, 11), "{last}");
+    assert_eq!((&last["reason"], &last["status"]), (&"malformed".into(), &400.into()));
+    assert!(!sidecar.log().iter().any(|line| line.contains("secret")), "{last}");
 }

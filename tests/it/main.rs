@@ -54,5 +54,6 @@ mod surface;
 mod tunnel;
 mod unknown;
 mod upstream;
+mod why;
 mod wire;
 mod workers;

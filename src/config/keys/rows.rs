@@ -148,6 +148,9 @@ pub(super) const KEYS: &[Key] = &[
         "The file of the journal of unknown outcomes; without it, or with `off`, they are kept in memory and lost with the process"),
     key("journal.rows_max", Integer(100, 1_000_000), "10000", "rows",
         "Unknown outcomes that are kept, and as many calls with an `Idempotency-Key`; about 500 bytes each"),
+    // A sidecar beside one pod routes a few jobs a second: some hours of them. 10000 notes of either kind are 10 MB at most.
+    key("decisions.rows_max", Integer(0, 1_000_000), "10000", "rows",
+        "Jobs that went as planned, and as many others, of which it is noted how they were routed, for `ojs-sidecar why`; about 500 bytes each; 0: none"),
     key("idempotency.enabled", Flag, "true", "",
         "Whether a single enqueue with a known `Idempotency-Key` is answered from what is known"),
     key("idempotency.ttl", Duration(SECOND, 7 * DAY), "24h", "duration", "How long an `Idempotency-Key` is remembered"),

@@ -12,6 +12,13 @@ pub struct Journal {
     pub rows_max: usize,
 }
 
+/// Notes of how jobs were routed, for `GET /v1/federation/decisions`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decisions {
+    /// Jobs that went as planned, and as many others, that are noted; 0: none.
+    pub rows_max: usize,
+}
+
 /// `Idempotency-Key` on single enqueues.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idempotency {

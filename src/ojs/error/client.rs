@@ -268,6 +268,16 @@ impl ErrorDocument {
         )
     }
 
+    /// 400: the query of `GET /v1/federation/decisions` does not name one job.
+    #[must_use]
+    pub fn decisions_query() -> Self {
+        Self::invalid(
+            "decisions_query",
+            "expected exactly one of `job_id`, `federation_id` and `request_id`, with an id of at most 256 bytes, and nothing else; name \
+             the job as its client knows it",
+        )
+    }
+
     /// 413: an interpreted body above the bound.
     #[must_use]
     pub fn body_too_large(limit: usize) -> Self {

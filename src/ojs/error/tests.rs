@@ -28,6 +28,7 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::idempotency_key_reused(),
         ErrorDocument::lease_lost("eu-west-1"),
         ErrorDocument::outcomes_query(),
+        ErrorDocument::decisions_query(),
         ErrorDocument::body_too_large(7),
         ErrorDocument::unsupported("batch_pin", "not yet"),
         ErrorDocument::misdirected_host(),

@@ -56,6 +56,7 @@ fn every_endpoint_of_the_catalogue_is_recognised() {
         ("POST", "/ojs/v1/federation/route", Op::FederationRoute, Class::Federation),
         ("GET", "/ojs/federation/health", Op::FederationHealth, Class::Federation),
         ("GET", "/ojs/v1/federation/outcomes", Op::FederationOutcomes, Class::Federation),
+        ("GET", "/v1/federation/decisions", Op::FederationDecisions, Class::Federation),
         ("GET", "/v1/federation/route", Op::FederationOther, Class::Federation),
         ("GET", "/v1/federation", Op::Unknown, Class::Other),
         ("PUT", "/ojs/v1/jobs", Op::Unknown, Class::Other),

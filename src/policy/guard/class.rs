@@ -47,7 +47,7 @@ impl GuardClass {
             Op::QueuePause | Op::QueueResume | Op::QueuePurge | Op::QueueDelete | Op::QueueScoped => Self::Admin,
             Op::WebSocket | Op::Health | Op::Unknown => return None,
             Op::FederationRegions | Op::FederationRoute | Op::FederationHealth | Op::FederationOther => return None,
-            Op::FederationOutcomes => return None,
+            Op::FederationOutcomes | Op::FederationDecisions => return None,
         })
     }
 

@@ -144,7 +144,7 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         pressing: false,
     };
     let trail = Trail::new(call.deadline, None);
-    Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail }
+    Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail, note: None }
 }
 
 /// Counts what a region has stored, and remembers where it is.

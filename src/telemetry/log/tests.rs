@@ -53,7 +53,7 @@ fn two_regions() -> Arc<Metrics> {
 fn a_failover_is_one_json_line_with_the_names_of_the_specification() {
     let metrics = two_regions();
     let text = written(LogFormat::Json, "info", || {
-        event::failover(metrics.region(0), metrics.region(1), FailoverReason::Connect);
+        event::failover(metrics.region(0), metrics.region(1), FailoverReason::Connect, 0);
     });
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(line["event"], "ojs.federation.failover");
@@ -117,8 +117,13 @@ fn a_setting_that_hides_access_events_writes_nothing() {
         duration: Duration::ZERO,
         upstream: Duration::ZERO,
     };
+    let rations = crate::telemetry::Rations::new(crate::base::Clock::system());
     let check = |setting, lines: usize| {
-        let text = written(LogFormat::Text, "info", || event.log(setting));
+        let text = written(LogFormat::Text, "info", || {
+            if let Some(line) = event.line(setting, &rations) {
+                event.write(line, &crate::telemetry::AccessJob::default());
+            }
+        });
         assert_eq!(text.lines().count(), lines, "{setting:?}: {text}");
     };
     check(AccessLog::Off, 0);

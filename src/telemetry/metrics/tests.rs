@@ -83,7 +83,7 @@ fn a_count_lands_in_the_series_of_its_region_and_label() {
     metrics.request(0, 201);
     second.attempts[0][AttemptOutcome::NotSent].inc();
     second.enqueues[Strategy::GeoPin].inc();
-    event::failover(first, second, FailoverReason::BreakerOpen);
+    event::failover(first, second, FailoverReason::BreakerOpen, 0);
     event::breaker_transition(first, Breaker::Closed, Breaker::Open, "request_failures");
     event::region_health(second, true, "probe");
     event::drain_started(&metrics);

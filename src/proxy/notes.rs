@@ -1,0 +1,139 @@
+//! What one thread notes of its jobs: a note is begun when a job is read, goes along with it, and is kept when it is answered.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use super::Proxy;
+use super::Shared;
+use crate::ojs::Envelope;
+use crate::policy::{Decision, Origin, RegionIndex, RouteError, View};
+use crate::store::{Note, Notebook};
+use crate::telemetry::{AccessEvent, AccessJob, event};
+
+/// Notes that wait for a job, so that a job need not ask for memory: as many as are commonly under way on a thread.
+const FREE_MAX: usize = 64;
+
+/// One thread's notes.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    #[expect(clippy::vec_box, reason = "a note is handed on in its box")]
+    free: RefCell<Vec<Box<Note>>>,
+    /// Begun with the first note, because not every proxy serves calls. Kept over reloads.
+    book: Rc<RefCell<Option<Notebook>>>,
+    /// The numbers of the regions, by their places; empty before the first note.
+    numbers: RefCell<Vec<u16>>,
+}
+
+impl Notes {
+    /// Those of the next configuration on the same thread.
+    pub(super) fn successor(&self) -> Self {
+        Self { book: Rc::clone(&self.book), ..Self::default() }
+    }
+
+    /// An empty note.
+    pub(super) fn begin(&self) -> Box<Note> {
+        let mut note = self.free.borrow_mut().pop().unwrap_or_default();
+        note.clear();
+        note
+    }
+
+    fn keep(&self, shared: &Shared, mut note: Box<Note>, went_as_planned: bool) {
+        let mut book = self.book.borrow_mut();
+        let book = book.get_or_insert_with(|| shared.store.notebook());
+        if book.is_open() {
+            let mut numbers = self.numbers.borrow_mut();
+            if numbers.is_empty() {
+                *numbers = shared.store.region_numbers(shared.registry.regions().iter().map(|it| it.id.clone()));
+            }
+            shared.store.keep(book, &mut note, &numbers, went_as_planned);
+        }
+        let mut free = self.free.borrow_mut();
+        if free.len() < FREE_MAX {
+            free.push(note);
+        }
+    }
+}
+
+/// The request is answered: its line is written where one is asked for, and the note of its job is kept.
+pub(super) fn end(proxy: &Proxy, access: &AccessEvent<'_>, note: Option<Box<Note>>) {
+    let shared = &proxy.shared;
+    if let Some(line) = access.line(shared.config.log.access, &shared.rations) {
+        access.write(line, &note.as_deref().map(|note| job_of(proxy, note)).unwrap_or_default());
+    }
+    if let Some(mut note) = note {
+        note.request_id.set(access.request_id);
+        (note.status, note.refusal, note.strategy) = (access.status, access.refusal, access.strategy);
+        note.ms = crate::store::milliseconds(access.duration);
+        proxy.notes.keep(shared, note, access.went_as_planned());
+    }
+}
+
+fn job_of<'n>(proxy: &'n Proxy, note: &'n Note) -> AccessJob<'n> {
+    let name = |index: RegionIndex| proxy.region(index).id.as_str();
+    AccessJob {
+        job_id: note.job_id.get(),
+        federation_id: note.federation_id.get(),
+        queue: note.queue.get(),
+        job_type: note.job_type.get(),
+        pin: note.pin().map(name),
+        moved: note.move_made().map(|(from, to, reason)| [name(from), name(to), reason.as_str()]),
+        refusals: refusals(proxy, note),
+    }
+}
+
+fn refusals(proxy: &Proxy, note: &Note) -> Option<String> {
+    let mut text = String::new();
+    for &(place, refusal) in note.grounds.fallen.listed() {
+        let region = &proxy.region(RegionIndex::new(place.into())).id;
+        let comma = if text.is_empty() { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{comma}{region}:{}", refusal.as_str());
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Writes how many lines were not written where no further one came. Called every few seconds.
+pub(super) fn tell_left_over(proxy: &Proxy) {
+    proxy.shared.rations.left_over(event::lines_suppressed);
+    let now_ms = proxy.shared.rations.now_ms();
+    for (region, ration) in proxy.shared.registry.regions().iter().zip(&proxy.failovers) {
+        if let Some(suppressed) = ration.left_over(now_ms) {
+            event::failovers_suppressed(proxy.metrics(region.index), suppressed);
+        }
+    }
+}
+
+/// The rations of the lines about failovers, by the place of the region that is left.
+pub(super) fn failover_rations(regions: usize) -> Vec<crate::telemetry::Ration> {
+    (0..regions).map(|_| crate::telemetry::Ration::new(1, super::failover::LINE_EVERY)).collect()
+}
+
+/// Notes what the job asks for and what was decided. Its ids are those that it goes out with, which are known later.
+pub(super) fn write_down(
+    proxy: &Proxy,
+    view: &View,
+    envelope: &Envelope<'_>,
+    routed: &Result<Decision, RouteError>,
+    note: &mut Note,
+) {
+    note.at_ms = proxy.shared.registry.clock().unix_ms_about();
+    note.queue.set(envelope.queue().as_bytes());
+    note.job_type.set(envelope.job_type().unwrap_or_default().as_bytes());
+    let attributes = envelope.attributes();
+    match routed {
+        Ok(decision) => {
+            note.set_candidates(&decision.candidates);
+            if let (Origin::Pin, Some(pin)) = (note.grounds.origin, decision.target()) {
+                note.set_pin(pin);
+            }
+        }
+        Err(_) => {
+            note.job_id.set(envelope.id().unwrap_or_default().as_bytes());
+            note.federation_id.set(attributes.federation_id.as_deref().unwrap_or_default().as_bytes());
+            if let Some(pin) = attributes.region.as_deref().and_then(|pin| view.index_of(pin)) {
+                note.set_pin(pin);
+            }
+        }
+    }
+}
