@@ -27,6 +27,8 @@ pub struct RegionState {
     pub circuit_breaker: &'static str,
     /// Whether a job could go there now.
     pub is_usable: bool,
+    /// Why its last probe failed: the closed word, then the whole cause; none where it did not.
+    pub last_error: Option<(&'static str, String)>,
 }
 
 /// What the admin listener knows of the program.
@@ -87,7 +89,12 @@ impl AdminState {
         let ready = waiting_for.is_empty() && !draining;
         let regions: Vec<_> = regions
             .iter()
-            .map(|it| json!({"id": it.id.as_str(), "status": it.status, "circuit_breaker": it.circuit_breaker}))
+            .map(|it| {
+                let last_error =
+                    it.last_error.as_ref().map(|(reason, message)| json!({"reason": reason, "message": message}));
+                let (id, breaker) = (it.id.as_str(), it.circuit_breaker);
+                json!({"id": id, "status": it.status, "circuit_breaker": breaker, "last_error": last_error})
+            })
             .collect();
         let body = json!({
             "ready": ready,

@@ -19,6 +19,7 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
             status,
             circuit_breaker: "half-open",
             is_usable: usable,
+            last_error: (!usable).then(|| ("tls", "localhost:1: why".to_owned())),
         }]
     });
     AdminState {
@@ -105,7 +106,8 @@ async fn readiness_names_what_it_waits_for_and_turns_off_for_a_drain() {
                 );
                 assert_eq!(body["waiting_for"], serde_json::json!(waiting_for));
                 let region =
-                    serde_json::json!({"id": "us-east-1", "status": "unhealthy", "circuit_breaker": "half-open"});
+                    serde_json::json!({"id": "us-east-1", "status": "unhealthy", "circuit_breaker": "half-open",
+                        "last_error": {"reason": "tls", "message": "localhost:1: why"}});
                 assert_eq!(body["regions"], serde_json::json!([region]));
             };
             check(503, false, &["listeners", "first round of probes"], false).await;

@@ -163,13 +163,14 @@ fn region_states(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Vec<RegionSt
     Arc::new(move || {
         let shared = current.load();
         let view = shared.registry.view();
-        let state = |region: &crate::policy::RegionView| RegionState {
+        let state = |(region, known): (&crate::policy::RegionView, &Arc<crate::region::Region>)| RegionState {
             id: region.id.clone(),
             status: api::status(region),
             circuit_breaker: region.breaker.as_str(),
             is_usable: is_usable(region),
+            last_error: known.trouble().map(|it| (it.reason, format!("{}: {}", it.address, it.message))),
         };
-        view.regions.iter().map(state).collect()
+        view.regions.iter().zip(shared.registry.regions()).map(state).collect()
     })
 }
 

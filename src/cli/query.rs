@@ -22,6 +22,12 @@ pub(super) fn regions(query: &QueryArgs) -> u8 {
         });
         say(format_args!("federation {}", cell(&document["federation_id"])));
         table(["REGION", "STATUS", "BREAKER", "LATENCY MS", "LAST CHECK", "URL"], rows.collect());
+        for region in regions {
+            let error = &region["last_error"];
+            if let (Some(message), Some(address)) = (error["message"].as_str(), error["address"].as_str()) {
+                say(format_args!("{}: {address}: {message}", cell(&region["id"])));
+            }
+        }
     })
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Spec: federation-spec §7.1, RFC-0001 §8.
 
+mod explain;
 mod identity;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::base::shown_path;
 use crate::config::{RegionTls, ServerIdentity};
+pub use explain::explain;
 
 /// A region's TLS configuration, ready to dial with.
 #[derive(Debug, Clone)]

@@ -15,6 +15,7 @@ mod prober;
 mod region;
 mod registry;
 mod traffic;
+mod trouble;
 mod unfit;
 mod workers;
 
@@ -29,5 +30,6 @@ pub use prober::{ProbeReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use traffic::{KnownQueues, Mark, Queue, Traffic};
+pub use trouble::Trouble;
 pub use unfit::Unfit;
 pub use workers::{Fetching, Workers};

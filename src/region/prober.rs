@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 
 use super::ask::{AskError, HEALTH_PATH, ask};
-use super::{Region, Registry};
+use super::{Region, Registry, Trouble};
 use crate::base::{Clock, Draw};
 use crate::config::HealthCheck;
 use crate::net::dial::DialError;
@@ -125,13 +125,18 @@ impl Prober {
         let metrics = self.metrics.region(self.index.get());
         metrics.probes[result].inc();
         metrics.probe_duration.observe(elapsed.as_secs_f64());
-        if let Err(error) = &asked {
-            log_failure(&region, error);
+        let trouble = (!report.healthy).then(|| {
+            let accepted = &self.config.accepted_status;
+            Trouble::of(&region, &asked, report.why, accepted, self.registry.clock().unix_ms())
+        });
+        if let Some(trouble) = &trouble {
+            log_failure(&region, trouble);
         }
         if matches!(&asked, Err(AskError::NotSent(why)) if why.is_own()) {
             // The region was not asked: what was known of it stays, and the place of a half-open probe is free again.
             return true;
         }
+        region.set_trouble(trouble);
         self.registry.on_probe(self.index, permit, report);
         true
     }
@@ -160,7 +165,8 @@ fn judge(
     }
 }
 
-/// The whole cause, for whoever looks for it: a verdict alone would not tell an expired certificate from a wrong name.
-fn log_failure(region: &Region, error: &AskError) {
-    tracing::debug!(target: "ojs_federation", region = region.id.as_str(), %error, "a health probe failed");
+/// Each failure, for a region that fails again and again; the first one is in the line about its health.
+fn log_failure(region: &Region, trouble: &Trouble) {
+    let Trouble { reason, message, address, .. } = trouble;
+    tracing::debug!(target: "ojs_federation", region = region.id.as_str(), reason, address, detail = message, "a health probe failed");
 }

@@ -10,6 +10,7 @@ use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
+use super::Trouble;
 use super::identity::{Files, Identity, IdentityError};
 use crate::base::RegionId;
 use crate::config::{Problem, RegionConfig};
@@ -34,6 +35,8 @@ pub struct Region {
     /// The version of OJS that its last good health answer names.
     ojs_version: ArcSwapOption<String>,
     usual: Arc<UsualConnect>,
+    /// Why its last probe failed.
+    trouble: ArcSwapOption<Trouble>,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -151,6 +154,7 @@ impl Region {
         let next = Self::new(place, config, Arc::clone(&self.way), Arc::clone(&self.usual))
             .ok_or_else(|| SetupError { place, id: config.id.clone(), cause: SetupCause::Authority })?;
         next.ojs_version.store(self.ojs_version.load_full());
+        next.trouble.store(self.trouble.load_full());
         Ok(next)
     }
 
@@ -166,6 +170,7 @@ impl Region {
             way,
             ojs_version: ArcSwapOption::empty(),
             usual,
+            trouble: ArcSwapOption::empty(),
         })
     }
 
@@ -194,6 +199,17 @@ impl Region {
     #[must_use]
     pub const fn config(&self) -> &RegionConfig {
         &self.config
+    }
+
+    /// Why its last probe failed; none where it did not.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Arc<Trouble>> {
+        self.trouble.load_full()
+    }
+
+    /// Takes what a probe found.
+    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
+        self.trouble.store(trouble.map(Arc::new));
     }
 
     /// Its identity now.

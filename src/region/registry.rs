@@ -203,7 +203,9 @@ impl Registry {
         });
         // Told once it is true: who reads the line finds jobs routed by it.
         if let Some(health) = verdict {
-            event::region_health(metrics, health == Health::Healthy, report.why);
+            let trouble = self.region(index).trouble();
+            let detail = trouble.as_deref().map(|it| (it.address.as_str(), it.message.as_str()));
+            event::region_health(metrics, health == Health::Healthy, report.why, detail);
         }
     }
 

@@ -149,14 +149,18 @@ pub fn self_suspect(metrics: &Metrics, suspect: bool) {
     }
 }
 
-/// A region became healthy or unhealthy; `why` is a closed word, such as `timeout`.
-pub fn region_health(region: &RegionMetrics, healthy: bool, why: &'static str) {
+/// A region became healthy or unhealthy; `why` is a closed word, such as `timeout`, `detail` where it was asked and what happened.
+pub fn region_health(region: &RegionMetrics, healthy: bool, why: &'static str, detail: Option<(&str, &str)>) {
     region.healthy.set(i64::from(healthy));
     let id = region.id.as_str();
+    let (address, detail) = detail.unzip();
     if healthy {
         info!(target: TARGET, event = "ojs.federation.region_healthy", region = id, reason = why, "the region is healthy");
     } else {
-        warn!(target: TARGET, event = "ojs.federation.region_unhealthy", region = id, reason = why, "the region is unhealthy");
+        warn!(
+            target: TARGET, event = "ojs.federation.region_unhealthy", region = id, reason = why, address, detail,
+            "the region is unhealthy"
+        );
     }
 }
 

@@ -21,7 +21,7 @@ async fn readiness_waits_for_the_first_round_of_probes_and_liveness_does_not() {
     assert_eq!(answer.status, 503, "{answer:?}");
     let body = answer.json();
     assert_eq!((&body["ready"], &body["waiting_for"]), (&json!(false), &json!(["first round of probes"])));
-    let region = json!({"id": "ap-south-1", "status": "unknown", "circuit_breaker": "closed"});
+    let region = json!({"id": "ap-south-1", "status": "unknown", "circuit_breaker": "closed", "last_error": null});
     assert_eq!(body["regions"][2], region);
     let live = federation.admin.get("/livez").await;
     assert_eq!((live.status.as_u16(), &live.body[..]), (200, &b"ok\n"[..]));

@@ -161,3 +161,57 @@ async fn authorization_travels_to_the_local_region_and_a_token_to_its_own() {
     assert_eq!(federation.seen("Bearer mine"), [0]);
     assert_eq!(federation.seen("s3cr3t"), [1], "probes carry the token, too, and only there");
 }
+
+/// Why the local region is unhealthy, as the API says; the same words are in `/readyz`.
+async fn why(federation: &Federation) -> serde_json::Value {
+    let mut regions = federation.client.get("/v1/federation/regions").await.json();
+    let error = regions["regions"][0]["last_error"].take();
+    let ready = federation.admin.get("/readyz").await.json();
+    let shown = &ready["regions"][0]["last_error"];
+    assert_eq!(shown["reason"], error["reason"], "{ready}");
+    if let Some(message) = error["message"].as_str() {
+        assert!(shown["message"].as_str().unwrap().ends_with(message), "{ready}");
+        assert!(error["address"].as_str().unwrap().contains("127.0.0.1:"), "{error}");
+    }
+    error
+}
+
+#[tokio::test]
+async fn an_unhealthy_region_says_which_certificate_is_wrong_until_it_is_well() {
+    let federation = quiet(false).start().await;
+    let own = &federation.authorities[0];
+    let names = ["localhost", "127.0.0.1"];
+    for (identity, words) in [
+        (
+            federation.authorities[1].server(&names),
+            "the region's server certificate is signed by no authority of tls.ca",
+        ),
+        (own.server(&["elsewhere.test"]), "the region's server certificate is for another name"),
+        (own.expired_server(&names), "the region's server certificate has expired"),
+    ] {
+        shows(&federation, identity).await;
+        probed(&federation, "unhealthy").await;
+        let error = why(&federation).await;
+        assert_eq!((&error["reason"], &error["status"]), (&"tls".into(), &serde_json::Value::Null));
+        assert!(error["message"].as_str().unwrap().starts_with(words), "{error}");
+        shows(&federation, own.server(&names)).await;
+        probed(&federation, "healthy").await;
+        assert!(why(&federation).await.is_null());
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_refuses_our_certificate_says_so() {
+    let federation = quiet(false).start().await;
+    let region = &federation.regions[0];
+    let server = federation.authorities[0].server(&["localhost"]);
+    let tls = RegionTls { server, client_ca_pem: Some(federation.authorities[1].ca_pem()) };
+    region.set_tls(&tls).unwrap();
+    region.cut_connections().await;
+    probed(&federation, "unhealthy").await;
+    let error = why(&federation).await;
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("the region refuses our client certificate (tls.cert)"), "{error}");
+    let table = crate::support::command(&["regions", "--address", &federation.address().to_string()], &[], "");
+    assert!(table.stdout.contains(message), "{}", table.stdout);
+}

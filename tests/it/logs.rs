@@ -233,6 +233,19 @@ async fn a_failover_line_stands_for_those_since_the_last_one() {
 }
 
 #[tokio::test]
+async fn an_unhealthy_region_is_told_with_its_status_and_its_address() {
+    let stage = Setup::default().regions(2).yaml("health_check: { interval: 20ms }").stage().await;
+    let sidecar = run(&stage, &["log.level=info"]).await;
+    let answer = FaultAnswer::balancer(http::StatusCode::BAD_GATEWAY);
+    stage.regions[1].faults().add(When::health(), Fault::Answer { answer, store: false });
+    sidecar.wait_for_line("event=\"ojs.federation.region_unhealthy\" region=\"eu-west-1\"").await;
+    let log = sidecar.log();
+    let line = log.iter().find(|line| line.contains("region_unhealthy")).unwrap();
+    assert!(line.contains("reason=\"http_status\""), "{line}");
+    assert!(line.contains("detail=\"GET /ojs/v1/health answered 502\"") && line.contains("address=\""), "{line}");
+}
+
+#[tokio::test]
 async fn heads_that_are_no_requests_have_few_lines_without_their_bytes() {
     let stage = Setup::default().regions(1).stage().await;
     let sidecar = run(&stage, &["log.level=info", "log.format=json"]).await;

@@ -85,7 +85,7 @@ fn a_count_lands_in_the_series_of_its_region_and_label() {
     second.enqueues[Strategy::GeoPin].inc();
     event::failover(first, second, FailoverReason::BreakerOpen, 0);
     event::breaker_transition(first, Breaker::Closed, Breaker::Open, "request_failures");
-    event::region_health(second, true, "probe");
+    event::region_health(second, true, "probe", None);
     event::drain_started(&metrics);
     let text = metrics.render();
     for (series, expected) in [

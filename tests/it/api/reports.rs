@@ -28,7 +28,10 @@ async fn regions_lists_the_registry_with_its_health() {
     let regions = document["regions"].as_array().unwrap();
     assert_eq!(regions.len(), 3);
     for ((region, id), demo) in regions.iter().zip(IDS).zip(&federation.regions) {
-        assert_eq!(members(region), ["circuit_breaker", "id", "last_health_check", "latency_ms", "status", "url"]);
+        assert_eq!(
+            members(region),
+            ["circuit_breaker", "id", "last_error", "last_health_check", "latency_ms", "status", "url"]
+        );
         assert_eq!((region["id"].as_str(), region["url"].as_str()), (Some(id), Some(demo.url().as_str())));
         assert_eq!((&region["status"], &region["circuit_breaker"]), (&json!("healthy"), &json!("closed")));
         assert_eq!(region["last_health_check"], "2027-01-15T08:00:00.000Z");

@@ -1,0 +1,99 @@
+//! Why a region's last probe failed, in words that say what to look at.
+
+use http::StatusCode;
+
+use super::Region;
+use super::ask::{AskError, HEALTH_PATH};
+use crate::net::dial::DialError;
+use crate::net::pool::NotSent;
+use crate::net::tls;
+use crate::ojs::answer;
+
+/// Of a longer text the beginning; a line of a log is read by people. Units: letters.
+const LETTERS_MAX: usize = 300;
+/// Of a region's own word. Units: letters.
+const WORD_MAX: usize = 40;
+/// Addresses of a name that are shown.
+const ADDRESSES_MAX: usize = 3;
+
+/// Why a region's last probe failed.
+///
+/// Shape: the texts are of one line each and bounded; nothing of them is a secret, a path on this machine or a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// A closed word, such as `tls`.
+    pub reason: &'static str,
+    /// What happened: which certificate, which name, which status.
+    pub message: String,
+    /// The HTTP status, where there was an answer.
+    pub status: Option<u16>,
+    /// Where it was asked: the host and port of its URL, and what the name resolved to.
+    pub address: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub unix_ms: u64,
+}
+
+impl Trouble {
+    /// What a failed probe shows; `reason` is its closed word.
+    pub(super) fn of(
+        region: &Region,
+        asked: &Result<(StatusCode, bytes::Bytes), AskError>,
+        reason: &'static str,
+        accepted: &[String],
+        unix_ms: u64,
+    ) -> Self {
+        let path = format!("{}{HEALTH_PATH}", region.config().url.base_path);
+        let message = match asked {
+            Ok((StatusCode::OK, body)) => match answer::health(body).status {
+                Some(word) => {
+                    let word: String = word.chars().take(WORD_MAX).collect();
+                    format!(
+                        "GET {path} answered the status {word:?}; health_check.accepted_status has {}",
+                        accepted.join(", ")
+                    )
+                }
+                None => format!("GET {path} answered 200 without a status: what answers there may be no OJS server"),
+            },
+            Ok((status, _)) => format!("GET {path} answered {}", status.as_u16()),
+            Err(AskError::NotSent(NotSent::Dial(DialError::Tls(error)))) => tls::explain(error),
+            Err(error) => error.to_string(),
+        };
+        let status = asked.as_ref().ok().map(|(status, _)| status.as_u16());
+        Self { reason, message: one_line(&message), status, address: address(region), unix_ms }
+    }
+}
+
+/// The text without control characters, and not longer than a line may be.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for letter in text.chars().take(LETTERS_MAX) {
+        if letter.is_control() {
+            line.extend(letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
+fn address(region: &Region) -> String {
+    let url = &region.config().url;
+    let named = if url.host.contains(':') {
+        format!("[{}]:{}", url.host, url.port)
+    } else {
+        format!("{}:{}", url.host, url.port)
+    };
+    let known: Vec<String> = region.addresses().iter().take(ADDRESSES_MAX).map(ToString::to_string).collect();
+    if known.is_empty() || known == [named.as_str()] { named } else { format!("{named} ({})", known.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_a_server_stays_one_bounded_line() {
+        assert_eq!(one_line("a\r\nb\u{1b}[31m"), "a\\r\\nb\\u{1b}[31m");
+        assert!(one_line(&"x".repeat(10_000)).len() <= LETTERS_MAX);
+    }
+}
