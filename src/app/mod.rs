@@ -23,6 +23,7 @@ use crate::admin::{self, Readiness};
 use crate::base::Clock;
 use crate::config::Config;
 use crate::net::descriptors;
+use crate::net::memory;
 use crate::net::resolve::{Resolve, SystemResolver};
 use crate::net::{
     BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound,
@@ -175,7 +176,8 @@ impl Bound {
             );
             event::config_warning(&shared.metrics, "limits.client_connections", "the limit on open files", &rule);
         }
-        let permits = ConnectionPermits::new(clients);
+        let memory = shared.config.limits.memory.unwrap_or_else(memory::default_for_clients);
+        let permits = ConnectionPermits::within(clients, memory, Some(shared.buffered.counter()));
         control::count_connections(&shared.metrics, &permits);
         let clone = |listener: &BoundListener| {
             let address = listener.local().clone();

@@ -55,6 +55,7 @@ fn malformed(violation: Violation) -> (ErrorDocument, Option<HeadRejection>) {
     match violation.status().as_u16() {
         414 => (ErrorDocument::uri_too_long(), Some(HeadRejection::TooLarge)),
         431 => (ErrorDocument::head_too_large(), Some(HeadRejection::TooLarge)),
+        503 => (ErrorDocument::overloaded(1), None),
         505 => (ErrorDocument::version_not_supported(), Some(HeadRejection::Version)),
         _ => (ErrorDocument::bad_request(violation.to_string()), Some(HeadRejection::Malformed)),
     }

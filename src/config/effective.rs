@@ -158,6 +158,9 @@ fn limits(yaml: &mut Yaml, config: &Config) {
     let limits = &config.limits;
     yaml.plain("body_bytes", limits.body_bytes);
     yaml.plain("buffered_bytes", limits.buffered_bytes);
+    if let Some(memory) = limits.memory {
+        yaml.plain("memory", memory);
+    }
     yaml.plain("json_depth", limits.json_depth);
     yaml.plain("head_bytes", limits.head_bytes);
     yaml.plain("headers", limits.headers);

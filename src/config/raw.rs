@@ -198,6 +198,7 @@ pub(super) struct RawRetryBudget {
 pub(super) struct RawLimits {
     pub(super) body_bytes: usize,
     pub(super) buffered_bytes: usize,
+    pub(super) memory: Option<usize>,
     pub(super) json_depth: usize,
     pub(super) head_bytes: usize,
     pub(super) headers: usize,

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::framing::{Framing, Place, Violation};
-use super::permit::Permit;
+use super::permit::{Charge, Permit};
 use super::serve::Refused;
 use super::socket::Socket;
 use super::waiting::Waiting;
@@ -56,6 +56,13 @@ pub(super) enum End {
     Failed(io::ErrorKind),
 }
 
+/// What a connection takes in the HTTP library while something of a request is awaited, beside the bytes themselves.
+const CONNECTION_BYTES: usize = 24 * 1024;
+/// The library's buffer for what it reads, as far as it grows with a long body.
+const BODY_BYTES: usize = 128 * 1024;
+/// What an answer holds whose client does not read it: the library's buffers at both ends, and those of TLS.
+const UNREAD_BYTES: usize = 224 * 1024;
+
 /// A client's socket, read strictly.
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -72,6 +79,12 @@ pub(super) struct Guard {
     released: usize,
     end: Option<End>,
     told: bool,
+    /// What is held of a head or a body that is not complete.
+    incoming: Charge,
+    /// So many bytes of the current body have been read.
+    body_read: usize,
+    /// What is held of an answer that the client does not read.
+    outgoing: Charge,
     /// Held here too, because a tunnel outlives the task that served its request.
     _permit: Arc<Permit>,
 }
@@ -95,6 +108,9 @@ impl Guard {
             released: 0,
             end: None,
             told: false,
+            incoming: permit.charge(),
+            body_read: 0,
+            outgoing: permit.charge(),
             _permit: permit,
         }
     }
@@ -112,7 +128,9 @@ impl Guard {
 
     /// A write's result; an error when the client has taken nothing for too long. Tunnels may rest.
     fn unless_stalled(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if self.shared.is_tunnel() || self.stall.poll(cx, written.is_pending()).is_pending() {
+        let is_tunnel = self.shared.is_tunnel();
+        let fits = self.outgoing.set(if written.is_pending() && !is_tunnel { UNREAD_BYTES } else { 0 });
+        if is_tunnel || fits && self.stall.poll(cx, written.is_pending()).is_pending() {
             return written;
         }
         if let Some(socket) = &self.socket {
@@ -144,6 +162,7 @@ impl Guard {
         let settled = match self.framing.feed(new) {
             Ok(settled) => {
                 self.held.extend_from_slice(new.get(settled..).unwrap_or_default());
+                self.count(length);
                 settled
             }
             Err(breach) => {
@@ -170,9 +189,13 @@ impl Guard {
             return Poll::Ready(Ok(()));
         }
         let head_bytes = self.held.len();
+        let length = new.len();
         self.held.extend_from_slice(new);
         let settled = match self.framing.feed(new) {
-            Ok(settled) => settled,
+            Ok(settled) => {
+                self.count(length);
+                settled
+            }
             Err(breach) => {
                 self.end = Some(End::Refused(Refused::Malformed(breach.violation)));
                 self.held.truncate(head_bytes + breach.settled);
@@ -184,6 +207,24 @@ impl Guard {
             self.timers.head_came();
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Counts what is held of an incomplete message, so many bytes of which have just come, and refuses it where there is no room.
+    fn count(&mut self, length: usize) {
+        let bytes = match self.framing.place() {
+            Place::Between | Place::Tunnel => {
+                self.body_read = 0;
+                0
+            }
+            Place::Head => CONNECTION_BYTES + self.held.capacity(),
+            Place::Body => {
+                self.body_read = self.body_read.saturating_add(length);
+                CONNECTION_BYTES + self.body_read.min(BODY_BYTES)
+            }
+        };
+        if !self.incoming.set(bytes) {
+            self.end = Some(End::Refused(Refused::Malformed(Violation::NoRoom)));
+        }
     }
 
     /// The client closed its side.

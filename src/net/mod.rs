@@ -17,6 +17,7 @@ mod handover;
 pub mod headers;
 pub mod lane;
 mod listen;
+pub mod memory;
 mod metered;
 pub mod origin;
 mod outbox;

@@ -131,6 +131,7 @@ fn limits() -> Limits {
     Limits {
         body_bytes: 1 << 20,
         buffered_bytes: 1 << 26,
+        memory: None,
         json_depth: 128,
         head_bytes: 1 << 14,
         headers: 100,

@@ -35,6 +35,12 @@ struct Counted {
 }
 
 impl Buffered {
+    /// The sum itself, for what shares the memory with it.
+    #[must_use]
+    pub const fn counter(&self) -> &'static AtomicUsize {
+        self.0
+    }
+
     /// How many there are. Units: bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -77,6 +77,7 @@ impl Collected {
 /// What a client is told whose body broke off or was not framed well.
 pub(super) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
     match violation {
+        Some(Violation::NoRoom) => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
         Some(violation) => ErrorDocument::bad_request(violation.to_string()),
         None => ErrorDocument::bad_request("the connection ended before the body did; send the request again"),
     }

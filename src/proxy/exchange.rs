@@ -109,6 +109,11 @@ impl Exchange {
         &self.request_id
     }
 
+    /// Whether its method changes nothing.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD)
+    }
+
     /// When its head was there.
     pub(super) const fn started(&self) -> Instant {
         self.started

@@ -79,8 +79,9 @@ pub(super) async fn pass(
 ///
 /// Errors: 503 `overloaded` at once where there is none, except for words about leased jobs.
 pub(super) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<CallPermit, ErrorDocument> {
-    // What nobody knows the class of may change something.
-    let class = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
+    // What has no class is a read by its method, or may change something: reads that are never read leave room for jobs.
+    let unknown = if exchange.is_read() { GuardClass::Read } else { GuardClass::Admin };
+    let class = GuardClass::of(exchange.matched.operation).unwrap_or(unknown);
     proxy.shared.concurrency.acquire_owned(index, class).map_err(|_| {
         exchange.region = None;
         ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)

@@ -1,5 +1,6 @@
 //! Peers that are slow, greedy or both: clients here, regions in `peers/regions`. What they hold is bounded, and it is theirs.
 
+mod hostile;
 mod memory;
 mod regions;
 

@@ -24,6 +24,7 @@ pub(super) fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static st
     keep("limits.head_timeout", old.head_timeout != new.head_timeout);
     keep("limits.idle_timeout", old.idle_timeout != new.idle_timeout);
     keep("limits.client_connections", old.client_connections != new.client_connections);
+    keep("limits.memory", old.memory != new.memory);
     keep("limits.worker_threads", old.worker_threads != new.worker_threads);
     keep("journal.path", running.journal.path != asked.journal.path);
     keep("log.format", running.log.format != asked.log.format);
@@ -37,6 +38,7 @@ pub(super) fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static st
     config.limits.head_timeout = running.limits.head_timeout;
     config.limits.idle_timeout = running.limits.idle_timeout;
     config.limits.client_connections = running.limits.client_connections;
+    config.limits.memory = running.limits.memory;
     config.limits.worker_threads = running.limits.worker_threads;
     config.journal.path.clone_from(&running.journal.path);
     config.log.format = running.log.format;

@@ -95,6 +95,7 @@ impl Check {
         Limits {
             body_bytes: raw.body_bytes,
             buffered_bytes: raw.buffered_bytes.max(raw.body_bytes),
+            memory: raw.memory,
             json_depth: raw.json_depth,
             head_bytes: raw.head_bytes,
             headers: raw.headers,

@@ -83,6 +83,9 @@ pub enum Violation {
     /// A trailer line after the last chunk.
     #[error("trailers are not accepted")]
     Trailer,
+    /// No fault of the bytes: there is no memory for more of them.
+    #[error("clients hold as much memory as limits.memory allows; send the request again later")]
+    NoRoom,
     /// More bytes behind an answer than its head announces.
     #[error("more bytes follow the answer than its head announces")]
     Surplus,
@@ -95,6 +98,7 @@ impl Violation {
         match self {
             Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
             Self::HeadTooLong | Self::TooManyHeaders => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             _ => StatusCode::BAD_REQUEST,
         }

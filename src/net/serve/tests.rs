@@ -34,6 +34,7 @@ pub(in crate::net) fn limits() -> Limits {
     Limits {
         body_bytes: 1 << 20,
         buffered_bytes: 1 << 26,
+        memory: None,
         json_depth: 128,
         head_bytes: 16 * 1024,
         headers: 20,
@@ -71,7 +72,8 @@ impl Fixture {
         let listener = bind_tcp((IpAddr::V4(Ipv4Addr::LOCALHOST), 0).into()).unwrap();
         let crate::net::LocalAddress::Tcp(address) = *listener.local() else { panic!("a TCP listener") };
         let drain = Drain::new(Clock::system());
-        let permits = ConnectionPermits::new(limits.client_connections);
+        let memory = limits.memory.unwrap_or(usize::MAX);
+        let permits = ConnectionPermits::within(limits.client_connections, memory, None);
         let fixture = Self { address, seen: Rc::default(), go: Rc::default(), drain, permits, last: Rc::default() };
         let options = ServeOptions {
             limits,

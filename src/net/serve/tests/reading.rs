@@ -192,3 +192,28 @@ fn a_request_longer_than_the_idle_timeout_is_served_and_the_connection_idles_ane
         assert!(read_all(&mut socket).await.ends_with("[POST /jobs hello]"));
     });
 }
+
+#[test]
+fn unfinished_requests_that_there_is_no_memory_for_are_answered_503() {
+    run(async {
+        // One unfinished request has room, and a second one has not.
+        let fixture = Fixture::start(Limits { memory: Some(40 * 1024), ..limits() });
+        let mut first = fixture.connect().await;
+        first.write_all(b"GET /first HTTP/1.1\r\nHost: ").await.unwrap();
+        while fixture.permits.bytes() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let body = "POST /b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nhel";
+        for unfinished in ["GET /h HTTP/1.1\r\nHost: ", body] {
+            let answer = fixture.ask(unfinished.as_bytes()).await;
+            assert_eq!(status(&answer), "503", "{unfinished:?} was answered {answer:?}");
+        }
+        let whole = fixture.ask(b"GET /whole HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+        assert_eq!(status(&whole), "200", "what comes at once needs no room");
+        first.write_all(b"localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+        assert_eq!(status(&read_all(&mut first).await), "200");
+        while fixture.permits.bytes() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+}

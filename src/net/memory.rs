@@ -1,0 +1,50 @@
+//! How much memory the process may use, as its control group says.
+
+use std::fs::read_to_string;
+
+/// What clients may hold where nothing bounds the memory: what ten thousand connections with the longest heads take.
+const UNBOUNDED: usize = 1 << 30;
+/// Of the memory that there is, clients may hold one part in so many: the rest is for bodies, for regions and for what the kernel and
+/// the allocator keep.
+const SHARE: usize = 3;
+/// A limit above this is none: version 1 of control groups writes a huge number.
+const LIMIT_MAX: usize = 1 << 50;
+
+/// What clients may hold by default: a share of the control group's limit. Units: bytes.
+#[must_use]
+pub fn default_for_clients() -> usize {
+    of_group().map_or(UNBOUNDED, |limit| limit / SHARE)
+}
+
+/// The limit of our control group, of either version; none where there is none.
+fn of_group() -> Option<usize> {
+    let group = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    // Inside of a container the group is the root of what is mounted.
+    let own = group_of(&group).map(|path| format!("/sys/fs/cgroup{path}/memory.max"));
+    let paths = own
+        .into_iter()
+        .chain(["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"].map(str::to_owned));
+    paths.filter_map(|path| limit_in(&read_to_string(path).ok()?)).min()
+}
+
+/// The path of the group of version 2.
+fn group_of(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(|path| path.trim_end_matches('/'))
+}
+
+fn limit_in(text: &str) -> Option<usize> {
+    text.trim().parse().ok().filter(|limit| *limit < LIMIT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_either_version_are_read_and_none_is_none() {
+        assert_eq!(limit_in("268435456\n"), Some(256 << 20));
+        assert_eq!((limit_in("max\n"), limit_in("9223372036854771712\n"), limit_in("")), (None, None, None));
+        assert_eq!(group_of("12:cpu:/a\n0::/pod/one\n"), Some("/pod/one"));
+        assert_eq!((group_of("0::/\n"), group_of("3:memory:/a\n")), (Some(""), None));
+    }
+}
