@@ -25,6 +25,7 @@ fn main() -> io::Result<()> {
     for name in ["OJS_LINK_ORDER", "OJS_PROFILE"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
+    name_the_build();
     let folder = |name| env::var_os(name).map(PathBuf::from).unwrap_or_default();
     let list = folder("CARGO_MANIFEST_DIR").join(LIST);
     if list.exists() && is_understood() {
@@ -34,6 +35,25 @@ fn main() -> io::Result<()> {
         println!("cargo::rustc-link-arg-bins={}", script.display());
     }
     Ok(())
+}
+
+/// Gives `--version` the commit and the target. The commit is `OJS_COMMIT` where it is set, else that of the checkout, else unknown.
+fn name_the_build() {
+    println!("cargo::rerun-if-env-changed=OJS_COMMIT");
+    // Both exist in a checkout only; a missing file would have this script run at every build.
+    for path in [".git/HEAD", ".git/logs/HEAD"] {
+        if PathBuf::from(path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    let asked = || {
+        let asked = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+        String::from_utf8(asked.stdout).ok().filter(|_| asked.status.success())
+    };
+    let commit = env::var("OJS_COMMIT").ok().filter(|commit| !commit.is_empty()).or_else(asked);
+    println!("cargo::rustc-env=OJS_BUILD_COMMIT={}", commit.as_deref().unwrap_or("unknown").trim());
+    println!("cargo::rustc-env=OJS_BUILD_TARGET={}", env::var("TARGET").unwrap_or_default());
+    println!("cargo::rustc-env=OJS_BUILD_PROFILE={}", env::var("PROFILE").unwrap_or_default());
 }
 
 /// The linker's script by which what is listed comes first: what runs at rest, then what is hot and not among it, then the rest.

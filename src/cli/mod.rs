@@ -15,6 +15,7 @@ mod region;
 mod run;
 mod signals;
 mod supervisor;
+mod version;
 mod wait;
 mod why;
 
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
@@ -39,12 +40,18 @@ const FAILED: u8 = 1;
 /// The configuration is wrong, as `sysexits.h` numbers it.
 const BAD_CONFIG: u8 = 78;
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong";
+const EXIT_CODES: &str = "\
+Examples:
+  ojs-sidecar check --config config.yaml --ask --strict
+  ojs-sidecar run --config config.yaml
+  ojs-sidecar regions --address 127.0.0.1:8080
+
+Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong, 130 interrupted";
 const LAYERS: &str =
     "Files come first, then variables such as OJSF_LOG__LEVEL=debug (`__` stands between levels), then these options.";
 
 #[derive(Debug, Parser)]
-#[command(name = "ojs-sidecar", version, about = "Federates Open Job Spec traffic of one pod over regions", long_about = None, after_help = EXIT_CODES)]
+#[command(name = "ojs-sidecar", version, long_version = version::LONG, about = "Federates Open Job Spec traffic of one pod over regions", long_about = None, after_help = EXIT_CODES)]
 struct Line {
     #[command(subcommand)]
     command: Command,
@@ -69,6 +76,11 @@ enum Command {
     },
     /// Print the JSON Schema of the configuration, for editors
     Schema,
+    /// Print a completion script for a shell, such as: ojs-sidecar completions bash > /etc/bash_completion.d/ojs-sidecar
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Show the regions of a running sidecar
     Regions(QueryArgs),
     /// Show the enqueues of a running sidecar that ended unknown, and what became of them
@@ -227,6 +239,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check { config, ask, strict } => check::check(&config, check::How { ask, strict }),
         Command::Schema => {
             out::say(format_args!("{:#}", crate::config::schema()));
+            DONE
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Line::command(), "ojs-sidecar", &mut std::io::stdout());
             DONE
         }
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),

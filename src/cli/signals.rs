@@ -3,8 +3,10 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// The exit code of a command that a signal broke off: 128 + SIGINT.
+pub(super) const INTERRUPTED: u8 = 130;
 /// The exit code of a process that was told twice: 128 + SIGINT.
-const TOLD_TWICE: i32 = 130;
+const TOLD_TWICE: i32 = INTERRUPTED as i32;
 
 /// Resolves at the first signal. From then on a second one ends the process.
 pub(super) async fn first() {

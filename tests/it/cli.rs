@@ -1,5 +1,7 @@
 //! The commands, as processes of their own.
 
+mod demo;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -192,11 +194,29 @@ fn help_names_every_command_and_every_option_and_ends_with_0() {
             assert!(help.stdout.contains(option), "{option} is not in\n{}", help.stdout);
         }
     }
+}
+
+#[test]
+fn the_version_names_commit_target_and_processor_level() {
     let version = command(&["--version"], &[], "");
-    assert_eq!(
-        (version.code, version.stdout.as_str()),
-        (Some(0), concat!("ojs-sidecar ", env!("CARGO_PKG_VERSION"), "\n"))
-    );
+    let lines: Vec<&str> = version.stdout.lines().collect();
+    assert_eq!(lines[0], concat!("ojs-sidecar ", env!("CARGO_PKG_VERSION")));
+    let commit = lines[1].strip_prefix("commit: ").unwrap();
+    assert!(commit == "unknown" || commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
+    assert!(lines[2].starts_with("target: ") && lines[2].ends_with(" build"), "{version:?}");
+    assert!(lines[3].starts_with("processor: "), "{version:?}");
+    let short = command(&["-V"], &[], "");
+    assert_eq!(short.stdout, concat!("ojs-sidecar ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn completions_name_every_command() {
+    let script = command(&["completions", "bash"], &[], "");
+    assert_eq!(script.code, Some(0));
+    for name in ["run", "check", "regions", "outcomes", "route", "demo"] {
+        assert!(script.stdout.contains(name), "{name}");
+    }
+    assert_eq!(command(&["completions", "cobol"], &[], "").code, Some(2));
 }
 
 #[test]

@@ -33,6 +33,9 @@ pub(super) fn demo(arguments: &DemoArgs) -> u8 {
     }
 }
 
+/// A signal came during the tour.
+struct Interrupted;
+
 async fn play(arguments: &DemoArgs) -> u8 {
     let mut stage = match Stage::set(arguments.port, arguments.admin_port).await {
         Ok(stage) => stage,
@@ -42,11 +45,15 @@ async fn play(arguments: &DemoArgs) -> u8 {
         }
     };
     let toured = tokio::select! {
-        toured = tour::play(&stage) => toured,
-        () = signals::first() => Err("interrupted".to_owned()),
+        toured = tour::play(&stage) => toured.map(Ok),
+        () = signals::first() => Ok(Err(Interrupted)),
     };
     let code = match toured {
-        Ok(()) => DONE,
+        Ok(Ok(())) => DONE,
+        Ok(Err(Interrupted)) => {
+            complain("interrupted: the demo ends");
+            signals::INTERRUPTED
+        }
         Err(error) => {
             complain(format_args!("the tour broke off: {error}"));
             FAILED

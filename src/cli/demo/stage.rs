@@ -37,7 +37,17 @@ pub(super) struct Stage {
     stop: Option<oneshot::Sender<()>>,
     sidecar: Option<JoinHandle<Option<DrainEnd>>>,
     log: LogHandle,
-    files: PathBuf,
+    files: Scratch,
+}
+
+/// The folder of throw-away certificates and keys; removed with this value.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Below the folder for temporary files: what cannot be removed now is removed with that folder's content.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Stage {
@@ -46,9 +56,10 @@ impl Stage {
     /// Errors: a sentence for the person at the terminal.
     pub(super) async fn set(port: u16, admin_port: u16) -> Result<Self, String> {
         let files = scratch_in(&std::env::temp_dir())
-            .map_err(|error| format!("a folder for throw-away certificates: {error}"))?;
-        let (regions, yaml) = start_regions(&files, port, admin_port).await.map_err(|error| error.to_string())?;
-        let path = files.join("config.yaml");
+            .map_err(|error| format!("a folder for throw-away certificates: {error}"))
+            .map(Scratch)?;
+        let (regions, yaml) = start_regions(&files.0, port, admin_port).await.map_err(|error| error.to_string())?;
+        let path = files.0.join("config.yaml");
         std::fs::write(&path, yaml).map_err(|error| error.to_string())?;
         let config = load(&Sources { files: vec![path], ..Sources::default() }).map_err(|all| all.to_string())?.config;
         let log = telemetry::init(&config.log).map_err(|error| error.to_string())?;
@@ -89,21 +100,16 @@ impl Stage {
         say("Ctrl-C ends the demo.\n");
     }
 
-    /// Ends the sidecar, then the regions, and removes the files.
+    /// Removes the files, then ends the sidecar and the regions.
     pub(super) async fn strike(&mut self) {
+        // First, because a second signal ends the process at once.
+        let _ = std::fs::remove_dir_all(&self.files.0);
         drop(self.stop.take());
         if let Some(sidecar) = self.sidecar.take() {
             // The thread ends within the drain's timeout; how is told by its log.
             let _ = tokio::task::spawn_blocking(move || sidecar.join()).await;
         }
         self.log.flush();
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // Throw-away files in the system's folder for such files; what cannot be removed now is removed by the system.
-        let _ = std::fs::remove_dir_all(&self.files);
     }
 }
 
