@@ -9,8 +9,8 @@ mod regions;
 mod route;
 
 use crate::net::Arriving;
-use http::header::ALLOW;
-use http::{HeaderValue, Request, Response};
+
+use http::{Request, Response};
 
 use crate::net::ConnectionInfo;
 use crate::ojs::operation::federation_methods;
@@ -89,9 +89,7 @@ fn refuse(proxy: &Proxy, exchange: &mut Exchange, path: &str) -> Response<Reply>
     let Some(allow) = federation_methods(path) else {
         return exchange.refuse(proxy, &ErrorDocument::not_found(path));
     };
-    let mut response = exchange.refuse(proxy, &ErrorDocument::method_not_allowed(allow));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
+    exchange.refuse(proxy, &ErrorDocument::method_not_allowed(allow))
 }
 
 /// The word for a region: `healthy` only if its probes say so and its breaker lets traffic through.

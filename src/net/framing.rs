@@ -6,6 +6,7 @@
 
 mod answer;
 mod head;
+mod partial;
 #[cfg(test)]
 pub(super) mod tests;
 mod violation;
@@ -14,6 +15,7 @@ pub(super) use answer::{judge_answer, whole_answer};
 pub use violation::Violation;
 
 use head::{Delimiter, Head, is_token};
+use partial::Partial;
 
 /// Bounds on one request head.
 #[derive(Debug, Clone, Copy)]
@@ -63,8 +65,10 @@ pub struct Framing {
     limits: HeadLimits,
     state: State,
     head: Head,
-    /// The start of a header line that an earlier slice ended in.
+    /// The start of a line of a head, or of a trailer, that an earlier slice ended in.
     line: Vec<u8>,
+    /// How far it has come, in a head.
+    partial: Partial,
     /// Heads that have ended.
     heads: u64,
 }
@@ -81,6 +85,7 @@ enum State {
     ChunkLf,
     LastCr,
     LastLf,
+    Trailer,
     Tunnel,
 }
 
@@ -94,12 +99,21 @@ enum Blank {
 
 /// The largest number of hexadecimal digits in a chunk size: they fit 64 bits.
 const CHUNK_DIGITS_MAX: u8 = 16;
+/// The trailers of a request: enough for checksums and signatures, and less than the HTTP library reads.
+const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
 impl Framing {
     /// Starts at the first byte of a connection.
     #[must_use]
     pub fn new(limits: HeadLimits) -> Self {
-        Self { limits, state: State::Between(Blank::None), head: Head::default(), line: Vec::new(), heads: 0 }
+        Self {
+            limits,
+            state: State::Between(Blank::None),
+            head: Head::default(),
+            line: Vec::new(),
+            partial: Partial::start(false),
+            heads: 0,
+        }
     }
 
     /// Judges the next bytes and answers how many of the slice are settled: they, and all before them, are read one way only.
@@ -118,6 +132,7 @@ impl Framing {
                 State::Length(left) => Ok(self.pass(left, rest.len(), State::Length)),
                 State::ChunkData(left) => Ok(self.pass(left, rest.len(), State::ChunkData)),
                 State::Tunnel => Ok(rest.len()),
+                State::Trailer => self.trailer(rest),
                 _ => self.chunk_line(rest),
             };
             let taken = step.map_err(|violation| Breach { settled, violation })?;
@@ -179,6 +194,7 @@ impl Framing {
             }
             _ => {
                 self.head = Head::default();
+                self.partial = Partial::start(false);
                 self.state = State::Head;
                 return Ok(0);
             }
@@ -196,22 +212,49 @@ impl Framing {
         let end = memchr::memchr(b'\n', rest).map(|at| at + 1);
         let taken = end.unwrap_or(rest.len());
         let part = rest.get(..taken).unwrap_or(rest);
+        let room = self.limits.bytes.saturating_sub(self.head.bytes);
         self.head.bytes += taken;
-        if self.head.bytes > self.limits.bytes {
-            return Err(if self.head.begun { Violation::HeadTooLong } else { Violation::TargetTooLong });
-        }
-        if end.is_none() {
+        let judged = if taken > room {
+            Err(if self.head.begun { Violation::HeadTooLong } else { Violation::TargetTooLong })
+        } else if end.is_none() {
+            self.partial.take(part)?;
             self.line.extend_from_slice(part);
+            return Ok(taken);
         } else if self.line.is_empty() {
-            self.head_line(part)?;
+            self.head_line(part)
         } else {
             let mut line = std::mem::take(&mut self.line);
             line.extend_from_slice(part);
-            self.head_line(&line)?;
+            let judged = self.head_line(&line);
             line.clear();
             self.line = line;
+            judged
+        };
+        if let Err(violation) = judged {
+            // The first impossible byte decides, however the line was cut.
+            self.partial.take(part.get(..room).unwrap_or(part))?;
+            return Err(violation);
         }
+        self.partial = Partial::start(true);
         Ok(taken)
+    }
+
+    /// Takes one byte of the trailers, which go no further.
+    fn trailer(&mut self, rest: &[u8]) -> Result<usize, Violation> {
+        let Some(byte) = rest.first() else { return Ok(0) };
+        self.head.trailer_bytes += 1;
+        if self.head.trailer_bytes > TRAILER_BYTES_MAX {
+            return Err(Violation::Trailer);
+        }
+        self.partial.take(std::slice::from_ref(byte))?;
+        self.line.push(*byte);
+        if *byte == b'\n' {
+            let line = std::mem::take(&mut self.line);
+            self.head.trailer(line.strip_suffix(b"\r\n").ok_or(Violation::LineEnd)?, self.limits.headers)?;
+            self.partial = Partial::start(true);
+            self.state = State::LastCr;
+        }
+        Ok(1)
     }
 
     fn head_line(&mut self, line: &[u8]) -> Result<(), Violation> {
@@ -261,7 +304,11 @@ impl Framing {
             (State::ChunkCr | State::ChunkLf, _) => return Err(Violation::ChunkEnd),
             (State::LastCr, b'\r') => State::LastLf,
             (State::LastLf, b'\n') => State::Between(Blank::None),
-            (State::LastCr, _) => return Err(Violation::Trailer),
+            (State::LastCr, _) => {
+                self.partial = Partial::start(true);
+                self.state = State::Trailer;
+                return Ok(0);
+            }
             _ => return Err(Violation::LineEnd),
         };
         Ok(1)

@@ -2,8 +2,8 @@
 //!
 //! Spec: RFC 9110 §7.6.1.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, LOCATION, UPGRADE};
-use http::{HeaderValue, Method, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, LOCATION, UPGRADE};
+use http::{HeaderValue, Method, StatusCode, Uri, request};
 use smallvec::SmallVec;
 
 /// Whether a header describes one connection, whether or not a `Connection` line names it; or is `Expect`, which is about a body that has come.
@@ -140,6 +140,24 @@ fn leads_away(location: &HeaderValue) -> bool {
     !location.starts_with(b"/")
         || matches!(location.get(1), Some(b'/' | b'\\'))
         || !location.iter().all(u8::is_ascii_graphic)
+}
+
+/// Whether a method asks for an echo of the request; some servers read methods in any case.
+#[must_use]
+pub fn is_echo(method: &Method) -> bool {
+    method == Method::TRACE || ["TRACE", "TRACK"].iter().any(|echo| method.as_str().eq_ignore_ascii_case(echo))
+}
+
+/// Gives a request whose target names a host the form of all others: the host in place of what `Host` says, and the path alone.
+///
+/// Spec: RFC 9112 §3.2.2.
+pub fn to_origin_form(request: &mut request::Parts) {
+    let target = std::mem::take(&mut request.uri).into_parts();
+    // An authority that was parsed is text.
+    if let Some(host) = target.authority.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+        request.headers.insert(HOST, host);
+    }
+    request.uri = target.path_and_query.map(Uri::from).unwrap_or_default();
 }
 
 /// Whether the message asks for a WebSocket tunnel; every other upgrade offer, such as `h2c`, is ignored.

@@ -27,6 +27,7 @@ use super::arriving::Arriving;
 use super::drain::Activity;
 use super::framing::{Framing, HeadLimits, Violation};
 use super::guard::{ClientSide, End, Guard, Leftover, Phase, Shared, Stall, Timers};
+use super::headers::to_origin_form;
 use super::listen::Acceptor;
 use super::permit::{ConnectionPermits, Permit};
 use super::quiet::Quiet;
@@ -286,6 +287,9 @@ impl<S> Server<S> {
             let open = self.options.activity.begin();
             requests.set(requests.get() + 1);
             let (mut parts, incoming) = request.into_parts();
+            if parts.uri.authority().is_some() {
+                to_origin_form(&mut parts);
+            }
             let body = Arriving::of(&mut parts.headers, incoming, shared.beside().take(requests.get()));
             let request = Request::from_parts(parts, body);
             let client = info.client.clone();

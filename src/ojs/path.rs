@@ -62,6 +62,24 @@ fn decode_until_stable(raw: &str) -> Vec<u8> {
     decoded
 }
 
+/// Whether a path has an escape that only some servers undo: overlong UTF-8 (`%c0%af` for a slash), or `%u` and four digits.
+#[must_use]
+pub fn has_odd_escape(raw: &str) -> bool {
+    if memchr::memchr(b'%', raw.as_bytes()).is_none() {
+        return false;
+    }
+    let decoded = decode_until_stable(raw);
+    // Valid UTF-8 has neither of the two pairs, and no byte above 0xf4. Spec: RFC 3629 §4.
+    let is_overlong = |pair: &[u8]| matches!(pair, [0xe0, 0x80..=0x9f] | [0xf0, 0x80..=0x8f]);
+    let is_wide = |part: &[u8]| {
+        let [b'%', b'u' | b'U', digits @ ..] = part else { return false };
+        digits.iter().all(u8::is_ascii_hexdigit)
+    };
+    decoded.iter().any(|byte| matches!(byte, 0xc0 | 0xc1 | 0xf5..))
+        || decoded.windows(2).any(is_overlong)
+        || decoded.windows(6).any(is_wide)
+}
+
 /// Any text as one segment of a path.
 #[must_use]
 pub fn path_segment(text: &str) -> String {
@@ -118,6 +136,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_escape_that_only_some_servers_undo_is_odd() {
+        for odd in [
+            "/ojs/v1/webhooks/%c0%ae%c0%ae/jobs",
+            "/ojs/v1/webhooks/..%c0%afjobs",
+            "/ojs/v1/webhooks/%uff0e%uFF0E/jobs",
+            "/ojs/v1/webhooks/%25c0%25ae/jobs",
+            "/ojs/v1/webhooks/%25u002e/jobs",
+            "/%e0%80%ae",
+            "/%f0%80%80%ae",
+            "/%F8%80%80%80%ae",
+        ] {
+            assert!(has_odd_escape(odd), "{odd}");
+        }
+        for plain in ["/ojs/v1/jobs", "/%c3%a9", "/%e2%82%ac", "/%f0%9f%98%80", "/%ed%95%9c", "/100%", "/%up", "/%e9t"]
+        {
+            assert!(!has_odd_escape(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn any_text_stays_one_path_segment() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::net::Arriving;
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::noted::Noted;
@@ -155,6 +155,10 @@ impl Exchange {
         }
         if document.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        let allow = document.details.get("allow").filter(|_| document.status == StatusCode::METHOD_NOT_ALLOWED);
+        if let Some(allow) = allow.and_then(|allow| HeaderValue::from_str(allow.as_str()?).ok()) {
+            response.headers_mut().insert(ALLOW, allow);
         }
         if let Some(seconds) = document.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(jittered(seconds, &mut proxy.random.draw())));

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::net::Arriving;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 
 use super::ask::{shut_for, unavailable};
 use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
@@ -149,6 +150,10 @@ pub(super) async fn send(
     let is_read = matches!(method, Method::GET | Method::HEAD);
     if outgoing.is_empty() && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
         headers.remove(CONTENT_LENGTH);
+    }
+    if is_read && !outgoing.is_empty() && outgoing.size_hint().exact().is_none() {
+        // Without it the HTTP library takes a read for one without a body. Over HTTP/2 it leaves the header out.
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     let reach = region.reach();
     let mut request =

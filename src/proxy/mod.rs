@@ -99,9 +99,9 @@ use http_body::Body as _;
 use crate::base::in_place;
 use crate::config::Config;
 use crate::net::ConnectionInfo;
-use crate::net::headers::{is_websocket_upgrade, restates_request};
+use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
 use crate::net::pool::Pool;
-use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
+use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
 use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
 use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
@@ -238,13 +238,17 @@ impl Proxy {
         if !exchange.is_unix() && !self.lately.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
             return Err(ErrorDocument::misdirected_host());
         }
+        // What answers it echoes the request, and with it the sidecar's own credentials. Spec: RFC 9110 §9.3.8.
+        if is_echo(request.method()) {
+            return Err(ErrorDocument::echo_refused());
+        }
         if exchange.noted.has(Noted::BROWSER) {
             pages::admit(self, exchange, request)?;
         }
         if exchange.noted.has(Noted::X) && restates_request(request.headers()) {
             return Err(ErrorDocument::restated_request());
         }
-        if exchange.matched.creates_jobs && exchange.matched.raw_differs {
+        if exchange.matched.creates_jobs && exchange.matched.raw_differs || has_odd_escape(request.uri().path()) {
             return Err(ErrorDocument::ambiguous_path());
         }
         Ok(())

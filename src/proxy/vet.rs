@@ -4,19 +4,20 @@
 //! some framework takes for POST. Wherever that can be, the body is read first, and one that carries a routing key which the
 //! region does not satisfy goes nowhere. What is known to be data (results, checkpoints, schemas) is never read.
 
+use std::future::poll_fn;
 use std::rc::Rc;
 
-use crate::net::Arriving;
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::Body as _;
 
 use super::Proxy;
-use super::collect::collect_body;
+use super::collect::{broken_body, collect_body};
 use super::create::check_keys;
 use super::encoding::{self, Encoding};
 use super::exchange::Exchange;
 use crate::net::body::{Outgoing, Upload};
+use crate::net::{Arriving, Violation};
 use crate::ojs::{ErrorDocument, Payload, routing_within};
 use crate::policy::RegionIndex;
 
@@ -28,13 +29,29 @@ pub(super) async fn vet(
     exchange: &Exchange,
     index: RegionIndex,
     headers: &mut HeaderMap,
-    body: Arriving,
+    mut body: Arriving,
     upload: &Rc<Upload>,
 ) -> Result<Outgoing, ErrorDocument> {
     if body.is_end_stream() {
         return Ok(Outgoing::EMPTY);
     }
-    if !is_read(exchange.matched.payload, headers) {
+    let limits = &proxy.shared.config.limits;
+    let deadline = tokio::time::Instant::now() + limits.call_timeout;
+    let is_read = match exchange.matched.payload {
+        Payload::Data => false,
+        Payload::MayDefineJobs => true,
+        // What is encoded can be looked at only when it was read.
+        Payload::Unknown if is_json(headers) || headers.contains_key(CONTENT_ENCODING) => true,
+        Payload::Unknown => {
+            let begun = tokio::time::timeout_at(deadline, poll_fn(|cx| body.poll_begin(cx).map_ok(may_be_json))).await;
+            let begun = begun.map_err(|_| ErrorDocument::request_timeout())?;
+            begun.map_err(|error| broken_body(Violation::in_causes_of(&error)))?
+        }
+    };
+    if body.is_end_stream() {
+        return Ok(Outgoing::EMPTY);
+    }
+    if !is_read {
         return Ok(Outgoing::stream(body, Rc::clone(upload)));
     }
     let encoding = encoding::take(headers)?;
@@ -42,24 +59,32 @@ pub(super) async fn vet(
         // What goes on is longer.
         headers.remove(CONTENT_LENGTH);
     }
-    let limits = &proxy.shared.config.limits;
-    let deadline = tokio::time::Instant::now() + limits.call_timeout;
     let body = encoding.decoded(proxy, collect_body(proxy, body, deadline).await?).await?.hold();
+    if exchange.matched.payload == Payload::Unknown && !is_json(headers) && !may_be_json(&body) {
+        return Ok(Outgoing::pieces(&[body]));
+    }
     let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     check_keys(&proxy.shared.registry.view(), index, &keys)?;
     Ok(Outgoing::pieces(&[body]))
 }
 
-fn is_read(payload: Payload, headers: &HeaderMap) -> bool {
-    match payload {
-        Payload::Data => false,
-        Payload::MayDefineJobs => true,
-        // Servers take a body without a type for JSON, and refuse jobs of any other type.
-        Payload::Unknown => {
-            let mut types = headers.get_all(CONTENT_TYPE).iter().peekable();
-            types.peek().is_none()
-                || types.any(|value| value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"json"))
-        }
+/// Whether a body is JSON by its type, or has none: servers take a body without a type for JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter().peekable();
+    types.peek().is_none()
+        || types.any(|value| value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"json"))
+}
+
+/// Whether a body that begins so may be a document with members, whatever its type says: many servers decode without a look at the
+/// type. What has not shown its first character yet may be one, too.
+fn may_be_json(begin: &[u8]) -> bool {
+    match begin.trim_ascii_start() {
+        // UTF-16 and UTF-32, which some readers recognise by themselves.
+        [0xfe | 0xff | 0] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, 0 | b'{' | b'[', ..] => true,
+        // A byte order mark, or the start of one.
+        [0xef] | [0xef, 0xbb, ..] => true,
+        [first, ..] => matches!(first, b'{' | b'['),
+        [] => true,
     }
 }
 
@@ -70,21 +95,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_streams_and_what_may_be_a_job_is_read() {
-        let check = |payload: Payload, types: &[&'static str], read: bool| {
+    fn a_body_is_json_by_its_type_or_without_one() {
+        let check = |types: &[&'static str], expected: bool| {
             let mut headers = HeaderMap::new();
             for value in types {
                 headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
             }
-            assert_eq!(is_read(payload, &headers), read, "{payload:?} {types:?}");
+            assert_eq!(is_json(&headers), expected, "{types:?}");
         };
-        check(Payload::Data, &["application/json"], false);
-        check(Payload::MayDefineJobs, &["application/octet-stream"], true);
-        check(Payload::Unknown, &[], true);
-        check(Payload::Unknown, &["application/json"], true);
-        check(Payload::Unknown, &["application/OpenJobSpec+JSON; charset=utf-8"], true);
-        check(Payload::Unknown, &["text/plain", "application/json"], true);
-        check(Payload::Unknown, &["application/octet-stream"], false);
-        check(Payload::Unknown, &["multipart/form-data; boundary=x"], false);
+        check(&[], true);
+        check(&["application/json"], true);
+        check(&["application/OpenJobSpec+JSON; charset=utf-8"], true);
+        check(&["text/plain", "application/json"], true);
+        check(&["application/octet-stream"], false);
+        check(&["multipart/form-data; boundary=x"], false);
+    }
+
+    #[test]
+    fn a_body_may_be_json_by_its_first_character_whatever_stands_before_it() {
+        for begin in ["{", "[1]", " \r\n\t{\"type\"", "  ", "", "\u{feff}{", "\0{"] {
+            assert!(may_be_json(begin.as_bytes()), "{begin:?}");
+        }
+        assert!(may_be_json(b"\xff\xfe{\0") && may_be_json(b"\xef"));
+        for begin in ["a=b", "--boundary\r\n", "<xml/>", "\u{e9}", "12"] {
+            assert!(!may_be_json(begin.as_bytes()), "{begin:?}");
+        }
+        assert!(!may_be_json(b"\x89PNG\r\n") && !may_be_json(b"\xff\xd8\xff"));
     }
 }

@@ -81,14 +81,88 @@ async fn data_passes_unread_however_much_it_looks_like_a_job() {
         (("POST", "/ojs/v1/webhooks/data"), JSON),
         (("PUT", "/ojs/v1/jobs/0190/checkpoint"), JSON),
         (("POST", "/ojs/v1/webhooks/subscriptions"), JSON),
-        (("POST", "/ojs/v1/brand/new"), &[("content-type", "application/octet-stream")][..]),
     ] {
         call(&federation, target, headers, &long).await;
         let received = federation.regions[0].record().requests_to(target.1);
         assert_eq!(received.last().map(|it| it.body.len()), Some(long.len()), "{target:?}");
     }
-    let answer = call(&federation, ("POST", "/ojs/v1/brand/new"), JSON, &long).await;
-    assert_eq!(answer.status, 413);
+    for headers in [JSON, PLAIN] {
+        let answer = call(&federation, ("POST", "/ojs/v1/brand/new"), headers, &long).await;
+        assert_eq!(answer.status, 413);
+    }
+    for begin in ["job=", "<job>", "\u{e9}"] {
+        let body = format!("{begin}{long}");
+        call(&federation, ("POST", "/ojs/v1/brand/new"), PLAIN, &body).await;
+        let received = federation.regions[0].record().requests_to("/ojs/v1/brand/new");
+        assert_eq!(received.last().map(|it| it.body.len()), Some(body.len()), "{begin}");
+    }
+}
+
+const PLAIN: &[(&str, &str)] = &[("content-type", "text/plain")];
+
+#[tokio::test]
+async fn a_job_is_known_by_its_first_character_whatever_its_type_says() {
+    let federation = Federation::start().await;
+    for path in [
+        "/ojs/v2/jobs",
+        "/ojs/v1/enqueue",
+        "/ojs/jobs",
+        "/ojs/v1/jobs.json",
+        "/ojs/v1/jobs%00",
+        "/ojs/v1/jobs%20",
+        "/ojs/v1/jobs%3f",
+        "/ojs/v1/jobs%23",
+    ] {
+        for space in ["", " \r\n\t"] {
+            let answer = call(&federation, ("POST", path), PLAIN, &format!("{space}{PINNED}")).await;
+            assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, "routing_unsupported"), "{path}");
+        }
+        let list = format!("[{PINNED}]");
+        assert_eq!(call(&federation, ("POST", path), PLAIN, &list).await.status, 422, "{path}");
+        let zipped = [PLAIN[0], ("content-encoding", "br")];
+        assert_eq!(call(&federation, ("POST", path), &zipped, PINNED).await.reason(), "content_encoding");
+        // In pieces, of which the first shows nothing.
+        let mut wire = federation.client.wire().await;
+        let head = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked";
+        wire.send(format!("POST {path} {head}\r\n\r\n1\r\n \r\n")).await;
+        wire.send(format!("{:x}\r\n{PINNED}\r\n0\r\n\r\n", PINNED.len())).await;
+        assert_eq!(wire.answer().await.status, 422, "{path}");
+    }
+    assert_eq!(federation.seen(CANARY), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_path_with_escapes_that_only_some_servers_undo_is_refused() {
+    let federation = Federation::start().await;
+    for path in [
+        "/ojs/v1/webhooks/%c0%ae%c0%ae/jobs",
+        "/ojs/v1/webhooks/..%c0%afjobs",
+        "/ojs/v1/webhooks/%uff0e%uff0e/jobs",
+        "/ojs/v1/webhooks/%25c0%25ae/jobs",
+    ] {
+        for headers in [JSON, PLAIN] {
+            let answer = call(&federation, ("POST", path), headers, PINNED).await;
+            assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (400, "ambiguous_path"), "{path}");
+        }
+    }
+    assert_eq!(federation.seen(CANARY), [0; 0]);
+    let accented = "/ojs/v1/webhooks/%c3%a9%20%E2%82%AC";
+    call(&federation, ("POST", accented), JSON, "{}").await;
+    assert_eq!(federation.regions[0].record().requests_to(accented).len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_for_an_echo_is_405_and_reaches_no_region() {
+    let federation = Federation::start().await;
+    for method in ["TRACE", "TRACK", "trace"] {
+        for path in ["/ojs/v1/anything", "/ojs/v1/jobs", "/v1/federation/health", "/elsewhere"] {
+            let answer = call(&federation, (method, path), &[], "").await;
+            answer.check_error(405, "invalid_request", "method_not_allowed");
+            assert!(answer.header("allow").is_some_and(|allow| !allow.contains("TRAC")), "{answer:?}");
+        }
+    }
+    let calls = federation.regions[0].record().requests();
+    assert!(calls.iter().all(|call| call.method == Method::GET), "{calls:?}");
 }
 
 #[tokio::test]

@@ -247,3 +247,80 @@ async fn a_client_that_only_closed_its_sending_side_is_answered() {
         assert!(answer.starts_with("HTTP/1.1 20"), "{request:?}: {answer:?}");
     }
 }
+
+#[tokio::test]
+async fn a_target_with_a_host_is_served_if_that_host_is_ours() {
+    let federation = Federation::start().await;
+    let mut wire = federation.client.wire().await;
+    let (port, job) = (federation.address().port(), job("absolute"));
+    let send = |target: &str, host: &str| {
+        format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\n\r\n{job}", job.len())
+    };
+    for (target, host, status) in [
+        (format!("http://localhost:{port}/ojs/v1/jobs"), "localhost", 201),
+        ("HTTP://127.0.0.1/ojs/v1/jobs".to_owned(), "evil.example", 201),
+        ("http://[::1]:80/ojs/v1/jobs?x=1".to_owned(), "localhost", 201),
+        ("http://evil.example/ojs/v1/jobs".to_owned(), "localhost", 421),
+        ("http://localhost.evil.example/ojs/v1/jobs".to_owned(), "localhost", 421),
+        ("http://localhost".to_owned(), "localhost", 404),
+    ] {
+        wire.send(send(&target, host)).await;
+        assert_eq!(wire.answer().await.status, status, "{target}");
+    }
+    let seen: Vec<_> =
+        federation.regions[0].record().requests_to("/ojs/v1/jobs").into_iter().map(|it| it.path).collect();
+    assert_eq!(seen, ["/ojs/v1/jobs", "/ojs/v1/jobs", "/ojs/v1/jobs?x=1"]);
+}
+
+#[tokio::test]
+async fn trailers_are_dropped_and_the_connection_goes_on() {
+    let federation = Federation::start().await;
+    let mut wire = federation.client.wire().await;
+    for (path, status) in [("/ojs/v1/jobs", 201), ("/ojs/v1/webhooks/subscriptions", 404), ("/ojs/v1/jobs", 201)] {
+        let job = job("with-trailers");
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n");
+        let trailers = "X-Sum: canary-trailer\r\nX-Empty:\r\n";
+        wire.send(format!("{head}\r\n{:x}\r\n{job}\r\n0\r\n{trailers}\r\n", job.len())).await;
+        let answer = wire.answer().await;
+        assert_eq!((answer.status.as_u16(), answer.header("connection")), (status, None), "{path}");
+        let received = federation.regions[0].record().requests_to(path).pop().unwrap();
+        assert!(received.complete && !received.headers.contains_key("trailer"), "{received:?}");
+        assert!(String::from_utf8_lossy(&received.body).contains("with-trailers"), "{received:?}");
+    }
+    assert_eq!(federation.seen("canary-trailer"), [0; 0]);
+}
+
+#[tokio::test]
+async fn the_chunks_of_a_read_are_read_as_those_of_any_call() {
+    let federation = Federation::start().await;
+    let path = "/ojs/v1/webhooks/x";
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut wire = federation.client.wire().await;
+    wire.send(format!("{head}5\r\nhello\r\n0\r\n\r\n")).await;
+    assert_eq!(wire.answer().await.status, 404);
+    let received = federation.regions[0].record().requests_to(path).pop().unwrap();
+    assert_eq!((&received.body[..], received.complete), (&b"hello"[..], true), "{received:?}");
+    wire.send(format!("{head}5\r\nhello0\r\n\r\n")).await;
+    assert_eq!(wire.answer().await.status, 400);
+    assert!(wire.is_closed().await);
+    let calls = federation.regions[0].record().requests_to(path);
+    assert!(calls[1..].iter().all(|call| !call.complete), "{calls:?}");
+}
+
+#[tokio::test]
+async fn a_line_that_can_become_none_is_refused_before_it_ends() {
+    let federation = Federation::start().await;
+    for bytes in [
+        &b"PO\xb4ST "[..],
+        b"GET /ojs/v1/health HTTP/1.1 ",
+        b"GET /ojs/v1/health HTTP/1.1\r\nX: a\rb",
+        b"GET /ojs/v1/health HTTP/1.1\r\nX ",
+        b"GET /ojs/v1/health HTTP/1.1\r\nX: a\0",
+    ] {
+        let mut wire = federation.client.wire().await;
+        wire.send(bytes).await;
+        assert_eq!(wire.answer().await.status, 400, "{}", bytes.escape_ascii());
+        assert!(wire.is_closed().await);
+    }
+}

@@ -4,7 +4,7 @@ use super::Violation;
 use crate::base::block::{Block, equal, first_marked, up_to};
 
 /// Longer header names are refused: no field has one, and `http` has a bound of its own.
-const NAME_BYTES_MAX: usize = 1024;
+pub(super) const NAME_BYTES_MAX: usize = 1024;
 /// Longer targets are refused: `http` holds no longer ones.
 const TARGET_BYTES_MAX: usize = 65_000;
 /// More digits of a length are refused: 18 always fit 64 bits, and no body is that long.
@@ -33,6 +33,8 @@ pub(super) struct Head {
     /// Where the line ends that tells the length.
     pub(super) length_ends: usize,
     chunked: bool,
+    /// Bytes of the trailers so far, line ends included.
+    pub(super) trailer_bytes: usize,
 }
 
 impl Head {
@@ -117,22 +119,18 @@ impl Head {
     }
 
     fn header(&mut self, line: &[u8]) -> Result<(), Violation> {
-        if matches!(line.first(), Some(b' ' | b'\t')) {
-            return Err(Violation::Folded);
-        }
-        let Some((name, value)) = memchr::memchr(b':', line).and_then(|colon| line.split_at_checked(colon)) else {
-            return Err(Violation::HeaderName);
-        };
-        if matches!(name.last(), Some(b' ' | b'\t')) {
-            return Err(Violation::SpaceBeforeColon);
-        }
-        if name.len() > NAME_BYTES_MAX || !is_name_of_tokens(name) {
-            return Err(Violation::HeaderName);
-        }
-        if !is_all(value, is_value) {
-            return Err(Violation::HeaderValue);
-        }
-        self.field(name, value.strip_prefix(b":").unwrap_or(value))
+        let (name, value) = name_and_value(line)?;
+        self.field(name, value)
+    }
+
+    /// Takes a line behind the last chunk, without its line end. It is not passed on, so that only its form counts, and that nobody could
+    /// take it for a word on where the message ends.
+    pub(super) fn trailer(&mut self, line: &[u8], headers_max: usize) -> Result<(), Violation> {
+        self.count(headers_max)?;
+        let (name, _) = name_and_value(line)?;
+        let delimits =
+            is_name(name, b"host")? || is_name(name, b"content-length")? || is_name(name, b"transfer-encoding")?;
+        if delimits { Err(Violation::Trailer) } else { Ok(()) }
     }
 
     /// Takes a header whose bytes are allowed.
@@ -181,6 +179,26 @@ impl Head {
     }
 }
 
+/// The name and the value of a header line.
+fn name_and_value(line: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
+    if matches!(line.first(), Some(b' ' | b'\t')) {
+        return Err(Violation::Folded);
+    }
+    let Some((name, value)) = memchr::memchr(b':', line).and_then(|colon| line.split_at_checked(colon)) else {
+        return Err(Violation::HeaderName);
+    };
+    if matches!(name.last(), Some(b' ' | b'\t')) {
+        return Err(Violation::SpaceBeforeColon);
+    }
+    if name.len() > NAME_BYTES_MAX || !is_name_of_tokens(name) {
+        return Err(Violation::HeaderName);
+    }
+    if !is_all(value, is_value) {
+        return Err(Violation::HeaderValue);
+    }
+    Ok((name, value.strip_prefix(b":").unwrap_or(value)))
+}
+
 /// A length that every reader takes for the same number.
 pub(super) fn plain_length(value: &[u8]) -> Option<u64> {
     // A leading zero makes a number octal for some readers.
@@ -202,10 +220,26 @@ fn check_target(method: &[u8], target: &[u8]) -> Result<(), Violation> {
         return Ok(());
     }
     if !target.starts_with(b"/") {
-        let absolute = memchr::memmem::find(target, b"://").is_some();
-        return Err(if absolute { Violation::AbsoluteTarget } else { Violation::Target });
+        let is_absolute = memchr::memmem::find(target, b"://").is_some();
+        return match (is_absolute, names_host(target)) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Violation::AbsoluteTarget),
+            (false, _) => Err(Violation::Target),
+        };
     }
     if is_all(target, is_target) { Ok(()) } else { Err(Violation::Target) }
+}
+
+/// Whether a target is one for a proxy, of which the host can be held against ours. Spec: RFC 9112 §3.2.2.
+fn names_host(target: &[u8]) -> bool {
+    // By the library's own reader, which takes it apart later.
+    let uri = http::Uri::try_from(target).ok().filter(|_| is_all(target, is_target));
+    uri.is_some_and(|uri| {
+        let is_plain = |authority: &http::uri::Authority| {
+            !authority.host().is_empty() && is_all(authority.as_str().as_bytes(), |byte| HOST[byte as usize])
+        };
+        uri.scheme() == Some(&http::uri::Scheme::HTTP) && uri.authority().is_some_and(is_plain)
+    })
 }
 
 /// What stands before the first space, and what behind it.
@@ -253,7 +287,7 @@ fn is_name<const BYTES: usize>(name: &[u8], wanted: &[u8; BYTES]) -> Result<bool
 }
 
 /// Whether a byte may stand in a header's value. Spec: RFC 9110 §5.5.
-const fn is_value(byte: u8) -> bool {
+pub(super) const fn is_value(byte: u8) -> bool {
     (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')
 }
 
@@ -272,7 +306,7 @@ fn unplain(block: Block) -> Block {
 
 /// Whether a byte may stand in a target: a backslash is a slash for some readers, a hash ends the target for others, and the
 /// others that are left out are no URI bytes for anyone.
-fn is_target(byte: u8) -> bool {
+pub(super) fn is_target(byte: u8) -> bool {
     TARGET[byte as usize]
 }
 

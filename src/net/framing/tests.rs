@@ -12,6 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
+mod early;
+
 const LIMITS: HeadLimits = HeadLimits { bytes: 512, headers: 8 };
 
 const JOB: &str = "POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost:8080\r\nContent-Length: 5\r\n\r\nhello";
@@ -57,6 +59,9 @@ fn whole_messages_are_settled() {
         "POST /a?b={c}|[d] HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\nA\r\n0123456789\r\n0\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n0000000000000005\r\nhello\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\ny:\r\n\r\n",
+        "GET http://localhost:8080/a?b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET HTTP://[::1] HTTP/1.1\r\nHost: a\r\n\r\n",
     ] {
         check(text, None);
     }
@@ -84,7 +89,11 @@ fn heads_that_could_be_read_two_ways_are_refused() {
         ("GET / HTTP/2\r\n", V::Version),
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", V::Version),
         ("CONNECT a:443 HTTP/1.1\r\n", V::Connect),
-        ("GET http://a/ HTTP/1.1\r\n", V::AbsoluteTarget),
+        ("GET https://a/ HTTP/1.1\r\n", V::AbsoluteTarget),
+        ("GET http:///a HTTP/1.1\r\n", V::AbsoluteTarget),
+        ("GET http://u@a/ HTTP/1.1\r\n", V::AbsoluteTarget),
+        ("GET http://a,b/ HTTP/1.1\r\n", V::AbsoluteTarget),
+        ("GET x://a/ HTTP/1.1\r\n", V::AbsoluteTarget),
         ("GET * HTTP/1.1\r\n", V::Target),
         ("GET a HTTP/1.1\r\n", V::Target),
         ("GET /a#b HTTP/1.1\r\n", V::Target),
@@ -109,7 +118,7 @@ fn headers_that_could_be_read_two_ways_are_refused() {
         ("Host\t: a\r\n", V::SpaceBeforeColon),
         (": a\r\n", V::HeaderName),
         ("Host\r\n", V::HeaderName),
-        ("Ho st: a\r\n", V::HeaderName),
+        ("Ho st: a\r\n", V::SpaceBeforeColon),
         ("X\0: a\r\n", V::HeaderName),
         ("Content_Length: 5\r\n", V::HeaderName),
         ("transfer_encoding: chunked\r\n", V::HeaderName),
@@ -164,12 +173,21 @@ fn chunks_that_could_be_read_two_ways_are_refused() {
         ("5\r\nhello!\r\n", V::ChunkEnd),
         ("5\r\nhello\n", V::ChunkEnd),
         ("5\r\nhello\r0", V::ChunkEnd),
-        ("0\r\nx: y\r\n\r\n", V::Trailer),
-        ("0\r\n\n", V::Trailer),
+        ("0\r\nContent-Length: 5\r\n\r\n", V::Trailer),
+        ("0\r\ntransfer-encoding: chunked\r\n\r\n", V::Trailer),
+        ("0\r\nHost: b\r\n\r\n", V::Trailer),
+        ("0\r\nContent_Length: 5\r\n\r\n", V::HeaderName),
+        ("0\r\nGET / HTTP/1.1\r\n\r\n", V::SpaceBeforeColon),
+        ("0\r\nx : y\r\n\r\n", V::SpaceBeforeColon),
+        ("0\r\nx: y\r\n z\r\n\r\n", V::Folded),
+        ("0\r\nx: y\n\r\n", V::LineEnd),
+        ("0\r\n\n", V::LineEnd),
         ("0\r\n\rx", V::LineEnd),
     ] {
         check(&format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}"), Some(violation));
     }
+    let long = format!("0\r\nx: {}\r\n\r\n", "y".repeat(TRAILER_BYTES_MAX));
+    check(&format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{long}"), Some(V::Trailer));
 }
 
 #[test]
@@ -271,8 +289,13 @@ fn framing_reads(bytes: &[u8]) -> Option<usize> {
 }
 
 fn request() -> impl Strategy<Value = String> {
-    let head =
-        prop_oneof![Just("GET /ojs/v1/health"), Just("POST /ojs/v1/jobs"), Just("OPTIONS *"), Just("ACK /a?b=c")];
+    let head = prop_oneof![
+        Just("GET /ojs/v1/health"),
+        Just("GET http://localhost:8080/a"),
+        Just("POST /ojs/v1/jobs"),
+        Just("OPTIONS *"),
+        Just("ACK /a?b=c")
+    ];
     let body = prop_oneof![
         Just("\r\n".to_owned()),
         "[a-z]{1,12}".prop_map(|body| format!("Content-Length: {}\r\n\r\n{body}", body.len())),
@@ -280,6 +303,8 @@ fn request() -> impl Strategy<Value = String> {
             let chunks: String = chunks.iter().map(|chunk| format!("{:x}\r\n{chunk}\r\n", chunk.len())).collect();
             format!("Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
         }),
+        "(X-A: [ -~]{0,8}\r\n){0,2}"
+            .prop_map(|trailers| format!("Transfer-Encoding: chunked\r\n\r\n0\r\n{trailers}\r\n")),
     ];
     (head, body, "(|X-A: [ -~]{0,8}\r\n)")
         .prop_map(|(head, body, extra)| format!("{head} HTTP/1.1\r\nHost: localhost\r\n{extra}{body}"))

@@ -14,8 +14,10 @@ pub enum Violation {
     /// A target with bytes that have to be percent-encoded, or that does not start with a slash.
     #[error("the request target is not a path; percent-encode everything outside printable ASCII")]
     Target,
-    /// A target with scheme and host, as for a forward proxy.
-    #[error("the request target names a host; send the path alone, this is not a forward proxy")]
+    /// A target with another scheme than `http`, or with what is no host and port.
+    #[error(
+        "the request target is neither a path nor `http://`, a host of the sidecar and a path; this is not a forward proxy"
+    )]
     AbsoluteTarget,
     /// The CONNECT method.
     #[error("CONNECT is not served; this is not a forward proxy")]
@@ -80,8 +82,8 @@ pub enum Violation {
     /// A chunk that is longer than its size says.
     #[error("a chunk does not end in CRLF where its size says")]
     ChunkEnd,
-    /// A trailer line after the last chunk.
-    #[error("trailers are not accepted")]
+    /// Trailers that are too long, or that speak of the message's length or host.
+    #[error("the trailers are longer than 8 KiB, or name a length, a transfer coding or a host")]
     Trailer,
     /// No fault of the bytes: there is no memory for more of them.
     #[error("clients hold as much memory as limits.memory allows; send the request again later")]

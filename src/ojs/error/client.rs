@@ -220,8 +220,8 @@ impl ErrorDocument {
     pub fn ambiguous_path() -> Self {
         Self::invalid(
             "ambiguous_path",
-            "the path of a call that creates jobs must be written plainly: no doubled or trailing slashes, dot segments or \
-             percent-encoding",
+            "write the path plainly: no overlong UTF-8 and no `%u` escapes, and in a call that creates jobs no doubled or trailing \
+             slashes, dot segments or percent-encoding",
         )
     }
 

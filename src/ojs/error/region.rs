@@ -146,6 +146,18 @@ impl ErrorDocument {
         document
     }
 
+    /// 405: TRACE, which would show the sidecar's own credentials to whoever asks.
+    #[must_use]
+    pub fn echo_refused() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            Code::InvalidRequest,
+            "method_not_allowed",
+            "TRACE is not forwarded; use another method",
+        )
+        .with("allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+    }
+
     /// 508: sidecars send the call to each other. No SDK replays that status, which would only make the circle busier.
     #[must_use]
     pub fn too_many_hops(hops: u16) -> Self {
