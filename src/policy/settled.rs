@@ -61,6 +61,11 @@ impl Settled {
         &self.unusable
     }
 
+    /// The first candidate of a job without wishes, but for this one.
+    pub(super) fn first_but(&self, region: RegionIndex) -> Option<RegionIndex> {
+        self.affinity.iter().copied().find(|index| *index != region)
+    }
+
     /// The candidates of a job that goes by this plan, where they are known.
     pub(super) fn candidates(
         &self,

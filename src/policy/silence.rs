@@ -18,16 +18,16 @@ const PASSED_OVER_FOR: Duration = Duration::from_secs(1);
 const LOOK_WAIT_MIN: Duration = Duration::from_millis(500);
 /// Without a measured round trip, the answer to a look may take this long.
 const LOOK_WAIT_UNKNOWN: Duration = Duration::from_secs(1);
-/// Calls of which none is answered are doubted after so many rounds: 300 ms, or twice as many as it took lately.
+/// Calls of which none is answered are doubted after so many rounds: 150 ms, or twice as many as it took lately.
 const ROUNDS_MIN: u32 = 3;
 /// A region that is usually slower than so many rounds is doubted no later for that.
-const GAP_MAX: u32 = 10;
+const GAP_MAX: u32 = 20;
 /// Looks at a region that answered none begin this far apart.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often calls under way are looked over.
-pub const WATCH_EVERY: Duration = Duration::from_millis(100);
+pub const WATCH_EVERY: Duration = Duration::from_millis(50);
 /// Without a call for so many of these rounds the watch ends.
-const IDLE_ROUNDS: u32 = 10;
+const IDLE_ROUNDS: u32 = 20;
 
 /// How long a flexible job waits for a connection before the next candidate is dialled as well.
 ///
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn a_watch_without_calls_ends() {
         let mut watch = Watch::default();
-        let signs: Vec<_> = (0..10).map(|_| watch.look(Calls::default())).collect();
+        let signs: Vec<_> = (0..20).map(|_| watch.look(Calls::default())).collect();
         assert_eq!(signs.last(), Some(&Sign::Idle));
-        assert!(signs[..9].iter().all(|sign| *sign == Sign::None));
+        assert!(signs[..19].iter().all(|sign| *sign == Sign::None));
     }
 }

@@ -185,6 +185,19 @@ impl View {
         others
     }
 
+    /// The regions that a connection is kept ready to, while they are well: the local one, and the first that takes its jobs.
+    #[must_use]
+    pub fn kept_warm(&self) -> SmallVec<[RegionIndex; 2]> {
+        let is_well = |index: &RegionIndex| {
+            let region = self.region(*index);
+            let flows = region.breaker == BreakerState::Closed && region.weight > 0;
+            flows && region.health == Health::Healthy && !region.silent
+        };
+        let local = std::iter::once(self.local);
+        let next = self.settled.0.as_ref().and_then(|settled| settled.first_but(self.local));
+        local.chain(next.or_else(|| self.nearest_others().first().copied())).filter(is_well).collect()
+    }
+
     /// Every region's index, in the configured order.
     pub fn indexes(&self) -> impl Iterator<Item = RegionIndex> + use<> {
         (0..self.regions.len()).map(RegionIndex)
@@ -195,6 +208,27 @@ impl View {
 mod tests {
     use super::*;
     use crate::policy::testing;
+
+    #[test]
+    fn connections_are_kept_to_the_local_region_and_the_next_one_while_they_are_well() {
+        let mut view = View::unprobed(&testing::config(&["a", "b", "c"]));
+        assert!(view.kept_warm().is_empty(), "nothing is known");
+        for (region, latency) in view.regions.iter_mut().zip([1, 9, 3]) {
+            region.health = Health::Healthy;
+            region.latency = Some(Duration::from_millis(latency));
+        }
+        for settled in [false, true] {
+            if settled {
+                view.settle(Instant::now());
+            }
+            assert_eq!(view.kept_warm().as_slice(), [RegionIndex(0), RegionIndex(2)]);
+        }
+        let mut view = view.clone();
+        view.regions[0].silent = true;
+        view.regions[2].weight = 0;
+        view.settle(Instant::now());
+        assert_eq!(view.kept_warm().as_slice(), [RegionIndex(1)]);
+    }
 
     #[test]
     fn work_is_taken_from_usable_regions_the_nearest_first() {

@@ -318,6 +318,7 @@ impl Proxy {
                 pool.sweep(self.region(index).connections_number());
             }
         }
+        self.keep_warm(&view);
     }
 
     /// Does something by the state of all regions at this moment, which it may not do again within.

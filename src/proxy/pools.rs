@@ -1,10 +1,17 @@
 //! The pools of a thread: their bounds, and where they report.
 
-use super::Shared;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Proxy, Shared};
 use crate::config::Config;
 use crate::net::pool::{Pool, PoolLimits, PoolMeters};
-use crate::region::Region;
+use crate::policy::View;
+use crate::region::{Region, ask_health};
 use crate::telemetry::RegionMetrics;
+
+/// Connections are renewed so long before they are too old: two looks at them, of which one may be late.
+const WARM_FOR: Duration = Duration::from_secs(10);
 
 /// An empty pool for a region.
 pub(super) fn new_pool(shared: &Shared, region: &Region) -> Pool {
@@ -37,5 +44,20 @@ pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
         tls: region.connections[Connect::Tls].clone(),
         timeout: region.connections[Connect::Timeout].clone(),
         server_expiry: region.certificate_expiry[CertificateKind::Server].clone(),
+    }
+}
+
+impl Proxy {
+    /// Keeps one connection ready on this thread to the regions that a job most likely goes to, so that the first job after a silence needs
+    /// no handshake. A health request keeps a connection from growing stale, at the region, too.
+    pub(super) fn keep_warm(&self, view: &View) {
+        let until = Instant::now() + WARM_FOR;
+        for index in view.kept_warm() {
+            let (region, pool) = (Arc::clone(self.region(index)), self.pool(index).clone());
+            if !pool.has_connection_until(region.connections_number(), until) {
+                // What becomes of it is the probes' to judge.
+                tokio::task::spawn_local(async move { drop(ask_health(&region, &pool, WARM_FOR).await) });
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Proxy;
+use crate::net::pool::Pool;
 use crate::policy::RegionIndex;
 use crate::policy::silence::{Calls, Sign, WATCH_EVERY, Watch};
 use crate::region::Registry;
@@ -35,20 +36,25 @@ impl Watched {
     #[cold]
     fn watch(self: &Rc<Self>, proxy: &Proxy, index: RegionIndex) {
         let (watched, registry) = (Rc::clone(self), Arc::clone(&proxy.shared.registry));
+        let pool = proxy.pool(index).clone();
         self.watch.borrow_mut().resume(self.calls.get());
         tokio::task::spawn_local(async move {
-            watched.run(&registry, index).await;
+            watched.run(&registry, &pool, index).await;
             watched.is_watched.set(false);
         });
     }
 
-    async fn run(&self, registry: &Registry, index: RegionIndex) {
+    async fn run(&self, registry: &Registry, pool: &Pool, index: RegionIndex) {
         let clock = registry.clock();
         loop {
             clock.sleep_for_socket(WATCH_EVERY).await;
             match self.watch.borrow_mut().look(self.calls.get()) {
                 Sign::None => {}
-                Sign::Doubt => registry.doubt(index),
+                Sign::Doubt => {
+                    // What waits stays where it was written. The next call needs a new connection, which a silent region does not make.
+                    pool.retire();
+                    registry.doubt(index);
+                }
                 Sign::Idle => return,
             }
         }

@@ -59,11 +59,15 @@ impl Prober {
         self.probe().await;
         first();
         let mut due = clock.now() + self.interval();
+        let mut was_silent = false;
         loop {
             self.wait(&clock, due).await;
             self.registry.tick(self.index);
             let half_open = self.state().0 == BreakerState::HalfOpen;
-            if (half_open || clock.now() >= due) && self.probe().await {
+            // A region that is heard again may have failed its probes meanwhile, and need not wait for the next one.
+            let is_silent = self.registry.view().region(self.index).silent;
+            let is_heard = std::mem::replace(&mut was_silent, is_silent) && !is_silent;
+            if (is_heard || half_open || clock.now() >= due) && self.probe().await {
                 due = clock.now() + self.interval();
             }
         }

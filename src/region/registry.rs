@@ -295,6 +295,7 @@ impl Registry {
                 self.region(index).retire_connections();
             }
             event::silence(metrics, silent);
+            self.changed[index.get()].notify_one();
         }
         if let Some(held) = change.held {
             event::hold_down(metrics, held);

@@ -14,6 +14,12 @@ impl Pool {
         self.usable_http2(identity, now).is_some() || self.0.idle.borrow().iter().any(usable)
     }
 
+    /// Whether a request that is sent until then finds a connection, as far as is known at once.
+    #[must_use]
+    pub fn has_connection_until(&self, identity: u64, until: Instant) -> bool {
+        self.0.limits.idle_max == 0 || self.has_connection(identity, until)
+    }
+
     /// How many connections were made so far.
     #[must_use]
     pub fn connections_made(&self) -> u64 {
