@@ -30,24 +30,65 @@ pub async fn keep_resolved(
     if !region.has_name() {
         return first();
     }
-    let mut wait = resolve(&region, resolver.as_ref(), &metrics).await;
+    let mut failing = Failing::default();
+    let mut wait = resolve(&region, resolver.as_ref(), &metrics, &mut failing).await;
     first();
     loop {
         clock.sleep(wait).await;
-        wait = resolve(&region, resolver.as_ref(), &metrics).await;
+        wait = resolve(&region, resolver.as_ref(), &metrics, &mut failing).await;
     }
 }
 
 /// Resolves a region's name once; returns how long the answer is good for.
-async fn resolve(region: &Region, resolver: &dyn Resolve, metrics: &Metrics) -> Duration {
-    let asked = resolver.resolve(&region.config().url.host, region.config().url.port);
-    if let Ok(Ok(addresses)) = tokio::time::timeout(TIMEOUT, asked).await
-        && !addresses.is_empty()
-    {
-        region.set_addresses(addresses);
-        return REFRESH;
-    }
+async fn resolve(region: &Region, resolver: &dyn Resolve, metrics: &Metrics, failing: &mut Failing) -> Duration {
+    let host = &region.config().url.host;
+    let asked = tokio::time::timeout(TIMEOUT, resolver.resolve(host, region.config().url.port)).await;
+    let metrics = metrics.region(region.index.get());
+    let why = match asked {
+        Ok(Ok(addresses)) if !addresses.is_empty() => {
+            region.set_addresses(addresses);
+            if failing.ended() {
+                event::dns_recovered(metrics, host);
+            }
+            return REFRESH;
+        }
+        Ok(Ok(_)) => "the name has no address".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer in {} s", TIMEOUT.as_secs()),
+    };
     let kept = !region.addresses().is_empty();
-    event::dns_failed(metrics.region(region.index.get()), kept);
+    event::dns_failed(metrics, host, &why, kept, failing.failed());
     if kept { REFRESH } else { RETRY }
+}
+
+/// How often in a row a name did not resolve.
+#[derive(Debug, Default)]
+struct Failing(u64);
+
+impl Failing {
+    /// Counts a failure; some where it is to be logged, with the number so far: the first, and each time the number has doubled, so that an
+    /// hour of failures every two seconds is a dozen lines.
+    fn failed(&mut self) -> Option<u64> {
+        self.0 += 1;
+        self.0.is_power_of_two().then_some(self.0)
+    }
+
+    /// It resolved; true where it had failed before.
+    fn ended(&mut self) -> bool {
+        std::mem::take(&mut self.0) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_a_name_are_logged_each_time_their_number_has_doubled() {
+        let mut failing = Failing::default();
+        let logged: Vec<u64> = (0..1_800).filter_map(|_| failing.failed()).collect();
+        assert_eq!(logged, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024], "an hour, every two seconds");
+        assert!(failing.ended() && !failing.ended());
+        assert_eq!(failing.failed(), Some(1), "the next outage is logged at once");
+    }
 }

@@ -246,15 +246,28 @@ pub fn ends_soon(not_after: i64, now_ms: u64) -> Option<i64> {
     (left_seconds < CERTIFICATE_WARNING_SECONDS).then_some(left_seconds)
 }
 
-/// A region's name did not resolve; `kept` says whether an earlier answer is still in use.
-pub fn dns_failed(region: &RegionMetrics, kept: bool) {
+/// A region's name did not resolve; `kept` says whether an earlier answer is still in use. Counted always, logged where `in_a_row` has the number
+/// of failures so far.
+pub fn dns_failed(region: &RegionMetrics, host: &str, why: &str, kept: bool, in_a_row: Option<u64>) {
     region.dns_failures.inc();
+    let Some(in_a_row) = in_a_row else { return };
     let id = region.id.as_str();
     if kept {
-        warn!(target: TARGET, event = "ojs.federation.dns_failed", region = id, "the name did not resolve; the last good answer is kept");
+        warn!(
+            target: TARGET, event = "ojs.federation.dns_failed", region = id, host, why, in_a_row,
+            "the name did not resolve (logged each time the failures in a row double); the last good answer is kept"
+        );
     } else {
-        warn!(target: TARGET, event = "ojs.federation.dns_failed", region = id, "the name did not resolve; the region cannot be reached");
+        warn!(
+            target: TARGET, event = "ojs.federation.dns_failed", region = id, host, why, in_a_row,
+            "the name did not resolve (logged each time the failures in a row double); the region cannot be reached"
+        );
     }
+}
+
+/// A region's name resolves again.
+pub fn dns_recovered(region: &RegionMetrics, host: &str) {
+    info!(target: TARGET, event = "ojs.federation.dns_recovered", region = region.id.as_str(), host, "the name resolves again");
 }
 
 /// A changed configuration is in force; `fixed` names the keys that differ and wait for a restart.
@@ -292,6 +305,16 @@ pub fn reload_looked(metrics: &Metrics, kind: ReloadKind, refused: bool) {
 pub fn config_warning(metrics: &Metrics, key: &str, origin: &str, rule: &str) {
     metrics.config_warnings.inc();
     warn!(target: TARGET, event = "ojs.federation.config_warning", key, origin, "{rule}");
+}
+
+/// Another level of the log is in force for a while. At the level of warnings, so that most levels show it.
+pub fn log_level_changed(level: &str, lasts: &str) {
+    warn!(target: TARGET, event = "ojs.federation.log_level", level, lasts, "the admin listener was asked for another log level");
+}
+
+/// The configured level is in force again.
+pub fn log_level_ended(level: &str) {
+    warn!(target: TARGET, event = "ojs.federation.log_level", level, "the configured log level is in force again");
 }
 
 /// A defect of this program: `place` is the file and the line of the source.
