@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use serde_json::json;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use serde_json::{Value, json};
 
-use super::Readiness;
 use super::caller::Caller;
+use super::config::{self, Form};
+use super::{LogLevel, Readiness, log_level};
 use crate::base::RegionId;
-use crate::config::Listen;
+use crate::config::{Config, Listen};
 use crate::telemetry::Metrics;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// The methods of what can only be read, as `Allow` has them.
+const READ_METHODS: &str = "GET, HEAD";
 
 /// A region as `/readyz` shows it.
 #[derive(Debug, Clone)]
@@ -46,6 +51,12 @@ pub struct AdminState {
     pub listen: Arc<dyn Fn() -> Listen + Send + Sync>,
     /// What the last look at configuration and files found wrong, a sentence each; none of it holds readiness back.
     pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// All that is known now, without what the admin listener knows itself; called for each `/state`.
+    pub state: Arc<dyn Fn() -> Value + Send + Sync>,
+    /// The configuration in force, and the one that was asked for; called for each `/config`.
+    pub configs: Arc<dyn Fn() -> (Config, Config) + Send + Sync>,
+    /// The level of the log.
+    pub log_level: LogLevel,
 }
 
 impl std::fmt::Debug for AdminState {
@@ -61,30 +72,64 @@ impl AdminState {
         match Caller::of(method, headers, &(self.listen)()) {
             Err(refused) => *refused,
             Ok(caller) => {
-                let answer = || self.answer(method, request.uri().path());
+                let (path, query) = (request.uri().path(), request.uri().query());
+                let answer = || self.answer(method, path, query, headers);
                 caller.shown(Caller::preflight(method, headers).unwrap_or_else(answer))
             }
         }
     }
 
     /// Answers one request. `GET` and `HEAD` are the same here: the server leaves a `HEAD`'s body out.
-    fn answer(&self, method: &Method, path: &str) -> Response<Bytes> {
+    fn answer(&self, method: &Method, path: &str, query: Option<&str>, headers: &HeaderMap) -> Response<Bytes> {
         let readable = matches!(*method, Method::GET | Method::HEAD);
         match path {
-            "/metrics" | "/livez" | "/readyz" if !readable => method_not_allowed(),
+            "/metrics" | "/livez" | "/readyz" | "/state" | "/config" if !readable => method_not_allowed(READ_METHODS),
             "/metrics" => response(StatusCode::OK, PROMETHEUS, self.metrics.render()),
             "/livez" => response(StatusCode::OK, TEXT, "ok\n"),
             "/readyz" => self.readyz(),
+            "/state" => self.state(),
+            "/config" => self.config(Form::of(query, headers)),
+            "/log-level" if !matches!(*method, Method::OPTIONS | Method::PATCH | Method::TRACE | Method::CONNECT) => {
+                self.log_level.answer(method, query)
+            }
+            "/log-level" => method_not_allowed(log_level::METHODS),
             _ => not_found(),
         }
     }
 
-    fn readyz(&self) -> Response<Bytes> {
-        let regions = (self.regions)();
+    /// All that is known, with what holds readiness back.
+    fn state(&self) -> Response<Bytes> {
+        let mut state = (self.state)();
+        if let Value::Object(state) = &mut state {
+            let waiting_for = self.waiting_for(&(self.regions)());
+            let draining = self.readiness.is_draining();
+            state.insert("ready".to_owned(), (waiting_for.is_empty() && !draining).into());
+            state.insert("waiting_for".to_owned(), waiting_for.into());
+            state.insert("draining".to_owned(), draining.into());
+            state.insert("notes".to_owned(), (self.notes)().into());
+        }
+        document(&state)
+    }
+
+    fn config(&self, form: Form) -> Response<Bytes> {
+        let (running, asked) = (self.configs)();
+        match config::document(&running, &asked, form) {
+            Ok(text) => response(StatusCode::OK, if form == Form::Yaml { YAML } else { JSON }, text),
+            Err(defect) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal", &defect),
+        }
+    }
+
+    fn waiting_for(&self, regions: &[RegionState]) -> Vec<&'static str> {
         let mut waiting_for = self.readiness.waiting_for();
         if self.require_region && !regions.iter().any(|region| region.is_usable) {
             waiting_for.push("a usable region");
         }
+        waiting_for
+    }
+
+    fn readyz(&self) -> Response<Bytes> {
+        let regions = (self.regions)();
+        let waiting_for = self.waiting_for(&regions);
         let draining = self.readiness.is_draining();
         let ready = waiting_for.is_empty() && !draining;
         let regions: Vec<_> = regions
@@ -109,13 +154,20 @@ impl AdminState {
 }
 
 fn not_found() -> Response<Bytes> {
-    error(StatusCode::NOT_FOUND, "not_found", "the admin listener answers /metrics, /livez and /readyz")
+    let message = "the admin listener answers /metrics, /livez and /readyz, /state, /config and /log-level";
+    error(StatusCode::NOT_FOUND, "not_found", message)
 }
 
-fn method_not_allowed() -> Response<Bytes> {
-    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", "this path answers GET and HEAD only");
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+fn method_not_allowed(allow: &'static str) -> Response<Bytes> {
+    let message = format!("this path answers {allow} only");
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", &message);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
+}
+
+/// A document of ours.
+pub(super) fn document(body: &Value) -> Response<Bytes> {
+    response(StatusCode::OK, JSON, body.to_string())
 }
 
 /// An error document in the shape of the clients' listener, so that one reader understands both.

@@ -29,6 +29,12 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
         regions,
         listen: Arc::new(|| crate::policy::testing::config(&["us-east-1"]).listen),
         notes: Arc::new(|| vec!["configuration: kept".to_owned()]),
+        state: Arc::new(|| serde_json::json!({"regions": []})),
+        configs: Arc::new(|| {
+            let config = crate::policy::testing::config(&["us-east-1"]);
+            (config.clone(), config)
+        }),
+        log_level: LogLevel { log: None, is_local: true, clock: crate::base::Clock::system() },
     }
 }
 

@@ -7,6 +7,9 @@ mod health;
 mod outcomes;
 mod regions;
 mod route;
+mod state;
+
+pub use state::document as state;
 
 use crate::net::Arriving;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use serde_json::Value;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
@@ -14,10 +15,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::World;
 use super::reload::Notes;
 use super::resolver::Resolver;
-use crate::admin::{self, AdminState, Readiness, ReadinessGuard, RegionState};
+use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState};
 use crate::api;
 use crate::base::Clock;
-use crate::config::Listen;
+use crate::config::{Config, Listen};
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
 use crate::net::pool::{Pool, PoolLimits};
@@ -126,6 +127,7 @@ pub(super) fn spawn_admin(
     current: &Arc<ArcSwap<Shared>>,
     readiness: &Readiness,
     notes: &Notes,
+    world: &World,
     listener: admin::Listener,
 ) -> JoinHandle<()> {
     let shared = current.load();
@@ -136,9 +138,29 @@ pub(super) fn spawn_admin(
         regions: region_states(current),
         listen: listen_now(current),
         notes: notes.reader(),
+        state: state_now(current),
+        configs: configs_now(current),
+        log_level: LogLevel {
+            log: world.source.as_ref().and_then(|source| source.log.clone()),
+            is_local: shared.config.listen.admin.ip().is_loopback(),
+            clock: world.clock.clone(),
+        },
     };
     show_readiness(current, &state);
     tokio::task::spawn_local(admin::serve(listener, state, std::future::pending()))
+}
+
+fn state_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Value + Send + Sync> {
+    let current = Arc::clone(current);
+    Arc::new(move || api::state(&current.load()))
+}
+
+fn configs_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> (Config, Config) + Send + Sync> {
+    let current = Arc::clone(current);
+    Arc::new(move || {
+        let shared = current.load();
+        (shared.config.clone(), Config::clone(&shared.asked))
+    })
 }
 
 fn listen_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Listen + Send + Sync> {

@@ -205,7 +205,7 @@ impl Bound {
         let notes = Notes::default();
         let first_round = Rc::new(self.readiness.block("first round of probes"));
         control::refresh_before_scrapes(&self.current);
-        let admin = control::spawn_admin(&self.current, &self.readiness, &notes, admin);
+        let admin = control::spawn_admin(&self.current, &self.readiness, &notes, &self.world, admin);
         let reloader = Reloader {
             current: Arc::clone(&self.current),
             world: self.world.clone(),

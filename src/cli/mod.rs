@@ -1,5 +1,5 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `why`, `route`, `healthcheck`, `await`, `region`,
-//! `demo`.
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! `region`, `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
@@ -8,6 +8,7 @@ mod client;
 mod demo;
 mod healthcheck;
 mod load;
+mod log_level;
 mod modes;
 mod out;
 mod query;
@@ -111,6 +112,8 @@ enum Command {
     Healthcheck(HealthcheckArgs),
     /// Wait until regions of a running sidecar are healthy; exit code 0 once they are, 1 when the time is over
     Await(AwaitArgs),
+    /// Show the log level of a running sidecar, or change it for a while; its admin listener must be on loopback
+    LogLevel(LogLevelArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
     Demo(DemoArgs),
 }
@@ -137,6 +140,21 @@ struct QueryArgs {
     /// Print the sidecar's JSON instead of a table
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+struct LogLevelArgs {
+    /// The level, such as debug, or a filter such as info,ojs_federation=debug; none only shows what is in force
+    level: Option<String>,
+    /// How long it lasts, from 1s to 1h; then the configured level is in force again
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", requires = "level")]
+    lasts: String,
+    /// End a level that was set here
+    #[arg(long, conflicts_with = "level")]
+    reset: bool,
+    /// The admin listener
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    address: String,
 }
 
 #[derive(Debug, Args)]
@@ -252,6 +270,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Why { id, query } => why::why(&id, &query),
         Command::Route { file, query } => query::route(&file, &query),
         Command::Region(region) => region::region(&region),
+        Command::LogLevel(arguments) => log_level::log_level(&arguments),
         Command::Demo(demo) => demo::demo(&demo),
     })
 }

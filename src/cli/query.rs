@@ -17,11 +17,8 @@ pub(super) fn regions(query: &QueryArgs) -> u8 {
         Question { method: Method::GET, path: "/v1/federation/regions", body: Bytes::new(), member: "regions" };
     answer(query, question, |document| {
         let regions = document["regions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rows = regions.iter().map(|region| {
-            ["id", "status", "circuit_breaker", "latency_ms", "last_health_check", "url"].map(|key| cell(&region[key]))
-        });
         say(format_args!("federation {}", cell(&document["federation_id"])));
-        table(["REGION", "STATUS", "BREAKER", "LATENCY MS", "LAST CHECK", "URL"], rows.collect());
+        table(REGION_HEADS, regions.iter().map(region_row).collect());
         for region in regions {
             let error = &region["last_error"];
             if let (Some(message), Some(address)) = (error["message"].as_str(), error["address"].as_str()) {
@@ -29,6 +26,35 @@ pub(super) fn regions(query: &QueryArgs) -> u8 {
             }
         }
     })
+}
+
+const REGION_HEADS: [&str; 10] =
+    ["REGION", "STATUS", "BREAKER", "LATENCY MS", "LOCAL", "WEIGHT", "IN FLIGHT", "LAST CHECK", "NEXT CHECK", "URL"];
+
+fn region_row(region: &Value) -> [String; 10] {
+    let text = |key: &str| cell(&region[key]);
+    let drained = region["weight"] == 0;
+    let local = if region["local"] == true { "local" } else { "-" };
+    [
+        text("id"),
+        if drained { format!("{}, drained", text("status")) } else { text("status") },
+        text("circuit_breaker"),
+        latency(region),
+        local.to_owned(),
+        text("weight"),
+        text("in_flight"),
+        text("last_health_check"),
+        text("next_health_check"),
+        text("url"),
+    ]
+}
+
+/// Milliseconds with two places, where the sidecar says microseconds.
+fn latency(region: &Value) -> String {
+    match region["latency_us"].as_u64() {
+        Some(us) => format!("{}.{:02}", us / 1_000, us % 1_000 / 10),
+        None => cell(&region["latency_ms"]),
+    }
 }
 
 /// Unknown outcomes as a table.

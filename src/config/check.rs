@@ -163,17 +163,22 @@ impl Check {
         self.warn_if(raw.replication.max_lag_seconds.is_some(), "replication.max_lag_seconds", lost);
     }
 
-    /// A bare word must be a level: as a filter it would silently be the name of a module.
     fn log_level(&mut self, level: &str) {
-        const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-        let bare = !level.contains(['=', ',', '[']);
-        let known = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
-        let filter = tracing_subscriber::EnvFilter::builder().parse(level).is_ok();
-        if bare && !known || !filter {
-            self.refuse(
-                "log.level",
-                "expected off, error, warn, info, debug, trace, or a filter such as info,ojs_sidecar=debug",
-            );
+        if !is_log_level(level) {
+            self.refuse("log.level", LOG_LEVEL_EXPECTED);
         }
     }
+}
+
+/// What a level of the log has to be.
+pub const LOG_LEVEL_EXPECTED: &str =
+    "expected off, error, warn, info, debug, trace, or a filter such as info,ojs_sidecar=debug";
+
+/// Whether this is a level or a filter. A bare word must be a level: as a filter it would silently be the name of a module.
+#[must_use]
+pub fn is_log_level(level: &str) -> bool {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let bare = !level.contains(['=', ',', '[']);
+    let known = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
+    (!bare || known) && tracing_subscriber::EnvFilter::builder().parse(level).is_ok()
 }

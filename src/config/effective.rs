@@ -54,6 +54,13 @@ pub fn effective(config: &Config) -> String {
     yaml.out
 }
 
+/// The effective configuration as JSON, secrets left out.
+///
+/// Errors: why the YAML of [`effective`] cannot be read again, which is a defect.
+pub fn effective_json(config: &Config) -> Result<serde_json::Value, String> {
+    serde_saphyr::from_str(&effective(config)).map_err(|error| error.to_string())
+}
+
 fn client_listen(listen: &ClientListen) -> String {
     match listen {
         ClientListen::Tcp { address, .. } => address.to_string(),

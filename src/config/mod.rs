@@ -21,7 +21,8 @@ mod walk;
 use std::path::PathBuf;
 
 use check::Checked;
-pub use effective::effective;
+pub use check::{LOG_LEVEL_EXPECTED, is_log_level};
+pub use effective::{effective, effective_json};
 pub use keys::{Key, Kind, keys, table_markdown};
 pub use problem::{Problem, Problems};
 pub use schema::schema;

@@ -58,7 +58,7 @@ impl Prober {
         let clock = self.registry.clock().clone();
         self.probe().await;
         first();
-        let mut due = clock.now() + self.interval();
+        let mut due = self.next(&clock);
         let mut was_silent = false;
         loop {
             self.wait(&clock, due).await;
@@ -68,7 +68,7 @@ impl Prober {
             let is_silent = self.registry.view().region(self.index).silent;
             let is_heard = std::mem::replace(&mut was_silent, is_silent) && !is_silent;
             if (is_heard || half_open || clock.now() >= due) && self.probe().await {
-                due = clock.now() + self.interval();
+                due = self.next(&clock);
             }
         }
     }
@@ -91,6 +91,14 @@ impl Prober {
         let view = self.registry.view();
         let region = view.region(self.index);
         (region.breaker, region.open_until)
+    }
+
+    /// When the next probe is due; noted for display, too.
+    fn next(&mut self, clock: &Clock) -> Instant {
+        let interval = self.interval();
+        let ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        self.registry.region(self.index).set_next_probe(clock.unix_ms().saturating_add(ms));
+        clock.now() + interval
     }
 
     /// The configured interval, give or take a tenth.

@@ -37,6 +37,8 @@ pub struct Region {
     usual: Arc<UsualConnect>,
     /// Why its last probe failed.
     trouble: ArcSwapOption<Trouble>,
+    /// When it is probed next, in milliseconds since the Unix epoch; 0 before the first probe has ended.
+    next_probe: AtomicU64,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -171,6 +173,7 @@ impl Region {
             ojs_version: ArcSwapOption::empty(),
             usual,
             trouble: ArcSwapOption::empty(),
+            next_probe: AtomicU64::new(0),
         })
     }
 
@@ -210,6 +213,17 @@ impl Region {
     /// Takes what a probe found.
     pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
         self.trouble.store(trouble.map(Arc::new));
+    }
+
+    /// When it is probed next while its breaker is closed; none before the first probe has ended. Units: milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn next_probe_unix_ms(&self) -> Option<u64> {
+        Some(self.next_probe.load(Relaxed)).filter(|unix_ms| *unix_ms > 0)
+    }
+
+    /// Notes when it is probed next.
+    pub(super) fn set_next_probe(&self, unix_ms: u64) {
+        self.next_probe.store(unix_ms, Relaxed);
     }
 
     /// Its identity now.

@@ -111,7 +111,10 @@ impl World {
         let client = &self.usual.client;
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
         match (path, status) {
-            ("/metrics" | "/livez" | "/readyz", "200") => vec![self.usual.admin.get(path).await],
+            ("/metrics" | "/livez" | "/readyz" | "/state", "200") => vec![self.usual.admin.get(path).await],
+            ("/config", "200") => {
+                vec![self.usual.admin.get(path).await, self.usual.admin.get("/config?format=yaml").await]
+            }
             ("/readyz", "503") => vec![self.draining.admin.get(path).await],
             ("/ojs/v1/jobs", "201" | "400" | "403" | "409" | "500" | "503" | "default") => self.enqueue(status).await,
             ("/ojs/v1/health", "200") => vec![client.get(path).await],
@@ -303,7 +306,7 @@ async fn other_methods_and_other_paths_are_refused_as_described() {
     let responses = &description.0["components"]["responses"];
     for (path, method, _) in description.operations() {
         // Other methods on paths of regions are for the region to judge.
-        let admin = matches!(path.as_str(), "/metrics" | "/livez" | "/readyz");
+        let admin = matches!(path.as_str(), "/metrics" | "/livez" | "/readyz" | "/state" | "/config");
         if path.starts_with("/ojs/v1/jobs") || path.starts_with("/ojs/v1/health") {
             continue;
         }

@@ -48,6 +48,7 @@ mod secrets;
 mod silence;
 mod smuggling;
 mod splitting;
+mod state;
 mod stream;
 mod support;
 mod surface;

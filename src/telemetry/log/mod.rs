@@ -6,9 +6,10 @@ mod writer;
 
 use std::io::IsTerminal as _;
 use std::panic::PanicHookInfo;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::Metadata;
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
@@ -45,17 +46,70 @@ pub enum LogError {
 pub struct LogHandle {
     filter: reload::Handle<EnvFilter, Registry>,
     writer: LineWriter,
+    levels: Arc<Mutex<Levels>>,
+}
+
+/// The levels of the log.
+#[derive(Debug, Clone)]
+pub struct Levels {
+    /// As the configuration has it.
+    pub configured: String,
+    /// The level in force instead, and until when. Units: milliseconds since the Unix epoch.
+    pub passing: Option<(String, u64)>,
+    /// Of the last passing level, so that the end of an earlier one does not end it.
+    number: u64,
 }
 
 impl LogHandle {
-    /// Changes which lines are written.
+    /// Takes the configured level. It decides which lines are written, unless a passing level does for now.
     ///
-    /// Errors: [`LogError::Level`], and the filter stays as it was.
+    /// Errors: [`LogError::Level`], and the level stays as it was.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
         let filter = parse_filter(level)?;
+        let mut levels = self.levels.lock();
+        level.clone_into(&mut levels.configured);
+        if levels.passing.is_none() {
+            self.put(filter);
+        }
+        Ok(())
+    }
+
+    /// Changes which lines are written, until [`LogHandle::end_passing_level`] is called with the number that this returns.
+    ///
+    /// Units: milliseconds since the Unix epoch, for display.
+    /// Errors: [`LogError::Level`], and the level stays as it was.
+    pub fn set_passing_level(&self, level: &str, until_unix_ms: u64) -> Result<u64, LogError> {
+        let filter = parse_filter(level)?;
+        let mut levels = self.levels.lock();
+        levels.passing = Some((level.to_owned(), until_unix_ms));
+        levels.number += 1;
+        self.put(filter);
+        Ok(levels.number)
+    }
+
+    /// Returns to the configured level; with a number, only if that passing level is still in force. True when it was.
+    pub fn end_passing_level(&self, number: Option<u64>) -> bool {
+        let mut levels = self.levels.lock();
+        if levels.passing.is_none() || number.is_some_and(|number| number != levels.number) {
+            return false;
+        }
+        levels.passing = None;
+        // It was parsed before it was taken.
+        if let Ok(filter) = parse_filter(&levels.configured) {
+            self.put(filter);
+        }
+        true
+    }
+
+    /// The levels now.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        self.levels.lock().clone()
+    }
+
+    fn put(&self, filter: EnvFilter) {
         // Fails only where another subscriber was installed first, as in tests: then there is nothing to change.
         let _ = self.filter.reload(filter);
-        Ok(())
     }
 
     /// Waits, for at most a second, until the lines so far are written: for the end of the process.
@@ -93,16 +147,17 @@ pub fn init(config: &Log) -> Result<LogHandle, LogError> {
         return Ok(installed.clone());
     }
     let writer = LineWriter::start(std::io::stderr()).map_err(LogError::Thread)?;
-    let handle = INSTALLED.get_or_init(|| install(config.format, filter, writer));
+    let handle = INSTALLED.get_or_init(|| install(config, filter, writer));
     Ok(handle.clone())
 }
 
-fn install(format: LogFormat, filter: EnvFilter, writer: LineWriter) -> LogHandle {
+fn install(config: &Log, filter: EnvFilter, writer: LineWriter) -> LogHandle {
     let (filter, handle) = reload::Layer::new(filter);
-    let lines = lines(format, std::io::stderr().is_terminal(), writer.clone());
+    let lines = lines(config.format, std::io::stderr().is_terminal(), writer.clone());
     // Fails only where another subscriber was installed first, as in tests: theirs stays.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    LogHandle { filter: handle, writer }
+    let levels = Levels { configured: config.level.clone(), passing: None, number: 0 };
+    LogHandle { filter: handle, writer, levels: Arc::new(Mutex::new(levels)) }
 }
 
 /// The layer that turns events into lines.

@@ -226,12 +226,32 @@ impl Metrics {
         self.before_render.lock().push(Box::new(refresh));
     }
 
-    /// Everything, in the Prometheus text format 0.0.4.
+    /// What the kernel counts of this process, such as `process_resident_memory_bytes`, by name. Also refreshes the gauges whose truth lies
+    /// elsewhere.
     #[must_use]
-    pub fn render(&self) -> String {
+    pub fn process_figures(&self) -> Vec<(String, f64)> {
+        self.refresh();
+        let figure = |family: &prometheus::proto::MetricFamily| {
+            let metric = family.get_metric().first()?;
+            let figure = match family.get_field_type() {
+                prometheus::proto::MetricType::COUNTER => metric.get_counter().get_value(),
+                _ => metric.get_gauge().get_value(),
+            };
+            Some((family.name().to_owned(), figure))
+        };
+        self.process.gather().iter().filter_map(figure).collect()
+    }
+
+    fn refresh(&self) {
         for refresh in self.before_render.lock().iter() {
             refresh();
         }
+    }
+
+    /// Everything, in the Prometheus text format 0.0.4.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.refresh();
         self.uptime.set(self.started.elapsed().as_secs_f64());
         self.log_lines_dropped.inc_by(super::dropped_lines().saturating_sub(self.log_lines_dropped.get()));
         let mut families = self.registry.gather();

@@ -30,7 +30,21 @@ async fn regions_lists_the_registry_with_its_health() {
     for ((region, id), demo) in regions.iter().zip(IDS).zip(&federation.regions) {
         assert_eq!(
             members(region),
-            ["circuit_breaker", "id", "last_error", "last_health_check", "latency_ms", "status", "url"]
+            [
+                "circuit_breaker",
+                "id",
+                "in_flight",
+                "last_error",
+                "last_health_check",
+                "latency_ms",
+                "latency_us",
+                "local",
+                "next_health_check",
+                "status",
+                "tags",
+                "url",
+                "weight"
+            ]
         );
         assert_eq!((region["id"].as_str(), region["url"].as_str()), (Some(id), Some(demo.url().as_str())));
         assert_eq!((&region["status"], &region["circuit_breaker"]), (&json!("healthy"), &json!("closed")));
