@@ -66,6 +66,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
             registry: Arc::clone(&shared.registry),
             pool: pool.clone(),
             config: shared.config.health_check.clone(),
+            early: shared.config.circuit_breaker.early_probe,
             metrics: Arc::clone(&shared.metrics),
             draw: random.draw(),
         };

@@ -134,6 +134,7 @@ fn probing(yaml: &mut Yaml, config: &Config) {
         yaml.duration("cooldown", breaker.cooldown);
         yaml.plain("cooldown_multiplier", breaker.cooldown_multiplier);
         yaml.duration("cooldown_max", breaker.cooldown_max);
+        yaml.duration("early_probe", breaker.early_probe);
         yaml.plain("failure_ratio", breaker.failure_ratio);
         yaml.duration("ratio_window", breaker.ratio_window);
         yaml.plain("ratio_min_requests", breaker.ratio_min_requests);

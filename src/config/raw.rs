@@ -143,6 +143,7 @@ pub(super) struct RawCircuitBreaker {
     pub(super) cooldown: RawDuration,
     pub(super) cooldown_multiplier: f64,
     pub(super) cooldown_max: RawDuration,
+    pub(super) early_probe: RawDuration,
     pub(super) failure_ratio: f64,
     pub(super) ratio_window: RawDuration,
     pub(super) ratio_min_requests: u32,

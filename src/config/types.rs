@@ -223,6 +223,8 @@ pub struct CircuitBreaker {
     pub cooldown_multiplier: f64,
     /// The longest cooldown; at most 60 s, so that a recovered region is not ignored for long, but never below `cooldown`.
     pub cooldown_max: Duration,
+    /// While jobs are refused for lack of any region, one health request decides this soon instead of after the cooldown; 0: never.
+    pub early_probe: Duration,
     /// Failure ratio over `ratio_window` that opens it; above 1 switches the ratio off.
     pub failure_ratio: f64,
     /// The window of the ratio.

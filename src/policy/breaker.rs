@@ -16,9 +16,14 @@
 //! region whose health endpoint is fine while every job fails would never open, because each good probe would forgive the
 //! failures since the last. The share catches what no run shows: every other request failing.
 //!
-//! What open means. No routed traffic and no probe: the specification wants silence, so that a region on its knees is not
+//! What open means. No routed traffic and no probe but early ones: the specification wants silence, so that a region on its knees is not
 //! kicked. [`Breaker::tick`] ends the silence after the cooldown. A cooldown may grow with each failed return
 //! (`cooldown_multiplier`), never beyond `cooldown_max`, and is back at its base once the breaker has closed.
+//!
+//! What an early probe means. While jobs are refused for lack of any region, resting costs more than asking. So while it is open, one
+//! probe at a time, and one each `early_probe` at most, may find out early that the region is back: its success closes the breaker, its
+//! failure changes nothing, the cooldown included. A region that opens again soon after waits twice as long for its next early probe each
+//! time, up to the cooldown: there the health request says too little.
 //!
 //! What half-open means. Exactly one probe, a health request and never somebody's job: after a cooldown thousands of jobs may
 //! wait, and all but the one sent as a probe would have to be refused anyway. The probe is a [`Permit`]: a value that exists
@@ -43,6 +48,9 @@ pub use self::words::{BreakerState, Cause, RequestOutcome, Transition};
 use super::ratio::RatioWindow;
 use crate::config::CircuitBreaker;
 
+/// Doubled so often, any wait is beyond any cooldown.
+const RELAPSES_MAX: u32 = 16;
+
 /// The breaker of one region.
 #[derive(Debug)]
 pub struct Breaker {
@@ -52,6 +60,11 @@ pub struct Breaker {
     epoch: u64,
     /// Openings since it was last closed.
     openings: i32,
+    /// While open: when an early probe may be sent; none where none is.
+    early_from: Option<Instant>,
+    /// When an early probe last closed it, and how often in a row that did not last.
+    early_closed: Option<Instant>,
+    relapses: u32,
     probe_failures: u32,
     request_failures: u32,
     ratio: RatioWindow,
@@ -68,6 +81,9 @@ impl Breaker {
             open_until: None,
             epoch: 0,
             openings: 0,
+            early_from: None,
+            early_closed: None,
+            relapses: 0,
             probe_failures: 0,
             request_failures: 0,
             ratio: RatioWindow::new(config.ratio_window),
@@ -104,6 +120,20 @@ impl Breaker {
         }
     }
 
+    /// While open: from when on [`Breaker::early_probe_permitted`] gives leave.
+    #[must_use]
+    pub const fn early_from(&self) -> Option<Instant> {
+        self.early_from
+    }
+
+    /// Leave to probe before the cooldown is over: one at a time while open, and one each `early_probe` at most.
+    pub fn early_probe_permitted(&mut self, now: Instant) -> Option<Permit> {
+        self.early_from.filter(|from| self.state == BreakerState::Open && *from <= now)?;
+        let permit = self.gate.alone(self.epoch)?;
+        self.early_from = Some(now + self.config.early_probe);
+        Some(permit)
+    }
+
     /// Takes the result of a probe.
     #[expect(clippy::needless_pass_by_value, reason = "the result uses the permit up and frees its place")]
     pub fn on_probe(&mut self, now: Instant, permit: Permit, ok: bool) -> Option<Transition> {
@@ -121,7 +151,12 @@ impl Breaker {
             }
             (BreakerState::HalfOpen, true) => Some(self.close(Cause::ProbeSucceeded)),
             (BreakerState::HalfOpen, false) => Some(self.open(now, Cause::ProbeFailed)),
-            (BreakerState::Open, _) => None,
+            (BreakerState::Open, true) => {
+                self.open_until = None;
+                self.early_closed = Some(now);
+                Some(self.close(Cause::ProbeSucceeded))
+            }
+            (BreakerState::Open, false) => None,
         }
     }
 
@@ -165,6 +200,13 @@ impl Breaker {
     }
 
     fn open(&mut self, now: Instant, cause: Cause) -> Transition {
+        if self.state == BreakerState::Closed {
+            let lasted = self.early_closed.take().map(|at| now.saturating_duration_since(at));
+            self.relapses = if lasted.is_some_and(|lasted| lasted < self.config.cooldown) { self.relapses.saturating_add(1) } else { 0 };
+        }
+        let early = self.config.early_probe;
+        let wait = early.saturating_mul(1 << self.relapses.min(RELAPSES_MAX)).min(self.config.cooldown);
+        self.early_from = (!early.is_zero()).then(|| now + wait);
         self.open_until = Some(now + self.cooldown());
         self.openings = self.openings.saturating_add(1);
         self.shift(BreakerState::Open, cause)
@@ -180,6 +222,9 @@ impl Breaker {
 
     fn shift(&mut self, to: BreakerState, cause: Cause) -> Transition {
         let from = std::mem::replace(&mut self.state, to);
+        if to != BreakerState::Open {
+            self.early_from = None;
+        }
         self.epoch += 1;
         // A permit of the state before keeps no place in the new one.
         self.gate.clear();

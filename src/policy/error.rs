@@ -80,6 +80,22 @@ impl RouteError {
         }
     }
 
+    /// The regions that could take the job as soon as a probe finds them well.
+    pub fn awaits(&self) -> impl Iterator<Item = &RegionId> {
+        let (one, several) = match self {
+            Self::RegionUnavailable { region, state, .. } => (Some((region, *state)), &[][..]),
+            Self::NoHealthyRegion { regions, .. } => (None, regions.as_slice()),
+            Self::UnknownRegion { .. }
+            | Self::UnknownStrategy
+            | Self::PinWithoutRegion
+            | Self::Unclear { .. }
+            | Self::PinNotPermitted { .. } => (None, &[][..]),
+        };
+        let all = one.into_iter().chain(several.iter().map(|(region, state)| (region, *state)));
+        let unwell = |state| matches!(state, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen);
+        all.filter(move |(_, state)| unwell(*state)).map(|(region, _)| region)
+    }
+
     /// The strategy that found no region; `None` where the job's own attributes cannot be followed.
     #[must_use]
     pub const fn strategy(&self) -> Option<Strategy> {

@@ -40,6 +40,17 @@ impl Keeper {
         self.states.get_mut(index.get())?.breaker.probe_permitted()
     }
 
+    /// Leave to probe a region while its breaker is open, if that gives it already.
+    pub fn early_probe_permitted(&mut self, now: Instant, index: RegionIndex) -> Option<Permit> {
+        self.states.get_mut(index.get())?.breaker.early_probe_permitted(now)
+    }
+
+    /// From when on [`Keeper::early_probe_permitted`] gives leave; none while the breaker is not open.
+    #[must_use]
+    pub fn early_from(&self, index: RegionIndex) -> Option<Instant> {
+        self.states.get(index.get())?.breaker.early_from()
+    }
+
     /// Takes what a request showed whose class nobody knows.
     pub fn on_request(
         &mut self,

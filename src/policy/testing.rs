@@ -65,6 +65,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             cooldown: Duration::from_secs(30),
             cooldown_multiplier: 1.0,
             cooldown_max: Duration::from_secs(60),
+            early_probe: Duration::from_secs(1),
             failure_ratio: 0.5,
             ratio_window: Duration::from_secs(10),
             ratio_min_requests: 20,

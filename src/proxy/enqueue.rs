@@ -337,7 +337,13 @@ fn settle(
         }
         (Stop::RetryBudget { answered: false }, _) => Err(ErrorDocument::retry_budget(RETRY_AFTER_MIN)),
         (Stop::NoCandidateLeft, _) => {
-            let view = proxy.shared.registry.view();
+            let registry = &proxy.shared.registry;
+            let view = registry.view();
+            if job.decision.restricted {
+                job.decision.candidates.iter().for_each(|index| registry.lacked(*index));
+            } else {
+                view.indexes().for_each(|index| registry.lacked(index));
+            }
             let wait = shut_for(proxy, view.region(index), Some(job.call.guard)).unwrap_or(RETRY_AFTER_MIN);
             Err(if job.decision.pinned {
                 ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait)

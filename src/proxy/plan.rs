@@ -138,6 +138,14 @@ pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionI
     all.map(|all| all.into_iter().flatten().collect()).map_err(|error| refusal(envelope, &view, &error))
 }
 
+/// Has the regions asked for their health at once that a refused job would have gone to.
+#[cold]
+fn await_regions(proxy: &Proxy, error: &RouteError) {
+    let registry = &proxy.shared.registry;
+    let view = registry.view();
+    error.awaits().filter_map(|id| view.index_of(id.as_str())).for_each(|index| registry.lacked(index));
+}
+
 /// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
 pub(super) fn in_turn(
     proxy: &Proxy,
@@ -146,7 +154,7 @@ pub(super) fn in_turn(
     let turns = &proxy.shared.turns;
     let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));
     loop {
-        let decision = decide(inputs)?;
+        let decision = decide(inputs).inspect_err(|error| await_regions(proxy, error))?;
         if !decision.by_turn {
             return Ok(decision);
         }

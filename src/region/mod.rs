@@ -6,6 +6,7 @@ mod ask;
 mod beat_forms;
 mod identity;
 mod kept;
+mod lack;
 mod load;
 mod look;
 pub mod names;

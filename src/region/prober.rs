@@ -1,7 +1,8 @@
 //! Health probes: one loop a region, on the control thread, so that no probe can delay a job.
 //!
 //! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown is
-//! over. Half-open: exactly one probe, whose result closes or reopens the breaker; never somebody's job.
+//! over. Half-open: exactly one probe, whose result closes or reopens the breaker; never somebody's job. While jobs are refused for lack of
+//! any region, one that is not usable is asked each `circuit_breaker.early_probe` at most, also while its breaker is open.
 //!
 //! Spec: federation-spec §4.2, §4.3.
 
@@ -18,11 +19,16 @@ use crate::net::dial::DialError;
 use crate::net::pool::{NotSent, Pool};
 use crate::ojs::answer;
 use crate::policy::silence::look_wait;
-use crate::policy::{BreakerState, RegionIndex};
+use crate::policy::{BreakerState, Health, Permit, RegionIndex};
 use crate::telemetry::{Metrics, ProbeResult};
 
 /// The failure ratio of a closed breaker is read this often: a tenth of the default window.
 const TICK: Duration = Duration::from_secs(1);
+
+/// An early probe comes up to this share of its interval late, so that a fleet does not ask in step.
+const EARLY_SPREAD: f64 = 0.5;
+/// The answer to an early probe may take as long as that to a look, and no less than this.
+const EARLY_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// What a probe found.
 #[derive(Debug, Clone, Copy)]
@@ -46,45 +52,104 @@ pub struct Prober {
     pub pool: Pool,
     /// Intervals, timeouts and accepted statuses.
     pub config: HealthCheck,
+    /// The least time between two early probes; 0: there are none.
+    pub early: Duration,
     /// Where probes are counted.
     pub metrics: Arc<Metrics>,
     /// For the jitter.
     pub draw: Draw,
 }
 
+/// When a region was probed last, and is to be probed next.
+struct Schedule {
+    began: Instant,
+    due: Instant,
+    /// What is added to the time of the next early probe.
+    spread: Duration,
+}
+
 impl Prober {
     /// Probes for ever; `first` runs once, after the first probe, whatever it found.
     pub async fn run(mut self, first: impl FnOnce()) {
         let clock = self.registry.clock().clone();
-        self.probe().await;
+        let began = clock.now();
+        self.probe(self.config.timeout, self.registry.probe_permitted(self.index)).await;
         first();
-        let mut due = self.next(&clock);
+        let mut schedule = self.schedule(began);
         let mut was_silent = false;
         loop {
-            self.wait(&clock, due).await;
+            self.wait(&clock, &schedule).await;
             self.registry.tick(self.index);
-            let half_open = self.state().0 == BreakerState::HalfOpen;
+            let now = clock.now();
             // A region that is heard again may have failed its probes meanwhile, and need not wait for the next one.
             let is_silent = self.registry.view().region(self.index).silent;
             let is_heard = std::mem::replace(&mut was_silent, is_silent) && !is_silent;
-            if (is_heard || half_open || clock.now() >= due) && self.probe().await {
-                due = self.next(&clock);
+            let is_early = self.early_due(&schedule).is_some_and(|due| due <= now);
+            let sent = match self.state().0 {
+                BreakerState::Open if is_early => {
+                    self.probe(self.early_timeout(), self.registry.early_probe_permitted(self.index)).await
+                }
+                BreakerState::Closed if is_early => {
+                    self.probe(self.early_timeout(), self.registry.probe_permitted(self.index)).await
+                }
+                state if state == BreakerState::HalfOpen || is_heard || now >= schedule.due => {
+                    self.probe(self.config.timeout, self.registry.probe_permitted(self.index)).await
+                }
+                _ => false,
+            };
+            if sent {
+                schedule = self.schedule(now);
             }
         }
     }
 
-    /// Waits until the next probe is due, the cooldown ends, the ratio is to be read, or the breaker changes.
-    async fn wait(&self, clock: &Clock, due: Instant) {
+    /// Waits until the next probe is due, the cooldown ends, the ratio is to be read, the breaker changes, or a job is refused.
+    async fn wait(&self, clock: &Clock, schedule: &Schedule) {
         let now = clock.now();
         let until = match self.state() {
-            (BreakerState::Closed, _) => due.min(now + TICK),
+            (BreakerState::Closed, _) => schedule.due.min(now + TICK),
             (BreakerState::Open, Some(open_until)) => open_until,
             (BreakerState::Open, None) | (BreakerState::HalfOpen, _) => now + TICK,
         };
+        let until = self.early_due(schedule).map_or(until, |early| early.min(until));
         tokio::select! {
             () = clock.sleep_until(until) => {}
             () = self.registry.changed(self.index) => {}
+            () = self.registry.lack(self.index) => {}
         }
+    }
+
+    /// When the region is probed out of turn; none while it is usable, or no job was refused for lack of it.
+    fn early_due(&self, schedule: &Schedule) -> Option<Instant> {
+        if self.early.is_zero() || !self.registry.is_lacked(self.index) {
+            return None;
+        }
+        let view = self.registry.view();
+        let region = view.region(self.index);
+        let from = match (region.breaker, region.health) {
+            (BreakerState::Open, _) => self.registry.early_from(self.index)?,
+            (BreakerState::Closed, Health::Unhealthy) => schedule.began + self.early,
+            (BreakerState::Closed | BreakerState::HalfOpen, _) => return None,
+        };
+        Some(from + schedule.spread)
+    }
+
+    /// An early probe is repeated so soon that it need not wait for an answer as long as others do.
+    fn early_timeout(&self) -> Duration {
+        let region = self.registry.region(self.index);
+        let latency = self.registry.view().region(self.index).latency;
+        let wait = look_wait(region.usual_connect(), latency, self.config.timeout);
+        wait.max(EARLY_WAIT_MIN).min(self.config.timeout)
+    }
+
+    fn schedule(&mut self, began: Instant) -> Schedule {
+        let clock = self.registry.clock();
+        let (now, unix_ms) = (clock.now(), clock.unix_ms());
+        let due = now + self.interval();
+        // For display.
+        let ms = u64::try_from(due.saturating_duration_since(now).as_millis()).unwrap_or(u64::MAX);
+        self.registry.region(self.index).set_next_probe(unix_ms.saturating_add(ms));
+        Schedule { began, due, spread: self.early.mul_f64(EARLY_SPREAD * self.draw.unit()) }
     }
 
     fn state(&self) -> (BreakerState, Option<Instant>) {
@@ -93,29 +158,21 @@ impl Prober {
         (region.breaker, region.open_until)
     }
 
-    /// When the next probe is due; noted for display, too.
-    fn next(&mut self, clock: &Clock) -> Instant {
-        let interval = self.interval();
-        let ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        self.registry.region(self.index).set_next_probe(clock.unix_ms().saturating_add(ms));
-        clock.now() + interval
-    }
-
     /// The configured interval, give or take a tenth.
     fn interval(&mut self) -> Duration {
         self.config.interval.mul_f64(0.9 + 0.2 * self.draw.unit())
     }
 
     /// Sends a probe if the breaker permits one; false when it does not.
-    async fn probe(&self) -> bool {
-        let Some(permit) = self.registry.probe_permitted(self.index) else { return false };
-        if self.state().0 == BreakerState::HalfOpen {
+    async fn probe(&self, timeout: Duration, permit: Option<Permit>) -> bool {
+        let Some(permit) = permit else { return false };
+        if self.state().0 != BreakerState::Closed {
             // What was connected before the region failed may be dead; a recovery is proved on a fresh connection.
             self.pool.retire();
         }
         let region = Arc::clone(self.registry.region(self.index));
         let started = Instant::now();
-        let mut asked = std::pin::pin!(ask(&region, &self.pool, HEALTH_PATH, self.config.timeout));
+        let mut asked = std::pin::pin!(ask(&region, &self.pool, HEALTH_PATH, timeout));
         let wait =
             look_wait(region.usual_connect(), self.registry.view().region(self.index).latency, self.config.timeout);
         let asked = tokio::select! {

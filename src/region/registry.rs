@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use arc_swap::{ArcSwap, Cache, Guard};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::lack::Lack;
 use super::{ProbeReport, Region};
 use crate::base::Clock;
 use crate::config::Config;
@@ -27,6 +29,7 @@ pub struct Registry {
     keeper: Mutex<Keeper>,
     changed: Vec<Notify>,
     doubted: Vec<Notify>,
+    lacks: Vec<Lack>,
     all_fail: Notify,
     clock: Clock,
     metrics: Arc<Metrics>,
@@ -41,6 +44,7 @@ impl Registry {
             keeper: Mutex::new(Keeper::new(config)),
             changed: regions.iter().map(|_| Notify::new()).collect(),
             doubted: regions.iter().map(|_| Notify::new()).collect(),
+            lacks: regions.iter().map(|_| Lack::new(&clock)).collect(),
             all_fail: Notify::new(),
             regions,
             clock,
@@ -119,6 +123,38 @@ impl Registry {
     /// A region shows too little for too long: it is looked at soon.
     pub fn doubt(&self, index: RegionIndex) {
         self.doubted[index.get()].notify_one();
+    }
+
+    /// A job was refused that this region could have taken, were it well.
+    pub fn lacked(&self, index: RegionIndex) {
+        let view = self.view.load();
+        let Some((region, lack)) = view.regions.get(index.get()).zip(self.lacks.get(index.get())) else { return };
+        if region.breaker != BreakerState::Closed || region.health == Health::Unhealthy {
+            lack.note(self.clock.about());
+        }
+    }
+
+    /// Whether jobs were refused lately that a region could have taken.
+    #[must_use]
+    pub fn is_lacked(&self, index: RegionIndex) -> bool {
+        self.lacks.get(index.get()).is_some_and(|lack| lack.is_felt(self.clock.now()))
+    }
+
+    /// Resolves when a job was refused that a region could have taken, where none was lately.
+    pub async fn lack(&self, index: RegionIndex) {
+        self.lacks[index.get()].begins().await;
+    }
+
+    /// Leave to probe a region whose breaker is open, if it gives that already.
+    #[must_use]
+    pub fn early_probe_permitted(&self, index: RegionIndex) -> Option<Permit> {
+        self.keeper.lock().early_probe_permitted(self.clock.now(), index)
+    }
+
+    /// From when on [`Registry::early_probe_permitted`] gives leave; none while the breaker is not open.
+    #[must_use]
+    pub fn early_from(&self, index: RegionIndex) -> Option<Instant> {
+        self.keeper.lock().early_from(index)
     }
 
     /// Takes whether anything was heard from a region when it was looked at. The connections to a region that fell silent are not used again.

@@ -67,6 +67,7 @@ impl Check {
             cooldown,
             cooldown_multiplier: raw.cooldown_multiplier,
             cooldown_max: cooldown_max.max(cooldown),
+            early_probe: raw.early_probe.0,
             failure_ratio: raw.failure_ratio,
             ratio_window: raw.ratio_window.0,
             ratio_min_requests: raw.ratio_min_requests,

@@ -112,6 +112,9 @@ pub(super) const KEYS: &[Key] = &[
         "Each further opening multiplies the cooldown by this"),
     key("circuit_breaker.cooldown_max", SOME_TIME, "60s", "duration",
         "The longest cooldown: at most 60s, or the cooldown itself where that is longer"),
+    // A second is the least that a fleet's health endpoint bears from each sidecar; 0 is the silence that the specification has.
+    key("circuit_breaker.early_probe", Duration(0, HOUR), "1s", "duration",
+        "While jobs are refused for lack of a region, a probe this often decides before the cooldown is over; 0s: none does"),
     key("circuit_breaker.failure_ratio", Number(0.01, 1_000.0), "0.5", "",
         "Share of failed requests in the window that opens it; above 1 switches this off"),
     key("circuit_breaker.ratio_window", SOME_TIME, "10s", "duration", "The window of the ratio"),

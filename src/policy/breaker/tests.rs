@@ -136,6 +136,53 @@ fn half_open_permits_one_probe_and_its_result_decides() {
 }
 
 #[test]
+fn an_early_probe_closes_it_or_changes_nothing() {
+    let mut rig = Rig::new(|_| {}).opened();
+    let until = rig.breaker.open_until();
+    assert!(rig.breaker.early_probe_permitted(rig.now).is_none(), "it has only just opened");
+    for _ in 0..3 {
+        rig.wait(1);
+        let permit = rig.breaker.early_probe_permitted(rig.now).expect("once a second");
+        assert!(rig.breaker.early_probe_permitted(rig.now + SECOND).is_none(), "while one is out");
+        assert_eq!(rig.breaker.on_probe(rig.now, permit, false), None);
+        assert!(rig.breaker.early_probe_permitted(rig.now).is_none(), "less than a second later");
+        assert_eq!(rig.breaker.open_until(), until);
+    }
+    rig.wait(1);
+    let permit = rig.breaker.early_probe_permitted(rig.now).expect("once a second");
+    let expected = Transition { from: BreakerState::Open, to: BreakerState::Closed, cause: Cause::ProbeSucceeded };
+    assert_eq!(rig.breaker.on_probe(rig.now, permit, true), Some(expected));
+    assert_eq!((rig.breaker.open_until(), rig.breaker.early_from()), (None, None));
+}
+
+#[test]
+fn a_region_that_is_well_only_for_probes_is_asked_ever_later() {
+    let mut rig = Rig::new(|_| {});
+    let mut seen = Vec::new();
+    for _ in 0..7 {
+        rig = rig.opened();
+        let from = rig.breaker.early_from().expect("open");
+        seen.push((from - rig.now).as_secs());
+        rig.now = from;
+        // At the last the cooldown is over as well.
+        if let Some(permit) = rig.breaker.early_probe_permitted(rig.now) {
+            assert!(rig.breaker.on_probe(rig.now, permit, true).is_some());
+        }
+    }
+    assert_eq!(seen, [1, 2, 4, 8, 16, 30, 30]);
+    rig.now += SECOND * 30;
+    let rig = rig.opened();
+    assert_eq!(rig.breaker.early_from(), Some(rig.now + SECOND), "the last return lasted");
+}
+
+#[test]
+fn without_an_interval_there_is_no_early_probe() {
+    let mut rig = Rig::new(|config| config.early_probe = Duration::ZERO).opened();
+    rig.now += SECOND * 29;
+    assert!(rig.breaker.early_probe_permitted(rig.now).is_none());
+}
+
+#[test]
 fn a_dropped_permit_frees_its_place() {
     let mut rig = Rig::new(|_| {}).half_open();
     drop(rig.breaker.probe_permitted());
