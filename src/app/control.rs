@@ -23,7 +23,7 @@ use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
 use crate::net::pool::{Pool, PoolLimits};
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
-use crate::region::{LoadPoller, Looker, Prober, Registry, names};
+use crate::region::{LoadPoller, Looker, Prober, Registry, Rounds, names, tick};
 use crate::telemetry::{CertificateKind, Metrics, RegionMetrics, event};
 
 /// Our own network is looked at this often at most, and while it does not pass its check.
@@ -57,6 +57,8 @@ pub(super) struct Loops(#[expect(dead_code, reason = "held for its drop, which e
 pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<Rc<ReadinessGuard>>) -> Loops {
     let random = Random::default();
     let mut loops = JoinSet::new();
+    let rounds = Rc::new(Rounds::new(shared.config.health_check.interval, random.draw()));
+    loops.spawn_local(tick(Arc::clone(&shared.registry)));
     for region in shared.registry.regions() {
         tell_certificates(shared, region);
         let metrics = shared.metrics.region(region.index.get());
@@ -67,6 +69,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
             pool: pool.clone(),
             config: shared.config.health_check.clone(),
             early: shared.config.circuit_breaker.early_probe,
+            rounds: Rc::clone(&rounds),
             metrics: Arc::clone(&shared.metrics),
             draw: random.draw(),
         };

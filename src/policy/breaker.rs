@@ -191,6 +191,11 @@ impl Breaker {
         })
     }
 
+    /// Whether it is closed and a tick, or a reading of these totals, would change nothing.
+    pub(super) fn is_at_rest(&self, requests: u64) -> bool {
+        self.state == BreakerState::Closed && self.ratio.is_empty() && self.ratio.has_read(requests)
+    }
+
     /// Takes back that it opened: the failures were our own. A breaker that is not open stays as it is.
     pub(super) fn revoke(&mut self) -> Option<Transition> {
         (self.state == BreakerState::Open).then(|| {

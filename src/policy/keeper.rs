@@ -127,6 +127,12 @@ impl Keeper {
         })
     }
 
+    /// Whether time alone changes nothing in a region: nothing was counted lately, and nothing waits for its end.
+    #[must_use]
+    pub fn is_at_rest(&self, index: RegionIndex, totals: &Totals) -> bool {
+        self.states.get(index.get()).is_some_and(|state| state.is_at_rest(totals))
+    }
+
     /// Whether everything fails at once, so that our own network is worth a check; also while we suspect ourselves.
     #[must_use]
     pub fn wants_check(&self, now: Instant) -> bool {

@@ -44,6 +44,16 @@ impl RatioWindow {
         self.buckets.iter().fold((0, 0), |(r, f), bucket| (r + bucket.requests, f + bucket.failures))
     }
 
+    /// Whether the window held nothing when it was last read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.buckets.iter().all(|bucket| bucket.requests == 0 && bucket.failures == 0)
+    }
+
+    /// Whether the totals were read before and no request was counted since.
+    pub(super) fn has_read(&self, requests: u64) -> bool {
+        self.totals.is_some_and(|totals| totals.requests == requests)
+    }
+
     /// Forgets what was seen and keeps the mark: a region that came back is not judged by what happened before.
     pub(super) fn clear(&mut self) {
         self.buckets = [Counts::default(); BUCKETS];

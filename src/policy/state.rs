@@ -193,6 +193,15 @@ impl RegionState {
         self.settle(now, transition, view)
     }
 
+    /// Whether a tick would change nothing.
+    pub(super) fn is_at_rest(&self, totals: &Totals) -> bool {
+        let is_quiet = |guard: &Guard| matches!(guard.state(), GuardState::Closed { .. }) && guard.is_quiet();
+        !self.discards
+            && !self.hold.is_held()
+            && self.breaker.is_at_rest(totals.requests)
+            && self.guards.iter().all(is_quiet)
+    }
+
     /// Takes verdicts back that fell since then: they were about ourselves.
     pub(super) fn revoke(&mut self, since: Instant, view: &mut RegionView) -> Change {
         let recovered_at = view.recovered_at;

@@ -15,6 +15,7 @@ mod prober;
 #[expect(clippy::module_inception, reason = "the file holds the type that the folder is named after")]
 mod region;
 mod registry;
+mod rhythm;
 mod traffic;
 mod trouble;
 mod unfit;
@@ -30,6 +31,7 @@ pub use owners::Owners;
 pub use prober::{ProbeReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
+pub use rhythm::{Rounds, tick};
 pub use traffic::{KnownQueues, Mark, Queue, Traffic};
 pub use trouble::Trouble;
 pub use unfit::Unfit;

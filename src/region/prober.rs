@@ -1,4 +1,4 @@
-//! Health probes: one loop a region, on the control thread, so that no probe can delay a job.
+//! Health probes: one loop a region, in rounds for all of them, on the control thread, so that no probe can delay a job.
 //!
 //! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown is
 //! over. Half-open: exactly one probe, whose result closes or reopens the breaker; never somebody's job. While jobs are refused for lack of
@@ -6,13 +6,14 @@
 //!
 //! Spec: federation-spec §4.2, §4.3.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
 use super::ask::{AskError, HEALTH_PATH, ask};
-use super::{Region, Registry, Trouble};
+use super::{Region, Registry, Rounds, Trouble};
 use crate::base::{Clock, Draw};
 use crate::config::HealthCheck;
 use crate::net::dial::DialError;
@@ -22,8 +23,8 @@ use crate::policy::silence::look_wait;
 use crate::policy::{BreakerState, Health, Permit, RegionIndex};
 use crate::telemetry::{Metrics, ProbeResult};
 
-/// The failure ratio of a closed breaker is read this often: a tenth of the default window.
-const TICK: Duration = Duration::from_secs(1);
+/// A half-open region whose probe could not be sent for want of something on this machine is asked again after this.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// An early probe comes up to this share of its interval late, so that a fleet does not ask in step.
 const EARLY_SPREAD: f64 = 0.5;
@@ -50,10 +51,12 @@ pub struct Prober {
     pub registry: Arc<Registry>,
     /// The control thread's own connections to the region.
     pub pool: Pool,
-    /// Intervals, timeouts and accepted statuses.
+    /// Timeouts and accepted statuses.
     pub config: HealthCheck,
     /// The least time between two early probes; 0: there are none.
     pub early: Duration,
+    /// When all regions are probed.
+    pub rounds: Rc<Rounds>,
     /// Where probes are counted.
     pub metrics: Arc<Metrics>,
     /// For the jitter.
@@ -79,7 +82,10 @@ impl Prober {
         let mut was_silent = false;
         loop {
             self.wait(&clock, &schedule).await;
-            self.registry.tick(self.index);
+            if self.state().0 == BreakerState::Open {
+                // The cooldown may be over.
+                self.registry.tick(self.index);
+            }
             let now = clock.now();
             // A region that is heard again may have failed its probes meanwhile, and need not wait for the next one.
             let is_silent = self.registry.view().region(self.index).silent;
@@ -103,13 +109,13 @@ impl Prober {
         }
     }
 
-    /// Waits until the next probe is due, the cooldown ends, the ratio is to be read, the breaker changes, or a job is refused.
+    /// Waits until the next probe is due, the cooldown ends, the breaker changes, or a job is refused.
     async fn wait(&self, clock: &Clock, schedule: &Schedule) {
         let now = clock.now();
         let until = match self.state() {
-            (BreakerState::Closed, _) => schedule.due.min(now + TICK),
+            (BreakerState::Closed, _) => schedule.due,
             (BreakerState::Open, Some(open_until)) => open_until,
-            (BreakerState::Open, None) | (BreakerState::HalfOpen, _) => now + TICK,
+            (BreakerState::Open, None) | (BreakerState::HalfOpen, _) => now + RETRY,
         };
         let until = self.early_due(schedule).map_or(until, |early| early.min(until));
         tokio::select! {
@@ -145,7 +151,7 @@ impl Prober {
     fn schedule(&mut self, began: Instant) -> Schedule {
         let clock = self.registry.clock();
         let (now, unix_ms) = (clock.now(), clock.unix_ms());
-        let due = now + self.interval();
+        let due = self.rounds.after(now);
         // For display.
         let ms = u64::try_from(due.saturating_duration_since(now).as_millis()).unwrap_or(u64::MAX);
         self.registry.region(self.index).set_next_probe(unix_ms.saturating_add(ms));
@@ -156,11 +162,6 @@ impl Prober {
         let view = self.registry.view();
         let region = view.region(self.index);
         (region.breaker, region.open_until)
-    }
-
-    /// The configured interval, give or take a tenth.
-    fn interval(&mut self) -> Duration {
-        self.config.interval.mul_f64(0.9 + 0.2 * self.draw.unit())
     }
 
     /// Sends a probe if the breaker permits one; false when it does not.

@@ -251,6 +251,16 @@ impl Registry {
         self.change(index, |keeper, view| keeper.tick(now, index, &totals, view));
     }
 
+    /// Lets time act on every region that it can change.
+    pub fn tick_all(&self) {
+        let moving: Vec<_> = {
+            let keeper = self.keeper.lock();
+            let moves = |region: &&Arc<Region>| !keeper.is_at_rest(region.index, &region.counters.totals());
+            self.regions.iter().filter(moves).map(|region| region.index).collect()
+        };
+        moving.into_iter().for_each(|index| self.tick(index));
+    }
+
     /// Takes the figures of a load poll.
     pub fn on_load(&self, index: RegionIndex, merge: impl FnOnce(&mut LoadFigures)) {
         self.change(index, |_, view| {
@@ -331,6 +341,7 @@ impl Registry {
                 self.region(index).retire_connections();
             }
             event::silence(metrics, silent);
+            self.changed[index.get()].notify_one();
             self.changed[index.get()].notify_one();
         }
         if let Some(held) = change.held {

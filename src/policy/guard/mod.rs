@@ -166,6 +166,11 @@ impl Guard {
         self.seen.1 as f64 / (self.seen.0 + 2) as f64
     }
 
+    /// Whether the window was empty when it was last read.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.failures.is_empty() && self.server_errors.is_empty()
+    }
+
     /// Whether the server errors of late may be the region's own.
     pub(super) fn errors_count(&self, source: Option<u64>, now: Instant) -> bool {
         source.is_none() || self.sources.are_many(now, self.config.ratio_window)

@@ -353,3 +353,22 @@ fn only_successes_that_change_something_are_asked_for() {
     assert_eq!(tick.heeds.unwrap() & Change::heed_bits(GuardClass::Enqueue) & 1, 1);
     assert!(matches!(rig.view.region(A).guard(GuardClass::Enqueue), GuardState::Trial { .. }));
 }
+
+#[test]
+fn a_region_without_calls_is_at_rest_and_one_that_time_may_change_is_not() {
+    let mut rig = Rig::new();
+    let at_rest = |rig: &Rig| rig.keeper.is_at_rest(A, &rig.totals[0]);
+    assert!(at_rest(&rig));
+    rig.fetch(200);
+    assert!(!at_rest(&rig), "not counted yet");
+    rig.wait(5);
+    assert!(!at_rest(&rig), "the window still holds the call");
+    rig.wait(10);
+    assert!(at_rest(&rig));
+    rig.enqueues(5, None);
+    rig.wait(20);
+    assert!(!at_rest(&rig), "its breaker is open");
+    let mut rig = Rig::grey();
+    rig.wait(20);
+    assert!(!at_rest(&rig), "its guard is open");
+}
