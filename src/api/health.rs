@@ -6,10 +6,12 @@ use super::status;
 use crate::policy::Health;
 use crate::proxy::Proxy;
 
-/// Shape: exactly the members of the RFC. `replication_lag_ms` is `null`: nothing is replicated by this sidecar, and 0 would
+/// Shape: the members of the RFC, and `self_suspect`: all regions fail and so does our own network, so that the regions are shown as they were
+/// before. `replication_lag_ms` is `null`: nothing is replicated by this sidecar, and 0 would
 /// claim that nothing lags. Spec: RFC-0001 §6.
 pub(super) fn document(proxy: &Proxy) -> Vec<u8> {
-    let view = proxy.shared.registry.view();
+    let registry = &proxy.shared.registry;
+    let (view, suspect) = (registry.view(), registry.is_suspect());
     let healthy = view.regions.iter().filter(|region| status(region) == Health::Healthy.as_str()).count();
     let total = view.regions.len();
     let word = match healthy {
@@ -22,7 +24,7 @@ pub(super) fn document(proxy: &Proxy) -> Vec<u8> {
         .iter()
         .map(|region| json!({ "id": region.id.as_str(), "status": status(region), "replication_lag_ms": null }))
         .collect();
-    json!({ "status": word, "healthy_regions": healthy, "total_regions": total, "regions": regions })
+    json!({ "status": word, "healthy_regions": healthy, "total_regions": total, "self_suspect": suspect, "regions": regions })
         .to_string()
         .into_bytes()
 }

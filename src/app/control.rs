@@ -141,7 +141,7 @@ pub(super) fn spawn_admin(
         require_region: shared.config.readiness.require_region,
         regions: region_states(current),
         listen: listen_now(current),
-        notes: notes.reader(),
+        notes: all_notes(current, notes),
         state: state_now(current),
         configs: configs_now(current),
         log_level: LogLevel {
@@ -164,6 +164,18 @@ fn configs_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> (Config, Confi
     Arc::new(move || {
         let shared = current.load();
         (shared.config.clone(), Config::clone(&shared.asked))
+    })
+}
+
+/// What the last look at the files found wrong, and whether our own network is suspected.
+fn all_notes(current: &Arc<ArcSwap<Shared>>, notes: &Notes) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+    let (current, notes) = (Arc::clone(current), notes.reader());
+    Arc::new(move || {
+        let mut all = notes();
+        if current.load().registry.is_suspect() {
+            all.push("network: all regions fail and so does this pod's own network; the regions are shown as they were before".to_owned());
+        }
+        all
     })
 }
 

@@ -298,6 +298,7 @@ impl Registry {
     /// Changes one region's state under the lock, and swaps the view where that shows.
     fn change(&self, index: RegionIndex, change: impl FnOnce(&mut Keeper, &mut RegionView) -> Change) {
         let mut keeper = self.keeper.lock();
+        let was_suspect = keeper.is_suspect();
         let current = self.view.load();
         let Some(mut region) = current.regions.get(index.get()).cloned() else { return };
         let change = change(&mut keeper, &mut region);
@@ -313,7 +314,11 @@ impl Registry {
             self.publish(next);
         }
         let all_fail = keeper.wants_check(self.clock.now());
+        let recovered = was_suspect && !keeper.is_suspect();
         drop(keeper);
+        if recovered {
+            event::self_suspect(&self.metrics, false);
+        }
         self.tell(index, &change);
         if all_fail {
             self.all_fail.notify_one();

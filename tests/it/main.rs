@@ -50,6 +50,7 @@ mod smuggling;
 mod splitting;
 mod state;
 mod stream;
+mod suspicion;
 mod support;
 mod surface;
 mod tunnel;

@@ -73,8 +73,8 @@ async fn health_is_healthy_degraded_or_unhealthy_and_always_200() {
             federation.advance_until_health(place, "unhealthy").await;
         }
         let document = get(&federation, "/v1/federation/health").await;
-        assert_eq!(members(&document), ["healthy_regions", "regions", "status", "total_regions"]);
-        assert_eq!(document["status"], word);
+        assert_eq!(members(&document), ["healthy_regions", "regions", "self_suspect", "status", "total_regions"]);
+        assert_eq!((&document["status"], &document["self_suspect"]), (&json!(word), &json!(false)));
         assert_eq!((&document["healthy_regions"], &document["total_regions"]), (&json!(3 - down), &json!(3)));
         for (place, region) in document["regions"].as_array().unwrap().iter().enumerate() {
             let status = if place < down { "unhealthy" } else { "healthy" };
