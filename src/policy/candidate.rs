@@ -79,6 +79,8 @@ pub(super) enum Standing {
     Pressed,
     /// Healthy again, and this job was not drawn for the ramp.
     RampingUp,
+    /// Healthy, and asked to be left alone for a time that is not over.
+    Paused,
     /// Never probed.
     Unknown,
     /// It came and went too often.
@@ -127,6 +129,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
         _ if region.silent => Standing::Silent,
         _ if region.held => Standing::HeldDown,
         Health::Unknown => Standing::Unknown,
+        _ if region.pressure.is_some_and(|pressure| pressure.is_pause(context.now)) => Standing::Paused,
         _ if looks_elsewhere(context, region) => Standing::Pressed,
         _ if loses_ramp(context, region) => Standing::RampingUp,
         _ => Standing::Sound,

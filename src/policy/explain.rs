@@ -61,6 +61,7 @@ fn reason(slot: &Slot, beyond_redirects: bool) -> String {
     text.push_str(match slot.standing {
         Standing::Sound => ", healthy",
         Standing::Pressed => ", healthy, asks for less",
+        Standing::Paused => ", healthy, asked to be left alone for a while",
         Standing::RampingUp => ", healthy, ramping up after its recovery",
         Standing::Unknown => ", never probed",
         Standing::HeldDown => ", held down because it came and went too often",

@@ -2,7 +2,7 @@
 //!
 //! Each sign (429, `Retry-After`, a 503 for one queue) raises the share of flexible jobs that look elsewhere first; the share
 //! falls by half every ten seconds, and not before the time that the region asked for is over. It never reaches all: what still
-//! comes is how we learn that the region takes jobs again.
+//! comes is how we learn that the region takes jobs again. Only a 429 with `Retry-After` is a pause: until then all of them look elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -25,13 +25,16 @@ pub struct Pressure {
     share: f64,
     /// From when on the share falls.
     falls_from: Instant,
+    /// Until when the region wants nothing; none where it has not said so.
+    paused_until: Option<Instant>,
     signed_at: Instant,
 }
 
 impl Pressure {
-    /// The pressure after a further sign; none when it came too soon after the last to be told apart.
+    /// The pressure after a further sign; none when it came too soon after the last to be told apart. `pauses`: for the time of `retry_after` the
+    /// region wants nothing.
     #[must_use]
-    pub fn after_sign(before: Option<Self>, now: Instant, retry_after: Option<Duration>) -> Option<Self> {
+    pub fn after_sign(before: Option<Self>, now: Instant, retry_after: Option<Duration>, pauses: bool) -> Option<Self> {
         if before.is_some_and(|before| before.was_signed_just_before(now)) {
             return None;
         }
@@ -40,6 +43,7 @@ impl Pressure {
         Some(Self {
             share: (share + (1.0 - share) * STEP).min(SHARE_MAX),
             falls_from: before.map_or(held, |before| before.falls_from.max(held)),
+            paused_until: (pauses && held > now).then_some(held).max(before.and_then(|before| before.paused_until)),
             signed_at: now,
         })
     }
@@ -48,6 +52,12 @@ impl Pressure {
     #[must_use]
     pub fn was_signed_just_before(self, now: Instant) -> bool {
         now.saturating_duration_since(self.signed_at) < SIGN_EVERY
+    }
+
+    /// Whether the region wants nothing now, so that every flexible job looks elsewhere.
+    #[must_use]
+    pub fn is_pause(self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
     }
 
     /// The share of flexible jobs that look elsewhere first; 0 when the pressure is over.
@@ -70,7 +80,7 @@ mod tests {
     #[test]
     fn one_sign_leads_some_jobs_elsewhere_and_fades() {
         let now = Instant::now();
-        let pressure = Pressure::after_sign(None, now, None).unwrap();
+        let pressure = Pressure::after_sign(None, now, None, false).unwrap();
         for (seconds, share) in [(0, 0.3), (10, 0.15), (20, 0.075), (60, 0.0)] {
             assert!((pressure.share(now + SECOND * seconds) - share).abs() < 1e-9, "{seconds} s");
         }
@@ -80,18 +90,32 @@ mod tests {
     fn it_does_not_fade_before_the_time_that_the_region_asked_for_up_to_a_minute() {
         let now = Instant::now();
         for (asked, held) in [(5, 5), (3_600, 60)] {
-            let pressure = Pressure::after_sign(None, now, Some(SECOND * asked)).unwrap();
+            let pressure = Pressure::after_sign(None, now, Some(SECOND * asked), false).unwrap();
             assert!(pressure.share(now + SECOND * held) > 0.29);
             assert!(pressure.share(now + SECOND * (held + 1)) < 0.29);
         }
     }
 
     #[test]
+    fn a_pause_lasts_as_long_as_the_region_asked_for_up_to_a_minute() {
+        let now = Instant::now();
+        for (asked, paused) in [(2, 2), (3_600, 60)] {
+            let pressure = Pressure::after_sign(None, now, Some(SECOND * asked), true).unwrap();
+            assert!(pressure.is_pause(now + SECOND * paused - Duration::from_millis(1)));
+            assert!(!pressure.is_pause(now + SECOND * paused));
+            let longer = Pressure::after_sign(Some(pressure), now + SECOND, None, true).unwrap();
+            assert!(longer.is_pause(now + SECOND * paused - Duration::from_millis(1)), "a further sign takes nothing back");
+        }
+        assert!(!Pressure::after_sign(None, now, None, true).unwrap().is_pause(now), "without a time there is none");
+        assert!(!Pressure::after_sign(None, now, Some(SECOND), false).unwrap().is_pause(now));
+    }
+
+    #[test]
     fn signs_that_come_at_once_are_one() {
         let now = Instant::now();
-        let pressure = Pressure::after_sign(None, now, None);
-        assert_eq!(Pressure::after_sign(pressure, now + Duration::from_millis(99), None), None);
-        assert!(Pressure::after_sign(pressure, now + Duration::from_millis(100), None).is_some());
+        let pressure = Pressure::after_sign(None, now, None, false);
+        assert_eq!(Pressure::after_sign(pressure, now + Duration::from_millis(99), None, false), None);
+        assert!(Pressure::after_sign(pressure, now + Duration::from_millis(100), None, false).is_some());
     }
 
     proptest! {
@@ -100,7 +124,7 @@ mod tests {
             let (mut now, mut pressure) = (Instant::now(), None);
             for (wait, asked) in signs {
                 now += Duration::from_millis(wait);
-                pressure = Pressure::after_sign(pressure, now, Some(SECOND * u32::try_from(asked).unwrap())).or(pressure);
+                pressure = Pressure::after_sign(pressure, now, Some(SECOND * u32::try_from(asked).unwrap()), asked % 2 == 0).or(pressure);
                 let share = pressure.unwrap().share(now);
                 prop_assert!((0.0..=SHARE_MAX).contains(&share));
             }

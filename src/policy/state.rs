@@ -243,7 +243,7 @@ impl RegionState {
         if !attempt.asks_for_less() {
             return false;
         }
-        let after = Pressure::after_sign(view.pressure, now, attempt.retry_after);
+        let after = Pressure::after_sign(view.pressure, now, attempt.retry_after, attempt.status == Some(429));
         view.pressure = after.or(view.pressure);
         after.is_some()
     }

@@ -222,3 +222,37 @@ async fn a_region_that_comes_and_goes_is_left_alone_until_it_was_quiet() {
     let answer = federation.client.enqueue(job("home")).await;
     assert_eq!(federation.stored(&answer.job_id()), [(0, 1)]);
 }
+
+#[tokio::test]
+async fn a_429_with_a_time_keeps_flexible_jobs_away_and_no_pinned_one() {
+    let federation = started(quiet()).await;
+    let refusal = Fault::Answer { answer: refusal(StatusCode::TOO_MANY_REQUESTS).header("retry-after", "20"), store: false };
+    federation.regions[0].faults().add(When::enqueue().next(1), refusal);
+    assert_eq!(federation.client.enqueue(job("refused")).await.status, 429, "the region's word");
+    for round in 0..20 {
+        let answer = federation.client.enqueue(job(&format!("a{round}"))).await;
+        assert_eq!(federation.stored(&answer.job_id()), [(1, 1)]);
+        federation.advance(SECOND);
+    }
+    assert_eq!(federation.enqueues(0), 1);
+    assert_eq!(federation.breaker(0), "closed");
+    let answer = federation.client.enqueue(pinned("us-east-1", "own")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)]);
+    // The time is over: seven of ten come back at once, and the others by and by.
+    federation.advance(SECOND);
+    for round in 0..40 {
+        assert_eq!(federation.client.enqueue(job(&format!("b{round}"))).await.status, 201);
+    }
+    assert!(federation.enqueues(0) > 2, "none came back");
+}
+
+#[tokio::test]
+async fn a_region_that_asked_to_be_left_alone_still_takes_what_no_other_can() {
+    let federation = started(quiet()).await;
+    let refusal = Fault::Answer { answer: refusal(StatusCode::TOO_MANY_REQUESTS).header("retry-after", "20"), store: false };
+    federation.regions[0].faults().add(When::enqueue().next(1), refusal);
+    assert_eq!(federation.client.enqueue(job("refused")).await.status, 429);
+    federation.regions[1].stop().await;
+    let answer = federation.client.enqueue(job("a")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)], "{answer:?}");
+}

@@ -36,7 +36,7 @@ fn an_order_that_is_found_once_is_what_each_job_would_find() {
     let trial = |now| crate::policy::GuardState::Trial { since: now, all_at: now + SECOND * 15 };
     check_settled(false, |region, now| region.guards = region.guards.map(|_| trial(now)));
     // What a region once asked for is over some day.
-    let signed = |at| crate::policy::Pressure::after_sign(None, at, None);
+    let signed = |at| crate::policy::Pressure::after_sign(None, at, None, false);
     check_settled(false, |region, now| region.pressure = signed(now));
     check_settled(true, |region, now| region.pressure = signed(now.checked_sub(SECOND * 100).unwrap()));
     check_settled(false, |region, now| {
