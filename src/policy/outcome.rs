@@ -78,6 +78,13 @@ pub const fn classify_enqueue(status: u16, is_error_document: bool, queue_status
     }
 }
 
+/// Whether an enqueue was turned away before anything was done with it: 307 and 308 ask for the same call at another address. That address is
+/// not the client's to know, so that to the client nothing was sent. Spec: RFC 9110, 15.4.8.
+#[must_use]
+pub const fn is_turned_away(status: u16) -> bool {
+    matches!(status, 307 | 308)
+}
+
 /// What an answer's status says of the region: `None` when it says nothing.
 ///
 /// Every answer below 500 shows a working region, a 429 included: backpressure is no failure.

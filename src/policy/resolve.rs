@@ -2,7 +2,8 @@
 //!
 //! *Found* is found, whenever it is said. *Absent* is proved only when the connection that carried the job has ended, so that
 //! nothing of it is still under way, and two fresh questions after the time that a late write takes are answered "no such job".
-//! After a timeout the region may still be at it, so that its absence is never proved.
+//! After a timeout the region may still be at it, so that its absence is never proved; but what it has not stored by then is not waited for
+//! within the call: the client is answered as unknown, and the background asks on.
 
 use std::time::Duration;
 
@@ -76,8 +77,8 @@ pub fn judge(lost: Lost, heard: &[Heard], grace: Duration, until: Duration) -> V
         return Verdict::Found;
     }
     let no = |it: &&Heard| it.word == Word::HasNot && it.at >= grace;
-    if lost == Lost::Ended && heard.iter().filter(no).count() >= NO_MIN {
-        return Verdict::Absent;
+    if heard.iter().filter(no).count() >= NO_MIN {
+        return if lost == Lost::Ended { Verdict::Absent } else { Verdict::Unknown };
     }
     let silent = heard.iter().rev().take_while(|it| it.word == Word::Silent).count();
     if silent >= SILENT_MAX {
@@ -86,12 +87,8 @@ pub fn judge(lost: Lost, heard: &[Heard], grace: Duration, until: Duration) -> V
     let next = heard.last().map_or(Duration::ZERO, |last| {
         let doublings = u32::try_from(heard.len() - 1).unwrap_or(u32::MAX);
         let next = last.at + doubled(PAUSE, doublings, PAUSE_MAX);
-        match lost {
-            // What is said before then proves nothing; what is said then, does.
-            Lost::Ended if last.at < grace => next.min(grace),
-            Lost::Ended => last.at + PAUSE,
-            Lost::TimedOut => next,
-        }
+        // What is said before then proves nothing; what is said then, does.
+        if last.at < grace { next.min(grace) } else { last.at + PAUSE }
     });
     if next < until { Verdict::AskAt(next) } else { Verdict::Unknown }
 }

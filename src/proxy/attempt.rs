@@ -21,7 +21,7 @@ use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, Segments, answer, segments_len};
 use crate::policy::resolve::Lost;
-use crate::policy::{Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue};
+use crate::policy::{Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.
@@ -246,8 +246,9 @@ async fn exchange(
     let is_document = unavailable && answer::is_error_document(&whole);
     strip_answer(&call.method, parts.status, &mut headers);
     let meaning = classify_enqueue(parts.status.as_u16(), is_document, queue_status, call.pinned);
+    let turned_away = call.guard == GuardClass::Enqueue && is_turned_away(parts.status.as_u16());
     let tried = Tried {
-        ending: Ending::Answered(meaning),
+        ending: if turned_away { Ending::NotSent } else { Ending::Answered(meaning) },
         answer: Some(RegionAnswer { status: parts.status, headers, body: whole }),
         reason: FailoverReason::Unavailable,
         shed: None,

@@ -30,8 +30,10 @@ fn a_job_is_absent_only_after_the_connections_end_and_two_noes_past_the_grace() 
     check(Lost::Ended, &[(2000, No), (2100, Has)], Verdict::Found);
     check(Lost::Ended, &[(0, Silent), (100, Silent), (300, Silent)], Verdict::Unknown);
     check(Lost::TimedOut, &[(0, No), (100, No), (300, No)], Verdict::AskAt(ms(700)));
-    check(Lost::TimedOut, &[(5000, No), (6000, No), (19_000, No)], Verdict::AskAt(ms(19_400)));
-    check(Lost::TimedOut, &[(5000, No), (19_900, No)], Verdict::Unknown);
+    check(Lost::TimedOut, &[(0, No), (1999, No), (2000, No)], Verdict::AskAt(ms(2100)));
+    check(Lost::TimedOut, &[(0, No), (2000, No), (2100, No)], Verdict::Unknown);
+    check(Lost::TimedOut, &[(2000, No), (2100, Has)], Verdict::Found);
+    check(Lost::TimedOut, &[(19_900, No)], Verdict::Unknown);
     check(Lost::TimedOut, &[(19_900, Has)], Verdict::Found);
 }
 

@@ -231,12 +231,38 @@ async fn an_id_whose_outcome_nobody_could_tell_for_a_day_is_enqueued_again() {
 #[tokio::test]
 async fn a_balancers_word_proves_no_end_so_that_nothing_is_ever_absent_behind_it() {
     let federation = quiet().yaml("limits: { call_timeout: 700ms }").start().await;
-    for status in [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::TEMPORARY_REDIRECT] {
+    for status in [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::FOUND] {
         let answer = FaultAnswer::balancer(status);
         federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: false });
         check_unknown(&federation.client.enqueue(job("a")).await, "us-east-1");
     }
     assert_eq!((federation.enqueues(0), federation.enqueues(1)), (3, 0));
+}
+
+#[tokio::test]
+async fn a_balancers_word_is_unknown_as_soon_as_its_region_has_said_no() {
+    let federation = quiet().yaml("limits: { call_timeout: 10min }").start().await;
+    let answer = FaultAnswer::balancer(StatusCode::BAD_GATEWAY);
+    federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: false });
+    check_unknown(&federation.client.enqueue(job("a")).await, "us-east-1");
+    let asked = federation.regions[0].record().requests_to("/ojs/v1/jobs/").len();
+    assert!(asked >= 3, "at once, and twice after the time that a late write takes: {asked}");
+    assert_eq!(outcomes(&federation.client).await["pending"], 1, "the background asks on");
+}
+
+#[tokio::test]
+async fn a_redirected_job_goes_on_at_once_and_its_client_sees_no_redirect() {
+    let federation = quiet().start().await;
+    for status in [StatusCode::TEMPORARY_REDIRECT, StatusCode::PERMANENT_REDIRECT] {
+        let answer = FaultAnswer::balancer(status).header("location", "https://elsewhere.example/");
+        federation.regions[0].faults().add(When::enqueue().next(2), Fault::Answer { answer, store: false });
+        let answer = federation.client.enqueue(job("a")).await;
+        assert_eq!(federation.stored(&answer.job_id()), [(1, 1)], "{answer:?}");
+        let answer = federation.client.enqueue(pinned("us-east-1", "b")).await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "region_unavailable"), "{answer:?}");
+        assert_eq!(answer.header("location"), None);
+    }
+    assert_eq!(federation.regions[0].record().requests_to("/ojs/v1/jobs/").len(), 0, "nothing is to be found out");
 }
 
 #[tokio::test]
