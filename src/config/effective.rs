@@ -38,6 +38,7 @@ pub fn effective(config: &Config) -> String {
             yaml.plain("floor", failover.retry_budget_floor);
         });
         yaml.text("on_unknown", failover.on_unknown.as_str());
+        yaml.text("on_all_unhealthy", failover.on_all_unhealthy.as_str());
         yaml.duration("late_write_grace", failover.late_write_grace);
     });
     yaml.section("journal", |yaml| {

@@ -3,7 +3,7 @@
 use serde::de::{Deserialize, Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl,
     ReadResidency, Stamp, UnknownKeys,
 };
 
@@ -42,5 +42,6 @@ names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
+names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });
 names!(OnUnknown { Fail = "fail", Redirect = "redirect" });
 names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

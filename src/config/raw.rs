@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl,
     ReadResidency, Stamp, UnknownKeys,
 };
 use crate::base::Strategy;
@@ -169,6 +169,7 @@ pub(super) struct RawFailover {
     pub(super) exclude_regions: Vec<String>,
     pub(super) retry_budget: RawRetryBudget,
     pub(super) on_unknown: OnUnknown,
+    pub(super) on_all_unhealthy: OnAllUnhealthy,
     pub(super) late_write_grace: RawDuration,
 }
 

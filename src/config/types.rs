@@ -16,7 +16,7 @@ mod process;
 mod surface;
 
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
-pub use journal::{Decisions, Idempotency, Journal, OnUnknown};
+pub use journal::{Decisions, Idempotency, Journal, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{Readiness, Shutdown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
@@ -280,6 +280,8 @@ pub struct Failover {
     pub retry_budget_floor: f64,
     /// What follows an enqueue whose outcome cannot be found out within the call.
     pub on_unknown: OnUnknown,
+    /// What follows a job that may go to several regions of which none is usable.
+    pub on_all_unhealthy: OnAllUnhealthy,
     /// How long after the end of its connection a region may still store a job.
     pub late_write_grace: Duration,
 }

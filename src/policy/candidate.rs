@@ -87,6 +87,8 @@ pub(super) enum Standing {
     HeldDown,
     /// Nothing is heard from it: the last resort.
     Silent,
+    /// Not usable, and tried all the same because no region is.
+    LastGood,
 }
 
 /// What is wrong with the region itself, whatever the job.
@@ -134,6 +136,21 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
         _ if loses_ramp(context, region) => Standing::RampingUp,
         _ => Standing::Sound,
     })
+}
+
+/// Of regions that a job was refused only for their state, the one that was well last.
+pub(super) fn last_good(view: &View, refused: &[(RegionIndex, Refusal)]) -> Option<RegionIndex> {
+    let unwell = |refusal| {
+        matches!(refusal, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen | Refusal::GuardOpen)
+    };
+    // One whose enqueues fail is well for its probes: it comes last, after all that went out together.
+    let since = |index: RegionIndex, refusal| match refusal {
+        Refusal::GuardOpen => Some(None),
+        _ => view.region(index).well_until.map(Some),
+    };
+    let known = refused.iter().filter(|(_, refusal)| unwell(*refusal));
+    let known = known.filter_map(|&(index, refusal)| Some((since(index, refusal)?, index)));
+    known.max_by_key(|&(since, index)| (since, std::cmp::Reverse(index))).map(|(_, index)| index)
 }
 
 /// When a refused region may be usable again; `None` when waiting changes nothing.

@@ -65,6 +65,7 @@ fn reason(slot: &Slot, beyond_redirects: bool) -> String {
         Standing::RampingUp => ", healthy, ramping up after its recovery",
         Standing::Unknown => ", never probed",
         Standing::HeldDown => ", held down because it came and went too often",
+        Standing::LastGood => ", not usable, tried because no region is",
         Standing::Silent => ", silent: it answers nothing",
     });
     if beyond_redirects {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::candidate::{Refusal, Standing, admit, retry_otherwise, usable_in};
+use super::candidate::{Refusal, Standing, admit, last_good, retry_otherwise, usable_in};
 use super::error::RouteError;
 use super::grounds::Grounds;
 use super::job::Job;
@@ -177,7 +177,10 @@ fn decide_by(
     ranking: &mut Ranking,
 ) -> Result<Decision, RouteError> {
     ranking.strategy = Some(plan.strategy);
-    let candidates = candidates(view, job, plan, inputs, ranking);
+    let mut candidates = candidates(view, job, plan, inputs, ranking);
+    if candidates.is_empty() && view.settings.tries_last_good && !plan.pinned {
+        candidates.extend(take_last_good(view, ranking));
+    }
     if candidates.is_empty() {
         return Err(unavailable(view, plan, &ranking.refused, inputs.now));
     }
@@ -213,6 +216,15 @@ fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
     let by_turn = plan.ranks_by(view) == Strategy::RoundRobin;
     let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
     Decision { strategy, pinned, restricted, by_turn, home, candidates }
+}
+
+/// The region that was well last, as the only candidate of a job that no region can take.
+#[cold]
+fn take_last_good(view: &View, ranking: &mut Ranking) -> Option<RegionIndex> {
+    let region = last_good(view, &ranking.refused)?;
+    ranking.refused.retain(|(refused, _)| *refused != region);
+    ranking.slots.push(Slot { reason: Reason::LastGood, ..Slot::new(region, Standing::LastGood) });
+    Some(region)
 }
 
 /// Whether the job may go to a region at all, whatever the state of that region.

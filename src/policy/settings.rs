@@ -9,7 +9,7 @@ use super::region_set::RegionSet;
 use super::rules::Rule;
 use super::view::RegionIndex;
 use crate::base::{RegionId, Strategy};
-use crate::config::Config;
+use crate::config::{Config, OnAllUnhealthy};
 
 /// The place of a region that `prefer_regions` does not name: behind all that it names.
 pub(super) const NOT_PREFERRED: u32 = u32::MAX;
@@ -32,6 +32,8 @@ pub struct Settings {
     pub(super) excluded: RegionSet,
     /// The most candidates a decision holds: 1 when failover is off.
     pub(super) candidates_max: usize,
+    /// Whether a job that no region can take is tried where it was well last.
+    pub(super) tries_last_good: bool,
     pub(super) slow_start: Duration,
     pub(super) load_interval: Duration,
     pub(super) load_tolerance: f64,
@@ -79,6 +81,7 @@ impl Settings {
             preference,
             excluded: set(&failover.exclude_regions),
             candidates_max: if failover.enabled { failover.max_redirects.saturating_add(1) } else { 1 },
+            tries_last_good: failover.on_all_unhealthy == OnAllUnhealthy::TryLastGood,
             slow_start: config.circuit_breaker.slow_start,
             load_interval: config.load.interval,
             load_tolerance: config.load.tolerance,

@@ -251,6 +251,7 @@ impl RegionState {
     /// Brings the view in line with the state, and notes when the region came back.
     fn settle(&mut self, now: Instant, breaker: Option<Transition>, view: &mut RegionView) -> Change {
         let (was_out, was_held) = (is_out(view), view.held);
+        let was_well = !was_out && view.health == Health::Healthy;
         let silent = (view.silent != self.silent).then_some(self.silent);
         view.silent = self.silent;
         if let Some(transition) = breaker {
@@ -264,6 +265,9 @@ impl RegionState {
         view.breaker = self.breaker.state();
         view.open_until = self.breaker.open_until();
         let out = is_out(view);
+        if was_well && out {
+            view.well_until = Some(now);
+        }
         if was_out != out {
             self.hold.on_change(now);
         }

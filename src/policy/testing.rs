@@ -83,6 +83,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             retry_budget_ratio: 0.2,
             retry_budget_floor: 3.0,
             on_unknown: OnUnknown::Fail,
+            on_all_unhealthy: OnAllUnhealthy::Refuse,
             late_write_grace: Duration::from_secs(2),
         },
         journal: Journal { path: None, rows_max: 100 },

@@ -90,6 +90,8 @@ pub struct RegionView {
     pub load: LoadFigures,
     /// When it last came back, healthy and with its breaker closed, after having been unusable: the start of the ramp.
     pub recovered_at: Option<Instant>,
+    /// When it was last healthy with its breaker closed, where it is not now; none where it never was.
+    pub well_until: Option<Instant>,
     /// Which calls are kept from it, by [`GuardClass::index`].
     pub guards: [GuardState; GuardClass::REFUSABLE],
     /// How hard it asks for less.
@@ -121,6 +123,7 @@ impl RegionView {
             latency: None,
             load: LoadFigures::default(),
             recovered_at: None,
+            well_until: None,
             guards: [GuardState::FLOWING; GuardClass::REFUSABLE],
             pressure: None,
             failing: 0.0,

@@ -347,7 +347,6 @@ impl Registry {
             }
             event::silence(metrics, silent);
             self.changed[index.get()].notify_one();
-            self.changed[index.get()].notify_one();
         }
         if let Some(held) = change.held {
             event::hold_down(metrics, held);

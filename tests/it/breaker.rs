@@ -348,3 +348,21 @@ async fn an_open_region_is_asked_once_a_second_and_only_while_jobs_are_refused()
     assert_eq!(federation.probes(0), asked, "the last refusal is long over");
     check_state(&federation, "open").await;
 }
+
+#[tokio::test]
+async fn a_region_that_was_not_up_at_the_first_probe_takes_jobs_as_soon_as_it_is() {
+    let stage = impatient().regions(1).stage().await;
+    stage.regions[0].faults().add(When::always(), Fault::Refuse);
+    let federation = stage.launch();
+    eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
+    let answer = federation.client.enqueue(job("early")).await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "no_healthy_region"), "{answer:?}");
+    federation.regions[0].faults().clear();
+    probed_early(&federation).await;
+    if federation.health(0) != "healthy" {
+        // It may have taken too long on a busy machine.
+        probed_early(&federation).await;
+    }
+    let answer = federation.client.enqueue(job("up")).await;
+    assert_eq!(federation.stored(&answer.job_id()), [(0, 1)], "{answer:?}");
+}

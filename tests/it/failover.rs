@@ -219,3 +219,27 @@ async fn a_job_that_was_decided_away_from_its_one_region_is_a_failover_for_every
         assert_eq!(federation.metric(failovers).await, counted, "{strategy}");
     }
 }
+
+#[tokio::test]
+async fn a_job_that_no_region_can_take_goes_to_the_last_good_one_if_configured() {
+    for (word, tried) in [("try_last_good", true), ("refuse", false)] {
+        let setup = quiet().regions(2).yaml("circuit_breaker: { early_probe: 0s }");
+        let federation = setup.yaml(&format!("failover: {{ on_all_unhealthy: {word} }}")).start().await;
+        for place in [0, 1] {
+            let fault = Fault::LyingHealth { status_text: "degraded".to_owned() };
+            federation.regions[place].faults().add(When::health(), fault);
+            federation.advance_until_health(place, "unhealthy").await;
+        }
+        let answer = federation.client.enqueue(job("flexible")).await;
+        if tried {
+            assert_eq!(federation.stored(&answer.job_id()), [(1, 1)], "{answer:?}");
+        } else {
+            assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "no_healthy_region"), "{answer:?}");
+        }
+        for region in ["us-east-1", "eu-west-1"] {
+            let answer = federation.client.enqueue(pinned(region, "pinned")).await;
+            assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "region_unavailable"), "{answer:?}");
+        }
+        assert_eq!(federation.job_requests(), [0, usize::from(tried)], "{word}");
+    }
+}

@@ -125,6 +125,7 @@ impl Check {
             retry_budget_ratio: raw.retry_budget.ratio,
             retry_budget_floor: raw.retry_budget.floor,
             on_unknown: raw.on_unknown,
+            on_all_unhealthy: raw.on_all_unhealthy,
             late_write_grace: raw.late_write_grace.0,
         }
     }

@@ -1,7 +1,7 @@
 //! The rows of the key table. Reasons for the less obvious bounds stand beside them.
 
 use super::super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnUnknown, QueueControl,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl,
     ReadResidency, Stamp, UnknownKeys,
 };
 use super::Key;
@@ -144,6 +144,8 @@ pub(super) const KEYS: &[Key] = &[
         "Redirects that are allowed whatever the traffic"),
     key("failover.on_unknown", Choice(OnUnknown::NAMES), "fail", "",
         "What follows an enqueue whose outcome cannot be found out: an error, or the next region, which may store it twice"),
+    key("failover.on_all_unhealthy", Choice(OnAllUnhealthy::NAMES), "refuse", "",
+        "What follows a job that no region can take: an error, or one try at the region that was well last; pinned jobs are refused always"),
     // A server whose client has gone still ends the statement that it is at; two seconds are many times what one takes.
     key("failover.late_write_grace", Duration(0, 60 * SECOND), "2s", "duration",
         "How long after the end of its connection a region may still store a job"),

@@ -28,6 +28,15 @@ pub struct Idempotency {
     pub ttl: Duration,
 }
 
+/// What follows a job that may go to several regions of which none is usable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnAllUnhealthy {
+    /// 503 `no_healthy_region`.
+    Refuse,
+    /// One try at the region that was well last; never for a pinned job.
+    TryLastGood,
+}
+
 /// What follows an enqueue whose outcome cannot be found out within the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnknown {

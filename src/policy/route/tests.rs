@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::{ProptestConfig, TestCaseError, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
-use crate::config::{Config, Matcher, Rule};
+use crate::config::{Config, Matcher, OnAllUnhealthy, Rule};
 use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
 use crate::policy::{BreakerState, Explanation, Health, explain};
 
@@ -141,6 +141,38 @@ fn regions_that_were_never_probed_come_last_and_their_pinned_jobs_are_attempted(
         region.health = Health::Unknown;
     }
     check(&view, &plain(), "affinity us eu ap");
+}
+
+#[test]
+fn with_no_usable_region_the_one_that_was_well_last_may_be_tried() {
+    let now = Instant::now();
+    let ago = |seconds| Some(now - SECOND * seconds);
+    let unwell = |change: fn(&mut Config)| {
+        let mut view = three(change);
+        for (region, well_until) in view.regions.iter_mut().zip([ago(90), ago(20), None]) {
+            (region.health, region.well_until) = (Health::Unhealthy, well_until);
+        }
+        view
+    };
+    let view = unwell(|config| config.failover.on_all_unhealthy = OnAllUnhealthy::TryLastGood);
+    check(&view, &plain(), "affinity eu");
+    let explained = explain(&view, &plain(), inputs(now, 0));
+    assert_eq!(explained.candidates[0].reason, "was well last, not usable, tried because no region is");
+    assert!(matches!(route(&view, &pinned("eu"), inputs(now, 0)), Err(RouteError::RegionUnavailable { .. })));
+    let mut drained = view.clone();
+    drained.regions[1].weight = 0;
+    check(&drained, &plain(), "affinity us");
+    drained.regions[0].weight = 0;
+    assert!(route(&drained, &plain(), inputs(now, 0)).is_err(), "the last one was never well");
+    let mut one_well = view;
+    one_well.regions[2].health = Health::Healthy;
+    check(&one_well, &plain(), "affinity ap");
+    assert!(route(&unwell(|_| {}), &plain(), inputs(now, 0)).is_err(), "by default it is refused");
+    let by_rule = unwell(|config| {
+        config.failover.on_all_unhealthy = OnAllUnhealthy::TryLastGood;
+        config.routing.rules = vec![rule("gdpr", &["us", "ap"], None)];
+    });
+    check(&by_rule, &Job { queue: "gdpr", ..plain() }, "affinity us");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(super) enum Reason {
     NoShare,
     Order { place: usize },
     Hint,
+    LastGood,
 }
 
 /// Puts candidates in order, best first.
@@ -94,6 +95,7 @@ impl std::fmt::Display for Reason {
             Self::NoShare => f.write_str("no share in the job's weights"),
             Self::Order { place } => write!(f, "number {} of the fixed order", place + 1),
             Self::Hint => f.write_str("named by the geographic hint"),
+            Self::LastGood => f.write_str("was well last"),
         }
     }
 }
