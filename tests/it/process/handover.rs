@@ -60,6 +60,30 @@ impl Crowd {
         Self { tasks: tasks.collect(), enqueued, enough }
     }
 
+    /// Clients that keep their connections, one job behind the other on each, until its answer says that it closes.
+    fn kept(client: &Client) -> Self {
+        let (enqueued, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let tasks = (0..4).map(|_| {
+            let (enqueued, enough) = (Arc::clone(&enqueued), Arc::clone(&enough));
+            let client = Client::new(client.address());
+            tokio::spawn(async move {
+                let body = r#"{"type":"t","args":[]}"#;
+                let head = format!("Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
+                let mut wire = client.wire().await;
+                while !enough.load(Relaxed) {
+                    wire.send(format!("POST /ojs/v1/jobs HTTP/1.1\r\n{head}\r\n\r\n{body}")).await;
+                    let answer = wire.answer().await;
+                    assert_eq!(answer.status, 201, "{answer:?}");
+                    enqueued.fetch_add(1, Relaxed);
+                    if answer.header("connection") == Some("close") {
+                        wire = client.wire().await;
+                    }
+                }
+            })
+        });
+        Self { tasks: tasks.collect(), enqueued, enough }
+    }
+
     /// Waits until that many more jobs are enqueued.
     async fn goes_on(&self, more: usize) {
         let wanted = self.enqueued.load(Relaxed) + more;
@@ -94,6 +118,21 @@ async fn clients_wait_for_the_next_process_and_none_is_refused() {
     let enqueued = crowd.stopped().await;
     second.signal("TERM");
     assert_eq!(second.exit().await.code(), Some(0));
+    assert_eq!(region.jobs().len(), enqueued);
+}
+
+#[tokio::test]
+async fn an_upgrade_in_place_refuses_and_cuts_no_kept_connection() {
+    let (dir, region, manager) = (tempfile::tempdir().unwrap(), region().await, Manager::new());
+    let config = config(&dir, &region.url(), &manager.yaml());
+    let mut first = Process::spawned(manager.command(&config)).await;
+    let crowd = Crowd::kept(&first.client);
+    crowd.goes_on(50).await;
+    let _second = Process::spawned(manager.command(&config)).await;
+    first.signal("TERM");
+    assert_eq!(first.exit().await.code(), Some(0));
+    crowd.goes_on(50).await;
+    let enqueued = crowd.stopped().await;
     assert_eq!(region.jobs().len(), enqueued);
 }
 
