@@ -3,8 +3,8 @@
 use serde::de::{Deserialize, Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl,
-    ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown,
+    QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 
 macro_rules! names {

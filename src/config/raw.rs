@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl,
-    ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown,
+    QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use crate::base::Strategy;
 use crate::base::text::parse_duration;

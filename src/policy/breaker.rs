@@ -207,7 +207,11 @@ impl Breaker {
     fn open(&mut self, now: Instant, cause: Cause) -> Transition {
         if self.state == BreakerState::Closed {
             let lasted = self.early_closed.take().map(|at| now.saturating_duration_since(at));
-            self.relapses = if lasted.is_some_and(|lasted| lasted < self.config.cooldown) { self.relapses.saturating_add(1) } else { 0 };
+            self.relapses = if lasted.is_some_and(|lasted| lasted < self.config.cooldown) {
+                self.relapses.saturating_add(1)
+            } else {
+                0
+            };
         }
         let early = self.config.early_probe;
         let wait = early.saturating_mul(1 << self.relapses.min(RELAPSES_MAX)).min(self.config.cooldown);

@@ -140,9 +140,8 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
 
 /// Of regions that a job was refused only for their state, the one that was well last.
 pub(super) fn last_good(view: &View, refused: &[(RegionIndex, Refusal)]) -> Option<RegionIndex> {
-    let unwell = |refusal| {
-        matches!(refusal, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen | Refusal::GuardOpen)
-    };
+    let unwell =
+        |refusal| matches!(refusal, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen | Refusal::GuardOpen);
     // One whose enqueues fail is well for its probes: it comes last, after all that went out together.
     let since = |index: RegionIndex, refusal| match refusal {
         Refusal::GuardOpen => Some(None),

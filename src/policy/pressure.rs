@@ -104,7 +104,10 @@ mod tests {
             assert!(pressure.is_pause(now + SECOND * paused - Duration::from_millis(1)));
             assert!(!pressure.is_pause(now + SECOND * paused));
             let longer = Pressure::after_sign(Some(pressure), now + SECOND, None, true).unwrap();
-            assert!(longer.is_pause(now + SECOND * paused - Duration::from_millis(1)), "a further sign takes nothing back");
+            assert!(
+                longer.is_pause(now + SECOND * paused - Duration::from_millis(1)),
+                "a further sign takes nothing back"
+            );
         }
         assert!(!Pressure::after_sign(None, now, None, true).unwrap().is_pause(now), "without a time there is none");
         assert!(!Pressure::after_sign(None, now, Some(SECOND), false).unwrap().is_pause(now));

@@ -21,7 +21,9 @@ use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, Segments, answer, segments_len};
 use crate::policy::resolve::Lost;
-use crate::policy::{Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away};
+use crate::policy::{
+    Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away,
+};
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.

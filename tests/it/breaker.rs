@@ -350,7 +350,7 @@ async fn an_open_region_is_asked_once_a_second_and_only_while_jobs_are_refused()
 }
 
 #[tokio::test]
-async fn a_region_that_was_not_up_at_the_first_probe_takes_jobs_as_soon_as_it_is() {
+async fn a_region_that_was_down_at_the_first_probe_takes_jobs_once_it_is_up() {
     let stage = impatient().regions(1).stage().await;
     stage.regions[0].faults().add(When::always(), Fault::Refuse);
     let federation = stage.launch();

@@ -226,7 +226,8 @@ async fn a_region_that_comes_and_goes_is_left_alone_until_it_was_quiet() {
 #[tokio::test]
 async fn a_429_with_a_time_keeps_flexible_jobs_away_and_no_pinned_one() {
     let federation = started(quiet()).await;
-    let refusal = Fault::Answer { answer: refusal(StatusCode::TOO_MANY_REQUESTS).header("retry-after", "20"), store: false };
+    let refusal =
+        Fault::Answer { answer: refusal(StatusCode::TOO_MANY_REQUESTS).header("retry-after", "20"), store: false };
     federation.regions[0].faults().add(When::enqueue().next(1), refusal);
     assert_eq!(federation.client.enqueue(job("refused")).await.status, 429, "the region's word");
     for round in 0..20 {
@@ -249,7 +250,8 @@ async fn a_429_with_a_time_keeps_flexible_jobs_away_and_no_pinned_one() {
 #[tokio::test]
 async fn a_region_that_asked_to_be_left_alone_still_takes_what_no_other_can() {
     let federation = started(quiet()).await;
-    let refusal = Fault::Answer { answer: refusal(StatusCode::TOO_MANY_REQUESTS).header("retry-after", "20"), store: false };
+    let refusal =
+        Fault::Answer { answer: refusal(StatusCode::TOO_MANY_REQUESTS).header("retry-after", "20"), store: false };
     federation.regions[0].faults().add(When::enqueue().next(1), refusal);
     assert_eq!(federation.client.enqueue(job("refused")).await.status, 429);
     federation.regions[1].stop().await;

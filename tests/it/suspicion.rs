@@ -33,7 +33,8 @@ async fn a_sidecar_that_suspects_itself_says_so_until_a_region_is_heard() {
         region.cut_connections().await;
     }
     federation.advance(PROBE_DUE);
-    eventually("both failed", async || (federation.health(0), federation.health(1)) == ("unhealthy", "unhealthy")).await;
+    eventually("both failed", async || (federation.health(0), federation.health(1)) == ("unhealthy", "unhealthy"))
+        .await;
     federation.settle().await;
     let document = federation_health(&federation).await;
     assert_eq!((&document["status"], &document["self_suspect"]), (&json!("unhealthy"), &json!(false)));
@@ -99,8 +100,10 @@ impl Drop for Pod {
 async fn call(files: &Path, head: &str, body: &str) -> Option<(u16, Value)> {
     let mut wire = Wire::new(UnixStream::connect(files.join("socket")).await.ok()?);
     let length = body.len();
-    wire.send(&format!("{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"))
-        .await;
+    wire.send(&format!(
+        "{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    ))
+    .await;
     let answer = wire.answer().await;
     Some((answer.status.as_u16(), answer.json()))
 }

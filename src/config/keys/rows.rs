@@ -1,8 +1,8 @@
 //! The rows of the key table. Reasons for the less obvious bounds stand beside them.
 
 use super::super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl,
-    ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown,
+    QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use super::Key;
 use super::kind::Kind::{

@@ -68,7 +68,8 @@ impl Crowd {
             let client = Client::new(client.address());
             tokio::spawn(async move {
                 let body = r#"{"type":"t","args":[]}"#;
-                let head = format!("Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
+                let head =
+                    format!("Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
                 let mut wire = client.wire().await;
                 while !enough.load(Relaxed) {
                     wire.send(format!("POST /ojs/v1/jobs HTTP/1.1\r\n{head}\r\n\r\n{body}")).await;
