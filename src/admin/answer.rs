@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use serde_json::{Value, json};
 
 use super::caller::Caller;
+use super::compress::compressed;
 use super::config::{self, Form};
 use super::{LogLevel, Readiness, log_level};
 use crate::base::RegionId;
@@ -74,7 +75,7 @@ impl AdminState {
             Ok(caller) => {
                 let (path, query) = (request.uri().path(), request.uri().query());
                 let answer = || self.answer(method, path, query, headers);
-                caller.shown(Caller::preflight(method, headers).unwrap_or_else(answer))
+                caller.shown(compressed(headers, Caller::preflight(method, headers).unwrap_or_else(answer)))
             }
         }
     }

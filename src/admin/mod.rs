@@ -4,6 +4,7 @@
 
 mod answer;
 mod caller;
+mod compress;
 mod config;
 mod log_level;
 mod readiness;

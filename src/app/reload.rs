@@ -19,12 +19,12 @@ use super::control::{self, Loops};
 use super::{BuildError, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
-use crate::config::{Config, Loaded, Problems, RegionConfig};
+use crate::config::{Config, Loaded, MetricsDetail, Problems, RegionConfig};
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
 use crate::store::Store;
-use crate::telemetry::{LogHandle, Rations, ReloadKind, event};
+use crate::telemetry::{LogHandle, Rations, ReloadKind, Scope, event};
 use watch::Watch;
 
 /// Loads the configuration anew from where it came from.
@@ -190,7 +190,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     for (place, region) in config.regions.iter().enumerate() {
         regions.push(Arc::new(Region::load(place, region)?));
     }
-    let metrics = Metrics::new(&ids(&config), &Class::ALL.map(Class::as_str));
+    let metrics = Metrics::of(scope(&config), &ids(&config), &Class::ALL.map(Class::as_str));
     let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
@@ -222,7 +222,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         regions.push(Arc::new(region));
     }
     let clock = old.registry.clock().clone();
-    let metrics = old.metrics.for_regions(&ids(&config));
+    let metrics = old.metrics.for_regions(scope(&config), &ids(&config));
     let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
@@ -296,6 +296,14 @@ fn store(old: &Shared, config: &Config) -> Arc<Store> {
 fn lookups(old: &Shared, config: &Config) -> Arc<Lookups> {
     let searches = config.limits.lookups;
     if searches == old.config.limits.lookups { Arc::clone(&old.lookups) } else { Arc::new(Lookups::new(searches)) }
+}
+
+fn scope(config: &Config) -> Scope<'_> {
+    Scope {
+        federation_id: &config.federation_id,
+        local_region: config.local_region.as_str(),
+        full: config.metrics.detail == MetricsDetail::Full,
+    }
 }
 
 fn ids(config: &Config) -> Vec<RegionId> {

@@ -15,7 +15,7 @@ use super::Problem;
 use super::files::RegionFiles;
 use super::raw::Raw;
 use super::types::{
-    Batch, Config, Decisions, Idempotency, Lists, Log, Queues, Readiness, Residency, Shutdown, Workers,
+    Batch, Config, Decisions, Idempotency, Lists, Log, MetricsConfig, Queues, Readiness, Residency, Shutdown, Workers,
 };
 use super::walk::{Origins, Walked};
 use crate::base::RegionId;
@@ -138,6 +138,7 @@ impl Check {
             limits,
             compat: surface::compat(&raw.compat),
             log: Log { format: raw.log.format, level: raw.log.level, access: raw.log.access },
+            metrics: MetricsConfig { detail: raw.metrics.detail },
             readiness: Readiness { require_region: raw.readiness.require_region },
             shutdown: Shutdown { drain_idle: raw.shutdown.drain_idle.0, drain_timeout: raw.shutdown.drain_timeout.0 },
         })

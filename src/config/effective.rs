@@ -205,6 +205,7 @@ fn process(yaml: &mut Yaml, config: &Config) {
         yaml.text("level", &config.log.level);
         yaml.text("access", config.log.access.as_str());
     });
+    yaml.section("metrics", |yaml| yaml.text("detail", config.metrics.detail.as_str()));
     yaml.section("readiness", |yaml| yaml.plain("require_region", config.readiness.require_region));
     yaml.section("shutdown", |yaml| {
         yaml.duration("drain_idle", config.shutdown.drain_idle);

@@ -3,8 +3,8 @@
 use serde::de::{Deserialize, Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown,
-    QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy,
+    OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 
 macro_rules! names {
@@ -40,6 +40,7 @@ names!(ClientReplicatedFrom { Pass = "pass", Reject = "reject" });
 names!(UnknownKeys { Pass = "pass", Warn = "warn", Reject = "reject" });
 names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
+names!(MetricsDetail { Basic = "basic", Full = "full" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
 names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });

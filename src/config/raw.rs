@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown,
-    QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy,
+    OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use crate::base::Strategy;
 use crate::base::text::parse_duration;
@@ -42,6 +42,7 @@ pub(super) struct Raw {
     pub(super) limits: RawLimits,
     pub(super) compat: RawCompat,
     pub(super) log: RawLog,
+    pub(super) metrics: RawMetrics,
     pub(super) readiness: RawReadiness,
     pub(super) shutdown: RawShutdown,
     #[serde(default)]
@@ -263,6 +264,11 @@ pub(super) struct RawLog {
     pub(super) format: LogFormat,
     pub(super) level: String,
     pub(super) access: AccessLog,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawMetrics {
+    pub(super) detail: MetricsDetail,
 }
 
 #[derive(Deserialize)]

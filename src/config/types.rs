@@ -18,7 +18,7 @@ mod surface;
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
 pub use journal::{Decisions, Idempotency, Journal, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
-pub use process::{Readiness, Shutdown};
+pub use process::{MetricsConfig, MetricsDetail, Readiness, Shutdown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
 
 /// Everything that an operator can set.
@@ -66,6 +66,8 @@ pub struct Config {
     pub compat: Compat,
     /// Logging.
     pub log: Log,
+    /// What a scrape holds.
+    pub metrics: MetricsConfig,
     /// What `/readyz` waits for.
     pub readiness: Readiness,
     /// How the process ends.

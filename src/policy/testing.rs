@@ -92,6 +92,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
         limits: limits(),
         compat: compat(),
         log: Log { format: LogFormat::Text, level: "info".to_owned(), access: AccessLog::Errors },
+        metrics: MetricsConfig { detail: MetricsDetail::Basic },
         readiness: Readiness { require_region: false },
         shutdown: Shutdown { drain_idle: Duration::from_secs(5), drain_timeout: Duration::from_secs(60) },
     }

@@ -54,7 +54,7 @@ pub(super) async fn enqueue(
     // Only of a job that is sent: a repetition has the tracking id of the first one.
     exchange.federation_id = job.trail.federation_id.take();
     if let Some(index) = ran.stored {
-        proxy.metrics(index).enqueues[strategy].inc();
+        proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
     if let Some(turns) = turns {

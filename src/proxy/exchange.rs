@@ -65,6 +65,8 @@ pub struct Exchange {
     /// Time spent waiting for regions.
     pub upstream: Duration,
     refusal: Option<RefusalReason>,
+    /// The region that the refusal is about.
+    refused_for: Option<RegionIndex>,
     vanished: bool,
     method: Method,
     request_id: HeaderValue,
@@ -93,6 +95,7 @@ impl Exchange {
             outcome: None,
             upstream: Duration::ZERO,
             refusal: None,
+            refused_for: None,
             vanished: false,
             method: request.method().clone(),
             request_id: request_id(proxy, noted, headers),
@@ -146,6 +149,8 @@ impl Exchange {
     #[must_use]
     pub fn refuse(&mut self, proxy: &Proxy, document: &ErrorDocument) -> Response<Reply> {
         self.refusal = (!self.vanished).then(|| refusal_reason(document));
+        let region = document.details.get("region").and_then(serde_json::Value::as_str);
+        self.refused_for = region.and_then(|region| proxy.shared.registry.view().index_of(region));
         let id = self.request_id.to_str().unwrap_or_default();
         let mut response = self.json(document.status.as_u16(), document.to_json(id));
         // The rest of such a body is not read, so that no request can follow it.
@@ -189,7 +194,8 @@ impl Exchange {
         }
         metrics.overhead[class].observe(duration.saturating_sub(self.upstream).as_secs_f64());
         if let Some(reason) = self.refusal {
-            metrics.refusals[reason].inc();
+            let of_pin = self.refused_for.and_then(|index| proxy.metrics(index).refused(reason));
+            of_pin.unwrap_or(&metrics.refusals[reason]).inc();
         }
         let note = self.note.take();
         let access = AccessEvent {

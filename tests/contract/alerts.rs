@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ojs_sidecar::base::RegionId;
 use ojs_sidecar::ojs::Class;
-use ojs_sidecar::telemetry::Metrics;
-use ojs_sidecar::telemetry::metrics::{FAMILIES, Family, Kind};
+use ojs_sidecar::telemetry::metrics::{Basic, FAMILIES, Family, Kind};
+use ojs_sidecar::telemetry::{Metrics, Scope};
 
 use crate::files::{check_judged, document, read};
 
@@ -82,6 +82,9 @@ fn values() -> BTreeSet<String> {
 fn wrong(selector: &Selector, values: &BTreeSet<String>) -> Option<String> {
     let Selector { name, matchers } = selector;
     let Some(family) = family(name) else { return Some(format!("{name} is not exported")) };
+    if matches!(family.basic, Basic::Absent) {
+        return Some(format!("{name} is exported with metrics.detail: full only"));
+    }
     for (label, _, value) in matchers {
         if !family.labels.contains(&label.as_str()) && !ADDED.contains(&label.as_str()) {
             return Some(format!("{name} has no label {label}"));
@@ -122,6 +125,33 @@ fn a_wrong_name_label_or_value_is_found() {
     check("ojs_federation_in_flight{class=\"x\"}", Some("ojs_federation_in_flight has no label class"));
     let never = "ojs_federation_refusals_total never has reason=bored";
     check("ojs_federation_refusals_total{reason=~\"retry_budget|bored\"}", Some(never));
+}
+
+/// The series of a scrape, by the region that they are of.
+fn series(regions: usize, detail_full: bool) -> (usize, Vec<usize>) {
+    let ids: Vec<RegionId> = (0..regions).map(|at| RegionId::parse(&format!("region-{at}")).unwrap()).collect();
+    let scope = Scope { federation_id: "f", local_region: "region-0", full: detail_full };
+    let text = Metrics::of(scope, &ids, &Class::ALL.map(Class::as_str)).render();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("ojs_federation_")).collect();
+    // The info names the local region, and is one for all.
+    let is_of = |line: &str, id: &RegionId| {
+        let named = ["region", "from_region", "to"].map(|label| format!("{label}=\"{id}\""));
+        !line.contains("local_region") && named.iter().any(|it| line.contains(it.as_str()))
+    };
+    let each = ids.iter().map(|id| lines.iter().filter(|line| is_of(line, id)).count()).collect();
+    (lines.len(), each)
+}
+
+#[test]
+fn a_scrape_has_at_most_sixty_series_a_region_unless_all_are_asked_for() {
+    for regions in [3, 10] {
+        let (all, each) = series(regions, false);
+        assert!(each.iter().all(|it| (40..=60).contains(it)), "{regions} regions: {each:?}");
+        let own = all - each.iter().sum::<usize>();
+        assert!(own <= 190, "{regions} regions: {own} series of none");
+        let (full, each) = series(regions, true);
+        assert!(each.iter().all(|it| *it > 250) && full > 2 * all, "{regions} regions: {each:?}");
+    }
 }
 
 #[test]

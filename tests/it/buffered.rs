@@ -62,7 +62,7 @@ async fn requests_beyond_the_bound_are_refused_unsent_until_others_are_answered(
     };
     tokio::join!(first, meanwhile);
     check_room(&federation).await;
-    assert!(federation.metric(r#"refusals_total{reason="overloaded"}"#).await >= 4.0);
+    assert!(federation.metric(r#"refusals_total{reason="overloaded",region="none"}"#).await >= 4.0);
 }
 
 #[tokio::test]

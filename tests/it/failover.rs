@@ -174,7 +174,7 @@ async fn a_spent_retry_budget_stops_further_redirects_and_says_so() {
     assert_eq!(answer.header("ojs-federation-attempts"), Some("2"));
     assert_eq!(answer.json()["error"]["retryable"], true);
     assert!(answer.header("retry-after").is_some());
-    assert_eq!(federation.metric(r#"refusals_total{reason="retry_budget"}"#).await, 1.0);
+    assert_eq!(federation.metric(r#"refusals_total{reason="retry_budget",region="none"}"#).await, 1.0);
     assert_eq!(federation.metric("retry_budget_available").await, 0.0);
     assert!(federation.seen("refused").is_empty());
     federation.regions[1].resume().await.unwrap();

@@ -15,7 +15,7 @@ fn config(dir: &Path, name: &str, region: &str) -> PathBuf {
     let path = dir.join(name);
     let yaml = format!(
         "local_region: us-east-1\ninsecure_dev: true\nlisten: {{ clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }}\n\
-         shutdown: {{ drain_idle: 0s }}\nfailover: {{ retry_budget: {{ ratio: 0, floor: 0 }} }}\n\
+         shutdown: {{ drain_idle: 0s }}\nmetrics: {{ detail: full }}\nfailover: {{ retry_budget: {{ ratio: 0, floor: 0 }} }}\n\
          regions:\n- id: us-east-1\n  url: {region}\n"
     );
     std::fs::write(&path, yaml).unwrap();
@@ -99,7 +99,7 @@ async fn a_sidecar_that_is_its_own_region_ends_the_circle_and_says_so() {
         (attempts("enqueue"), 3.0),
         (attempts("create"), 3.0),
         (attempts("list"), 3.0),
-        ("refusals_total{reason=\"too_many_hops\"}".to_owned(), 4.0),
+        ("refusals_total{reason=\"too_many_hops\",region=\"none\"}".to_owned(), 4.0),
         // Each arrival of a call that was forwarded costs one, below the limit.
         ("retry_budget_available".to_owned(), -7.0),
     ];

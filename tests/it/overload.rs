@@ -76,7 +76,7 @@ async fn reads_are_refused_first_then_enqueues_and_words_about_leased_jobs_never
         check_overloaded(&federation.client.call(Method::DELETE, &read, Bytes::new()).await);
         assert_eq!(federation.regions[0].record().requests().len(), before, "nothing was sent");
         federation.speak_of_leased(&id(0), &id(1)).await;
-        assert!(federation.metric(r#"refusals_total{reason="overloaded"}"#).await >= 6.0);
+        assert!(federation.metric(r#"refusals_total{reason="overloaded",region="none"}"#).await >= 6.0);
         held.end(&federation).await;
         assert_eq!(federation.client.get(&read).await.status, 200, "and there is room again");
     }
@@ -190,5 +190,5 @@ async fn a_burst_of_what_a_busy_pod_may_have_is_within_the_default_bounds() {
     while let Some(answer) = reads.join_next().await {
         assert_eq!(answer.unwrap().status, 200);
     }
-    assert_eq!(federation.metric(r#"refusals_total{reason="overloaded"}"#).await, 0.0);
+    assert_eq!(federation.metric(r#"refusals_total{reason="overloaded",region="none"}"#).await, 0.0);
 }

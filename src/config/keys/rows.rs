@@ -1,8 +1,8 @@
 //! The rows of the key table. Reasons for the less obvious bounds stand beside them.
 
 use super::super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MixedBatch, OnAllUnhealthy, OnUnknown,
-    QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy,
+    OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use super::Key;
 use super::kind::Kind::{
@@ -212,6 +212,8 @@ pub(super) const KEYS: &[Key] = &[
     key("log.level", Text(4096), "info", "", "The least severe level that is written, or a `tracing` filter"),
     key("log.access", Choice(AccessLog::NAMES), "errors", "",
         "Which requests are logged; `errors` includes refusals, failovers and unknown outcomes"),
+    key("metrics.detail", Choice(MetricsDetail::NAMES), "basic", "",
+        "How many series a scrape has: at most 60 a region, or some 300 with every class, strategy and bucket"),
     key("readiness.require_region", Flag, "false", "", "Whether `/readyz` needs a usable region"),
     key("shutdown.drain_idle", Duration(0, DAY), "5s", "duration",
         "The process ends once no client was seen for this long after the signal"),

@@ -1,4 +1,4 @@
-//! How the process begins and ends.
+//! How the process begins and ends, and what it shows of itself.
 
 use std::time::Duration;
 
@@ -16,4 +16,20 @@ pub struct Shutdown {
     pub drain_idle: Duration,
     /// The longest it waits.
     pub drain_timeout: Duration,
+}
+
+/// What a scrape holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricsConfig {
+    /// How many series.
+    pub detail: MetricsDetail,
+}
+
+/// How many series a scrape has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricsDetail {
+    /// What alerts and panels need: at most 60 a region.
+    Basic,
+    /// Every class, strategy and bucket.
+    Full,
 }

@@ -154,7 +154,7 @@ fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
     let ids = learn(proxy, region, parcel, answer);
     // What was not taken apart is not counted by job.
     let stored = if parcel.jobs.is_empty() { 1 } else { ids };
-    proxy.metrics(index).enqueues[parcel.decision.strategy].inc_by(stored as u64);
+    proxy.metrics(index).stored(parcel.decision.strategy, stored as u64);
     for job in &parcel.jobs {
         proxy.shared.traffic.sent(index, job.shared_queue.as_ref());
     }

@@ -16,6 +16,21 @@ pub struct Family {
     pub help: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
+    /// What a scrape holds of it with `metrics.detail: basic`.
+    pub basic: Basic,
+}
+
+/// What of a family is in a scrape with `metrics.detail: basic`.
+#[derive(Debug, Clone, Copy)]
+pub enum Basic {
+    /// Every series.
+    Whole,
+    /// None.
+    Absent,
+    /// One series for all values of this label, which is `all`.
+    Added(&'static str),
+    /// Of the classes `enqueue` and `rest`, and of a histogram these buckets; none: all of them.
+    ByEnqueues(Option<&'static [f64]>),
 }
 
 /// How a family counts.
@@ -33,6 +48,9 @@ pub enum Kind {
 /// deadline of an interpreted call, so that what lies above it can only be a stream.
 const CALL_SECONDS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0];
 
+/// Of those the ones that tell a region nearby from one far away and from one that is in trouble.
+const BASIC_CALL_SECONDS: &[f64] = &[0.01, 0.1, 1.0, 10.0];
+
 /// The sidecar's own share of a call, seconds. The work is tens of microseconds and wake-ups make about a hundred; beyond
 /// 10 ms the pod is starved of CPU, and how badly no longer matters.
 const OVERHEAD_SECONDS: &[f64] = &[0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01];
@@ -42,8 +60,14 @@ const OVERHEAD_SECONDS: &[f64] = &[0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000
 const PROBE_SECONDS: &[f64] = &[0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
 macro_rules! families {
-    ($($id:ident = $kind:expr, $name:literal, [$($label:literal),*], $help:literal;)+) => {
-        $(pub(super) const $id: Family = Family { name: $name, kind: $kind, help: $help, labels: &[$($label),*] };)+
+    ($($id:ident = $kind:expr, $name:literal, [$($label:literal),*], $help:literal $(, $basic:expr)?;)+) => {
+        $(pub(super) const $id: Family = Family {
+            name: $name,
+            kind: $kind,
+            help: $help,
+            labels: &[$($label),*],
+            basic: [$($basic,)? Basic::Whole][0],
+        };)+
 
         /// Every family, in the order in which README shows them.
         pub const FAMILIES: &[Family] = &[$($id,)+];
@@ -53,14 +77,17 @@ macro_rules! families {
 families! {
     REQUESTS = Kind::Counter, "requests_total", ["class", "status_class"], "Requests of clients, by what they were answered";
     REQUEST_DURATION = Kind::Histogram(CALL_SECONDS), "request_duration_seconds", ["region", "class"],
-        "From the start of a try that the region answered until its answer was there; of a streamed answer, its head";
+        "From the start of a try that the region answered until its answer was there; of a streamed answer, its head", Basic::ByEnqueues(Some(BASIC_CALL_SECONDS));
     OVERHEAD = Kind::Histogram(OVERHEAD_SECONDS), "overhead_seconds", ["class"],
-        "The part of a request's duration in which the sidecar did not wait for a region; the reading of the client's body included";
-    REFUSALS = Kind::Counter, "refusals_total", ["reason"], "Requests that the sidecar answered with an error of its own";
-    ATTEMPTS = Kind::Counter, "attempts_total", ["region", "class", "outcome"], "Tries at a region, by how they ended";
-    ENQUEUES = Kind::Counter, "enqueues_total", ["region", "strategy"], "Jobs that a region stored, by the strategy that chose it";
+        "The part of a request's duration in which the sidecar did not wait for a region; the reading of the client's body included", Basic::ByEnqueues(None);
+    REFUSALS = Kind::Counter, "refusals_total", ["reason", "region"],
+        "Requests that the sidecar answered with an error of its own; the region is that of the pin, and none for reasons without one";
+    ATTEMPTS = Kind::Counter, "attempts_total", ["region", "class", "outcome"], "Tries at a region, by how they ended", Basic::Added("class");
+    ENQUEUES = Kind::Counter, "enqueues_total", ["region", "strategy"], "Jobs that a region stored, by the strategy that chose it", Basic::Added("strategy");
+    CROSS_REGION = Kind::Counter, "cross_region_total", ["from", "to"],
+        "Jobs that another region than the local one stored; from is the local region";
     FAILOVERS = Kind::Counter, "failovers_total", ["from_region", "reason"], "Jobs that left a region for another";
-    REDIRECTS = Kind::Counter, "redirects_total", ["region"], "Attempts at a region after another had been tried";
+    REDIRECTS = Kind::Counter, "redirects_total", ["region"], "Attempts at a region after another had been tried", Basic::Absent;
     UNKNOWN_OUTCOMES = Kind::Counter, "unknown_outcomes_total", ["region"], "Enqueues that the region may or may not have stored";
     OUTCOMES = Kind::Counter, "outcomes_resolved_total", ["result"], "Unknown outcomes that were cleared up, by what became of the job";
     OUTCOMES_PENDING = Kind::Gauge, "outcomes_pending", [], "Unknown outcomes that are still asked about";
@@ -72,28 +99,28 @@ families! {
     RETRY_BUDGET = Kind::Gauge, "retry_budget_available", [], "Redirects that the retry budget would pay for now";
     REGION_HEALTHY = Kind::Gauge, "region_healthy", ["region"], "1 while health probes say that the region is usable; 0 before the first";
     BREAKER_STATE = Kind::Gauge, "breaker_state", ["region", "state"], "1 for the state that the breaker is in; closed means that traffic flows";
-    BREAKER_TRANSITIONS = Kind::Counter, "breaker_transitions_total", ["region", "to"], "Changes of the breaker's state";
+    BREAKER_TRANSITIONS = Kind::Counter, "breaker_transitions_total", ["region", "to"], "Changes of the breaker's state", Basic::Absent;
     GUARD_OPEN = Kind::Gauge, "guard_open", ["region", "class"], "1 while calls of this class are kept from the region, because they fail there";
     HELD_DOWN = Kind::Gauge, "held_down", ["region"], "1 while the region is left alone because it came and went too often";
     CALLS_LIMIT = Kind::Gauge, "calls_limit", ["region"], "Calls at once that the region is trusted with; reads get four fifths of it";
     SELF_SUSPECT = Kind::Gauge, "self_suspect", [], "1 while failures are held to be those of the sidecar's own network";
     PROBES = Kind::Counter, "probes_total", ["region", "result"], "Health probes, by how they ended";
-    PROBE_DURATION = Kind::Histogram(PROBE_SECONDS), "probe_duration_seconds", ["region"], "From the start of a health probe to its end";
+    PROBE_DURATION = Kind::Histogram(PROBE_SECONDS), "probe_duration_seconds", ["region"], "From the start of a health probe to its end", Basic::Absent;
     REGION_LATENCY = Kind::Gauge, "region_latency_seconds", ["region"], "Decaying mean of the probes' round trips; NaN before the first";
     REGION_LOAD = Kind::Gauge, "region_load", ["region"], "Jobs available and active, over the queues polled; NaN before the first poll";
-    REGION_LOAD_AGE = Kind::Gauge, "region_load_age_seconds", ["region"], "Age of the load figure; NaN before the first poll";
-    CONNECTIONS = Kind::Counter, "connections_total", ["region", "result"], "Connections to a region, by how their making ended";
+    REGION_LOAD_AGE = Kind::Gauge, "region_load_age_seconds", ["region"], "Age of the load figure; NaN before the first poll", Basic::Absent;
+    CONNECTIONS = Kind::Counter, "connections_total", ["region", "result"], "Connections to a region, by how their making ended", Basic::Absent;
     POOL_CONNECTIONS = Kind::Gauge, "pool_connections", ["region", "state"], "Connections to a region that are open now";
     DNS_FAILURES = Kind::Counter, "dns_failures_total", ["region"], "Look-ups of a region's name that failed; the last good answer is kept";
     CERTIFICATE_EXPIRY = Kind::Gauge, "certificate_expiry_timestamp_seconds", ["region", "kind"],
         "When the certificate expires, as Unix time; NaN when there is none";
     DROPPED_AUTHORIZATIONS = Kind::Counter, "dropped_authorizations_total", ["region"],
-        "Requests whose Authorization was not passed on to the region";
+        "Requests whose Authorization was not passed on to the region", Basic::Absent;
     CLIENT_REPLICATED_FROM = Kind::Counter, "client_replicated_from_total", [], "Jobs whose client set ojs.federation.replicated_from itself";
     UNKNOWN_FEDERATION_KEYS = Kind::Counter, "unknown_federation_keys_total", [],
         "Keys under ojs.federation. in jobs that are not defined; POST /v1/federation/route names them";
     REMOTE_FETCHES = Kind::Counter, "remote_fetch_jobs_total", ["region", "result"],
-        "Jobs that another region than the local one handed out to workers here, by what became of them";
+        "Jobs that another region than the local one handed out to workers here, by what became of them", Basic::Absent;
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had gone by then, by what became of them";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";
@@ -109,6 +136,7 @@ families! {
     READY = Kind::Gauge, "ready", [], "1 while /readyz says that the sidecar is ready";
     DRAINING = Kind::Gauge, "draining", [], "1 once the process was told to end";
     BUILD_INFO = Kind::Gauge, "build_info", ["version", "os", "arch"], "Always 1; the labels tell what runs";
+    INFO = Kind::Gauge, "info", ["federation_id", "local_region", "version"], "Always 1; the labels tell which federation and region it serves";
     UPTIME = Kind::Gauge, "uptime_seconds", [], "Since the process started";
 }
 
@@ -139,7 +167,13 @@ pub fn table_markdown() -> String {
     for family in FAMILIES {
         let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, kind, labels) = (family.full_name(), family.kind.as_str(), labels.join(", "));
-        let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {} |", family.help);
+        let basic = match family.basic {
+            Basic::Whole => String::new(),
+            Basic::Absent => "; only with `metrics.detail: full`".to_owned(),
+            Basic::Added(label) => format!("; `{label}` is `all` unless `metrics.detail` is `full`"),
+            Basic::ByEnqueues(_) => "; `class` is `enqueue` or `rest` unless `metrics.detail` is `full`".to_owned(),
+        };
+        let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {}{basic} |", family.help);
     }
     table
 }

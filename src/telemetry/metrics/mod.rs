@@ -1,8 +1,10 @@
 //! Every number that the sidecar exposes, resolved once and counted by array index.
 //!
 //! All families and all their series exist before the first request, so that a rate over the first failure is not lost and a
-//! dashboard never shows an absent series where nothing happened. Closed label sets keep the count of series constant.
+//! dashboard never shows an absent series where nothing happened. Closed label sets keep the count of series constant. What a scrape
+//! holds of them is decided when it is rendered.
 
+mod detail;
 mod family;
 mod label;
 mod region;
@@ -10,6 +12,7 @@ mod region;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -18,7 +21,7 @@ use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeV
 
 use crate::base::RegionId;
 
-pub use family::{FAMILIES, Family, Kind, table_markdown};
+pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalEviction,
     JournalWrite, KeptJob, Label, LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult,
@@ -35,8 +38,22 @@ pub type Gauge = prometheus::Gauge;
 /// A distribution: `observe(seconds)`.
 pub type Histogram = prometheus::Histogram;
 
+/// The region of refusals that have nothing to do with a pin; no region may be called so, for headers use the word alike.
+const NO_REGION: &str = "none";
+
 /// What is run before each rendering.
 type Refresh = Box<dyn Fn() + Send + Sync>;
+
+/// Which federation the numbers are of.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'n> {
+    /// Its name.
+    pub federation_id: &'n str,
+    /// The region of this pod.
+    pub local_region: &'n str,
+    /// Whether scrapes hold every series, or the basic ones.
+    pub full: bool,
+}
 
 /// All counters of the process, and those of the regions of one configuration.
 pub struct Metrics {
@@ -48,11 +65,14 @@ pub struct Metrics {
     before_render: Arc<Mutex<Vec<Refresh>>>,
     vectors: region::Vectors,
     regions: Box<[RegionMetrics]>,
+    info: IntGaugeVec,
+    /// Whether scrapes hold every series; of the newest configuration, for all that share the counters.
+    full: Arc<AtomicBool>,
     /// Requests of clients, by class number and answer; see [`Metrics::request`].
     pub requests: Cells<usize, Cells<StatusClass, Counter>>,
     /// The sidecar's own share of a request, by class number. Units: seconds.
     pub overhead: Cells<usize, Histogram>,
-    /// Requests that we answered with an error of our own.
+    /// Requests that we answered with an error of our own, except those that [`RegionMetrics::refused`] counts.
     pub refusals: Cells<RefusalReason, Counter>,
     /// Redirects that the retry budget would pay for now.
     pub retry_budget_available: Gauge,
@@ -99,11 +119,18 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// As [`Metrics::of`], for a federation without a name whose first region is the local one.
+    #[must_use]
+    pub fn new(regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
+        let local_region = regions.first().map_or("", RegionId::as_str);
+        Self::of(Scope { federation_id: "default", local_region, full: false }, regions, classes)
+    }
+
     /// Makes every family with all its series.
     ///
     /// Shape: `regions` and `classes` fix the numbers by which [`Metrics::region`] and the cells by class are indexed.
     #[must_use]
-    pub fn new(regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
+    pub fn of(scope: Scope<'_>, regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
         let registry = prefixed_registry();
         let families = Families { registry: &registry };
         let statuses = StatusClass::ALL;
@@ -121,19 +148,23 @@ impl Metrics {
         let kept = families.counters(&family::KEPT_JOBS);
         let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
         families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
-        let vectors = region::Vectors::new(&families, classes);
+        let vectors = region::Vectors::new(&families, classes, &refusals);
         let metrics = Self {
             started: Instant::now(),
             uptime: families.gauges(&family::UPTIME).with_label_values::<&str>(&[]),
             log_lines_dropped: families.counter(&family::LOG_LINES_DROPPED),
             before_render: Arc::default(),
-            regions: vectors.regions(regions),
+            regions: vectors.regions(regions, scope.local_region),
             vectors,
+            info: families.int_gauges(&family::INFO),
+            full: Arc::default(),
             requests: Cells::each(classes, |class| {
                 Cells::each(statuses, |status| requests.with_label_values(&[*class, status.as_str()]))
             }),
             overhead: Cells::each(classes, |class| overhead.with_label_values(&[*class])),
-            refusals: Cells::each(RefusalReason::ALL, |reason| refusals.with_label_values(&[reason.as_str()])),
+            refusals: Cells::each(RefusalReason::ALL, |reason| {
+                refusals.with_label_values(&[reason.as_str(), NO_REGION])
+            }),
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
@@ -160,22 +191,33 @@ impl Metrics {
             process: process_registry(),
             registry,
         };
+        metrics.name(scope);
         Arc::new(metrics)
+    }
+
+    fn name(&self, scope: Scope<'_>) {
+        self.info.reset();
+        let labels = [scope.federation_id, scope.local_region, env!("CARGO_PKG_VERSION")];
+        self.info.with_label_values(&labels).set(1);
+        self.full.store(scope.full, Relaxed);
     }
 
     /// The same counters for the regions of a new configuration: what both have goes on counting, what is gone is taken away.
     #[must_use]
-    pub fn for_regions(&self, regions: &[RegionId]) -> Arc<Self> {
+    pub fn for_regions(&self, scope: Scope<'_>, regions: &[RegionId]) -> Arc<Self> {
         let gone = self.regions.iter().filter(|region| !regions.contains(&region.id));
-        gone.for_each(|region| self.vectors.forget(&region.id));
+        gone.for_each(|region| self.vectors.forget(&region.id, &self.regions));
+        self.name(scope);
         Arc::new(Self {
+            info: self.info.clone(),
+            full: Arc::clone(&self.full),
             registry: self.registry.clone(),
             process: self.process.clone(),
             started: self.started,
             uptime: self.uptime.clone(),
             log_lines_dropped: self.log_lines_dropped.clone(),
             before_render: Arc::clone(&self.before_render),
-            regions: self.vectors.regions(regions),
+            regions: self.vectors.regions(regions, scope.local_region),
             vectors: self.vectors.clone(),
             requests: self.requests.clone(),
             overhead: self.overhead.clone(),
@@ -255,6 +297,9 @@ impl Metrics {
         self.uptime.set(self.started.elapsed().as_secs_f64());
         self.log_lines_dropped.inc_by(super::dropped_lines().saturating_sub(self.log_lines_dropped.get()));
         let mut families = self.registry.gather();
+        if !self.full.load(Relaxed) {
+            families = detail::basic(families);
+        }
         families.extend(self.process.gather());
         TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| format!("# not readable: {error}\n"))
     }

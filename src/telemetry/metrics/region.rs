@@ -7,12 +7,15 @@ use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec};
 use super::family;
 use super::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, Counter, FailoverReason, Families, Gauge,
-    Histogram, IntGauge, PoolState, ProbeResult, RemoteFetch,
+    Histogram, IntGauge, PoolState, ProbeResult, RefusalReason, RemoteFetch,
 };
 use crate::base::{RegionId, Strategy};
 
 /// The classes of calls that a guard may keep from a region, by their numbers.
 const GUARDED: [&str; 4] = ["enqueue", "fetch", "read", "admin"];
+
+/// Why a pinned job is refused because of the region that it names.
+const PIN_REFUSALS: [RefusalReason; 2] = [RefusalReason::RegionUnavailable, RefusalReason::NotPermitted];
 
 /// Everything that is counted by region.
 #[derive(Debug)]
@@ -23,8 +26,12 @@ pub struct RegionMetrics {
     pub attempts: Cells<usize, Cells<AttemptOutcome, Counter>>,
     /// Tries that this region answered, by class number. Units: seconds.
     pub request_duration: Cells<usize, Histogram>,
-    /// Jobs that it stored, by strategy.
-    pub enqueues: Cells<Strategy, Counter>,
+    /// Jobs that it stored, by strategy; count them with [`RegionMetrics::stored`].
+    pub(in super::super) enqueues: Cells<Strategy, Counter>,
+    /// Jobs that it stored although it is not the local region; none for the local one.
+    cross_region: Option<Counter>,
+    /// Refusals of jobs that are pinned to it, in the order of [`PIN_REFUSALS`].
+    refusals: [Counter; PIN_REFUSALS.len()],
     /// Attempts here after another region had been tried.
     pub redirects: Counter,
     /// Jobs that it handed out to workers here although it is not the local region.
@@ -71,6 +78,23 @@ pub struct RegionMetrics {
     pub(in super::super) breaker_transitions: Cells<Breaker, Counter>,
 }
 
+impl RegionMetrics {
+    /// Counts jobs that it stored.
+    pub fn stored(&self, strategy: Strategy, jobs: u64) {
+        self.enqueues[strategy].inc_by(jobs);
+        if let Some(cross_region) = &self.cross_region {
+            cross_region.inc_by(jobs);
+        }
+    }
+
+    /// The counter of a refusal of a job that is pinned to it; none for reasons that have nothing to do with a pin.
+    #[must_use]
+    pub fn refused(&self, reason: RefusalReason) -> Option<&Counter> {
+        let place = PIN_REFUSALS.iter().position(|it| *it == reason)?;
+        self.refusals.get(place)
+    }
+}
+
 /// The families by region, kept so that a reload can add regions to them and take others away.
 #[derive(Debug, Clone)]
 pub(super) struct Vectors {
@@ -78,6 +102,8 @@ pub(super) struct Vectors {
     attempts: IntCounterVec,
     request_duration: HistogramVec,
     enqueues: IntCounterVec,
+    cross_region: IntCounterVec,
+    refusals: IntCounterVec,
     redirects: IntCounterVec,
     remote_fetches: IntCounterVec,
     in_flight: IntGaugeVec,
@@ -102,12 +128,14 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    pub(super) fn new(families: &Families<'_>, classes: &[&'static str]) -> Self {
+    pub(super) fn new(families: &Families<'_>, classes: &[&'static str], refusals: &IntCounterVec) -> Self {
         Self {
             classes: classes.to_vec(),
             attempts: families.counters(&family::ATTEMPTS),
             request_duration: families.histograms(&family::REQUEST_DURATION),
             enqueues: families.counters(&family::ENQUEUES),
+            cross_region: families.counters(&family::CROSS_REGION),
+            refusals: refusals.clone(),
             redirects: families.counters(&family::REDIRECTS),
             remote_fetches: families.counters(&family::REMOTE_FETCHES),
             in_flight: families.int_gauges(&family::IN_FLIGHT),
@@ -133,11 +161,11 @@ impl Vectors {
     }
 
     /// All series of every region; those that exist already keep their values.
-    pub(super) fn regions(&self, ids: &[RegionId]) -> Box<[RegionMetrics]> {
-        ids.iter().map(|id| self.region(id)).collect()
+    pub(super) fn regions(&self, ids: &[RegionId], local: &str) -> Box<[RegionMetrics]> {
+        ids.iter().map(|id| self.region(id, local)).collect()
     }
 
-    fn region(&self, id: &RegionId) -> RegionMetrics {
+    fn region(&self, id: &RegionId, local: &str) -> RegionMetrics {
         let region = id.as_str();
         let metrics = RegionMetrics {
             id: id.clone(),
@@ -150,6 +178,8 @@ impl Vectors {
                 self.request_duration.with_label_values(&[region, class])
             }),
             enqueues: Cells::each(Strategy::ALL, |it| self.enqueues.with_label_values(&[region, it.as_str()])),
+            cross_region: (region != local).then(|| self.cross_region.with_label_values(&[local, region])),
+            refusals: PIN_REFUSALS.map(|reason| self.refusals.with_label_values(&[reason.as_str(), region])),
             redirects: self.redirects.with_label_values(&[region]),
             remote_fetches: Cells::each(RemoteFetch::ALL, |it| {
                 self.remote_fetches.with_label_values(&[region, it.as_str()])
@@ -188,8 +218,15 @@ impl Vectors {
     }
 
     /// Takes every series of a region away: it is no longer registered, so its gauges would speak of nothing.
-    pub(super) fn forget(&self, id: &RegionId) {
+    pub(super) fn forget(&self, id: &RegionId, known: &[RegionMetrics]) {
         let region = id.as_str();
+        for other in known.iter().map(|known| known.id.as_str()) {
+            let _ = self.cross_region.remove_label_values(&[other, region]);
+            let _ = self.cross_region.remove_label_values(&[region, other]);
+        }
+        for reason in PIN_REFUSALS {
+            let _ = self.refusals.remove_label_values(&[reason.as_str(), region]);
+        }
         // A series that is not there is as good as taken away.
         let plain = [&self.redirects, &self.unknown_outcomes, &self.dropped, &self.dns_failures];
         plain.iter().for_each(|vector| drop(vector.remove_label_values(&[region])));

@@ -8,7 +8,8 @@ use crate::telemetry::event;
 const CLASSES: [&str; 2] = ["enqueue", "other"];
 
 fn metrics() -> Arc<Metrics> {
-    Metrics::new(&["us-east-1", "eu-west-1"].map(|id| RegionId::parse(id).unwrap()), &CLASSES)
+    let scope = Scope { federation_id: "f", local_region: "us-east-1", full: true };
+    Metrics::of(scope, &["us-east-1", "eu-west-1"].map(|id| RegionId::parse(id).unwrap()), &CLASSES)
 }
 
 /// The value of the one series that begins with `series`.
@@ -82,7 +83,7 @@ fn a_count_lands_in_the_series_of_its_region_and_label() {
     let (first, second) = (metrics.region(0), metrics.region(1));
     metrics.request(0, 201);
     second.attempts[0][AttemptOutcome::NotSent].inc();
-    second.enqueues[Strategy::GeoPin].inc();
+    second.stored(Strategy::GeoPin, 1);
     event::failover(first, second, FailoverReason::BreakerOpen, 0);
     event::breaker_transition(first, Breaker::Closed, Breaker::Open, "request_failures");
     event::region_health(second, true, "probe", None);

@@ -99,6 +99,11 @@ async fn each_refusal_is_counted_under_its_own_reason_and_attempts_nothing() {
         ("not_found", "4xx", "other", (Request::get("/nowhere"), String::new())),
         ("invalid_request", "4xx", "federation", (Request::get("/v1/federation/route"), String::new())),
     ] {
+        // Reasons that lie in the region of a pin are counted under it.
+        let region = match reason {
+            "not_permitted" => "us-east-1",
+            _ => "none",
+        };
         let before = Scrape::of(&federation.admin).await;
         let answer = federation.client.send(request, body).await;
         let changes = Scrape::of(&federation.admin).await.changes(&before, REQUESTS);
@@ -107,7 +112,7 @@ async fn each_refusal_is_counted_under_its_own_reason_and_attempts_nothing() {
             &changes,
             &[
                 &format!("overhead_seconds_count{{class=\"{class}\"}}"),
-                &format!("refusals_total{{reason=\"{reason}\"}}"),
+                &format!("refusals_total{{reason=\"{reason}\",region=\"{region}\"}}"),
                 &format!("requests_total{{class=\"{class}\",status_class=\"{status}\"}}"),
             ],
         );
@@ -164,7 +169,7 @@ async fn an_unknown_outcome_is_counted_as_such_and_nowhere_as_stored() {
         &[
             "attempts_total{class=\"enqueue\",outcome=\"unknown\",region=\"us-east-1\"}",
             "overhead_seconds_count{class=\"enqueue\"}",
-            "refusals_total{reason=\"outcome_unknown\"}",
+            "refusals_total{reason=\"outcome_unknown\",region=\"none\"}",
             "requests_total{class=\"enqueue\",status_class=\"5xx\"}",
             "unknown_outcomes_total{region=\"us-east-1\"}",
         ],

@@ -202,6 +202,10 @@ impl Setup {
         let (clients, listen) = (&self.clients, &self.listen_yaml);
         yaml.push_str(&format!("listen: {{ clients: {clients:?}, admin: \"127.0.0.1:0\"{listen} }}\n"));
         yaml.push_str("log: { level: warn }\n");
+        if !self.yaml.contains("metrics:") {
+            // Tests look at single series.
+            yaml.push_str("metrics: { detail: full }\n");
+        }
         if self.time.is_none() && !self.yaml.contains("shutdown:") {
             // A test that is over does not wait for clients that are gone.
             yaml.push_str("shutdown: { drain_idle: 0s, drain_timeout: 1s }\n");
