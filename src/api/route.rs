@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::ojs::ErrorDocument;
 use crate::policy::Scored;
-use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body};
+use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body, tenant_of};
 
 /// Shape: the members of the RFC; every region stands in `candidates`. A job that would be refused has `target_region: null`
 /// and, beside the RFC's members, the `error` that a live call would get with its HTTP `status`; `warnings` where the job has keys
@@ -18,8 +18,9 @@ pub(super) async fn document(
     exchange: &Exchange,
     request: Request<Arriving>,
 ) -> Result<Vec<u8>, ErrorDocument> {
+    let tenant = tenant_of(exchange, request.headers())?;
     let body = read_body(proxy, exchange, request).await?;
-    let DryRun { explanation, refusal, unknown_keys } = dry_run(proxy, &body)?;
+    let DryRun { explanation, refusal, unknown_keys } = dry_run(proxy, &body, tenant.as_deref())?;
     let view = proxy.shared.registry.view();
     let candidate = |scored: &Scored| json!({ "id": view.region(scored.region).id.as_str(), "score": rounded(scored.score), "reason": scored.reason });
     let candidates: Vec<Value> = explanation.candidates.iter().map(candidate).collect();

@@ -58,6 +58,8 @@ struct Check {
 /// The region ids that other keys may name.
 struct Registered {
     ids: BTreeSet<RegionId>,
+    /// The tags of each, in the operator's order.
+    tags: Vec<(RegionId, Vec<String>)>,
     /// False when the id of a region is wrong, so that a name may be missing for that reason.
     complete: bool,
 }
@@ -108,8 +110,9 @@ impl Check {
         let drafts = self.regions(raw.regions, raw.insecure_dev, federation_default);
         let registered = self.registered(&drafts);
         let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
+        let tenants = self.tenants(raw.tenants, &registered);
         let routing = self.routing(raw.routing, &registered);
-        self.residency_warnings(&routing);
+        self.residency_warnings(&routing, &tenants);
         let health_check = self.health_check(raw.health_check, federation_default);
         let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
         let failover = self.failover(raw.failover, &registered);
@@ -122,6 +125,7 @@ impl Check {
             local_region,
             insecure_dev: raw.insecure_dev,
             listen,
+            tenants,
             routing,
             batch: Batch { mixed: raw.batch.mixed },
             workers: Workers { remote_fetch: raw.workers.remote_fetch },

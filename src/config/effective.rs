@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::types::{ClientListen, Config, RegionConfig, Routing, Rule, ServerIdentity};
+use super::types::{ClientListen, Config, RegionConfig, Routing, Rule, ServerIdentity, Tenant};
 use crate::base::RegionId;
 use crate::base::text::print_duration;
 
@@ -24,6 +24,7 @@ pub fn effective(config: &Config) -> String {
         yaml.text("unix_mode", format!("{:04o}", config.listen.unix_mode));
     });
     yaml.list("regions", &config.regions, region);
+    yaml.list("tenants", &config.tenants, tenant);
     yaml.section("routing", |yaml| routing(yaml, &config.routing));
     surface(&mut yaml, config);
     probing(&mut yaml, config);
@@ -103,6 +104,14 @@ fn routing(yaml: &mut Yaml, routing: &Routing) {
             yaml.table("regions", geographic.regions.iter());
         });
     }
+}
+
+fn tenant(yaml: &mut Yaml, tenant: &Tenant) {
+    yaml.text("match", &tenant.pattern);
+    if !tenant.regions.is_empty() {
+        yaml.texts::<RegionId>("regions", &tenant.regions);
+    }
+    yaml.text_if("home", tenant.home.as_ref());
 }
 
 fn rule(yaml: &mut Yaml, rule: &Rule) {

@@ -26,6 +26,8 @@ pub(super) struct Raw {
     pub(super) listen: RawListen,
     #[serde(default)]
     pub(super) regions: Vec<Option<RawRegion>>,
+    #[serde(default)]
+    pub(super) tenants: Vec<Option<RawTenant>>,
     pub(super) routing: RawRouting,
     pub(super) batch: RawBatch,
     pub(super) workers: RawWorkers,
@@ -103,6 +105,16 @@ pub(super) struct RawRule {
     pub(super) target: RawTarget,
 }
 
+#[derive(Deserialize)]
+pub(super) struct RawTenant {
+    #[serde(rename = "match")]
+    pub(super) pattern: Option<String>,
+    pub(super) regions: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) regions_with: Vec<String>,
+    pub(super) home: Option<String>,
+}
+
 #[derive(Default, Deserialize)]
 pub(super) struct RawMatcher {
     pub(super) job_type: Option<String>,
@@ -117,6 +129,8 @@ pub(super) struct RawMatcher {
 pub(super) struct RawTarget {
     pub(super) region: Option<String>,
     pub(super) regions: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) regions_with: Vec<String>,
     pub(super) strategy: Option<RawStrategy>,
 }
 

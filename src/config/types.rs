@@ -14,12 +14,14 @@ mod journal;
 mod listen;
 mod process;
 mod surface;
+mod tenant;
 
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
 pub use journal::{Decisions, Idempotency, Journal, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{MetricsConfig, MetricsDetail, Readiness, Shutdown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
+pub use tenant::Tenant;
 
 /// Everything that an operator can set.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +36,8 @@ pub struct Config {
     pub listen: Listen,
     /// The registry: at least one region, ids unique, in the operator's order.
     pub regions: Vec<RegionConfig>,
+    /// Where the jobs of tenants may go; the first pattern that fits decides.
+    pub tenants: Vec<Tenant>,
     /// How a region is chosen and what is stamped.
     pub routing: Routing,
     /// Batches.

@@ -20,6 +20,8 @@ pub struct Attributes<'b> {
     pub region: Option<Cow<'b, str>>,
     /// The strategy that the job asks for, unchecked.
     pub region_affinity: Option<Cow<'b, str>>,
+    /// Tags, with commas between, that the job's region must all have, unchecked.
+    pub regions_with: Option<Cow<'b, str>>,
     /// The client's own tracking id, whatever it looks like.
     pub federation_id: Option<Cow<'b, str>>,
     /// Set by a replicator, never by us.
@@ -47,10 +49,11 @@ pub(super) enum Name {
     Weights,
     SourceRegion,
     RoutedAt,
+    RegionsWith,
 }
 
 impl Name {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Region,
         Self::RegionAffinity,
         Self::FederationId,
@@ -58,6 +61,7 @@ impl Name {
         Self::Weights,
         Self::SourceRegion,
         Self::RoutedAt,
+        Self::RegionsWith,
     ];
 
     /// The whole member name.
@@ -70,12 +74,13 @@ impl Name {
             Self::Weights => "ojs.federation.weights",
             Self::SourceRegion => "ojs.federation.source_region",
             Self::RoutedAt => "ojs.federation.routed_at",
+            Self::RegionsWith => "ojs.federation.regions_with",
         }
     }
 
     /// Whether it binds a job to a region or a way of choosing one.
     const fn is_routing(self) -> bool {
-        matches!(self, Self::Region | Self::RegionAffinity | Self::Weights)
+        matches!(self, Self::Region | Self::RegionAffinity | Self::Weights | Self::RegionsWith)
     }
 
     /// Informational ones are passed whatever they hold.
@@ -133,7 +138,7 @@ pub(super) struct Place {
     /// Whether any of the marks is set.
     marked: bool,
     /// Start and end of each value, which cannot begin at 0; of a `null` only the start.
-    marks: [(usize, usize); 7],
+    marks: [(usize, usize); 8],
 }
 
 impl Place {
@@ -298,6 +303,7 @@ pub(super) fn join<'b>(
     Ok(Attributes {
         region,
         region_affinity: value(Name::RegionAffinity)?,
+        regions_with: value(Name::RegionsWith)?,
         federation_id: value(Name::FederationId)?,
         replicated_from: value(Name::ReplicatedFrom)?,
         weights,

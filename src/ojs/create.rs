@@ -29,6 +29,13 @@ pub struct Found<'b> {
     pub routing: Vec<RoutingKey<'b>>,
 }
 
+impl<'b> Found<'b> {
+    /// Notes the tenant that the head of the call names, for every job.
+    pub fn set_caller_tenant(&mut self, tenant: Option<&'b str>) {
+        self.envelopes.iter_mut().for_each(|envelope| envelope.set_caller_tenant(tenant));
+    }
+}
+
 /// A key that would bind a job to a region or a strategy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RoutingKey<'b> {

@@ -89,6 +89,7 @@ pub struct Envelope<'b> {
     tags: Vec<Cow<'b, str>>,
     attributes: Attributes<'b>,
     unclear: Unclear,
+    caller_tenant: Option<&'b str>,
     fingerprints_meta: bool,
     unique: bool,
 }
@@ -153,6 +154,7 @@ impl<'b> Envelope<'b> {
             tags: draft.options_tags.or(draft.tags).unwrap_or_default(),
             attributes,
             unclear,
+            caller_tenant: None,
             fingerprints_meta: draft.fingerprints_meta,
             unique: draft.unique,
         })
@@ -201,6 +203,17 @@ impl<'b> Envelope<'b> {
     #[must_use]
     pub const fn lacks_id(&self) -> bool {
         matches!(self.id, Id::Absent | Id::Null(_))
+    }
+
+    /// Notes the tenant that the head of the job's call names.
+    pub const fn set_caller_tenant(&mut self, tenant: Option<&'b str>) {
+        self.caller_tenant = tenant;
+    }
+
+    /// The tenant that the head of the job's call names.
+    #[must_use]
+    pub const fn caller_tenant(&self) -> Option<&'b str> {
+        self.caller_tenant
     }
 
     /// Which members servers could read in another way.

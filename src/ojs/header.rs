@@ -46,3 +46,9 @@ pub const QUEUE_STATUS: HeaderName = HeaderName::from_static("x-ojs-queue-status
 
 /// How long a region may hold an enqueue back, in seconds.
 pub const BLOCK_TIMEOUT: HeaderName = HeaderName::from_static("ojs-block-timeout");
+
+/// The tenant of a call's jobs, where they do not name one themselves. Spec: multi-tenancy.
+pub const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
+
+/// The same as some clients spell it.
+pub const TENANT_ID: HeaderName = HeaderName::from_static("x-ojs-tenant-id");

@@ -60,6 +60,7 @@ const HARMLESS: &[&str] = &[
 const FEDERATION: &[&str] = &[
     "ojs.federation.region",
     "ojs.federation.region_affinity",
+    "ojs.federation.regions_with",
     "ojs.federation.federation_id",
     "ojs.federation.replicated_from",
     "ojs.federation.source_region",

@@ -159,7 +159,7 @@ fn meta_keys<'a>(envelope: &Envelope<'a>, additions: &Additions<'a>) -> Keys<'a>
     }
     // Whoever stamps at all keeps the pin with the job, even where there is nothing else to add.
     if additions.federation_id.is_some() || !keys.is_empty() {
-        for name in [Name::Region, Name::RegionAffinity] {
+        for name in [Name::Region, Name::RegionAffinity, Name::RegionsWith] {
             if lacks(name)
                 && let Some(value) = left_behind(name)
             {

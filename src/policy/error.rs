@@ -21,7 +21,10 @@ pub enum RouteError {
     #[error("region_affinity geo-pin needs ojs.federation.region: set it to the region where the job must run")]
     PinWithoutRegion,
     /// 400: a routing rule permits other regions only.
-    #[error("a routing rule does not permit jobs like this in {region}: pin it to one of {}", list(permitted))]
+    #[error(
+        "a routing rule or the tenant does not permit jobs like this in {region}: pin it to one of {}",
+        list(permitted)
+    )]
     PinNotPermitted {
         /// The region of the pin.
         region: RegionId,
@@ -34,6 +37,14 @@ pub enum RouteError {
         /// The member, such as `queue` or `meta.tenant_id`; a meta key is the operator's.
         field: String,
     },
+    /// 400: the tenant that the job names and the one that the call's head names differ.
+    #[error("meta.tenant_id and the header X-OJS-Tenant name different tenants: send one of them, or the same in both")]
+    TenantsDiffer,
+    /// 400: no region that the job may go to has the tags that it asks for.
+    #[error(
+        "no region that the job may go to has all tags of ojs.federation.regions_with: ask for tags that GET /v1/federation/regions shows"
+    )]
+    NoRegionWithTags,
     /// 503 `region_unavailable`: the only region the job may go to is not usable.
     #[error(
         "the job is pinned to {region}, which is unavailable ({state}): try again later, it is never sent elsewhere"
@@ -76,6 +87,8 @@ impl RouteError {
             | Self::UnknownStrategy
             | Self::PinWithoutRegion
             | Self::Unclear { .. }
+            | Self::TenantsDiffer
+            | Self::NoRegionWithTags
             | Self::PinNotPermitted { .. } => None,
         }
     }
@@ -106,6 +119,8 @@ impl RouteError {
             | Self::UnknownStrategy
             | Self::PinWithoutRegion
             | Self::Unclear { .. }
+            | Self::TenantsDiffer
+            | Self::NoRegionWithTags
             | Self::PinNotPermitted { .. } => None,
         }
     }

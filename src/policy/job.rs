@@ -21,6 +21,10 @@ pub struct Job<'a> {
     pub weights: Option<&'a [(String, f64)]>,
     /// A text member of its meta by key, for rules and for `geographic`.
     pub meta: &'a dyn Fn(&str) -> MetaText<'a>,
+    /// The tenant that the call's head names; a job's own `meta.tenant_id` must be the same.
+    pub tenant: Option<&'a str>,
+    /// `ojs.federation.regions_with`: tags, with commas between, that a region must all have.
+    pub regions_with: Option<&'a str>,
     /// Which of its members servers could read in another way.
     pub unclear: Unclear,
 }
@@ -37,6 +41,8 @@ impl<'a> Job<'a> {
             tags: &[],
             weights: None,
             meta: &|_| MetaText::default(),
+            tenant: None,
+            regions_with: None,
             unclear: Unclear::default(),
         }
     }

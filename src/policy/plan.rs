@@ -9,6 +9,7 @@ use super::grounds::Origin;
 use super::job::Job;
 use super::region_set::RegionSet;
 use super::rules::Rule;
+use super::settings::{TENANT_KEY, Tenant};
 use super::view::{RegionIndex, View};
 use crate::base::{RegionId, Strategy};
 
@@ -21,6 +22,8 @@ pub(super) struct Plan<'v> {
     /// Where the strategy sends the job while all is well; `None` when no single region is meant. Going anywhere else is
     /// failing over.
     pub(super) home: Option<RegionIndex>,
+    /// The local region, or the home of the job's tenant, which is to it what the local one is to others.
+    pub(super) local: RegionIndex,
     /// For `geographic`: the region of the job's hint, while it is usable.
     pub(super) hint: Option<RegionIndex>,
     /// For `geographic`: the region of the job's hint, usable or not.
@@ -35,11 +38,32 @@ pub(super) struct Plan<'v> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Permitted<'v> {
     All,
-    /// What a rule permits.
-    Set(&'v RegionSet),
+    /// What a rule, a tenant and the job's own tags permit.
+    Set(Sets<'v>),
     /// A pin by the job itself, or by configuration to the local region.
     One(RegionIndex),
     Two(RegionIndex, RegionIndex),
+}
+
+/// Sets of regions, of which a region must be in each.
+///
+/// Shape: a rule's, a tenant's, and one for each tag that a job asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sets<'v>([Option<&'v RegionSet>; 2 + TAGS_MAX]);
+
+/// A job asks for no more tags: each is one more set to look into for every region.
+const TAGS_MAX: usize = 4;
+
+impl<'v> Sets<'v> {
+    pub(super) fn one(set: &'v RegionSet) -> Self {
+        let mut sets = Self::default();
+        sets.0[0] = Some(set);
+        sets
+    }
+
+    pub(super) fn contains(&self, region: RegionIndex) -> bool {
+        self.0.iter().flatten().all(|set| set.contains(region))
+    }
 }
 
 impl Permitted<'_> {
@@ -61,7 +85,9 @@ impl<'v> Plan<'v> {
         let matched = first_rule(view, job)?;
         let rule = matched.map(|(_, rule)| rule);
         let place = matched.and_then(|(place, _)| u16::try_from(place).ok());
-        let permitted = rule.and_then(|rule| rule.regions.as_ref());
+        let tenant = tenant_of(view, job)?;
+        let permitted = permitted(view, job, rule, tenant)?;
+        let local = tenant.and_then(|tenant| tenant.home).unwrap_or(view.local);
         if let Some(pin) = job.pin {
             return Ok(Self { origin: Origin::Pin, rule: place, ..pinned_by_job(view, pin, permitted)? });
         }
@@ -73,9 +99,9 @@ impl<'v> Plan<'v> {
             None => default_of(view, rule),
         };
         let plan = match strategy {
-            Strategy::GeoPin => pinned_by_configuration(view, permitted),
-            Strategy::Geographic => geographic(view, job, permitted),
-            _ => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set)),
+            Strategy::GeoPin => pinned_by_configuration(permitted, local),
+            Strategy::Geographic => geographic(view, job, permitted, local),
+            _ => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set), local),
         };
         let by_rule = rule.is_some_and(|rule| rule.strategy.is_some());
         let origin = match job.affinity {
@@ -90,7 +116,7 @@ impl<'v> Plan<'v> {
 impl Plan<'_> {
     /// The plan of a job that is routed by a strategy without pins and hints and may go anywhere.
     pub(super) fn anywhere(view: &View, strategy: Strategy) -> Self {
-        flexible(view, strategy, Permitted::All)
+        flexible(view, strategy, Permitted::All, view.local)
     }
 
     /// The one region that the job is meant for, also where that region's state has already sent the plan elsewhere.
@@ -102,6 +128,60 @@ impl Plan<'_> {
     pub(super) fn ranks_by(&self, view: &View) -> Strategy {
         if self.strategy == Strategy::Geographic && self.hint.is_none() { fallback(view) } else { self.strategy }
     }
+}
+
+/// What holds for the job's tenant.
+///
+/// Errors: the job and the head of its call name two, or the job's own can be read in two ways.
+fn tenant_of<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v Tenant>, RouteError> {
+    let tenants = &view.settings.tenants;
+    if tenants.is_empty() && job.tenant.is_none() {
+        return Ok(None);
+    }
+    let said = (job.meta)(TENANT_KEY);
+    if said.unclear {
+        return Err(RouteError::Unclear { field: format!("meta.{TENANT_KEY}") });
+    }
+    if let (Some(said), Some(tenant)) = (said.text.as_deref(), job.tenant)
+        && said != tenant
+    {
+        return Err(RouteError::TenantsDiffer);
+    }
+    let name = said.text.as_deref().or(job.tenant);
+    Ok(name.and_then(|name| tenants.iter().find(|tenant| tenant.pattern.matches(name))))
+}
+
+/// What the rule, the tenant and the job's own tags permit together; none for everywhere.
+fn permitted<'v>(
+    view: &'v View,
+    job: &Job<'_>,
+    rule: Option<&'v Rule>,
+    tenant: Option<&'v Tenant>,
+) -> Result<Option<Sets<'v>>, RouteError> {
+    let (by_rule, by_tenant) =
+        (rule.and_then(|rule| rule.regions.as_ref()), tenant.and_then(|tenant| tenant.regions.as_ref()));
+    if by_rule.is_none() && by_tenant.is_none() && job.regions_with.is_none() {
+        return Ok(None);
+    }
+    let mut sets = Sets::default();
+    let mut rooms = sets.0.iter_mut();
+    for set in [by_rule, by_tenant].into_iter().flatten() {
+        if let Some(room) = rooms.next() {
+            *room = Some(set);
+        }
+    }
+    if let Some(tags) = job.regions_with {
+        for tag in tags.split(',').map(str::trim) {
+            let set = view.settings.tags.get(tag).ok_or(RouteError::NoRegionWithTags)?;
+            *rooms.next().ok_or(RouteError::NoRegionWithTags)? = Some(set);
+        }
+        let pin = job.pin.and_then(|pin| view.index_of(pin));
+        let is_possible = view.indexes().any(|region| sets.contains(region) && pin.is_none_or(|pin| pin == region));
+        if !is_possible {
+            return Err(RouteError::NoRegionWithTags);
+        }
+    }
+    Ok(Some(sets))
 }
 
 /// The first rule that matches, with its place.
@@ -119,29 +199,30 @@ fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {
     rule.and_then(|rule| rule.strategy).unwrap_or(view.settings.strategy)
 }
 
-fn pinned_by_job<'v>(view: &'v View, pin: &str, permitted: Option<&RegionSet>) -> Result<Plan<'v>, RouteError> {
+fn pinned_by_job<'v>(view: &'v View, pin: &str, permitted: Option<Sets<'_>>) -> Result<Plan<'v>, RouteError> {
     let Some(region) = view.index_of(pin) else {
         return Err(RouteError::UnknownRegion { region: RegionId::parse(pin).ok() });
     };
     if let Some(set) = permitted.filter(|set| !set.contains(region)) {
         return Err(RouteError::PinNotPermitted {
             region: view.region(region).id.clone(),
-            permitted: set.iter().map(|permitted| view.region(permitted).id.clone()).collect(),
+            permitted: view.indexes().filter(|&it| set.contains(it)).map(|it| view.region(it).id.clone()).collect(),
         });
     }
-    Ok(pin_to(Permitted::One(region)))
+    Ok(pin_to(Permitted::One(region), view.local))
 }
 
-/// `geo-pin` by rule or default: to the rule's regions, else to the local one.
-fn pinned_by_configuration<'v>(view: &View, permitted: Option<&'v RegionSet>) -> Plan<'v> {
-    pin_to(permitted.map_or(Permitted::One(view.local), Permitted::Set))
+/// `geo-pin` by rule or default: to the regions that are permitted, else to the local one.
+fn pinned_by_configuration(permitted: Option<Sets<'_>>, local: RegionIndex) -> Plan<'_> {
+    pin_to(permitted.map_or(Permitted::One(local), Permitted::Set), local)
 }
 
-const fn pin_to(permitted: Permitted<'_>) -> Plan<'_> {
+const fn pin_to(permitted: Permitted<'_>, local: RegionIndex) -> Plan<'_> {
     Plan {
         strategy: Strategy::GeoPin,
         pinned: true,
         permitted,
+        local,
         home: None,
         hint: None,
         hinted: None,
@@ -151,21 +232,21 @@ const fn pin_to(permitted: Permitted<'_>) -> Plan<'_> {
 }
 
 /// The hinted region while it is usable; else as if the job had named the default strategy.
-fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<&'v RegionSet>) -> Plan<'v> {
+fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<Sets<'v>>, local: RegionIndex) -> Plan<'v> {
     let free = permitted.map_or(Permitted::All, Permitted::Set);
     let table = view.settings.geographic.as_ref();
     let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key).text?).copied());
     let hinted = hinted.filter(|&region| free.contains(region));
     let hint = hinted.filter(|&region| unusable(view.region(region)).is_none());
-    let plan = Plan { hint, hinted, home: hint, ..flexible(view, Strategy::Geographic, free) };
+    let plan = Plan { hint, hinted, home: hint, ..flexible(view, Strategy::Geographic, free, local) };
     match (view.settings.strategy, hint) {
         // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from
         // the hinted region must not lead further than that.
-        (Strategy::GeoPin, None) => Plan { hinted, ..pinned_by_configuration(view, permitted) },
+        (Strategy::GeoPin, None) => Plan { hinted, ..pinned_by_configuration(permitted, local) },
         (Strategy::GeoPin, Some(hint)) if permitted.is_none() => {
-            Plan { permitted: Permitted::Two(hint, view.local), ..plan }
+            Plan { permitted: Permitted::Two(hint, local), ..plan }
         }
-        (_, None) => Plan { home: home_of(view, fallback(view), free), ..plan },
+        (_, None) => Plan { home: home_of(view, fallback(view), free, local), ..plan },
         (_, Some(_)) => plan,
     }
 }
@@ -178,15 +259,15 @@ pub(super) fn fallback(view: &View) -> Strategy {
     }
 }
 
-fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>) -> Plan<'v> {
-    let home = home_of(view, strategy, permitted);
+fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>, local: RegionIndex) -> Plan<'v> {
+    let home = home_of(view, strategy, permitted, local);
     let (origin, rule) = (Origin::Default, None);
-    Plan { strategy, pinned: false, permitted, home, hint: None, hinted: None, origin, rule }
+    Plan { strategy, pinned: false, permitted, home, local, hint: None, hinted: None, origin, rule }
 }
 
-fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>) -> Option<RegionIndex> {
+fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>, local: RegionIndex) -> Option<RegionIndex> {
     match strategy {
-        Strategy::Affinity => Some(view.local).filter(|&local| permitted.contains(local)),
+        Strategy::Affinity => Some(local).filter(|&local| permitted.contains(local)),
         Strategy::ActivePassive if matches!(permitted, Permitted::All) => view.settings.first,
         Strategy::ActivePassive => view
             .indexes()

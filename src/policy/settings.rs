@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use foldhash::fast::FixedState;
 
+use super::glob::Glob;
 use super::region_set::RegionSet;
 use super::rules::Rule;
 use super::view::RegionIndex;
@@ -13,6 +14,9 @@ use crate::config::{Config, OnAllUnhealthy};
 
 /// The place of a region that `prefer_regions` does not name: behind all that it names.
 pub(super) const NOT_PREFERRED: u32 = u32::MAX;
+
+/// The member of meta that names a job's tenant.
+pub(super) const TENANT_KEY: &str = "tenant_id";
 
 /// The compiled routing configuration.
 #[derive(Debug, Clone)]
@@ -24,6 +28,9 @@ pub struct Settings {
     pub(super) rules: Vec<Rule>,
     /// Whether any of them decides where jobs may go.
     pub(super) rules_restrict: bool,
+    pub(super) tenants: Vec<Tenant>,
+    /// The regions that have a tag, by the tag.
+    pub(super) tags: BTreeMap<String, RegionSet>,
     pub(super) geographic: Option<Geographic>,
     /// For each region its place in `prefer_regions`, or [`NOT_PREFERRED`].
     preference: Vec<u32>,
@@ -38,6 +45,15 @@ pub struct Settings {
     pub(super) load_interval: Duration,
     pub(super) load_tolerance: f64,
     pub(super) health_interval: Duration,
+}
+
+/// Where the jobs of tenants may go whose name fits.
+#[derive(Debug, Clone)]
+pub(super) struct Tenant {
+    pub(super) pattern: Glob,
+    /// `None` for everywhere.
+    pub(super) regions: Option<RegionSet>,
+    pub(super) home: Option<RegionIndex>,
 }
 
 /// The table of the `geographic` strategy.
@@ -58,6 +74,17 @@ impl Settings {
             let regions = (!rule.regions.is_empty()).then(|| set(&rule.regions));
             Rule::new(&rule.matcher, regions, rule.strategy)
         };
+        let tenant = |tenant: &crate::config::Tenant| Tenant {
+            pattern: Glob::new(&tenant.pattern),
+            regions: (!tenant.regions.is_empty()).then(|| set(&tenant.regions)),
+            home: tenant.home.as_ref().and_then(index),
+        };
+        let mut tags: BTreeMap<String, RegionSet> = BTreeMap::new();
+        for (place, region) in config.regions.iter().enumerate() {
+            for tag in &region.tags {
+                tags.entry(tag.clone()).or_default().insert(RegionIndex::new(place));
+            }
+        }
         let table = |table: &crate::config::Geographic| Geographic {
             meta_key: table.meta_key.clone(),
             regions: table.regions.iter().filter_map(|(hint, id)| Some((hint.clone(), index(id)?))).collect(),
@@ -76,6 +103,8 @@ impl Settings {
             strategy: config.routing.strategy,
             rules: config.routing.rules.iter().map(rule).collect(),
             rules_restrict: config.routing.rules.iter().any(|rule| !rule.regions.is_empty()),
+            tenants: config.tenants.iter().map(tenant).collect(),
+            tags,
             geographic: config.routing.geographic.as_ref().map(table),
             first: first.map(|(index, _)| RegionIndex::new(index)),
             preference,
@@ -94,16 +123,17 @@ impl Settings {
         self.ids.get(id).copied()
     }
 
-    /// Whether any rule decides where jobs may go.
+    /// Whether any rule or tenant decides where jobs may go.
     #[must_use]
-    pub const fn restricts(&self) -> bool {
-        self.rules_restrict
+    pub fn restricts(&self) -> bool {
+        self.rules_restrict || self.tenants.iter().any(|tenant| tenant.regions.is_some())
     }
 
-    /// Whether a rule or the geographic table looks at this member of a job's meta.
+    /// Whether a rule, a tenant or the geographic table looks at this member of a job's meta.
     #[must_use]
     pub fn reads_meta(&self, key: &str) -> bool {
-        self.geographic.as_ref().is_some_and(|table| table.meta_key == key)
+        key == TENANT_KEY
+            || self.geographic.as_ref().is_some_and(|table| table.meta_key == key)
             || self.rules.iter().any(|rule| rule.reads_meta(key))
     }
 

@@ -75,7 +75,10 @@ impl Settled {
         inputs: Inputs<'_>,
     ) -> Option<Candidates> {
         let Inputs { now, mut draw, turn, .. } = inputs;
-        if !matches!(plan.permitted, Permitted::All) || self.from.is_some_and(|from| now < from) {
+        if !matches!(plan.permitted, Permitted::All)
+            || plan.local != view.local
+            || self.from.is_some_and(|from| now < from)
+        {
             return None;
         }
         let count = view.settings.candidates_max;

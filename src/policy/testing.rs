@@ -39,6 +39,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             unix_mode: 0o660,
         },
         regions: regions.iter().map(|region| region_config(region)).collect(),
+        tenants: Vec::new(),
         routing: Routing {
             strategy: Strategy::Affinity,
             stamp: Stamp::Always,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::error::RouteError;
 use super::job::Job;
-use super::plan::{Permitted, Plan};
+use super::plan::{Permitted, Plan, Sets};
 use super::region_set::RegionSet;
 use super::view::{RegionIndex, View};
 use crate::base::Strategy;
@@ -156,7 +156,8 @@ impl<'v> Plan<'v> {
         Self {
             strategy: if demand.pinned { Strategy::GeoPin } else { self.strategy },
             pinned: demand.pinned,
-            permitted: if is_free { Permitted::All } else { Permitted::Set(&demand.regions) },
+            permitted: if is_free { Permitted::All } else { Permitted::Set(Sets::one(&demand.regions)) },
+            local: self.local,
             home: inside(self.home),
             hint: inside(self.hint),
             hinted: inside(self.hinted),

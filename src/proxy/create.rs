@@ -11,6 +11,7 @@ use http::{Method, Request, Response, StatusCode};
 use super::attempt::Call;
 use super::enqueue::{Ran, note, run};
 use super::exchange::Exchange;
+use super::head::tenant_of;
 use super::head::{Head, read};
 use super::job::Job;
 use super::local::check_breaker;
@@ -85,8 +86,10 @@ async fn made_in(
     (head, method, body): (Head, Method, bytes::Bytes),
 ) -> Result<Response<Reply>, ErrorDocument> {
     {
-        let found = jobs_within(&body, proxy.shared.config.limits.json_depth)
+        let tenant = tenant_of(exchange, &head.headers)?;
+        let mut found = jobs_within(&body, proxy.shared.config.limits.json_depth)
             .map_err(|fault| ErrorDocument::from_fault(&fault))?;
+        found.set_caller_tenant(tenant.as_deref());
         check_each_reserved(&proxy.shared, found.envelopes.iter())?;
         check_routing(&proxy.shared.registry.view(), index, &found)?;
     }

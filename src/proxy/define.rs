@@ -9,6 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 use super::attempt::RegionAnswer;
 use super::create::{run_whole, to_region};
 use super::exchange::Exchange;
+use super::head::tenant_of;
 use super::head::{Head, read};
 use super::place::{Placed, Subject, place};
 use super::plan::Stamped;
@@ -32,19 +33,21 @@ pub(super) async fn define(
     let named = exchange.matched.named_in(request.uri().path());
     let (head, body) = read(proxy, exchange, request).await?;
     let depth_max = proxy.shared.config.limits.json_depth;
+    let tenant = tenant_of(exchange, &head.headers)?;
+    let tenant = tenant.as_deref();
     let goes = match exchange.matched.operation {
         Operation::CronWrite => {
             let name = if named.is_empty() { answer::text_member(&body, "name") } else { Some(named.clone()) };
             let target = {
-                let found = found(proxy, &body, depth_max)?;
+                let found = found(proxy, &body, tenant)?;
                 let view = proxy.shared.registry.view();
                 Target::of(&view, &Whole::of(&view, &body, &found)?.demand)
             };
             let addressed = !named.is_empty();
             cron_region(proxy, exchange, &head, name.as_deref(), addressed, target).await?
         }
-        _ if named.is_empty() => decide(proxy, &body, depth_max)?,
-        _ => changed_workflow(proxy, exchange, &head, &body, &named).await?,
+        _ if named.is_empty() => decide(proxy, &body, tenant)?,
+        _ => changed_workflow(proxy, exchange, &head, (&body, tenant), &named).await?,
     };
     let body = if head.headers.contains_key(IDEMPOTENCY_KEY) { body } else { stamped(proxy, body, depth_max)? };
     match goes {
@@ -67,8 +70,10 @@ enum Goes {
     Said(RegionIndex, RegionAnswer),
 }
 
-fn found<'b>(proxy: &Proxy, body: &'b Bytes, depth_max: usize) -> Result<Found<'b>, ErrorDocument> {
-    let found = jobs_within(body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+fn found<'b>(proxy: &Proxy, body: &'b Bytes, tenant: Option<&'b str>) -> Result<Found<'b>, ErrorDocument> {
+    let depth_max = proxy.shared.config.limits.json_depth;
+    let mut found = jobs_within(body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    found.set_caller_tenant(tenant);
     check_each_reserved(&proxy.shared, found.envelopes.iter())?;
     Ok(found)
 }
@@ -88,8 +93,8 @@ fn stamped(proxy: &Proxy, body: Bytes, depth_max: usize) -> Result<Bytes, ErrorD
 }
 
 /// Decides for a workflow as for one flexible job that may go wherever all of it may.
-fn decide(proxy: &Proxy, body: &Bytes, depth_max: usize) -> Result<Goes, ErrorDocument> {
-    let found = found(proxy, body, depth_max)?;
+fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>) -> Result<Goes, ErrorDocument> {
+    let found = found(proxy, body, tenant)?;
     let view = proxy.shared.registry.view();
     Whole::of(&view, body, &found)?.decide(proxy, &view, &found).map(Goes::Routed)
 }
@@ -99,18 +104,17 @@ async fn changed_workflow(
     proxy: &Proxy,
     exchange: &mut Exchange,
     head: &Head,
-    body: &Bytes,
+    (body, tenant): (&Bytes, Option<&str>),
     id: &str,
 ) -> Result<Goes, ErrorDocument> {
-    let depth_max = proxy.shared.config.limits.json_depth;
     let demand = {
-        let found = found(proxy, body, depth_max)?;
+        let found = found(proxy, body, tenant)?;
         let view = proxy.shared.registry.view();
         Whole::of(&view, body, &found)?.demand
     };
     match place(proxy, exchange, &head.headers, Subject::Workflow, id).await {
         Placed::At(index) => at(proxy, index, &demand),
-        Placed::Nowhere => decide(proxy, body, depth_max),
+        Placed::Nowhere => decide(proxy, body, tenant),
         Placed::Hidden(index, answer) | Placed::Refused(index, answer) => Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => Err(document),
     }

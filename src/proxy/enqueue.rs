@@ -13,6 +13,7 @@ use super::collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job};
 use super::encoding::Encoding;
 use super::exchange::Exchange;
 use super::failover;
+use super::head::tenant_of;
 use super::head::{in_parts, unboxed};
 use super::job::Job;
 use super::locate::unsure;
@@ -89,15 +90,16 @@ impl From<ErrorDocument> for NotNew {
 async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Arriving>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
     let (head, body, until, encoding) = in_parts(proxy, exchange, unboxed(request))?;
+    let tenant = tenant_of(exchange, &head.headers)?;
     let mut reading = match encoding {
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
     let Planned { decision, mut body, cuts, job_id, minted, hinted, federation_id, shared_queue, source } =
         if reading.is_short() {
-            plan(proxy, reading.body().text(), &mut exchange.strategy, &mut exchange.note)
+            plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
         } else {
-            apart(|| plan_long(proxy, exchange, &mut reading)).await
+            apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
         }?;
     let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
     if is_named(exchange, ids) {
@@ -154,13 +156,23 @@ async fn compressed_job(proxy: &Proxy, body: Arriving, until: tokio::time::Insta
 }
 
 /// Plans a job that is long, or of which something is kept apart: without that, or with it where it takes that.
-async fn plan_long(proxy: &Proxy, exchange: &mut Exchange, reading: &mut Reading) -> Result<Planned, ErrorDocument> {
+async fn plan_long(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    reading: &mut Reading,
+    tenant: Option<String>,
+) -> Result<Planned, ErrorDocument> {
     let body = reading.body();
     if !body.gaps().is_empty() {
         let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
+        let tenant = tenant.clone();
         let work = move |proxy: &Proxy| {
             let (mut strategy, mut note) = (None, None);
-            (plan_abridged(proxy, Abridged::new(&text, &gaps), &mut strategy, &mut note), strategy, note)
+            (
+                plan_abridged(proxy, Abridged::new(&text, &gaps), tenant.as_deref(), &mut strategy, &mut note),
+                strategy,
+                note,
+            )
         };
         if let (Some(planned), strategy, note) = proxy.aside(body.text().len(), work).await {
             (exchange.strategy, exchange.note) = (strategy, note);
@@ -171,7 +183,7 @@ async fn plan_long(proxy: &Proxy, exchange: &mut Exchange, reading: &mut Reading
     let text = reading.body().text().clone();
     let work = move |proxy: &Proxy| {
         let (mut strategy, mut note) = (None, None);
-        (plan(proxy, &text, &mut strategy, &mut note), strategy, note)
+        (plan(proxy, &text, tenant.as_deref(), &mut strategy, &mut note), strategy, note)
     };
     let (planned, strategy, note) = proxy.aside(reading.body().text().len(), work).await;
     (exchange.strategy, exchange.note) = (strategy, note);

@@ -13,7 +13,7 @@ use super::encoding::{self, Encoding};
 use super::exchange::Exchange;
 use super::noted::Noted;
 use crate::net::headers::strip_hop_by_hop;
-use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID};
+use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID, TENANT, TENANT_ID};
 use crate::ojs::{ErrorDocument, JOBS_PATH};
 
 /// Where nearly all jobs are sent.
@@ -99,6 +99,25 @@ pub async fn read_body(
     request: Request<Arriving>,
 ) -> Result<bytes::Bytes, ErrorDocument> {
     Ok(read(proxy, exchange, request).await?.1)
+}
+
+/// The tenant of a call, by either spelling of the header; an empty one names none.
+///
+/// Errors: 400 where the headers name two, or what is no visible text.
+pub fn tenant_of(exchange: &Exchange, headers: &HeaderMap) -> Result<Option<String>, ErrorDocument> {
+    if !exchange.noted.has(Noted::TENANT) {
+        return Ok(None);
+    }
+    let mut named: Option<&str> = None;
+    let spelled = [TENANT, TENANT_ID];
+    for value in spelled.iter().flat_map(|name| headers.get_all(name)) {
+        let value = value.to_str().map_err(|_| ErrorDocument::tenants_differ())?;
+        if named.is_some_and(|other| other != value) {
+            return Err(ErrorDocument::tenants_differ());
+        }
+        named = Some(value);
+    }
+    Ok(named.filter(|tenant| !tenant.is_empty()).map(str::to_owned))
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 pub use aside::{LONG_BYTES, aside};
 pub use buffered::Buffered;
 pub use exchange::Exchange;
-pub use head::read_body;
+pub use head::{read_body, tenant_of};
 pub use health::is_usable;
 use lately::Lately;
 pub use locate::Lookups;

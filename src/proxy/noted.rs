@@ -25,6 +25,9 @@ impl Noted {
     /// What only browsers send: a page's origin, its relation to us, or a preflight's question.
     pub(super) const BROWSER: Self = Self(1 << 10);
 
+    /// The tenant, by either spelling.
+    pub(super) const TENANT: Self = Self(1 << 11);
+
     /// Those that are there.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         headers.keys().fold(Self(0), |seen, name| Self(seen.0 | Self::by_name(name).0))
@@ -46,6 +49,7 @@ impl Noted {
             "ojs-block-timeout" => Self::BLOCK_TIMEOUT,
             "idempotency-key" => Self::IDEMPOTENCY_KEY,
             "origin" | "sec-fetch-site" | "access-control-request-method" => Self::BROWSER,
+            "x-ojs-tenant" | "x-ojs-tenant-id" => Self::TENANT,
             other if other.starts_with('x') => Self::X,
             _ if is_hop_by_hop(name) => Self::HOP_BY_HOP,
             _ => Self(0),
@@ -60,7 +64,9 @@ mod tests {
 
     use super::*;
     use crate::net::origin::BROWSER_HEADERS;
-    use crate::ojs::header::{BLOCK_TIMEOUT, FEDERATION_HOPS, FEDERATION_REGION, IDEMPOTENCY_KEY, REQUEST_ID};
+    use crate::ojs::header::{
+        BLOCK_TIMEOUT, FEDERATION_HOPS, FEDERATION_REGION, IDEMPOTENCY_KEY, REQUEST_ID, TENANT, TENANT_ID,
+    };
 
     #[test]
     fn every_header_is_noted_under_the_name_by_which_it_is_read() {
@@ -73,6 +79,8 @@ mod tests {
             (ACCEPT_ENCODING, Noted::ACCEPT_ENCODING),
             (BLOCK_TIMEOUT, Noted::BLOCK_TIMEOUT),
             (IDEMPOTENCY_KEY, Noted::IDEMPOTENCY_KEY),
+            (TENANT, Noted::TENANT),
+            (TENANT_ID, Noted::TENANT),
             (http::header::CONNECTION, Noted::HOP_BY_HOP),
             (HeaderName::from_static("x_http_method_override"), Noted::X),
             (http::header::CONTENT_TYPE, Noted(0)),

@@ -62,12 +62,12 @@ pub struct DryRun {
     pub unknown_keys: Vec<String>,
 }
 
-/// Decides what a live enqueue of this body would do, moving no counter.
+/// Decides what a live enqueue of this body would do, moving no counter. `tenant`: the one that the head of the call names.
 ///
 /// Errors: the error document of a live call for a body that is no job.
-pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
+pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
     let shared = &proxy.shared;
-    let read = read(shared, body);
+    let read = read(shared, body, tenant);
     let envelope = accepted(shared, &read)?;
     let view = shared.registry.view();
     let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
@@ -84,21 +84,26 @@ pub fn dry_run(proxy: &Proxy, body: &[u8]) -> Result<DryRun, ErrorDocument> {
 pub(super) fn plan(
     proxy: &Proxy,
     body: &Bytes,
+    tenant: Option<&str>,
     planned: &mut Option<crate::base::Strategy>,
     note: &mut Option<Box<Note>>,
 ) -> Result<Planned, ErrorDocument> {
-    proxy.with_view(|view| plan_read(proxy, view, &read(&proxy.shared, body), Abridged::whole(body), planned, note))
+    proxy.with_view(|view| {
+        plan_read(proxy, view, &read(&proxy.shared, body, tenant), Abridged::whole(body), planned, note)
+    })
 }
 
 /// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
 pub(super) fn plan_abridged(
     proxy: &Proxy,
     body: Abridged<'_>,
+    tenant: Option<&str>,
     planned: &mut Option<crate::base::Strategy>,
     note: &mut Option<Box<Note>>,
 ) -> Option<Result<Planned, ErrorDocument>> {
     proxy.with_view(|view| {
-        let envelope = read_abridged(proxy, view, body)?;
+        let mut envelope = read_abridged(proxy, view, body)?;
+        envelope.set_caller_tenant(tenant);
         Some(plan_read(proxy, view, &Ok(envelope), body, planned, note))
     })
 }
@@ -130,7 +135,7 @@ fn plan_read(
 pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionIndex>, ErrorDocument> {
     let view = proxy.shared.registry.view();
     // Of what could not be told so, everything is in the text by now.
-    let read = read_abridged(proxy, &view, body).map_or_else(|| read(&proxy.shared, body.text()), Ok);
+    let read = read_abridged(proxy, &view, body).map_or_else(|| read(&proxy.shared, body.text(), None), Ok);
     let envelope = accepted(&proxy.shared, &read)?;
     let may_go = |index| with_job(envelope, |job| policy::permits(&view, job, index));
     let each = view.indexes().map(|index| may_go(index).map(|may| may.then_some(index)));
@@ -167,8 +172,13 @@ pub(super) fn in_turn(
 }
 
 /// Reads a job, which nobody uses but through [`accepted`].
-fn read<'b>(shared: &Shared, body: &'b [u8]) -> Result<Envelope<'b>, Fault> {
-    Envelope::read(body, shared.config.limits.json_depth)
+#[inline]
+fn read<'b>(shared: &Shared, body: &'b [u8], tenant: Option<&'b str>) -> Result<Envelope<'b>, Fault> {
+    let mut read = Envelope::read(body, shared.config.limits.json_depth);
+    if let (Ok(envelope), Some(_)) = (&mut read, tenant) {
+        envelope.set_caller_tenant(tenant);
+    }
+    read
 }
 
 fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<Envelope<'b>> {
@@ -233,6 +243,8 @@ pub(super) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
         tags: envelope.tags(),
         weights: attributes.weights.as_deref(),
         meta: &meta,
+        tenant: envelope.caller_tenant(),
+        regions_with: attributes.regions_with.as_deref(),
         unclear: envelope.unclear(),
     })
 }
@@ -363,6 +375,8 @@ pub(super) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocume
         }
         RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),
         RouteError::Unclear { field } => ErrorDocument::unclear_member(field),
+        RouteError::TenantsDiffer => ErrorDocument::tenants_differ(),
+        RouteError::NoRegionWithTags => ErrorDocument::no_region_with_tags(),
         RouteError::PinWithoutRegion => ErrorDocument::pin_without_region(),
         RouteError::PinNotPermitted { region, .. } => ErrorDocument::pin_not_permitted(region.as_str()),
         RouteError::RegionUnavailable { region, retry_after, .. } => {

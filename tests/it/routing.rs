@@ -2,6 +2,7 @@
 
 mod rules;
 mod strategies;
+mod tenants;
 
 use crate::support::{Answer, Federation, IDS};
 

@@ -208,7 +208,8 @@ impl Check {
         let ids = drafts.iter().filter_map(|draft| draft.id.clone()).collect();
         let no_section = |path: &String| path == "regions" || path.starts_with("regions[") && !path.contains("].");
         let complete = drafts.iter().all(|draft| draft.id.is_some()) && !self.problems.keys().any(no_section);
-        Registered { ids, complete }
+        let tagged = drafts.iter().filter_map(|draft| Some((draft.id.clone()?, draft.tags.clone())));
+        Registered { ids, tags: tagged.collect(), complete }
     }
 
     pub(super) fn local_region(

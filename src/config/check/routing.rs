@@ -1,12 +1,14 @@
 //! Routing, its rules, and failover.
 
-use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget};
-use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule, Stamp};
+use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget, RawTenant};
+use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule, Stamp, Tenant};
 use super::{Check, Registered};
 use crate::base::{RegionId, Strategy};
 
 /// Rules are tried one after the other on every job that names no strategy.
 const RULES_MAX: usize = 1024;
+/// Patterns are tried one after the other on every job of a tenant.
+const TENANTS_MAX: usize = 1024;
 
 impl Check {
     pub(super) fn routing(&mut self, raw: RawRouting, registered: &Registered) -> Routing {
@@ -28,12 +30,13 @@ impl Check {
     }
 
     /// What a configuration probably does not mean.
-    pub(super) fn residency_warnings(&mut self, routing: &Routing) {
-        let restricts = routing.rules.iter().any(|rule| !rule.regions.is_empty());
+    pub(super) fn residency_warnings(&mut self, routing: &Routing, tenants: &[Tenant]) {
+        let restricts = routing.rules.iter().any(|rule| !rule.regions.is_empty())
+            || tenants.iter().any(|tenant| !tenant.regions.is_empty());
         self.warn_if(
             restricts && !self.origins.is_set("residency.read"),
             "residency.read",
-            "not set: a look-up by id shows jobs here that rules keep in other regions; set redact or deny, or allow where that is meant",
+            "not set: a look-up by id shows jobs here that rules or tenants keep in other regions; set redact or deny, or allow where that is meant",
         );
         self.warn_if(
             routing.stamp == Stamp::Never,
@@ -65,7 +68,10 @@ impl Check {
         if let Some(strategy) = strategy {
             self.needs_table(strategy, has_table, &format!("{path}.target.strategy"));
         }
-        let without = strategy.is_none() && raw.target.region.is_none() && raw.target.regions.is_none();
+        let without = strategy.is_none()
+            && raw.target.region.is_none()
+            && raw.target.regions.is_none()
+            && raw.target.regions_with.is_empty();
         let idle = without && !self.is_wrong_within(path);
         self.warn_if(idle, path, "the target names neither regions nor a strategy: the rule only ends the search");
         let matcher = raw.matcher;
@@ -82,7 +88,7 @@ impl Check {
         if raw.regions.as_ref().is_some_and(Vec::is_empty) {
             self.refuse(&list, "expected at least one region; leave the key out to allow every region");
         }
-        match (region, regions) {
+        let named = match (region, regions) {
             (Some(region), Some(regions)) if !regions.contains(&region) => {
                 if !raw.regions.as_ref().is_some_and(Vec::is_empty) {
                     self.refuse(&one, "the region is not among target.regions: no region would be left");
@@ -95,7 +101,55 @@ impl Check {
             }
             (Some(region), None) => vec![region],
             (None, regions) => regions.unwrap_or_default(),
+        };
+        self.with_tags(&format!("{path}.target.regions_with"), named, &raw.regions_with, registered)
+    }
+
+    /// Of these regions, or of all where none is named, those that have all of the tags.
+    fn with_tags(
+        &mut self,
+        path: &str,
+        named: Vec<RegionId>,
+        tags: &[String],
+        registered: &Registered,
+    ) -> Vec<RegionId> {
+        if tags.is_empty() {
+            return named;
         }
+        let has_all = |own: &[String]| tags.iter().all(|tag| own.contains(tag));
+        let tagged = registered.tags.iter().filter(|(_, own)| has_all(own)).map(|(id, _)| id.clone());
+        let left: Vec<RegionId> = tagged.filter(|id| named.is_empty() || named.contains(id)).collect();
+        if left.is_empty() && registered.complete {
+            self.refuse(path, "expected tags that at least one of the regions has: no region would be left");
+        }
+        left
+    }
+
+    pub(super) fn tenants(&mut self, raw: Vec<Option<RawTenant>>, registered: &Registered) -> Vec<Tenant> {
+        if raw.len() > TENANTS_MAX {
+            self.refuse("tenants", "expected at most 1024 patterns");
+        }
+        let tenants = raw.into_iter().enumerate();
+        let tenants = tenants.filter_map(|(at, tenant)| Some((format!("tenants[{at}]"), tenant?)));
+        tenants.filter_map(|(path, tenant)| self.tenant(&path, tenant, registered)).collect()
+    }
+
+    fn tenant(&mut self, path: &str, raw: RawTenant, registered: &Registered) -> Option<Tenant> {
+        let list = format!("{path}.regions");
+        if raw.pattern.is_none() && !self.is_wrong_within(path) {
+            self.refuse(&format!("{path}.match"), "expected a glob over the names of tenants");
+        }
+        if raw.regions.as_ref().is_some_and(Vec::is_empty) {
+            self.refuse(&list, "expected at least one region; leave the key out to allow every region");
+        }
+        let named = self.all_named(registered, &list, &raw.regions.unwrap_or_default());
+        let regions = self.with_tags(&format!("{path}.regions_with"), named, &raw.regions_with, registered);
+        let home = format!("{path}.home");
+        let region = raw.home.as_deref().and_then(|name| self.named(registered, &home, name));
+        if region.as_ref().is_some_and(|region| !regions.is_empty() && !regions.contains(region)) {
+            self.refuse(&home, "the region is not among those that the tenant's jobs may go to");
+        }
+        Some(Tenant { pattern: raw.pattern?, regions, home: region })
     }
 
     fn geographic(&mut self, raw: RawGeographic, registered: &Registered) -> Option<Geographic> {

@@ -196,7 +196,9 @@ fn what_is_allowed_and_unwise_is_a_warning() {
     assert_eq!(warned_by("failover: { exclude_regions: [eu-west-1] }"), [""; 0]);
     let rules = |first: &str| {
         let last = "{ match: { queue: q }, target: { region: eu-west-1 } }";
-        warned_by(&format!("routing: {{ rules: [{{ {first}target: {{ region: us-east-1 }} }}, {last}] }}"))
+        warned_by(&format!(
+            "residency: {{ read: allow }}\nrouting: {{ rules: [{{ {first}target: {{ region: us-east-1 }} }}, {last}] }}"
+        ))
     };
     assert_eq!(rules(""), ["routing.rules[0]"]);
     assert_eq!(rules("match: { job_type: a.b }, "), [""; 0]);

@@ -22,6 +22,20 @@ pub enum Several<'b> {
     Other(Found<'b>),
 }
 
+impl<'b> Several<'b> {
+    /// Notes the tenant that the head of the call names, for every job.
+    pub fn set_caller_tenant(&mut self, tenant: Option<&'b str>) {
+        match self {
+            Self::Other(found) => found.set_caller_tenant(tenant),
+            Self::Batch(batch) => {
+                let jobs = batch.jobs.iter_mut();
+                let inside = jobs.flat_map(|job| std::iter::once(&mut job.envelope).chain(&mut job.within));
+                inside.chain(&mut batch.beside).for_each(|envelope| envelope.set_caller_tenant(tenant));
+            }
+        }
+    }
+}
+
 /// A batch, read in place.
 #[derive(Clone)]
 pub struct Batch<'b> {

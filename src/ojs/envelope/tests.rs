@@ -95,12 +95,13 @@ fn a_routing_key_that_stands_where_it_is_lost_is_refused() {
 
 #[test]
 fn every_defined_attribute_is_read() {
-    let body = r#"{"meta":{"ojs.federation.region_affinity":"weighted","ojs.federation.federation_id":"f",
+    let body = r#"{"meta":{"ojs.federation.region_affinity":"weighted","ojs.federation.regions_with":"gpu","ojs.federation.federation_id":"f",
         "ojs.federation.replicated_from":"r","ojs.federation.weights":{"eu-west-1":2,"us-east-1":0.5e1},
         "ojs.federation.source_region":7,"ojs.federation.routed_at":null}}"#;
     let expected = Attributes {
         region: None,
         region_affinity: Some("weighted".into()),
+        regions_with: Some("gpu".into()),
         federation_id: Some("f".into()),
         replicated_from: Some("r".into()),
         weights: Some(vec![("eu-west-1".to_owned(), 2.0), ("us-east-1".to_owned(), 5.0)]),

@@ -7,21 +7,23 @@ use std::time::Duration;
 
 use super::super::route::{Context, Slot};
 use super::super::settings::NOT_PREFERRED;
+use super::super::view::RegionIndex;
 use super::{Reason, sort};
 
 /// A region that is not local scores at most this.
 const REMOTE: f64 = 0.9;
 const UNKNOWN: f64 = 0.1;
 
-pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
+/// `local`: the local region, or what is that to the job.
+pub(super) fn rank(context: &Context<'_, '_>, local: RegionIndex, slots: &mut [Slot]) {
     let view = context.view;
-    let latencies = slots.iter().filter(|slot| slot.region != view.local);
+    let latencies = slots.iter().filter(|slot| slot.region != local);
     let lowest = latencies.filter_map(|slot| view.region(slot.region).latency).min();
     for slot in &mut *slots {
         let latency = view.region(slot.region).latency;
         let preference = view.settings.preference(slot.region);
         slot.tie = latency.map_or(f64::INFINITY, |latency| latency.as_secs_f64());
-        if slot.region == view.local {
+        if slot.region == local {
             (slot.key, slot.score, slot.reason) = (-1.0, 1.0, Reason::Local);
             continue;
         }

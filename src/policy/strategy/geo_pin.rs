@@ -4,10 +4,11 @@
 //! and so are the scores. A single region scores 1.
 
 use super::super::route::{Context, Slot};
+use super::super::view::RegionIndex;
 use super::{Reason, affinity};
 
-pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
-    affinity::rank(context, slots);
+pub(super) fn rank(context: &Context<'_, '_>, local: RegionIndex, slots: &mut [Slot]) {
+    affinity::rank(context, local, slots);
     if let Some(first) = slots.first_mut() {
         (first.score, first.reason) = (1.0, Reason::Pinned);
     }

@@ -43,9 +43,9 @@ pub(super) fn rank(context: &mut Context<'_, '_>, plan: &Plan<'_>, slots: &mut [
 
 fn rank_by(strategy: Strategy, context: &mut Context<'_, '_>, plan: &Plan<'_>, slots: &mut [Slot]) {
     match strategy {
-        Strategy::Affinity => affinity::rank(context, slots),
+        Strategy::Affinity => affinity::rank(context, plan.local, slots),
         Strategy::Overflow => overflow::rank(context, slots),
-        Strategy::GeoPin => geo_pin::rank(context, slots),
+        Strategy::GeoPin => geo_pin::rank(context, plan.local, slots),
         Strategy::RoundRobin => round_robin::rank(context, slots),
         Strategy::LatencyBased => latency::rank(context, slots),
         Strategy::Weighted => weighted::rank(context, slots),

@@ -20,6 +20,7 @@ use http::{HeaderMap, Request, Response};
 use super::attempt::{Call, RegionAnswer};
 use super::enqueue::{Ran, note, run};
 use super::exchange::Exchange;
+use super::head::tenant_of;
 use super::head::{Head, read};
 use super::job::Job;
 use super::shown::source;
@@ -27,7 +28,7 @@ use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::ojs::batch::answer;
-use crate::ojs::{ErrorDocument, Scope, Segments};
+use crate::ojs::{ErrorDocument, Segments};
 use crate::policy::{Decision, GuardClass, RegionIndex};
 use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
@@ -68,7 +69,7 @@ pub(super) async fn batch(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;
-    match planned(proxy, exchange.matched.scope, &head, &body).await? {
+    match planned(proxy, exchange, &head, &body).await? {
         Planned::Whole(decision) => {
             let source = source(head.path.path());
             let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source };
@@ -80,10 +81,11 @@ pub(super) async fn batch(
     }
 }
 
-async fn planned(proxy: &Proxy, scope: Scope, head: &Head, body: &Bytes) -> Result<Planned, ErrorDocument> {
+async fn planned(proxy: &Proxy, exchange: &Exchange, head: &Head, body: &Bytes) -> Result<Planned, ErrorDocument> {
     let has_key = head.headers.contains_key("idempotency-key");
+    let (scope, tenant) = (exchange.matched.scope, tenant_of(exchange, &head.headers)?);
     let read = body.clone();
-    proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, &read)).await
+    proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await
 }
 
 /// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.

@@ -30,13 +30,21 @@ pub(super) struct Attempted {
     pub(super) parcel: Result<Parcel, ErrorDocument>,
 }
 
-/// Plans a batch or a bulk enqueue, by what its path asks for and whether its head has a key.
+/// Plans a batch or a bulk enqueue, by what its path asks for and whether its head has a key, and the tenant
+/// that it names.
 ///
 /// Errors: the error document for the client; nothing was sent.
-pub(super) fn plan(proxy: &Proxy, scope: Scope, has_key: bool, body: &Bytes) -> Result<Planned, ErrorDocument> {
+pub(super) fn plan(
+    proxy: &Proxy,
+    scope: Scope,
+    has_key: bool,
+    tenant: Option<&str>,
+    body: &Bytes,
+) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
-    let several =
+    let mut several =
         Several::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    several.set_caller_tenant(tenant);
     let view = shared.registry.view();
     let batch = match several {
         Several::Batch(batch) => batch,

@@ -1,0 +1,127 @@
+//! Tenants and tags of regions, judged by where jobs land.
+
+use http::Request;
+use serde_json::json;
+
+use super::land;
+use crate::support::{Answer, Federation, Setup};
+
+const TENANTS: &str = "
+tenants:
+  - { match: 'acme-*', regions: [us-east-1, eu-west-1], home: eu-west-1 }
+  - { match: globex, home: ap-south-1 }
+routing: { rules: [{ match: { queue: us }, target: { regions: [us-east-1, ap-south-1] } }] }";
+
+fn job(tenant: &str, more: &str) -> String {
+    format!(r#"{{"type":"t","args":["needle"],"meta":{{"tenant_id":"{tenant}"{more}}}}}"#)
+}
+
+async fn of_tenant(federation: &Federation, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let request = headers.iter().fold(Request::post(path), |request, (name, value)| request.header(*name, *value));
+    federation.client.send(request.header("content-type", "application/json"), body.to_owned()).await
+}
+
+#[tokio::test]
+async fn the_tenant_of_a_job_names_its_home_and_narrows_its_pin() {
+    let federation = Setup::default().yaml(TENANTS).start().await;
+    let queue = |queue: &str| format!(r#"{{"type":"t","args":[],"queue":"{queue}"}}"#);
+    for (headers, body, region) in [
+        (&[][..], job("acme-1", ""), "eu-west-1"),
+        (&[], job("globex", ""), "ap-south-1"),
+        (&[], job("other", ""), "us-east-1"),
+        (&[], job("acme-1", r#","ojs.federation.region":"us-east-1""#), "us-east-1"),
+        (&[("X-OJS-Tenant", "acme-2")], queue("q"), "eu-west-1"),
+        (&[("X-OJS-Tenant-Id", "globex")], queue("q"), "ap-south-1"),
+        (&[("X-OJS-Tenant-Id", "globex")], job("globex", ""), "ap-south-1"),
+        // Only what the rule and the tenant both permit.
+        (&[("X-OJS-Tenant", "acme-2")], queue("us"), "us-east-1"),
+    ] {
+        let answer = of_tenant(&federation, "/ojs/v1/jobs", headers, &body).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (201, region), "{headers:?} {body}: {answer:?}");
+        let dry = of_tenant(&federation, "/v1/federation/route", headers, &body).await.json();
+        assert_eq!(dry["target_region"], region, "{headers:?} {body}");
+    }
+    let pinned = job("acme-1", r#","ojs.federation.region":"ap-south-1""#);
+    federation.client.enqueue(pinned).await.check_error(403, "forbidden", "pin_not_permitted");
+    let batch = format!(r#"{{"jobs":[{}]}}"#, queue("q"));
+    let answer = of_tenant(&federation, "/ojs/v1/jobs/batch", &[("X-OJS-Tenant", "acme-2")], &batch).await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
+    let workflow = format!(r#"{{"type":"chain","steps":[{}]}}"#, queue("q"));
+    let answer = of_tenant(&federation, "/ojs/v1/workflows", &[("X-OJS-Tenant", "acme-2")], &workflow).await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_job_of_a_tenant_fails_while_the_regions_of_that_tenant_are_down() {
+    let yaml = "limits: { connect_timeout: 1s }\ntenants: [{ match: acme, regions: [eu-west-1] }]";
+    let federation = Setup::default().yaml(yaml).start().await;
+    federation.regions[1].stop().await;
+    let answer = federation.client.enqueue(job("acme", "")).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(federation.seen("needle").is_empty());
+}
+
+#[tokio::test]
+async fn two_tenants_of_one_job_are_refused_and_nothing_is_sent() {
+    for yaml in ["", TENANTS] {
+        let federation = Setup::default().yaml(yaml).start().await;
+        let one = job("acme-1", "");
+        for (headers, body) in [
+            (&[("X-OJS-Tenant", "globex")][..], one.clone()),
+            (&[("X-OJS-Tenant-Id", "globex")], one.clone()),
+            (&[("X-OJS-Tenant", "acme-1"), ("X-OJS-Tenant-Id", "globex")], one.clone()),
+            (&[("X-OJS-Tenant", "acme-1"), ("X-OJS-Tenant", "globex")], r#"{"type":"t","args":["needle"]}"#.to_owned()),
+        ] {
+            for (path, body) in [
+                ("/ojs/v1/jobs", body.clone()),
+                ("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{body}]}}"#)),
+                ("/ojs/v1/workflows", format!(r#"{{"type":"chain","steps":[{body}]}}"#)),
+            ] {
+                let answer = of_tenant(&federation, path, headers, &body).await;
+                answer.check_error(400, "invalid_request", "tenants_differ");
+            }
+        }
+        assert!(federation.seen("needle").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn tags_of_regions_are_shown_and_choose_among_them_for_rules_and_jobs() {
+    let yaml = "routing: { strategy: round-robin, rules: [
+      { match: { queue: train }, target: { regions_with: [gpu] } },
+      { match: { queue: both }, target: { regions_with: [gpu, gdpr] } }] }";
+    let tags = [("us-east-1", &["cheap"][..]), ("eu-west-1", &["gpu", "gdpr"]), ("ap-south-1", &["gpu"])];
+    let setup = tags.iter().enumerate().fold(Setup::default(), |setup, (place, (_, tags))| {
+        setup.region(place, &format!("tags: [{}]", tags.join(", ")))
+    });
+    let federation = setup.yaml(yaml).start().await;
+    let regions = federation.client.get("/v1/federation/regions").await.json();
+    for (region, (id, tags)) in regions["regions"].as_array().unwrap().iter().zip(tags) {
+        assert_eq!((&region["id"], &region["tags"]), (&json!(id), &json!(tags)));
+    }
+    let asking = |tags: &str| format!(r#"{{"type":"t","args":[],"meta":{{"ojs.federation.regions_with":"{tags}"}}}}"#);
+    for (body, permitted) in [
+        (r#"{"type":"t","args":[],"queue":"train"}"#.to_owned(), &["eu-west-1", "ap-south-1"][..]),
+        (r#"{"type":"t","args":[],"queue":"both"}"#.to_owned(), &["eu-west-1"]),
+        (asking("gpu"), &["eu-west-1", "ap-south-1"]),
+        (asking("gpu, gdpr"), &["eu-west-1"]),
+        (asking("cheap"), &["us-east-1"]),
+    ] {
+        for _ in 0..4 {
+            let answer = land(&federation, &body).await;
+            assert!(permitted.contains(&answer.region()), "{body}: {}", answer.region());
+        }
+    }
+    for meta in [
+        r#""ojs.federation.regions_with":"tpu""#,
+        r#""ojs.federation.regions_with":"cheap,gpu""#,
+        r#""ojs.federation.regions_with":"""#,
+        r#""ojs.federation.regions_with":"gpu","ojs.federation.region":"us-east-1""#,
+    ] {
+        let body = format!(r#"{{"type":"t","args":["needle"],"meta":{{{meta}}}}}"#);
+        let error =
+            federation.client.enqueue(body).await.check_error(400, "invalid_request", "invalid_federation_meta");
+        assert_eq!(error["details"]["field"], "ojs.federation.regions_with");
+    }
+    assert!(federation.seen("needle").is_empty());
+}
