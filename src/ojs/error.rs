@@ -7,6 +7,7 @@
 mod client;
 mod region;
 mod several;
+mod tenant;
 
 use std::borrow::Cow;
 

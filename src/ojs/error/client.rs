@@ -159,29 +159,6 @@ impl ErrorDocument {
         Self::invalid("ambiguous_member", message).with("field", field).with("ojs_code", "OJS-1000")
     }
 
-    /// 400: two tenants are named.
-    #[must_use]
-    pub fn tenants_differ() -> Self {
-        Self::invalid(
-            "tenants_differ",
-            "`meta.tenant_id` and the headers `X-OJS-Tenant` and `X-OJS-Tenant-Id` must name one tenant, as text; send it in one of \
-             them, or the same in all",
-        )
-        .with("field", "meta.tenant_id")
-    }
-
-    /// 400: no region that the job may go to has the tags that it asks for.
-    #[must_use]
-    pub fn no_region_with_tags() -> Self {
-        Self::invalid(
-            FEDERATION_META,
-            "no region that the job may go to has all tags of `ojs.federation.regions_with`; ask for at most four, with commas between, \
-             that `GET /v1/federation/regions` shows",
-        )
-        .with("field", "ojs.federation.regions_with")
-        .with("ojs_code", "OJS-1004")
-    }
-
     /// 400: a client set `replicated_from`, and the operator refuses that.
     #[must_use]
     pub fn client_replicated_from() -> Self {
