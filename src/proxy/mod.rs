@@ -284,7 +284,9 @@ impl Proxy {
             Scope::Batch | Scope::Bulk => Box::pin(batch::batch(self, exchange, *request)),
             Scope::Define => Box::pin(define::define(self, exchange, *request)),
             _ if exchange.matched.creates_jobs => Box::pin(create::recreate(self, exchange, *request)),
-            _ if asks_for_tunnel(&request) => Box::pin(tunnel::tunnel(self, exchange, *request)),
+            _ if exchange.matched.operation != Operation::System && asks_for_tunnel(&request) => {
+                Box::pin(tunnel::tunnel(self, exchange, *request))
+            }
             Scope::List(paging) => Box::pin(list::list(self, exchange, *request, paging)),
             Scope::Sum | Scope::QueueStats => Box::pin(sum::sum(self, exchange, *request)),
             Scope::QueueControl => Box::pin(sum::control(self, exchange, *request)),

@@ -35,6 +35,9 @@ pub struct Result4 {
     outcomes: [Option<Result<(), Broken>>; Way::ALL.len()],
 }
 
+/// The dialects in which the cases run.
+const DIALECTS: [Dialect; 2] = [Dialect::Spec, Dialect::Reference];
+
 /// What came of all cases.
 pub struct Report(pub Vec<Result4>);
 
@@ -71,7 +74,7 @@ impl Report {
 
     /// The cases that do not pass directly, each with what broke.
     pub fn failures(&self) -> Vec<String> {
-        let all = self.0.iter().flat_map(|case| Dialect::ALL.map(|dialect| (case, dialect)));
+        let all = self.0.iter().flat_map(|case| DIALECTS.map(|dialect| (case, dialect)));
         let broken = all.filter_map(|(case, dialect)| {
             let broken = case.outcome(dialect, false).as_ref().err()?;
             Some(format!("{} ({}): {broken}", case.name, dialect.as_str()))
@@ -81,7 +84,7 @@ impl Report {
 
     /// The cases that pass only on one side of the sidecar.
     pub fn differences(&self) -> Vec<String> {
-        let all = self.0.iter().flat_map(|case| Dialect::ALL.map(|dialect| (case, dialect)));
+        let all = self.0.iter().flat_map(|case| DIALECTS.map(|dialect| (case, dialect)));
         let differ = all.filter_map(|(case, dialect)| {
             let (direct, through) = (case.outcome(dialect, false), case.outcome(dialect, true));
             (direct.is_ok() != through.is_ok())
@@ -93,7 +96,7 @@ impl Report {
     /// The cases that fail without a reason, and the reasons of cases that pass.
     pub fn unexplained(&self) -> Vec<String> {
         let failing = |case: &Result4, dialect| case.outcome(dialect, false).as_ref().err().cloned();
-        let all = self.0.iter().flat_map(|case| Dialect::ALL.map(|dialect| (case, dialect)));
+        let all = self.0.iter().flat_map(|case| DIALECTS.map(|dialect| (case, dialect)));
         let silent = all.filter_map(|(case, dialect)| {
             let broken = failing(case, dialect).filter(|_| case.reason(dialect).is_none())?;
             Some(format!("{} ({}) has no reason: {broken}", case.name, dialect.as_str()))
@@ -125,11 +128,11 @@ impl Report {
     fn text(&self) -> String {
         let mut text = HEAD.to_owned();
         text.push_str("\n| dialect | cases | pass directly | pass through the sidecar |\n|---|---|---|---|\n");
-        for dialect in Dialect::ALL {
+        for dialect in DIALECTS {
             let (direct, through) = (self.passed(dialect, false), self.passed(dialect, true));
             writeln!(text, "| `{}` | {} | {direct} | {through} |", dialect.as_str(), self.0.len()).unwrap();
         }
-        for dialect in Dialect::ALL {
+        for dialect in DIALECTS {
             self.write_failures(&mut text, dialect);
         }
         text.push_str("\n## All cases\n\n| case | `spec` direct | through | `reference` direct | through |\n");

@@ -82,7 +82,6 @@ async fn only_plain_requests_for_what_regions_serve_become_tunnels() {
     let federation = Federation::start().await;
     for (request, status) in [
         (upgrade("/nothing", ""), 404),
-        (upgrade("/metrics", ""), 404),
         (upgrade("/ojs/v1/ws", "Content-Length: 5\r\n") + "hello", 400),
         (upgrade("/ojs/v1/ws", "Transfer-Encoding: chunked\r\n") + "5\r\nhello\r\n0\r\n\r\n", 400),
         (upgrade("/ojs/v1/ws", "").replace("localhost", "evil.example"), 421),
@@ -92,6 +91,11 @@ async fn only_plain_requests_for_what_regions_serve_become_tunnels() {
         assert_eq!(wire.answer().await.status, status, "{request:?}");
     }
     assert!(!federation.regions[0].record().contains(b"websocket"));
+    // The paths at the root are the region's own, and none of them is a tunnel.
+    let mut wire = federation.client.wire().await;
+    wire.send(&upgrade("/metrics", "")).await;
+    assert_ne!(wire.answer().await.status, 101);
+    assert!(!federation.regions[0].record().contains(b"upgrade:"));
     // A job in the clothes of an upgrade is routed as a job.
     let job = r#"{"type":"t","args":[],"meta":{"ojs.federation.region":"eu-west-1"}}"#;
     let length = format!("Content-Length: {}\r\n", job.len());

@@ -33,7 +33,9 @@ pub fn odd_path(script: &mut Script, mark: u64) -> Call {
         "ojs/v1/jobs",
         "*",
     ]);
-    Call::new(script, mark, Sight::Nobody, ("POST", target), body.into())
+    // The absolute form of a host of ours is that host's path.
+    let sight = if target == "http://localhost/ojs/v1/jobs" { Sight::Only(region) } else { Sight::Nobody };
+    Call::new(script, mark, sight, ("POST", target), body.into())
 }
 
 /// A pinned job in an encoding that we do not read and some server may.
@@ -52,8 +54,12 @@ pub fn odd_encoding(script: &mut Script, mark: u64) -> Call {
         _ => text.into_bytes(),
     };
     let target = script.pick(&["/ojs/v1/jobs", "/ojs/v1/jobs/batch", "/ojs/v1/cron"]);
-    let call = Call::new(script, mark, Sight::Nobody, ("POST", target), body);
-    if encoding == 7 { call.header("Content-Encoding", script.pick(&["gzip", "identity", "x-none"])) } else { call }
+    if encoding != 7 {
+        return Call::new(script, mark, Sight::Nobody, ("POST", target), body);
+    }
+    let coding = script.pick(&["gzip", "identity", "x-none"]);
+    let sight = if coding == "identity" { Sight::Only(region) } else { Sight::Nobody };
+    Call::new(script, mark, sight, ("POST", target), body).header("Content-Encoding", coding)
 }
 
 /// A job whose pin is written so that two servers would read it in two ways, or that stands where it would be lost.
