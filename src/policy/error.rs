@@ -102,6 +102,8 @@ impl RouteError {
             | Self::UnknownStrategy
             | Self::PinWithoutRegion
             | Self::Unclear { .. }
+            | Self::TenantsDiffer
+            | Self::NoRegionWithTags
             | Self::PinNotPermitted { .. } => (None, &[][..]),
         };
         let all = one.into_iter().chain(several.iter().map(|(region, state)| (region, *state)));
