@@ -144,7 +144,10 @@ impl RegionState {
                 Some(RequestOutcome::Success)
             }
             Shown::Failure => {
-                guard.on_failure(now, alone);
+                // Calls that end while the breaker is open began before it opened, and say nothing that it does not.
+                if self.breaker.state() == BreakerState::Closed {
+                    guard.on_failure(now, alone);
+                }
                 self.failing = true;
                 (!alone).then_some(RequestOutcome::Failure)
             }
@@ -224,8 +227,10 @@ impl RegionState {
     }
 
     fn read(&mut self, now: Instant, totals: &Totals) {
+        // While the breaker is not closed, failures are the region's and not those of a class.
+        let discards = self.discards || self.breaker.state() != BreakerState::Closed;
         for (guard, totals) in self.guards.iter_mut().zip(totals.classes) {
-            if self.discards {
+            if discards {
                 guard.skip(now, totals);
             } else {
                 guard.on_totals(now, totals);

@@ -372,3 +372,17 @@ fn a_region_without_calls_is_at_rest_and_one_that_time_may_change_is_not() {
     rig.wait(20);
     assert!(!at_rest(&rig), "its guard is open");
 }
+
+#[test]
+fn calls_that_fail_behind_an_open_breaker_open_no_guard() {
+    let mut rig = Rig::new();
+    rig.enqueues(40, None);
+    rig.wait(2);
+    assert_eq!(rig.state(), ("open", "closed", "closed"));
+    let permit = rig.keeper.early_probe_permitted(rig.now, A).unwrap();
+    let probe = Probe { healthy: true, round_trip: Some(Duration::from_millis(5)) };
+    rig.keeper.on_probe(rig.now, A, permit, probe, &mut rig.view.regions[0]);
+    rig.wait(2);
+    assert_eq!(rig.state(), ("closed", "closed", "closed"));
+    assert!(rig.route(&Job { pin: Some("a"), ..plain() }, 1).is_ok(), "what failed before is not held against it");
+}
