@@ -299,7 +299,7 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bodies in memory at once, of all requests together (bytes), never less than `body_bytes`; beyond it a request is 503.
     pub buffered_bytes: usize,
-    /// What unfinished requests and unread answers may hold (bytes); by the control group when absent.
+    /// What unfinished requests, streams and unread answers may hold (bytes); by the control group when absent.
     pub memory: Option<usize>,
     /// Nesting of interpreted JSON.
     pub json_depth: usize,

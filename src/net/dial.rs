@@ -38,12 +38,21 @@ pub enum DialError {
     /// This process, or its machine, has no descriptor, port or memory left for a socket: nothing of it says anything of the region.
     #[error("no socket could be made here: {0}; raise the limit on open files, or lower `limits.client_connections`")]
     Own(io::Error),
+    /// This thread makes as many connections to the region as it may at once, and none of them was over in time.
+    #[error("too many connections to the region are being made at once; send the request again later")]
+    Crowded,
     /// `limits.connect_timeout` passed.
     #[error("connecting took longer than limits.connect_timeout")]
     Timeout,
 }
 
 impl DialError {
+    /// Whether it is for want of something on this machine, and so says nothing of the region.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self, Self::Own(_) | Self::Crowded)
+    }
+
     /// The closed label of this error, for metrics and events.
     #[must_use]
     pub const fn label(&self) -> &'static str {
@@ -51,7 +60,7 @@ impl DialError {
             Self::NoAddress => "dns",
             Self::Connect(_) => "connect",
             Self::Tls(_) => "tls",
-            Self::Own(_) => "own_resources",
+            Self::Own(_) | Self::Crowded => "own_resources",
             Self::Timeout => "connect_timeout",
         }
     }

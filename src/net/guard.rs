@@ -24,7 +24,7 @@ mod shared;
 mod stall;
 mod timers;
 
-pub use shared::ClientSide;
+pub use shared::{ClientSide, Room};
 pub(super) use shared::{Phase, Shared};
 pub(super) use stall::Stall;
 pub(super) use timers::Timers;
@@ -60,7 +60,7 @@ pub(super) enum End {
 const CONNECTION_BYTES: usize = 24 * 1024;
 /// The library's buffer for what it reads, as far as it grows with a long body.
 const BODY_BYTES: usize = 128 * 1024;
-/// What an answer holds whose client does not read it: the library's buffers at both ends, and those of TLS.
+/// What an answer holds more whose client does not read it: the library's buffers at both ends, and those of TLS.
 const UNREAD_BYTES: usize = 224 * 1024;
 
 /// A client's socket, read strictly.
@@ -108,9 +108,9 @@ impl Guard {
             released: 0,
             end: None,
             told: false,
-            incoming: permit.charge(),
+            incoming: permit.incoming(),
             body_read: 0,
-            outgoing: permit.charge(),
+            outgoing: permit.outgoing(),
             _permit: permit,
         }
     }
@@ -129,7 +129,8 @@ impl Guard {
     /// A write's result; an error when the client has taken nothing for too long. Tunnels may rest.
     fn unless_stalled(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let is_tunnel = self.shared.is_tunnel();
-        let fits = self.outgoing.set(if written.is_pending() && !is_tunnel { UNREAD_BYTES } else { 0 });
+        let is_unread = written.is_pending() && !is_tunnel && !self.shared.has_room();
+        let fits = self.outgoing.set(if is_unread { UNREAD_BYTES } else { 0 });
         if is_tunnel || fits && self.stall.poll(cx, written.is_pending()).is_pending() {
             return written;
         }

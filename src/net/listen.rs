@@ -20,6 +20,9 @@ use super::socket::Socket;
 /// at once, as after a restart, must fit; the system has its own bound, which is usually the same, and holds some hundred bytes for
 /// each.
 const QUEUE: i32 = 4096;
+/// What the kernel holds at most of an answer that its client does not read, beside what the client's own socket has room for. It would
+/// hold 4 MiB, for each connection, and count them against the memory of our control group. Units: bytes.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
 /// Why an address cannot be listened on; the message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -162,11 +165,20 @@ impl BoundListener {
     /// Errors: the system's, when the runtime cannot take it.
     pub fn register(self) -> io::Result<Acceptor> {
         let listener = match self.listener {
-            Descriptor::Tcp(tcp) => Registered::Tcp(tokio::net::TcpListener::from_std(tcp)?),
+            Descriptor::Tcp(tcp) => {
+                bound_unsent(&tcp);
+                Registered::Tcp(tokio::net::TcpListener::from_std(tcp)?)
+            }
             Descriptor::Unix(unix) => Registered::Unix(tokio::net::UnixListener::from_std(unix)?),
         };
         Ok(Acceptor { listener, _file: self.file, handed_over: self.handed_over })
     }
+}
+
+/// Bounds what is written to each connection of a listener and not yet sent; a kernel that cannot do so bounds it as it likes.
+fn bound_unsent(listener: &TcpListener) {
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }
 
 /// A listener on a runtime.

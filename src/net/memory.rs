@@ -19,17 +19,24 @@ pub fn default_for_clients() -> usize {
 /// The limit of our control group, of either version; none where there is none.
 fn of_group() -> Option<usize> {
     let group = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = [
+        group_of(&group, "").map(|path| format!("/sys/fs/cgroup{path}/memory.max")),
+        group_of(&group, "memory").map(|path| format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")),
+    ];
     // Inside of a container the group is the root of what is mounted.
-    let own = group_of(&group).map(|path| format!("/sys/fs/cgroup{path}/memory.max"));
-    let paths = own
-        .into_iter()
-        .chain(["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"].map(str::to_owned));
+    let mounted = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"].map(str::to_owned);
+    let paths = own.into_iter().flatten().chain(mounted);
     paths.filter_map(|path| limit_in(&read_to_string(path).ok()?)).min()
 }
 
-/// The path of the group of version 2.
-fn group_of(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| line.strip_prefix("0::")).map(|path| path.trim_end_matches('/'))
+/// The path of the group in the hierarchy of version 1 that has this controller, or of version 2, which names none.
+fn group_of<'t>(text: &'t str, controller: &str) -> Option<&'t str> {
+    let path = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers.split(',').any(|one| one == controller).then_some(path)
+    });
+    path.map(|path| path.trim_end_matches('/'))
 }
 
 fn limit_in(text: &str) -> Option<usize> {
@@ -44,7 +51,8 @@ mod tests {
     fn limits_of_either_version_are_read_and_none_is_none() {
         assert_eq!(limit_in("268435456\n"), Some(256 << 20));
         assert_eq!((limit_in("max\n"), limit_in("9223372036854771712\n"), limit_in("")), (None, None, None));
-        assert_eq!(group_of("12:cpu:/a\n0::/pod/one\n"), Some("/pod/one"));
-        assert_eq!((group_of("0::/\n"), group_of("3:memory:/a\n")), (Some(""), None));
+        let both = "12:cpu:/a:memory:/b\n3:memory:/a\n0::/pod/one\n";
+        assert_eq!((group_of(both, ""), group_of(both, "memory")), (Some("/pod/one"), Some("/a")));
+        assert_eq!((group_of("0::/\n", ""), group_of("0::/\n", "memory")), (Some(""), None));
     }
 }

@@ -37,7 +37,7 @@ mod waiting;
 pub use arriving::Arriving;
 pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
 pub use framing::Violation;
-pub use guard::ClientSide;
+pub use guard::{ClientSide, Room};
 pub use handover::HandedOver;
 pub use listen::{Acceptor, BindError, BoundListener, LocalAddress, bind, taken_or_bound};
 pub use outbox::keep_sending;

@@ -7,6 +7,7 @@
 
 mod connection;
 mod lease;
+mod turns;
 mod upgrade;
 mod warm;
 
@@ -26,6 +27,8 @@ use super::stream::Stream;
 use crate::base::apart;
 use connection::{Failed, Http1, Http2};
 pub use lease::{Cut, RegionBody};
+pub use turns::Turn;
+use turns::Turns;
 pub use upgrade::upgrade;
 
 /// The least that the buffer of a connection may hold: regions that fill it are as many as there are calls.
@@ -79,7 +82,7 @@ impl PoolMeters {
         let counter = match made {
             Ok(()) => &self.established,
             Err(DialError::NoAddress) => &self.dns,
-            Err(DialError::Connect(_) | DialError::Own(_)) => &self.refused,
+            Err(DialError::Connect(_) | DialError::Own(_) | DialError::Crowded) => &self.refused,
             Err(DialError::Tls(_)) => &self.tls,
             Err(DialError::Timeout) => &self.timeout,
         };
@@ -125,10 +128,10 @@ pub enum NotSent {
 }
 
 impl NotSent {
-    /// Whether it is for want of descriptors, ports or memory on this machine, and so says nothing of the region.
+    /// Whether it is for want of something on this machine, and so says nothing of the region.
     #[must_use]
     pub const fn is_own(&self) -> bool {
-        matches!(self, Self::Dial(DialError::Own(_)))
+        matches!(self, Self::Dial(error) if error.is_own())
     }
 
     /// The closed label of this reason, for metrics and events.
@@ -170,6 +173,8 @@ struct Shared {
     prefers_http2: Cell<bool>,
     dialling: Cell<bool>,
     dialled: Notify,
+    /// Who may connect now.
+    turns: Turns,
     /// Connections made so far.
     made: Cell<u64>,
     /// Whether a connection is being made that no request waits for.
@@ -194,6 +199,7 @@ impl Pool {
             prefers_http2: Cell::new(false),
             dialling: Cell::new(false),
             dialled: Notify::new(),
+            turns: Turns::default(),
             made: Cell::new(0),
             warming: Cell::new(false),
         }))
@@ -267,7 +273,8 @@ impl Pool {
         request: &mut Option<Request<Outgoing>>,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, SendError> {
-        let connected = within(deadline, self.connect_first(endpoint)).await.ok_or(SendError::TimedOut)?;
+        let connected =
+            within(deadline, self.connect_first(endpoint, deadline.is_none())).await.ok_or(SendError::TimedOut)?;
         let result = match connected.map_err(SendError::NotSent)? {
             Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,
             Fresh::Http2(http2) => http2.send(request, endpoint.authority, deadline).await,
@@ -320,13 +327,7 @@ impl Pool {
         }
     }
 
-    /// Connects within `connect_timeout`, whoever dials: a call that waited for the connection of another must still know in time
-    /// that it was not sent.
-    async fn connect(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
-        let connecting = self.connect_in_turn(endpoint);
-        tokio::time::timeout(endpoint.connect_timeout, connecting).await.map_err(|_| DialError::Timeout)?
-    }
-
+    /// Connects, or waits for the HTTP/2 connection that another call makes.
     async fn connect_in_turn(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
         if self.0.prefers_http2.get() {
             // One dials, the others wait for it; if it failed, the next waiter dials in turn.

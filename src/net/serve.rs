@@ -277,8 +277,9 @@ impl<S> Server<S> {
         let framing = Framing::new(HeadLimits { bytes: limits.head_bytes, headers: limits.headers });
         let timers = Timers::new(limits, self.options.rest_after, idle_since);
         let timers = (timers, Stall::new(limits.stream_idle_timeout));
+        let client = ClientSide::new(Arc::clone(shared), self.options.activity.clone(), permit.memory());
         let guard = Guard::new(socket, permit, Arc::clone(shared), framing, timers);
-        let info = ConnectionInfo { peer, client: ClientSide::new(Arc::clone(shared), self.options.activity.clone()) };
+        let info = ConnectionInfo { peer, client };
         shared.beside().clear();
         let requests = Cell::new(0);
         let service = service_fn(move |request: Request<Incoming>| {

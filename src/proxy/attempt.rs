@@ -318,7 +318,7 @@ pub(super) const fn reason(why: &NotSent) -> FailoverReason {
         NotSent::Dial(DialError::Connect(_)) => FailoverReason::Connect,
         NotSent::Dial(DialError::Tls(_)) => FailoverReason::Tls,
         NotSent::Dial(DialError::Timeout) => FailoverReason::Timeout,
-        NotSent::Dial(DialError::Own(_)) => FailoverReason::Overloaded,
+        NotSent::Dial(DialError::Own(_) | DialError::Crowded) => FailoverReason::Overloaded,
         NotSent::PassedOver => FailoverReason::Silent,
         NotSent::Closed => FailoverReason::Closed,
         NotSent::RefusedStream => FailoverReason::RefusedStream,

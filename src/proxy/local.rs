@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::net::Arriving;
+use crate::net::{Arriving, ClientSide, Room};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -17,7 +17,6 @@ use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
 use super::exchange::Exchange;
 use super::vet::vet;
 use super::{Proxy, Reply, shown};
-use crate::net::ClientSide;
 use crate::net::body::{Outgoing, Side, Upload};
 use crate::net::headers::{strip_answer, strip_hop_by_hop};
 use crate::net::pool::{RegionBody, SendError};
@@ -26,6 +25,8 @@ use crate::ojs::{Class, ErrorDocument, Operation};
 use crate::policy::{CallPermit, GuardClass, RegionIndex, RequestOutcome, effect};
 use crate::telemetry::{AttemptOutcome, Held, event};
 
+/// A longer answer may stay here while its client does not read: a shorter one has room in the client's socket. Units: bytes.
+const LONG_ANSWER_BYTES: u64 = 64 * 1024;
 /// A client that only closed its sending side still reads; one that is gone for good is not worth more than this.
 const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -68,12 +69,43 @@ pub(super) async fn pass(
     check_breaker(proxy, exchange, index)?;
     parts.headers = headers_for(proxy, exchange, index, parts.headers);
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
+    let is_stream = exchange.matched.class == Class::Stream;
+    // What may change something is short, and never waits behind what clients read.
+    let mut room = if exchange.is_read() { Some(room_for_read(exchange, is_stream)?) } else { None };
     let permit = place(proxy, exchange, index)?;
     let response = send(proxy, exchange, index, parts, repeatable).await?;
+    if let Some(room) = room.as_mut().filter(|_| !is_stream) {
+        if !response.body().is_longer_than(LONG_ANSWER_BYTES) {
+            room.for_short_answer();
+        } else if !room.for_long_answer(exchange.client()) {
+            return Err(no_room(exchange));
+        }
+    }
     // Events come for as long as the client likes, and keep nobody else waiting.
-    let permit = Some(permit).filter(|_| exchange.matched.class != Class::Stream);
+    let permit = Some(permit).filter(|_| !is_stream);
     let idle = proxy.shared.config.limits.stream_idle_timeout;
-    Ok(response.map(|body| Reply::stream(body, idle, permit)))
+    Ok(response.map(|body| Reply::stream(body, idle, permit, room)))
+}
+
+/// Memory for an answer that is passed on as it comes.
+///
+/// Errors: 503 `overloaded` where clients hold as much as `limits.memory` allows.
+pub(super) fn room(exchange: &mut Exchange) -> Result<Room, ErrorDocument> {
+    let room = exchange.client().room();
+    room.ok_or_else(|| no_room(exchange))
+}
+
+/// The same for a read. The answer to one that we do not know may have any length: it has room for that before its region is asked,
+/// which would else send megabytes in vain.
+fn room_for_read(exchange: &mut Exchange, is_stream: bool) -> Result<Room, ErrorDocument> {
+    let mut room = room(exchange)?;
+    let is_known = is_stream || GuardClass::of(exchange.matched.operation).is_some();
+    if is_known || room.for_long_answer(exchange.client()) { Ok(room) } else { Err(no_room(exchange)) }
+}
+
+fn no_room(exchange: &mut Exchange) -> ErrorDocument {
+    exchange.region = None;
+    ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
 }
 
 /// A place among the calls that are under way at a region.

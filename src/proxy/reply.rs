@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
+use crate::net::Room;
 use crate::net::body::BodyError;
 use crate::net::pool::RegionBody;
 use crate::policy::CallPermit;
@@ -34,6 +35,8 @@ pub struct Streamed {
     waiting: bool,
     /// Its place among the calls that are under way, free again when this is dropped.
     _permit: Option<CallPermit>,
+    /// The memory that it may hold.
+    _room: Option<Room>,
 }
 
 impl Reply {
@@ -44,13 +47,14 @@ impl Reply {
         if bytes.is_empty() { Self::Empty } else { Self::Full(bytes) }
     }
 
-    /// A region's answer that is cut when nothing came for `idle_timeout`, and holds its place until it has ended.
+    /// A region's answer that is cut when nothing came for `idle_timeout`, and holds its place and its room until it has ended.
     #[must_use]
-    pub fn stream(body: RegionBody, idle_timeout: Duration, permit: Option<CallPermit>) -> Self {
+    pub fn stream(body: RegionBody, idle_timeout: Duration, permit: Option<CallPermit>, room: Option<Room>) -> Self {
         if body.is_end_stream() {
             return Self::Empty;
         }
-        Self::Stream(Box::new(Streamed { body, idle_timeout, idle: None, waiting: false, _permit: permit }))
+        let streamed = Streamed { body, idle_timeout, idle: None, waiting: false, _permit: permit, _room: room };
+        Self::Stream(Box::new(streamed))
     }
 }
 

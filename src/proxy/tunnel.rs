@@ -1,6 +1,6 @@
 //! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
 
-use crate::net::{Arriving, ClientSide};
+use crate::net::{Arriving, ClientSide, Room};
 use http::header::{CONNECTION, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -11,10 +11,9 @@ use tokio::io::AsyncWriteExt as _;
 use super::ask::unavailable;
 use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
-use super::local::{check_breaker, headers_for, place};
+use super::local::{check_breaker, headers_for, place, room};
 use super::reads::admit_unjudged;
 use super::{Proxy, Reply};
-use crate::net::dial::DialError;
 use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
@@ -31,6 +30,7 @@ pub(super) async fn tunnel(
     admit_unjudged(proxy, exchange)?;
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
+    let room = room(exchange)?;
     let permit = place(proxy, exchange, index)?;
     let client = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
@@ -46,8 +46,12 @@ pub(super) async fn tunnel(
     let endpoint = reach.endpoint(proxy.connect_timeout());
     let limits = super::pool_limits(&proxy.shared.config);
     let timeout = proxy.shared.config.limits.call_timeout;
-    let sent = tokio::time::timeout(timeout, upgrade(&endpoint, &limits, request)).await;
-    if matches!(sent, Ok(Err(DialError::Own(_)))) {
+    let switched = async {
+        let turn = proxy.pool(index).turn(&endpoint, true).await?;
+        upgrade(&endpoint, &limits, request, turn).await
+    };
+    let sent = tokio::time::timeout(timeout, switched).await;
+    if matches!(&sent, Ok(Err(error)) if error.is_own()) {
         exchange.region = None;
         return Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER));
     }
@@ -59,12 +63,12 @@ pub(super) async fn tunnel(
         let status = response.status();
         strip_answer(&Method::GET, status, response.headers_mut());
         let idle = proxy.shared.config.limits.stream_idle_timeout;
-        return Ok(response.map(|body| Reply::stream(body, idle, Some(permit))));
+        return Ok(response.map(|body| Reply::stream(body, idle, Some(permit), Some(room))));
     }
     // A tunnel lasts for as long as its ends like, and keeps nobody waiting.
     drop(permit);
     let far = hyper::upgrade::on(&mut response);
-    tokio::task::spawn_local(copy(client, far, exchange.client().clone()));
+    tokio::task::spawn_local(copy((client, far), exchange.client().clone(), room));
     let (mut parts, _) = response.into_parts();
     strip_ours(&mut parts.headers);
     Ok(Response::from_parts(parts, Reply::Empty))
@@ -72,7 +76,7 @@ pub(super) async fn tunnel(
 
 /// Ends when either side ends; both are closed then. WebSocket peers ping each other, so a dead one does not stay for ever. To a drain
 /// it is an open call, until the process is about to end: then both sides hear of the end before the connections break.
-async fn copy(client: OnUpgrade, region: OnUpgrade, connection: ClientSide) {
+async fn copy((client, region): (OnUpgrade, OnUpgrade), connection: ClientSide, _room: Room) {
     let _open = connection.begin();
     let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
     let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));

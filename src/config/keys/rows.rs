@@ -169,8 +169,8 @@ pub(super) const KEYS: &[Key] = &[
     key("limits.buffered_bytes", Size(1 << 10, 1 << 36), "64MiB", "bytes",
         "Bodies in memory at once, of all requests together; at least `limits.body_bytes`"),
     open("limits.memory", Size(1 << 24, 1 << 40), "bytes",
-        "What unfinished requests and unread answers of all clients may hold beside bodies; a third of the control group's limit, \
-            1 GiB where there is none"),
+        "What unfinished requests, streams and unread answers of all clients may hold beside bodies; a third of the control \
+            group's limit, 1 GiB where there is none"),
     key("limits.json_depth", Integer(8, 1_024), "128", "levels", "Nesting of interpreted JSON"),
     // The HTTP parser needs room for 8 KiB at least.
     key("limits.head_bytes", Size(8 << 10, 1 << 20), "64KiB", "bytes", "The longest request or response head"),

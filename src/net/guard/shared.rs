@@ -8,9 +8,13 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::Leftover;
+use super::{Leftover, UNREAD_BYTES};
 use crate::net::arriving::Beside;
 use crate::net::drain::{Activity, OpenRequest};
+use crate::net::permit::{Charge, Memory};
+
+/// What a stream or a tunnel takes: its connection to a region with TLS, and what is copied from one end to the other.
+const STREAM_BYTES: usize = 64 * 1024;
 
 /// What a connection's guard and its requests tell each other.
 #[derive(Debug, Default)]
@@ -19,6 +23,8 @@ pub(in crate::net) struct Shared {
     tunnel: AtomicBool,
     gone: AtomicBool,
     breached: AtomicBool,
+    /// Whether the current answer has room for being read late.
+    has_room: AtomicBool,
     /// Who waits for the client to go.
     watcher: Mutex<Option<Waker>>,
     leftover: Mutex<Option<Leftover>>,
@@ -64,6 +70,11 @@ impl Shared {
         self.breached.load(Ordering::Relaxed)
     }
 
+    /// Whether room was taken for an answer that its client does not read.
+    pub(super) fn has_room(&self) -> bool {
+        self.has_room.load(Ordering::Relaxed)
+    }
+
     pub(in crate::net) const fn beside(&self) -> &Beside {
         &self.beside
     }
@@ -93,6 +104,47 @@ pub struct ClientSide(pub(in crate::net) Rc<Connected>);
 pub(in crate::net) struct Connected {
     pub(in crate::net) shared: Arc<Shared>,
     activity: Activity,
+    memory: Memory,
+}
+
+/// Room in `limits.memory` for one answer, until it is dropped.
+#[derive(Debug)]
+pub struct Room {
+    charge: Charge,
+    /// Whose answer may be read late.
+    late: Option<Rc<Connected>>,
+}
+
+impl Room {
+    /// Takes more of it, for an answer that may be long and that this client may not read; false where there is none.
+    #[must_use]
+    pub fn for_long_answer(&mut self, client: &ClientSide) -> bool {
+        let fits = self.charge.set(STREAM_BYTES + UNREAD_BYTES);
+        if fits {
+            client.0.has_room.store(true, Ordering::Relaxed);
+            self.late = Some(Rc::clone(&client.0));
+        }
+        fits
+    }
+
+    /// Gives back what was taken for a long answer.
+    pub fn for_short_answer(&mut self) {
+        // Less always fits.
+        let _ = self.charge.set(STREAM_BYTES);
+        self.forget_late_reader();
+    }
+
+    fn forget_late_reader(&mut self) {
+        if let Some(connected) = self.late.take() {
+            connected.has_room.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.forget_late_reader();
+    }
 }
 
 impl Deref for Connected {
@@ -104,8 +156,16 @@ impl Deref for Connected {
 }
 
 impl ClientSide {
-    pub(in crate::net) fn new(shared: Arc<Shared>, activity: Activity) -> Self {
-        Self(Rc::new(Connected { shared, activity }))
+    pub(in crate::net) fn new(shared: Arc<Shared>, activity: Activity, memory: Memory) -> Self {
+        Self(Rc::new(Connected { shared, activity, memory }))
+    }
+
+    /// Room for a call that is streamed: its connection to a region, and the buffers at both ends. None where clients hold as much as
+    /// `limits.memory` allows.
+    #[must_use]
+    pub fn room(&self) -> Option<Room> {
+        let mut charge = self.0.memory.outgoing();
+        charge.set(STREAM_BYTES).then_some(Room { charge, late: None })
     }
 
     /// Counts as an open request until it is dropped: for what outlives its answer.

@@ -104,3 +104,25 @@ fn many_clients_that_connect_at_once_wait_to_be_let_in() {
     let waiting: Vec<_> = (0..200).map(connect).collect();
     assert_eq!(waiting.len(), 200);
 }
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn what_a_client_does_not_read_waits_here_and_not_in_the_kernel() {
+    let listener = bind_tcp(loopback(0)).unwrap();
+    let LocalAddress::Tcp(address) = *listener.local() else { panic!("a TCP listener") };
+    let acceptor = listener.register().unwrap();
+    let client = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (Socket::Tcp(socket), _) = acceptor.accept().await.unwrap() else { panic!("a TCP socket") };
+    let piece = [b'x'; 64 * 1024];
+    let mut taken = 0;
+    // The kernel moves on what it has taken, for as long as the client's socket has room.
+    for _ in 0..100 {
+        while let Ok(bytes) = socket.tcp().try_write(&piece) {
+            taken += bytes;
+        }
+        tokio::task::yield_now().await;
+    }
+    let in_client = SockRef::from(&client).recv_buffer_size().unwrap();
+    let bound = in_client + UNSENT_BYTES_MAX as usize + piece.len();
+    assert!(taken > 0 && taken <= bound, "{taken} of {bound}");
+}

@@ -88,6 +88,13 @@ impl RegionBody {
         self.incoming.take_whole()
     }
 
+    /// Whether more of it is to come than so many bytes, or nobody knows how much.
+    #[must_use]
+    pub fn is_longer_than(&self, bytes: u64) -> bool {
+        let is_coming = matches!(self.incoming, Arriving::Coming(_)) && !self.incoming.is_end_stream();
+        is_coming && self.incoming.size_hint().upper().is_none_or(|upper| upper > bytes)
+    }
+
     /// When the end of the answer was read, where that has given an HTTP/1.1 connection back.
     #[must_use]
     pub const fn ended(&self) -> Option<Instant> {

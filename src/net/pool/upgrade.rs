@@ -6,20 +6,22 @@ use http::{Request, Response};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::{PoolLimits, RegionBody};
+use super::{PoolLimits, RegionBody, Turn};
 use crate::net::body::Outgoing;
 use crate::net::dial::{DialError, Endpoint, dial};
 use crate::net::framing::judge_answer;
 
-/// Sends a request on a connection of its own that can be switched to another protocol.
+/// Sends a request on a connection of its own that can be switched to another protocol, and is made in this turn.
 ///
 /// Errors: [`DialError`] when no answer came about; the switch itself is asked for with `hyper::upgrade::on`.
 pub async fn upgrade(
     endpoint: &Endpoint<'_>,
     limits: &PoolLimits,
     request: Request<Outgoing>,
+    turn: Turn<'_>,
 ) -> Result<Response<RegionBody>, DialError> {
     let stream = dial(endpoint, false).await?;
+    drop(turn);
     let broken = |error| DialError::Connect(io::Error::other(error));
     let (mut sender, connection) = http1::Builder::new()
         .max_headers(limits.headers)

@@ -38,7 +38,7 @@ impl Pool {
             return self.0.made.get() > made;
         }
         let _warming = Warming(&self.0);
-        let fresh = self.connect(endpoint).await;
+        let fresh = self.connect(endpoint, false).await;
         if let Ok(Fresh::Http1(http1)) = fresh {
             self.give_back(http1, Instant::now());
         }
@@ -46,12 +46,12 @@ impl Pool {
     }
 
     /// Connects, unless the request can go elsewhere before.
-    pub(super) async fn connect_first(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, NotSent> {
-        let Some(elsewhere) = endpoint.elsewhere else { return Ok(self.connect(endpoint).await?) };
+    pub(super) async fn connect_first(&self, endpoint: &Endpoint<'_>, is_streamed: bool) -> Result<Fresh, NotSent> {
+        let Some(elsewhere) = endpoint.elsewhere else { return Ok(self.connect(endpoint, is_streamed).await?) };
         tokio::select! {
             biased;
             () = elsewhere.is_ready() => Err(NotSent::PassedOver),
-            connected = self.connect(endpoint) => Ok(connected?),
+            connected = self.connect(endpoint, is_streamed) => Ok(connected?),
         }
     }
 }
