@@ -3,8 +3,8 @@
 //! It speaks the protocol as servers in the field do, keeps `args`, `meta` and unknown members as the bytes that they came as, and
 //! records everything that arrives at its sockets, so that a test judges what truly left the sidecar. From below upwards:
 //! `wire` taps the byte stream, `server` accepts, `service` is the life of a request (recorded, perhaps struck by one of the
-//! `faults`, then served), `routes`, `operations`, `sse` and `stream` know the
-//! operations, `store` is the state machine behind them.
+//! `faults`, then served), `routes`, `operations`, `socket`, `sse` and `stream` know
+//! the operations, `store` is the state machine behind them.
 //!
 //! It is a server of levels 0 to 4, with lists and administration. Where the documents and the servers in the field differ, its
 //! [`Dialect`] decides.
@@ -34,6 +34,7 @@ mod rules;
 mod schedule;
 mod server;
 mod service;
+mod socket;
 mod sse;
 mod store;
 mod stream;

@@ -43,6 +43,7 @@ pub(super) enum Route {
     Workflow(String),
     WorkflowCancel(String),
     Socket,
+    Tunnel,
     Stream,
     Echo,
 }
@@ -97,6 +98,7 @@ impl Route {
             ["workflows", id] => Self::Workflow(own(id)),
             ["workflows", id, "cancel"] if in_spec => Self::WorkflowCancel(own(id)),
             ["ws"] => Self::Socket,
+            ["debug", "tunnel"] => Self::Tunnel,
             ["debug", "stream"] => Self::Stream,
             ["debug", "echo"] => Self::Echo,
             _ => return None,

@@ -18,6 +18,7 @@ use super::operations;
 use super::problem::Problem;
 use super::record::{Record, Recorded};
 use super::routes::{Route, parameter};
+use super::socket::{self, Echo};
 use super::sse;
 use super::store::Store;
 use super::stream::{self, Arriving};
@@ -92,7 +93,8 @@ async fn answer(context: &Arc<Context>, peer: &Peer, head: Parts, body: Arriving
         wait_for_result(context, &head, id).await;
     }
     let mut response = match route {
-        Some(Route::Socket) => stream::socket(Request::from_parts(head, ()), &peer.wire),
+        Some(Route::Socket) => socket::accept(Request::from_parts(head, ()), &peer.wire, Echo::Frames),
+        Some(Route::Tunnel) => socket::accept(Request::from_parts(head, ()), &peer.wire, Echo::Bytes),
         Some(Route::Echo) => stream::echo(body),
         _ => match collected(context, body).await {
             Ok(body) => effect(context, &head, &body),

@@ -1,4 +1,4 @@
-//! Bodies that are made while they are sent, and the connections that leave HTTP.
+//! Bodies that are made while they are sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,14 +6,12 @@ use std::task::{Context as Task, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Response, StatusCode, header};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::answer::{Body, BoxError, full, typed};
+use super::answer::{Body, BoxError, typed};
 use super::faults::Gate;
 use super::record::Record;
 use super::routes::parameter;
@@ -184,32 +182,4 @@ pub(super) async fn cancelled(response: Response<Body>, after_bytes: usize, gate
     let kept = whole.len().saturating_sub(1).min(after_bytes);
     let then = Box::pin(async move { gate.passed().await });
     Response::from_parts(head, Cancelled { first: Some(whole.slice(..kept)), then }.boxed_unsync())
-}
-
-/// `ws`: accepts the upgrade and sends back every byte; the frames of the protocol are not looked at.
-pub(super) fn socket(mut request: Request<()>, wire: &Arc<Wire>) -> Response<Body> {
-    let asked = request.headers().get(header::UPGRADE).is_some_and(|value| value.as_bytes() == b"websocket");
-    if !asked {
-        return typed(StatusCode::UPGRADE_REQUIRED, "text/plain; charset=utf-8", full("Upgrade Required\n"));
-    }
-    let upgrade = hyper::upgrade::on(&mut request);
-    wire.took_over(tokio::spawn(async move {
-        let Ok(upgraded) = upgrade.await else { return };
-        let mut stream = TokioIo::new(upgraded);
-        let mut buffer = vec![0; PART_BYTES];
-        while let Ok(length @ 1..) = stream.read(&mut buffer).await {
-            let sent = stream.write_all(buffer.get(..length).unwrap_or_default()).await;
-            if sent.is_err() || stream.flush().await.is_err() {
-                return;
-            }
-        }
-        // A peer that has gone does not mind a failing farewell.
-        let _ = stream.shutdown().await;
-    }));
-    let mut response = Response::new(full(Bytes::new()));
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    response
 }

@@ -207,7 +207,7 @@ async fn a_websocket_is_an_open_call_until_no_new_ones_are_taken() {
     let mut federation = Setup::default().steered().start().await;
     let mut wire = federation.client.wire().await;
     wire.send(
-        "GET /ojs/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET /ojs/v1/debug/tunnel HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
     )
     .await;

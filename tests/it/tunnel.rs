@@ -13,7 +13,7 @@ fn upgrade(target: &str, headers: &str) -> String {
 
 async fn switched(federation: &Federation) -> Wire {
     let mut wire = federation.client.wire().await;
-    wire.send(upgrade("/ojs/v1/ws?a=%2F", "Connection: X-Hop\r\nX-Hop: 1\r\nX-Kept: 2\r\n")).await;
+    wire.send(upgrade("/ojs/v1/debug/tunnel?a=%2F", "Connection: X-Hop\r\nX-Hop: 1\r\nX-Kept: 2\r\n")).await;
     let (status, headers) = wire.head().await;
     assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(
@@ -35,10 +35,37 @@ async fn a_websocket_carries_any_bytes_both_ways() {
             wire.send(message).await;
             assert_eq!(wire.take(message.len()).await, message.as_bytes());
         }
-        let request = &federation.regions[0].record().requests_to("/ojs/v1/ws")[0];
-        assert_eq!(request.path, "/ojs/v1/ws?a=%2F");
+        let request = &federation.regions[0].record().requests_to("/ojs/v1/debug/tunnel")[0];
+        assert_eq!(request.path, "/ojs/v1/debug/tunnel?a=%2F");
         assert_eq!(request.headers["sec-websocket-key"], "dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!((request.headers.get("x-hop"), &request.headers["x-kept"]), (None, &"2".parse().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_websocket_client_gets_the_proof_of_its_key_and_its_messages_back() {
+    let large =
+        |mask: &[u8]| [&[0x82, if mask.is_empty() { 127 } else { 255 }][..], &70_000_u64.to_be_bytes(), mask].concat();
+    for setup in [Setup::default(), Setup::default().http2()] {
+        let federation = setup.start().await;
+        let mut wire = federation.client.wire().await;
+        wire.send(upgrade("/ojs/v1/ws", "Sec-WebSocket-Protocol: chat, ojs.v1\r\n")).await;
+        let (status, headers) = wire.head().await;
+        assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS);
+        // The key and its proof are those of RFC 6455 1.3, the frames those of 5.7.
+        assert_eq!(headers["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(headers["sec-websocket-protocol"], "ojs.v1");
+        let hello = [0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
+        for (sent, back) in [
+            ([&[0x81, 0x85][..], &hello].concat(), b"\x81\x05Hello".to_vec()),
+            ([&[0x89, 0x85][..], &hello].concat(), b"\x8a\x05Hello".to_vec()),
+            ([large(&[0; 4]), vec![7; 70_000]].concat(), [large(&[]), vec![7; 70_000]].concat()),
+            (vec![0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8], vec![0x88, 2, 0x03, 0xe8]),
+        ] {
+            wire.send(&sent).await;
+            assert_eq!(wire.take(back.len()).await, back);
+        }
+        assert!(wire.is_closed().await, "after the close of both sides");
     }
 }
 
@@ -58,7 +85,7 @@ async fn the_end_of_either_side_of_a_websocket_ends_the_other() {
     let federation = Federation::start().await;
     let region = &federation.regions[0];
     let wire = switched(&federation).await;
-    let connection = region.record().requests_to("/ojs/v1/ws")[0].connection;
+    let connection = region.record().requests_to("/ojs/v1/debug/tunnel")[0].connection;
     drop(wire);
     region.record().wait_for(|it| it.connections().iter().any(|it| it.number == connection && !it.open)).await;
     let mut wire = switched(&federation).await;

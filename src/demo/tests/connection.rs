@@ -134,12 +134,36 @@ async fn every_byte_that_arrives_is_recorded_as_it_is_also_of_a_request_that_bre
     assert!(!region.record().contains(b"half"));
 }
 
+const KEY: &str = "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+fn upgrade(path: &str, lines: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n{lines}\r\n")
+}
+
+#[tokio::test]
+async fn a_handshake_without_a_key_or_of_another_version_opens_no_websocket() {
+    let region = plain().await;
+    let version = "sec-websocket-version: 13\r\n";
+    for (lines, status) in [
+        (String::new(), "426"),
+        (KEY.replace("13", "8"), "426"),
+        (version.to_owned(), "400"),
+        (format!("{version}sec-websocket-key: c2hvcnQ=\r\n"), "400"),
+        (format!("{version}sec-websocket-key: not base64\r\n"), "400"),
+    ] {
+        let mut stream = TcpStream::connect(region.address()).await.unwrap();
+        stream.write_all(upgrade("/ojs/v1/ws", &lines).as_bytes()).await.unwrap();
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.unwrap();
+        assert_eq!(first, format!("HTTP/1.1 {status}").as_bytes(), "{lines}");
+    }
+}
+
 #[tokio::test]
 async fn an_upgraded_connection_echoes_bytes_and_is_cut_by_a_stop() {
     let region = plain().await;
     let mut stream = TcpStream::connect(region.address()).await.unwrap();
-    let head = b"GET /ojs/v1/ws HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n";
-    stream.write_all(head).await.unwrap();
+    stream.write_all(upgrade("/ojs/v1/debug/tunnel", KEY).as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         answer.push(stream.read_u8().await.unwrap());
