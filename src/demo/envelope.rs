@@ -10,6 +10,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor}
 use serde_json::value::RawValue;
 
 use super::dialect::Dialect;
+use super::limits::Limit;
 use super::moment::Moment;
 use super::retry::Retry;
 use super::rules;
@@ -124,6 +125,8 @@ pub(super) struct Envelope {
     pub(super) unique: Option<Unique>,
     /// How many jobs of its queue are handed out in a second, from now on.
     pub(super) per_second_max: Option<u32>,
+    /// The key that it is limited by, with others.
+    pub(super) limit: Option<Limit>,
     /// Members that the server hands back as they came.
     pub(super) extra: Vec<(String, Raw)>,
     /// Whether they win over members of the server's own.
@@ -197,6 +200,7 @@ impl Envelope {
             retry: read_retry(&options, outer, &reading.retry)?,
             unique: None,
             per_second_max: per_second_max(&options, outer)?,
+            limit: limit(&options, outer)?,
             extra: Vec::new(),
             extra_wins: reading.dialect.in_go(),
             source,
@@ -240,6 +244,11 @@ fn per_second_max(options: &Members, outer: &Members) -> Result<Option<u32>, Inv
     let limit: Members = either(options, outer, "rate_limit", "is an object")?.unwrap_or_default();
     let max: Option<u32> = limit.read("max_per_second", "is a whole number from 0")?;
     Ok(max.filter(|max| *max > 0))
+}
+
+fn limit(options: &Members, outer: &Members) -> Result<Option<Limit>, Invalid> {
+    let limit: Members = either(options, outer, "rate_limit", "is an object")?.unwrap_or_default();
+    Limit::read(&limit)
 }
 
 /// The documents give it in milliseconds among the options and in seconds beside them; 0 stands for none.

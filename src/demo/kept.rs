@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::envelope::{Members, Raw};
+use super::limits::Window;
 
 /// How much of each is kept, so that nobody fills a region that runs for days.
 const KEPT_MAX: usize = 10_000;
@@ -14,11 +15,27 @@ pub(super) struct Entry {
     pub(super) created_ms: u64,
 }
 
-/// When a worker showed itself.
-#[derive(Debug, Clone, Copy)]
+/// How many queues of a worker are kept.
+const QUEUES_MAX: usize = 100;
+
+/// When a worker showed itself, and what it asks for.
+#[derive(Debug, Clone)]
 pub(super) struct Seen {
+    /// The queues of its last FETCH, or those that its heartbeat names.
+    pub(super) queues: Vec<String>,
     pub(super) first_ms: u64,
     pub(super) last_ms: u64,
+    /// Whether it has said that it fetches no more.
+    pub(super) is_draining: bool,
+}
+
+impl Seen {
+    /// Keeps the queues that a worker names; a sign of life without any changes nothing.
+    pub(super) fn names(&mut self, queues: &[String]) {
+        if !queues.is_empty() {
+            self.queues = queues.iter().take(QUEUES_MAX).cloned().collect();
+        }
+    }
 }
 
 /// Everything by its name.
@@ -26,7 +43,10 @@ pub(super) struct Seen {
 pub(super) struct Kept {
     pub(super) configs: Shelf<Raw>,
     pub(super) schemas: Shelf<Entry>,
+    /// Schemas of job types, by type and version.
+    pub(super) job_schemas: Shelf<Entry>,
     pub(super) webhooks: Shelf<Entry>,
+    pub(super) limits: Shelf<Window>,
     pub(super) workers: Shelf<Seen>,
     /// The last word of an operator about maintenance, as it came.
     pub(super) maintenance: Option<Raw>,
@@ -52,6 +72,10 @@ impl<T> Shelf<T> {
 
     pub(super) fn get(&self, name: &str) -> Option<&T> {
         self.0.get(name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        self.0.get_mut(name)
     }
 
     pub(super) fn take(&mut self, name: &str) -> Option<T> {

@@ -10,6 +10,7 @@
 //! [`Dialect`] decides.
 
 mod answer;
+mod bounds;
 mod certs;
 mod cron;
 mod dialect;
@@ -18,8 +19,10 @@ mod events;
 mod failure;
 mod faults;
 mod filter;
+mod flow;
 mod job;
 mod kept;
+mod limits;
 mod moment;
 mod notes;
 mod operations;
@@ -38,6 +41,7 @@ mod socket;
 mod sse;
 mod store;
 mod stream;
+mod tenant;
 mod tls;
 mod unique;
 mod wire;

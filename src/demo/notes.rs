@@ -10,6 +10,7 @@ use crate::base::text::rfc3339;
 pub(super) struct Progress {
     /// A number from 0 to 1, as it was written.
     pub(super) share: Option<Raw>,
+    pub(super) message: Option<Raw>,
     pub(super) data: Option<Raw>,
     pub(super) at_ms: u64,
 }
@@ -33,11 +34,15 @@ impl Checkpoint {
     }
 }
 
-/// Both of them.
+/// Everything that is left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
     pub(super) progress: Option<Progress>,
     pub(super) checkpoint: Option<Checkpoint>,
+    /// Whether the agent that the job is was paused.
+    pub(super) is_paused: bool,
+    /// The branches of that agent, oldest first.
+    pub(super) branches: Vec<String>,
 }
 
 impl Notes {
@@ -47,10 +52,12 @@ impl Notes {
         let share = progress.and_then(|progress| progress.share.as_deref()).map_or("null", |share| share.get());
         let is_done = progress.is_some() && job.state == JobState::Completed;
         let data = progress.and_then(|progress| progress.data.as_deref()).map_or("null", |data| data.get());
+        let message = progress.and_then(|progress| progress.message.as_deref()).map(|message| message.get());
         Object::new()
             .text("job_id", &job.id)
             .text("state", job.state.as_str())
             .raw("progress", if is_done { "1.0" } else { share })
+            .maybe_raw("message", message)
             .raw("data", data)
             .maybe_text("updated_at", progress.map(|progress| rfc3339(progress.at_ms)).as_deref())
             .finish()

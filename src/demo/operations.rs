@@ -1,14 +1,20 @@
 //! What each operation does to the store, and its answer: jobs here, the others in files of their own.
 
 mod admin;
+mod agent;
 mod batch;
 mod bulk;
 mod cron;
 mod dead_letter;
 mod definition;
+mod limit;
 mod list;
+mod observe;
 mod queue;
+mod schema;
+mod stats;
 mod system;
+mod tenant;
 mod upkeep;
 mod worker;
 mod workflow;
@@ -25,8 +31,10 @@ use super::problem::Problem;
 use super::routes::{Route, parameter};
 use super::service::Context;
 use super::store::{Act, Store};
+use super::tenant as whose;
 
 use dead_letter::number_of_dead;
+pub(super) use limit::depth_headers;
 pub(super) use system::health;
 
 /// Serves an operation whose body has been read.
@@ -38,20 +46,22 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
     }
     let in_spec = context.reading.dialect == Dialect::Spec;
     match (head.method.as_str(), route) {
-        ("POST", Route::Jobs) => enqueue(context, body),
+        ("POST", Route::Jobs) => enqueue(context, head, body),
         ("GET", Route::Jobs) if in_spec => list::jobs(context, head, None),
         ("PATCH", Route::Job(id)) if in_spec => upkeep::set_priority(context, &id, body),
         (_, Route::Admin(route)) => admin::serve(context, route, head, body),
         (_, Route::Upkeep(route)) => upkeep::serve(context, route, head, body),
-        ("POST", Route::Batch) => batch::enqueue_batch(context, body),
+        ("POST", Route::Batch) => batch::enqueue_batch(context, head, body),
         ("POST", Route::Bulk) => batch::enqueue_bulk(context, head, body),
         ("POST", Route::Results) => results(context, body),
         ("GET", Route::Job(id)) => {
             let mut store = context.store.lock();
+            check_tenant(&mut store, head, &id)?;
             store.job(&id).map(|job| job_answer(StatusCode::OK, job)).ok_or(Problem::NoSuchJob(id))
         }
         ("DELETE", Route::Job(id)) => {
             let mut store = context.store.lock();
+            check_tenant(&mut store, head, &id)?;
             let job = store.cancel(&id).map_err(|refused| Problem::of_job(&id, refused))?;
             Ok(job_answer(StatusCode::OK, job))
         }
@@ -61,7 +71,7 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
             Ok(job_answer(StatusCode::OK, job))
         }
         ("GET", Route::JobResult(id)) => result(context, head, id),
-        ("POST", Route::Fetch) => worker::fetch(context, body),
+        ("POST", Route::Fetch) => worker::fetch(context, head, body),
         ("POST", Route::Ack) => worker::ack(context, None, body),
         ("POST", Route::Nack) => worker::nack(context, None, body),
         ("POST", Route::Heartbeat) => worker::heartbeat(context, body),
@@ -74,9 +84,12 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("POST", Route::Queues) if in_spec => upkeep::create_queue(context, body),
         ("GET", Route::QueueStats(name)) => Ok(queue::stats(context, &name)),
         ("POST", Route::QueuePause(name, paused)) => Ok(queue::pause(context, &name, paused)),
-        ("GET", Route::AdminStats) => Ok(queue::admin_stats(context)),
+        ("GET", Route::AdminStats) => Ok(stats::admin_stats(context)),
         ("GET", Route::Events) => system::events(context, head),
         ("GET", Route::Health) => Ok(document(StatusCode::OK, health(context, "ok"))),
+        ("GET", Route::Ready) => Ok(observe::ready()),
+        ("GET", Route::Metrics) => Ok(observe::metrics(context)),
+        ("POST", Route::Agent(id, act)) => agent::serve(context, &id, act, body),
         ("GET", Route::Manifest) => Ok(system::manifest(context)),
         (method, route @ (Route::Crons | Route::Cron(_) | Route::CronPause(..) | Route::CronTrigger(_))) => {
             cron::serve(context, method, route, head, body)
@@ -105,10 +118,27 @@ fn check_paused(context: &Context, store: &Store, envelope: &Envelope) -> Result
     if refuses { Err(Problem::Paused(envelope.queue.clone())) } else { Ok(()) }
 }
 
-fn enqueue(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
-    let envelope = Envelope::submitted(body.clone(), &context.reading)?;
+/// A tenant's request sees no job of another one.
+fn check_tenant(store: &mut Store, head: &Parts, id: &str) -> Result<(), Problem> {
+    let Some(tenant) = whose::of(head) else { return Ok(()) };
+    let owner = store.job(id).and_then(|job| whose::tenant_of(&job.envelope));
+    if owner.is_none_or(|owner| owner == tenant) { Ok(()) } else { Err(Problem::NoSuchJob(id.to_owned())) }
+}
+
+/// Reads a job that a client submits, and writes the tenant of the request into it.
+fn submitted(context: &Context, head: &Parts, source: Bytes) -> Result<Envelope, Problem> {
+    let mut envelope = Envelope::submitted(source, &context.reading)?;
+    if let Some(tenant) = whose::of(head) {
+        whose::stamp(&mut envelope, &tenant)?;
+    }
+    Ok(envelope)
+}
+
+fn enqueue(context: &Context, head: &Parts, body: &Bytes) -> Result<Response<Body>, Problem> {
+    let envelope = submitted(context, head, body.clone())?;
     let mut store = context.store.lock();
     check_paused(context, &store, &envelope)?;
+    store.make_room(&envelope.queue, 1).map_err(|depth| Problem::Full(envelope.queue.clone(), depth))?;
     let submitted = store.submit(envelope).map_err(Problem::Duplicate)?;
     let job = submitted.job;
     if submitted.is_duplicate {
@@ -122,6 +152,8 @@ fn enqueue(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
     if let Ok(location) = HeaderValue::from_str(&format!("/ojs/v1/jobs/{}", job.id)) {
         response.headers_mut().insert(header::LOCATION, location);
     }
+    let id = job.id.clone();
+    limit::headers(response.headers_mut(), &mut store, &id);
     Ok(response)
 }
 

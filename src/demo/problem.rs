@@ -1,17 +1,22 @@
 //! Why a request is not served, and how it is told.
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
 
 use super::answer::{Body, Object, document, full, typed};
+use super::bounds::Depth;
 use super::dialect::Dialect;
 use super::envelope::Invalid;
 use super::job::JobState;
+use super::operations::depth_headers;
 use super::store::{NotCancelled, Refused};
 use super::workflow::WorkflowState;
 
 /// Where the codes are explained: the name of the chapter, since a region on a laptop has no site of its own.
 const DOCUMENTS: &str = "urn:ojs:spec:errors";
+
+/// When to send a job again that found its queue full. Units: seconds.
+const FULL_RETRY_S: &str = "5";
 
 /// Why a request is not served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +39,8 @@ pub(super) enum Problem {
     Duplicate(String),
     #[error("the queue {0} is paused")]
     Paused(String),
+    #[error("the queue {0} has {jobs} jobs and takes {max}", jobs = .1.jobs, max = .1.max)]
+    Full(String, Depth),
     #[error("the job has no result yet")]
     NoResultYet,
     #[error("a dead letter is retried as it is: `override` is not supported")]
@@ -82,8 +89,21 @@ impl Problem {
         error.flag("retryable", self.is_retryable()).maybe_raw("details", self.details().as_deref()).finish()
     }
 
-    const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Paused(_) | Self::NoResultYet | Self::BatchBroken(_))
+    /// The queue that is full, if that is why.
+    fn full(&self) -> Option<Depth> {
+        match self {
+            Self::Full(_, depth) => Some(*depth),
+            Self::InBatch(_, problem) => problem.full(),
+            _ => None,
+        }
+    }
+
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Paused(_) | Self::Full(..) | Self::NoResultYet | Self::BatchBroken(_) => true,
+            Self::InBatch(_, problem) => matches!(**problem, Self::Full(..)),
+            _ => false,
+        }
     }
 
     /// The answer. Routers in the field answer some things before any OJS code runs.
@@ -112,7 +132,12 @@ impl Problem {
         if dialect == Dialect::Spec {
             error = error.text("hint", self.hint()).text("docs_url", DOCUMENTS);
         }
-        document(status, Object::new().raw("error", &error.finish()).finish())
+        let mut response = document(status, Object::new().raw("error", &error.finish()).finish());
+        if let Some(depth) = self.full() {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(FULL_RETRY_S));
+            depth_headers(response.headers_mut(), depth);
+        }
+        response
     }
 
     fn status(&self, dialect: Dialect) -> (StatusCode, &'static str) {
@@ -127,6 +152,7 @@ impl Problem {
             Self::Duplicate(_) => (StatusCode::CONFLICT, "duplicate"),
             Self::Paused(_) if dialect.in_go() => (StatusCode::CONFLICT, "queue_paused"),
             Self::Paused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "queue_paused"),
+            Self::Full(..) => (StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL"),
             Self::NoResultYet => (StatusCode::REQUEST_TIMEOUT, "timeout"),
             Self::Override => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
@@ -164,6 +190,9 @@ impl Problem {
             Self::BatchTooLarge(max) => object.number("max_batch_size", max).finish(),
             Self::Duplicate(id) if !id.is_empty() => object.text("existing_job_id", id).finish(),
             Self::Paused(queue) => object.text("queue", queue).finish(),
+            Self::Full(queue, depth) => {
+                object.text("queue", queue).number("depth", depth.jobs).number("bound", depth.max).finish()
+            }
             Self::Invalid(Invalid::Member(name, _) | Invalid::Policy(name, _)) => object.text("field", name).finish(),
             Self::InBatch(index, _) => object.number("index", index).finish(),
             _ => return None,
@@ -184,6 +213,7 @@ impl Problem {
             Self::BatchBroken(_) => "look which jobs were stored before sending the others again",
             Self::Conflict(_) => "read the job's state first: this step is not possible from there",
             Self::Duplicate(_) => "read the job that is there, or enqueue with another id",
+            Self::Full(..) => "wait until workers have done some of its jobs",
             Self::Paused(_) => "resume the queue, or try again later",
             Self::NoResultYet => "ask again, or wait longer",
             Self::Override => "leave `override` out, or enqueue a new job",

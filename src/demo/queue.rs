@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::bounds::Bound;
 use super::job::JobState;
 
 /// Figures of one queue, or of all.
@@ -12,6 +13,10 @@ pub(super) struct Counts([u64; JobState::ALL.len()]);
 impl Counts {
     pub(super) const fn of(&self, state: JobState) -> u64 {
         self.0[state as usize]
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.0.iter().sum()
     }
 
     pub(super) const fn of_mut(&mut self, state: JobState) -> &mut u64 {
@@ -27,6 +32,7 @@ pub(super) struct Queue {
     pub(super) ready: BTreeMap<(Reverse<i64>, u64), String>,
     pub(super) counts: Counts,
     pub(super) pace: Option<Pace>,
+    pub(super) bound: Option<Bound>,
 }
 
 /// How fast a queue hands out jobs.

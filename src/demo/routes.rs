@@ -34,6 +34,9 @@ pub(super) enum Route {
     Admin(AdminRoute),
     Upkeep(UpkeepRoute),
     Health,
+    Ready,
+    Metrics,
+    Agent(String, AgentAct),
     Manifest,
     Crons,
     Cron(String),
@@ -48,6 +51,31 @@ pub(super) enum Route {
     Echo,
 }
 
+/// What an operator does to the agent that a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AgentAct {
+    Pause,
+    Resume,
+    Fork,
+    Merge,
+    ToolRetry,
+    Replay,
+}
+
+impl AgentAct {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "pause" => Self::Pause,
+            "resume" => Self::Resume,
+            "fork" => Self::Fork,
+            "merge" => Self::Merge,
+            "tool-retry" => Self::ToolRetry,
+            "replay" => Self::Replay,
+            _ => return None,
+        })
+    }
+}
+
 impl Route {
     /// Reads a path the way the most lenient server would: decoded, without empty and dot segments.
     ///
@@ -59,6 +87,12 @@ impl Route {
         let own = |text: &str| text.to_owned();
         let segments = match segments.as_slice() {
             ["ojs", "manifest"] => return Some(Self::Manifest),
+            ["health" | "healthz"] => return Some(Self::Health),
+            ["ready" | "readyz"] => return Some(Self::Ready),
+            ["metrics"] => return Some(Self::Metrics),
+            ["v1", "agents", id, act] | ["v1", "agent", "jobs", id, act] if in_spec => {
+                return AgentAct::named(act).map(|act| Self::Agent(own(id), act));
+            }
             ["ojs", "v1", rest @ ..] => rest,
             _ => return None,
         };
@@ -70,11 +104,13 @@ impl Route {
             ["jobs", "batch"] => Self::Batch,
             ["jobs", "bulk"] if in_spec => Self::Bulk,
             ["jobs", "results"] if in_spec => Self::Results,
+            ["jobs", "fetch"] if in_spec => Self::Fetch,
             ["jobs", id] => Self::Job(own(id)),
             ["jobs", id, "events"] => Self::JobEvents(own(id)),
             ["jobs", id, "result"] if in_spec => Self::JobResult(own(id)),
             ["jobs", id, "activate"] if in_spec => Self::Activate(own(id)),
             ["workers", "fetch"] => Self::Fetch,
+            ["agents", id, act] if in_spec => Self::Agent(own(id), AgentAct::named(act)?),
             ["workers", "ack"] => Self::Ack,
             ["workers", "nack"] => Self::Nack,
             ["workers", "heartbeat"] => Self::Heartbeat,

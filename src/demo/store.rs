@@ -4,10 +4,12 @@
 //! moment when somebody asked, so that the outcome does not depend on who looks how often.
 
 mod admin;
+mod bounds;
 mod cron;
 mod dead;
 mod failing;
 mod idempotency;
+mod limits;
 mod lists;
 mod queues;
 mod unique;
@@ -23,6 +25,7 @@ use uuid::Uuid;
 use super::dialect::Dialect;
 use super::envelope::Envelope;
 use super::events::EventLog;
+use super::flow::Flow;
 use super::job::{Job, JobState, Jobs, Times};
 use super::kept::Kept;
 use super::queue::Queue;
@@ -73,6 +76,7 @@ pub(super) struct Store {
     /// The dead letters, in the order in which they died.
     dead: BTreeSet<(u64, String)>,
     events: EventLog,
+    flow: Flow,
     directives: HashMap<String, Directive>,
     kept: Kept,
     definitions: VecDeque<Definition>,
@@ -97,6 +101,7 @@ impl Store {
             finished: VecDeque::new(),
             dead: BTreeSet::new(),
             events: EventLog::default(),
+            flow: Flow::default(),
             directives: HashMap::new(),
             kept: Kept::default(),
             definitions: VecDeque::new(),
@@ -118,6 +123,12 @@ impl Store {
     pub(super) fn events(&mut self) -> &EventLog {
         self.settle();
         &self.events
+    }
+
+    /// How much was done when.
+    pub(super) fn flow(&mut self) -> &Flow {
+        self.settle();
+        &self.flow
     }
 
     /// In how many milliseconds something changes by itself.
@@ -176,8 +187,10 @@ impl Store {
         };
         self.keys.file(&job);
         self.pace(&job.envelope);
+        self.count_limit(job.envelope.limit.as_ref(), now);
         self.enter(&job);
         self.events.moved(None, &job, now);
+        self.flow.moved(None, &job, now);
         self.jobs.entry(id).insert_entry(job).into_mut()
     }
 
@@ -287,6 +300,8 @@ impl Store {
         }
         let ended = self.change(id, |job| {
             change(job);
+            // Nobody takes the job up again. Spec: ojs-durable-execution 4.3.
+            job.notes.checkpoint = None;
             job.be_in(state, None);
             job.times.ended = Some(at_ms);
         });
@@ -309,6 +324,7 @@ impl Store {
         change(&mut job);
         self.enter(&job);
         self.events.moved(Some(was), &job, self.at_ms);
+        self.flow.moved(Some(was), &job, self.at_ms);
         Ok(self.jobs.entry(id.to_owned()).insert_entry(job).into_mut())
     }
 

@@ -4,6 +4,7 @@ mod administration;
 mod bulk;
 mod client;
 mod connection;
+mod extensions;
 mod fault;
 mod level1;
 mod level2;

@@ -19,6 +19,7 @@ mod documents;
 mod drain;
 mod enqueue;
 mod event_stream;
+mod extensions;
 mod failover;
 mod forward;
 mod guards;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::{bulk, list, number_of_dead, upkeep};
+use super::{bulk, list, number_of_dead, schema, stats, tenant, upkeep};
 use crate::base::text::rfc3339;
 use crate::demo::answer::{Body, Object, document, full};
 use crate::demo::dialect::Dialect;
@@ -27,6 +27,11 @@ fn bare(job: &Job) -> Response<Body> {
 pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes) -> Answer {
     let in_spec = context.reading.dialect == Dialect::Spec;
     match (head.method.as_str(), route) {
+        ("GET", Route::StatsHistory) => stats::history(context, head),
+        ("GET", Route::Tenants) => tenant::list(context, head),
+        ("GET", Route::TenantStats(id)) => Ok(tenant::stats(context, &id)),
+        ("GET", Route::Schemas(kind, all)) => schema::of_type(context, kind, all),
+        (_, Route::Schema(kind, version)) => schema::one(context, head, (kind, version), body),
         ("GET", Route::Jobs) => list::admin_jobs(context, head),
         ("GET", Route::Job(id)) => context.store.lock().job(&id).map(bare).ok_or(Problem::NoSuchJob(id)),
         ("POST", Route::JobRetry(id)) => {
@@ -44,7 +49,7 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("GET", Route::QueueJobs(name)) => list::jobs(context, head, Some(name)),
         ("DELETE", Route::QueueJobs(name)) => upkeep::purge(context, &name, body, true),
         ("GET", Route::Workers) => list::admin_workers(context, head),
-        ("GET", Route::Worker(id)) => Ok(document(StatusCode::OK, list::worker(context, &id)?)),
+        ("GET", Route::Worker(id)) => Ok(document(StatusCode::OK, list::worker(context, &id)?.1)),
         ("DELETE", Route::Worker(id)) => {
             let taken = context.store.lock().kept().workers.take(&id);
             taken.map(|_| no_content()).ok_or(Problem::NoSuch("worker", id))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::check_paused;
+use super::{check_paused, submitted};
 use crate::demo::answer::{Body, Object, document};
 use crate::demo::dialect::Dialect;
 use crate::demo::envelope::{Envelope, Invalid, Members, Raw};
@@ -24,19 +24,23 @@ fn sources(members: &Members) -> Result<Vec<Raw>, Problem> {
     if sources.is_empty() { Err(Invalid::Member("jobs", rule).into()) } else { Ok(sources) }
 }
 
-fn submitted(context: &Context, source: &Raw) -> Result<Envelope, Problem> {
-    Ok(Envelope::submitted(Bytes::from(source.get().to_owned()), &context.reading)?)
-}
-
-pub(super) fn enqueue_batch(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
+pub(super) fn enqueue_batch(context: &Context, head: &Parts, body: &Bytes) -> Result<Response<Body>, Problem> {
     let sources = sources(&Members::parse(body)?)?;
     let at = |index: usize| move |problem: Problem| Problem::InBatch(index, Box::new(problem));
-    let read = |(index, source): (usize, &Raw)| submitted(context, source).map_err(at(index));
+    let read = |(index, source): (usize, &Raw)| {
+        submitted(context, head, Bytes::from(source.get().to_owned())).map_err(at(index))
+    };
     // All are validated before the first is stored.
     let envelopes: Vec<Envelope> = sources.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     let mut store = context.store.lock();
     for (index, envelope) in envelopes.iter().enumerate() {
         check_paused(context, &store, envelope).map_err(at(index))?;
+    }
+    for (index, envelope) in envelopes.iter().enumerate() {
+        let queue = &envelope.queue;
+        let coming = envelopes.iter().filter(|other| other.queue == *queue).count();
+        let room = store.make_room(queue, u64::try_from(coming).unwrap_or(u64::MAX));
+        room.map_err(|depth| at(index)(Problem::Full(queue.clone(), depth)))?;
     }
     if let Some((index, id)) = store.first_duplicate(&envelopes) {
         return Err(at(index)(Problem::Duplicate(id)));
@@ -91,7 +95,8 @@ pub(super) fn enqueue_bulk(context: &Context, head: &Parts, body: &Bytes) -> Res
         Some("atomic") => true,
         Some(_) => return Err(Invalid::Member("atomicity", rule).into()),
     };
-    let read: Vec<_> = sources.iter().map(|source| submitted(context, source)).collect();
+    let read: Vec<_> =
+        sources.iter().map(|source| submitted(context, head, Bytes::from(source.get().to_owned()))).collect();
     let mut store = context.store.lock();
     let items = if is_atomic { stored_whole(context, &mut store, read) } else { stored(context, &mut store, read) };
     let (status, text) = summary(context, &items, is_atomic);

@@ -49,6 +49,19 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
             let entry = store.kept().webhooks.get(&id).ok_or_else(|| Problem::NoSuch("subscription", id.clone()))?;
             Ok(document(StatusCode::OK, subscription(&id, entry).finish()))
         }
+        ("PATCH", Route::Webhook(id), _) => update(context, id, body),
+        ("POST", Route::WebhookTest(id), _) => {
+            let mut store = context.store.lock();
+            store.kept().webhooks.get(&id).ok_or_else(|| Problem::NoSuch("subscription", id.clone()))?;
+            // A region in memory calls nobody.
+            let answer = Object::new().flag("success", false).text("error", "this region delivers nothing");
+            Ok(document(StatusCode::OK, answer.finish()))
+        }
+        ("POST", Route::WebhookSecret(id), _) => {
+            let mut store = context.store.lock();
+            store.kept().webhooks.get(&id).ok_or_else(|| Problem::NoSuch("subscription", id.clone()))?;
+            Ok(document(StatusCode::OK, Object::new().text("id", &id).text("secret", &secret()).finish()))
+        }
         ("DELETE", Route::Webhook(id), _) => {
             let taken = context.store.lock().kept().webhooks.take(&id);
             taken.ok_or_else(|| Problem::NoSuch("subscription", id.clone()))?;
@@ -119,6 +132,20 @@ fn subscription(id: &str, entry: &Entry) -> Object {
     object.flag("active", true).text("created_at", &rfc3339(entry.created_ms))
 }
 
+fn secret() -> String {
+    format!("whsec_{}", uuid::Uuid::now_v7().simple())
+}
+
+/// `PATCH webhooks/subscriptions/{id}`: members that are named replace those of the same name.
+fn update(context: &Context, id: String, body: &Bytes) -> Answer {
+    let members = Members::parse(body)?;
+    let mut store = context.store.lock();
+    let entry = store.kept().webhooks.get_mut(&id).ok_or_else(|| Problem::NoSuch("subscription", id.clone()))?;
+    entry.members.0.retain(|(key, _)| members.raw(&key.to_ascii_lowercase()).is_none());
+    entry.members.0.extend(members.0);
+    Ok(document(StatusCode::OK, subscription(&id, entry).finish()))
+}
+
 /// Keeps a subscription. Its secret is told this once.
 fn subscribe(context: &Context, body: &Bytes) -> Answer {
     let members = Members::parse(body)?;
@@ -126,8 +153,7 @@ fn subscribe(context: &Context, body: &Bytes) -> Answer {
     url.ok_or(Invalid::Member("url", "is a URL"))?;
     let id = format!("sub_{}", uuid::Uuid::now_v7());
     let entry = Entry { members, created_ms: context.clock.unix_ms() };
-    let secret = format!("whsec_{}", uuid::Uuid::now_v7().simple());
-    let answer = subscription(&id, &entry).text("secret", &secret).finish();
+    let answer = subscription(&id, &entry).text("secret", &secret()).finish();
     context.store.lock().kept().webhooks.put(&id, entry);
     Ok(document(StatusCode::CREATED, answer))
 }

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 
 use super::queue::{counts_members, status_of};
 use crate::base::text::rfc3339;
-use crate::demo::answer::{Body, Object, document};
+use crate::demo::answer::{Body, Object, document, quoted};
 use crate::demo::dialect::Dialect;
 use crate::demo::events::Event;
 use crate::demo::filter::Filter;
@@ -115,27 +115,29 @@ pub(super) fn admin_workers(context: &Context, head: &Parts) -> Answer {
         .finish();
     let named = list.into_iter().map(|(id, worker)| (id.clone(), (id, worker))).collect();
     let part = page.part(named);
-    let items = part.items.into_iter().map(|(id, worker)| admin_worker(&id, worker));
+    let items = part.items.into_iter().map(|(id, worker)| admin_worker(&id, &worker));
     let answer = Object::new().array("items", items).raw("summary", &summary).raw("pagination", &part.pagination);
     Ok(document(StatusCode::OK, answer.finish()))
 }
 
-fn admin_worker(id: &str, worker: WorkerView) -> String {
+fn admin_worker(id: &str, worker: &WorkerView) -> String {
     Object::new()
         .text("id", id)
         .text("state", worker.state)
+        .array("queues", worker.queues.iter().map(|name| quoted(name)))
         .number("active_jobs", worker.active)
         .text("started_at", &rfc3339(worker.first_ms))
         .text("last_heartbeat_at", &rfc3339(worker.last_ms))
         .finish()
 }
 
-/// One worker as the list shows it.
+/// One worker: its state, and its entry in the list.
 ///
 /// Errors: [`Problem::NoSuch`] for one that never showed itself.
-pub(super) fn worker(context: &Context, id: &str) -> Result<String, Problem> {
+pub(super) fn worker(context: &Context, id: &str) -> Result<(&'static str, String), Problem> {
     let found = context.store.lock().select_workers().into_iter().find(|(name, _)| name == id);
-    found.map(|(_, worker)| admin_worker(id, worker)).ok_or_else(|| Problem::NoSuch("worker", id.to_owned()))
+    let shown = found.map(|(_, worker)| (worker.state, admin_worker(id, &worker)));
+    shown.ok_or_else(|| Problem::NoSuch("worker", id.to_owned()))
 }
 
 fn history_entry(event: &Event) -> String {

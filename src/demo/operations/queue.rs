@@ -50,26 +50,3 @@ pub(super) fn pause(context: &Context, name: &str, paused: bool) -> Response<Bod
     };
     document(StatusCode::OK, answer.finish())
 }
-
-/// The documents have the figures of all jobs below `jobs`; here they stand at the top as well, in the dialect of the documents.
-pub(super) fn admin_stats(context: &Context) -> Response<Body> {
-    let (queues, workers) = {
-        let mut store = context.store.lock();
-        (store.queues(), store.select_workers().len())
-    };
-    let sum = |state: JobState| queues.iter().map(|queue| queue.counts.of(state)).sum::<u64>();
-    let sums = |object| {
-        JobState::ALL.into_iter().fold(object, |object: Object, state| object.number(state.as_str(), sum(state)))
-    };
-    let uptime = context.clock.now().saturating_duration_since(context.started).as_secs();
-    let object = Object::new()
-        .number("queues", queues.len())
-        .number("workers", workers)
-        .raw("jobs", &sums(Object::new()).finish())
-        .number("uptime_seconds", uptime);
-    let object = match context.reading.dialect {
-        Dialect::Spec => sums(object.number("depth", sum(JobState::Available) + sum(JobState::Active))),
-        Dialect::Reference | Dialect::Redis => object,
-    };
-    document(StatusCode::OK, object.finish())
-}

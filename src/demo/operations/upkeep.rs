@@ -5,13 +5,14 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::queue::{counts_members, status_of};
-use super::{bulk, definition, list, number_of_dead, worker};
+use super::{bulk, definition, limit, list, number_of_dead, worker};
 use crate::demo::answer::{Body, Object, document, quoted};
+use crate::demo::bounds::Bound;
 use crate::demo::dialect::Dialect;
 use crate::demo::envelope::{Invalid, Members, Raw};
 use crate::demo::filter::Filter;
 use crate::demo::job::JobState;
-use crate::demo::notes::Notes;
+use crate::demo::notes::{Notes, Progress};
 use crate::demo::problem::Problem;
 use crate::demo::routes::UpkeepRoute as Route;
 use crate::demo::service::Context;
@@ -35,9 +36,13 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         }
         ("PUT", Route::JobProgress(id)) => progress(context, id, &Members::parse(body)?),
         ("GET", Route::WorkerHealth(id)) => {
-            let worker = list::worker(context, &id)?;
-            Ok(document(StatusCode::OK, Object::new().text("status", "healthy").raw("worker", &worker).finish()))
+            let (state, worker) = list::worker(context, &id)?;
+            let answer = Object::new().text("status", "healthy").text("state", state).raw("worker", &worker);
+            Ok(document(StatusCode::OK, answer.finish()))
         }
+        ("POST", Route::WorkerBeat) => worker::beat(context, body),
+        ("GET", Route::RateLimits) => limit::list(context, head),
+        (_, Route::RateLimit(key)) => limit::one(context, head, key, body),
         ("POST", Route::WorkerProgress) => {
             let members = Members::parse(body)?;
             progress(context, worker::job_id(&members)?, &members)
@@ -84,18 +89,20 @@ pub(super) fn set_priority(context: &Context, id: &str, body: &Bytes) -> Answer 
 fn progress(context: &Context, id: String, members: &Members) -> Answer {
     let of_one: Option<f64> = members.read("progress", "is a number from 0 to 1")?;
     let of_hundred: Option<f64> = members.read("percentage", "is a number from 0 to 100")?;
-    let share = of_one.or(of_hundred.map(|percentage| percentage / 100.0));
-    if share.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-        return Err(Invalid::Member("progress", "is a number from 0 to 1").into());
-    }
-    let share = share.and_then(|share| serde_json::value::to_raw_value(&share).ok());
-    let data = members.raw("data").map(ToOwned::to_owned);
+    // By the documents what is beyond either end counts as the end.
+    let share = of_one.or(of_hundred.map(|percentage| percentage / 100.0)).map(|share| share.clamp(0.0, 1.0));
+    let progress = Progress {
+        share: share.and_then(|share| serde_json::value::to_raw_value(&share).ok()),
+        message: members.raw("message").map(ToOwned::to_owned),
+        data: members.raw("data").map(ToOwned::to_owned),
+        at_ms: context.clock.unix_ms(),
+    };
     let mut store = context.store.lock();
     if let Some(state) = members.raw("checkpoint") {
         // As with progress: of a job that is not active any more it has only been overtaken.
         let _ = store.note_checkpoint(&id, state.to_owned());
     }
-    let job = store.note_progress(&id, share, data).ok_or(Problem::NoSuchJob(id))?;
+    let job = store.note_progress(&id, progress).ok_or(Problem::NoSuchJob(id))?;
     Ok(document(StatusCode::OK, Notes::progress_document(job)))
 }
 
@@ -135,12 +142,13 @@ fn config_members(store: &mut Store, name: &str) -> Object {
     Object::new().text("name", name).text("state", state).raw("config", &config)
 }
 
-/// `GET` and `PUT queues/{n}/config`: kept as it came, and without effect.
+/// `GET` and `PUT queues/{n}/config`: kept as it came; only `backpressure` has an effect.
 pub(super) fn queue_config(context: &Context, head: &Parts, name: &str, body: &Bytes) -> Answer {
     let mut store = context.store.lock();
     if head.method == http::Method::PUT {
-        Members::parse(body)?;
+        let bound = Bound::read(&Members::parse(body)?)?;
         let config: Raw = serde_json::from_slice(body).map_err(|_| Invalid::Payload)?;
+        store.bound(name, bound);
         store.kept().configs.put(name, config);
     } else if !store.has_queue(name) {
         return Err(Problem::NoSuch("queue", name.to_owned()));
@@ -148,12 +156,15 @@ pub(super) fn queue_config(context: &Context, head: &Parts, name: &str, body: &B
     Ok(document(StatusCode::OK, config_members(&mut store, name).finish()))
 }
 
-/// `POST queues`: the name, and beside it the configuration, which is kept without effect.
+/// `POST queues`: the name, and beside it the configuration, which is kept as it came; only `backpressure` has an effect.
 pub(super) fn create_queue(context: &Context, body: &Bytes) -> Answer {
     let rule = "is the name of a queue";
-    let name: String = Members::parse(body)?.read("name", rule)?.ok_or(Invalid::Member("name", rule))?;
+    let members = Members::parse(body)?;
+    let name: String = members.read("name", rule)?.ok_or(Invalid::Member("name", rule))?;
+    let bound = Bound::read(&members)?;
     let config: Raw = serde_json::from_slice(body).map_err(|_| Invalid::Payload)?;
     let mut store = context.store.lock();
+    store.bound(&name, bound);
     store.kept().configs.put(&name, config);
     Ok(document(StatusCode::CREATED, config_members(&mut store, &name).finish()))
 }

@@ -1,6 +1,7 @@
 //! What workers ask for and tell.
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Response, StatusCode};
 
 use crate::base::text::rfc3339;
@@ -12,11 +13,12 @@ use crate::demo::job::{Job, JobState};
 use crate::demo::problem::Problem;
 use crate::demo::service::Context;
 use crate::demo::store::{Claim, Directive};
+use crate::demo::tenant;
 
 /// The most jobs that one FETCH hands out.
 const FETCH_MAX: usize = 1_000;
 
-pub(super) fn fetch(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
+pub(super) fn fetch(context: &Context, head: &Parts, body: &Bytes) -> Result<Response<Body>, Problem> {
     let members = Members::parse(body)?;
     let rule = "is an array of one or more names";
     let queues: Vec<String> = members.read("queues", rule)?.unwrap_or_default();
@@ -33,6 +35,7 @@ pub(super) fn fetch(context: &Context, body: &Bytes) -> Result<Response<Body>, P
         count: count.unwrap_or(1).clamp(1, FETCH_MAX),
         worker_id: members.read("worker_id", "is a string")?,
         visibility_ms: members.read("visibility_timeout_ms", number)?,
+        tenant: tenant::of(head),
     };
     let mut store = context.store.lock();
     let documents: Vec<_> = store.fetch(&claim).into_iter().map(Job::document).collect();
@@ -110,9 +113,11 @@ pub(super) fn heartbeat(context: &Context, body: &Bytes) -> Result<Response<Body
     let ids = spoken_for(&members, dialect)?;
     let worker_id: Option<String> = members.read("worker_id", "is a string")?;
     let visibility_ms = members.read("visibility_timeout_ms", "is a whole number")?;
+    // Only what the worker says of itself: a server that does not know the member passes it over.
+    let queues: Vec<String> = members.read("queues", "is an array of names").ok().flatten().unwrap_or_default();
     let (directive, extended) = {
         let mut store = context.store.lock();
-        worker_id.iter().for_each(|worker_id| store.saw(worker_id));
+        worker_id.iter().for_each(|worker_id| store.saw(worker_id, &queues));
         let directive = store.directive(worker_id.as_deref().unwrap_or_default(), &ids);
         (directive, store.heartbeat(ids, visibility_ms))
     };
@@ -127,4 +132,16 @@ pub(super) fn heartbeat(context: &Context, body: &Bytes) -> Result<Response<Body
         .array("jobs_extended", extended.iter().map(|id| quoted(id)))
         .text("server_time", &rfc3339(context.clock.unix_ms()));
     Ok(document(StatusCode::OK, answer.finish()))
+}
+
+/// `workers/beat`, as the public cases of an orderly end have it: a worker in state `drain` is given no more jobs.
+pub(super) fn beat(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
+    let members = Members::parse(body)?;
+    let rule = "is a string";
+    let worker_id: String = members.read("worker_id", rule)?.ok_or(Invalid::Member("worker_id", rule))?;
+    let state: Option<String> = members.read("state", rule)?;
+    let is_draining = matches!(state.as_deref(), Some("drain" | "draining" | "shutting_down"));
+    context.store.lock().drains(&worker_id, is_draining);
+    let answer = Object::new().flag("acknowledged", true).text("worker_id", &worker_id);
+    Ok(document(StatusCode::OK, answer.text("server_time", &rfc3339(context.clock.unix_ms())).finish()))
 }

@@ -6,6 +6,12 @@ use crate::demo::store::Act;
 /// What a path below `/ojs/v1/admin` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::demo) enum AdminRoute {
+    StatsHistory,
+    Tenants,
+    TenantStats(String),
+    /// The newest version of a type's schema, or with `true` all.
+    Schemas(String, bool),
+    Schema(String, String),
     Jobs,
     Job(String),
     JobRetry(String),
@@ -38,6 +44,9 @@ pub(in crate::demo) enum UpkeepRoute {
     JobHistory(String),
     WorkerProgress,
     WorkerHealth(String),
+    WorkerBeat,
+    RateLimits,
+    RateLimit(String),
     DeadLetterStats,
     DeadLettersRetry,
     Queue(String),
@@ -50,6 +59,8 @@ pub(in crate::demo) enum UpkeepRoute {
     SchemaVersions(String),
     Webhooks,
     Webhook(String),
+    WebhookTest(String),
+    WebhookSecret(String),
 }
 
 /// Names the path whose segments, decoded, stand below `/ojs/v1`; to be asked before the paths that stand for any word.
@@ -67,6 +78,12 @@ fn act(name: &str) -> Option<Act> {
 fn admin(segments: &[&str], in_spec: bool) -> Option<AdminRoute> {
     let own = |text: &str| text.to_owned();
     Some(match segments {
+        ["stats", "history"] => AdminRoute::StatsHistory,
+        ["tenants"] if in_spec => AdminRoute::Tenants,
+        ["tenants", id, "stats"] if in_spec => AdminRoute::TenantStats(own(id)),
+        ["schemas", kind] if in_spec => AdminRoute::Schemas(own(kind), false),
+        ["schemas", kind, "versions"] if in_spec => AdminRoute::Schemas(own(kind), true),
+        ["schemas", kind, version] if in_spec => AdminRoute::Schema(own(kind), own(version)),
         ["jobs"] => AdminRoute::Jobs,
         ["jobs", "bulk", name] => AdminRoute::Bulk(act(name).filter(|act| in_spec || *act == Act::Retry)?),
         ["jobs", id] => AdminRoute::Job(own(id)),
@@ -107,6 +124,9 @@ fn upkeep(segments: &[&str], in_spec: bool) -> Option<UpkeepRoute> {
         ["jobs", id, "progress"] => UpkeepRoute::JobProgress(own(id)),
         ["jobs", id, "history"] => UpkeepRoute::JobHistory(own(id)),
         ["workers", id, "health"] => UpkeepRoute::WorkerHealth(own(id)),
+        ["workers", "beat"] => UpkeepRoute::WorkerBeat,
+        ["rate-limits"] => UpkeepRoute::RateLimits,
+        ["rate-limits", key] => UpkeepRoute::RateLimit(own(key)),
         ["workers", "progress"] => UpkeepRoute::WorkerProgress,
         ["dead-letter", "stats"] => UpkeepRoute::DeadLetterStats,
         ["dead-letter", "retry"] => UpkeepRoute::DeadLettersRetry,
@@ -116,6 +136,8 @@ fn upkeep(segments: &[&str], in_spec: bool) -> Option<UpkeepRoute> {
         ["queues", name, "jobs"] => UpkeepRoute::QueueJobs(own(name)),
         ["history"] => UpkeepRoute::History,
         ["webhooks", "subscriptions"] => UpkeepRoute::Webhooks,
+        ["webhooks", "subscriptions", id, "test"] => UpkeepRoute::WebhookTest(own(id)),
+        ["webhooks", "subscriptions", id, "rotate-secret"] => UpkeepRoute::WebhookSecret(own(id)),
         ["webhooks", "subscriptions", id] => UpkeepRoute::Webhook(own(id)),
         _ => return None,
     })

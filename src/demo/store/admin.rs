@@ -109,10 +109,10 @@ impl Store {
 
     /// Notes how far an active job has come, which is a sign of life too. Of any other it is passed over, since the note may only
     /// have been overtaken.
-    pub(in crate::demo) fn note_progress(&mut self, id: &str, share: Option<Raw>, data: Option<Raw>) -> Option<&Job> {
-        let at_ms = self.settle();
+    pub(in crate::demo) fn note_progress(&mut self, id: &str, progress: Progress) -> Option<&Job> {
+        self.settle();
         if self.jobs.get(id)?.state == JobState::Active {
-            self.alter(id, |job| job.notes.progress = Some(Progress { share, data, at_ms }));
+            self.alter(id, |job| job.notes.progress = Some(progress));
             self.heartbeat(vec![id.to_owned()], None);
         }
         self.jobs.get(id)
@@ -169,10 +169,36 @@ impl Store {
         self.queues.contains_key(name) || self.kept.configs.get(name).is_some()
     }
 
+    /// A job to be changed beside its state.
+    pub(in crate::demo) fn job_mut(&mut self, id: &str) -> Option<&mut Job> {
+        self.settle();
+        self.jobs.get_mut(id)
+    }
+
+    /// Every job, in no order.
+    pub(in crate::demo) fn all(&mut self) -> impl Iterator<Item = &Job> {
+        self.settle();
+        self.jobs.values()
+    }
+
+    /// Notes whether a worker has said that it fetches no more.
+    pub(in crate::demo) fn drains(&mut self, worker_id: &str, is_draining: bool) {
+        self.saw(worker_id, &[]);
+        if let Some(seen) = self.kept.workers.get_mut(worker_id) {
+            seen.is_draining = is_draining;
+        }
+    }
+
     /// Notes that a worker has shown itself.
-    pub(in crate::demo) fn saw(&mut self, worker_id: &str) {
+    pub(in crate::demo) fn saw(&mut self, worker_id: &str, queues: &[String]) {
         let now = self.clock.unix_ms();
-        let first_ms = self.kept.workers.get(worker_id).map_or(now, |seen| seen.first_ms);
-        self.kept.workers.put(worker_id, Seen { first_ms, last_ms: now });
+        let workers = &mut self.kept.workers;
+        if workers.get(worker_id).is_none() {
+            workers.put(worker_id, Seen { queues: Vec::new(), first_ms: now, last_ms: now, is_draining: false });
+        }
+        if let Some(seen) = workers.get_mut(worker_id) {
+            seen.last_ms = now;
+            seen.names(queues);
+        }
     }
 }

@@ -7,8 +7,9 @@ use super::super::queue::QueueView;
 use super::{Job, JobState, Store};
 
 /// A worker as it stands.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::demo) struct WorkerView {
+    pub(in crate::demo) queues: Vec<String>,
     pub(in crate::demo) state: &'static str,
     pub(in crate::demo) active: usize,
     pub(in crate::demo) first_ms: u64,
@@ -52,11 +53,13 @@ impl Store {
             let told = self.directives.get(&id).copied().unwrap_or_default();
             let state = match told {
                 _ if now.saturating_sub(seen.last_ms) > STALE_MS => "stale",
+                super::Directive::Continue if seen.is_draining => "draining",
                 super::Directive::Continue => "running",
                 told => told.as_str(),
             };
             let active = active.get(id.as_str()).copied().unwrap_or_default();
-            (id, WorkerView { state, active, first_ms: seen.first_ms, last_ms: seen.last_ms })
+            let queues = seen.queues.clone();
+            (id, WorkerView { queues, state, active, first_ms: seen.first_ms, last_ms: seen.last_ms })
         };
         self.kept.workers.list().into_iter().map(view).collect()
     }

@@ -42,7 +42,7 @@ fn enqueue(store: &mut Store, id: &str, options: &str) {
 
 fn fetch(store: &mut Store, queues: &[&str], count: usize) -> Vec<String> {
     let queues = queues.iter().map(|&name| name.to_owned()).collect();
-    let claim = Claim { queues, count, worker_id: None, visibility_ms: None };
+    let claim = Claim { queues, count, worker_id: None, visibility_ms: None, tenant: None };
     store.fetch(&claim).into_iter().map(|job| job.id.clone()).collect()
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::super::envelope::{Members, Raw};
 use super::super::job::Lease;
+use super::super::tenant::tenant_of;
 use super::{Dialect, Job, JobState, Refused, Store};
 
 /// How long a worker has a job when nobody says otherwise.
@@ -47,13 +48,26 @@ pub(in crate::demo) struct Claim {
     pub(in crate::demo) count: usize,
     pub(in crate::demo) worker_id: Option<String>,
     pub(in crate::demo) visibility_ms: Option<u64>,
+    /// The tenant whose jobs alone are wanted.
+    pub(in crate::demo) tenant: Option<String>,
+}
+
+impl Claim {
+    fn wants(&self, job: &Job) -> bool {
+        self.tenant.is_none() || self.tenant == tenant_of(&job.envelope)
+    }
 }
 
 impl Store {
     /// Hands out jobs: the queues in the order given, each by priority and then by arrival.
     pub(in crate::demo) fn fetch(&mut self, claim: &Claim) -> Vec<&Job> {
         let now = self.settle();
-        claim.worker_id.iter().for_each(|worker_id| self.saw(worker_id));
+        claim.worker_id.iter().for_each(|worker_id| self.saw(worker_id, &claim.queues));
+        let worker = claim.worker_id.as_deref().and_then(|worker_id| self.kept.workers.get(worker_id));
+        if worker.is_some_and(|worker| worker.is_draining) {
+            return Vec::new();
+        }
+        let mut room = self.room(now);
         let mut seen = HashSet::new();
         // A queue that is named twice hands its jobs out once.
         let names = claim.queues.iter().filter(|name| seen.insert(name.as_str()));
@@ -63,7 +77,9 @@ impl Store {
             let pace = queue.pace.as_mut();
             let max = pace.as_ref().map_or(usize::MAX, |pace| usize::from(pace.allows(now)));
             let before = ids.len();
-            ids.extend(queue.ready.values().take(max.min(claim.count - before)).cloned());
+            let jobs = &self.jobs;
+            let may_go = |id: &&String| jobs.get(*id).is_some_and(|job| claim.wants(job) && room.takes(job));
+            ids.extend(queue.ready.values().filter(may_go).take(max.min(claim.count - before)).cloned());
             if let Some(pace) = pace.filter(|_| ids.len() > before) {
                 pace.last_ms = Some(now);
             }

@@ -30,7 +30,8 @@ async fn progress_is_kept_while_a_job_is_active_and_complete_with_it() {
     assert_eq!(checkpoint["checkpoint"]["state"], json!({"row": 7}));
     let by_body = format!(r#"{{"job_id":"{ONE}","percentage":50}}"#);
     assert_eq!(client.post("/ojs/v1/workers/progress", &by_body).await.json()["progress"], 0.5);
-    assert_eq!(client.send(Method::PUT, &path, r#"{"progress":2}"#).await.unwrap().status, 400);
+    let beyond = client.send(Method::PUT, &path, r#"{"progress":1.5,"message":"far"}"#).await.unwrap().json();
+    assert_eq!((&beyond["progress"], &client.get(&path).await.json()["message"]), (&json!(1.0), &json!("far")));
     assert_eq!(client.post(&format!("/ojs/v1/jobs/{ONE}/ack"), "").await.status, 200);
     assert_eq!(client.get(&path).await.json()["progress"], 1.0);
     assert_eq!(client.get("/ojs/v1/jobs/none/progress").await.status, 404);
@@ -58,6 +59,10 @@ async fn a_checkpoint_is_saved_by_an_active_job_read_and_deleted() {
         assert_eq!(client.send(Method::DELETE, &path, "").await.unwrap().status, 404);
         let by_put = client.send(Method::PUT, &path, r#"{"state":3}"#).await.unwrap().status.as_u16();
         assert_eq!(by_put, if dialect == Dialect::Spec { 200 } else { 405 });
+        client.post(&path, r#"{"state":4}"#).await;
+        client.post("/ojs/v1/workers/ack", &json!({ "job_id": ONE }).to_string()).await;
+        assert_eq!(client.get(&path).await.status, 404, "a job that is over is not taken up again");
+        assert_eq!(client.post(&path, r#"{"state":5}"#).await.status, 409);
     }
 }
 

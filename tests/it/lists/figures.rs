@@ -120,6 +120,9 @@ async fn the_history_of_figures_is_added_up_time_by_time() {
             .faults()
             .add(When::path("/ojs/v1/admin/stats/"), Fault::Answer { answer, store: false });
     }
+    // A region whose server has no history.
+    let answer = FaultAnswer::error_document(StatusCode::NOT_FOUND, "not_found");
+    federation.regions[2].faults().add(When::path("/ojs/v1/admin/stats/"), Fault::Answer { answer, store: false });
     let answer = federation.client.get("/ojs/v1/admin/stats/history?period=1h").await.json();
     let expected = json!([
         { "timestamp": "2026-01-01T09:00:00Z", "completed": 4 },

@@ -4,7 +4,7 @@ use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::ids;
-use crate::support::{Answer, Federation, Setup};
+use crate::support::{Answer, Client, Federation, Setup};
 
 const CANARY: &str = "canary-51d0c3";
 
@@ -141,11 +141,18 @@ async fn a_lookup_shows_the_whole_job_unless_it_is_told_not_to() {
 /// A worker of the job's own region has saved a checkpoint and a result with the canary.
 async fn finished(federation: &Federation, id: &str) {
     let sidecar = federation.sidecar_in("eu-west-1", &[]).await;
-    let worker = sidecar.client;
+    begin(&sidecar.client, id).await;
+    finish(&sidecar.client, id).await;
+}
+
+async fn begin(worker: &Client, id: &str) {
     let fetched = worker.post("/ojs/v1/workers/fetch", r#"{"queues":["q"],"worker_id":"w"}"#).await.json();
     assert_eq!(fetched["jobs"][0]["id"], id);
     let checkpoint = json!({ "state": { "at": CANARY } }).to_string();
     assert!(worker.post(&format!("/ojs/v1/jobs/{id}/checkpoint"), checkpoint).await.status.is_success());
+}
+
+async fn finish(worker: &Client, id: &str) {
     let result = json!({ "job_id": id, "result": { "is": CANARY } }).to_string();
     assert_eq!(worker.post("/ojs/v1/workers/ack", result).await.status, 200);
 }
@@ -175,9 +182,14 @@ async fn a_result_without_its_job_is_judged_by_the_job() {
 #[tokio::test]
 async fn what_else_a_job_has_is_not_shown_either_and_its_events_are_refused() {
     let Placed { federation, there, .. } = placed("").await;
-    finished(&federation, &there).await;
+    let worker = federation.sidecar_in("eu-west-1", &[]).await;
+    begin(&worker.client, &there).await;
     let redacts = federation.sidecar_in("us-east-1", &[("residency.read", "redact")]).await;
     for rest in ["checkpoint", "progress", "history"] {
+        // The checkpoint ends with the job.
+        if rest == "progress" {
+            finish(&worker.client, &there).await;
+        }
         let path = format!("/ojs/v1/jobs/{there}/{rest}");
         let answer = redacts.client.get(&path).await;
         assert!(!shows(&answer), "{rest}: {answer:?}");

@@ -1,0 +1,41 @@
+//! Whose a job is: the header of a tenant, and the same in the job's meta.
+//!
+//! Spec: ojs-multi-tenancy; the header has three spellings among the documents.
+
+use http::request::Parts;
+use serde_json::value::RawValue;
+
+use super::answer::quoted;
+use super::envelope::{Envelope, Invalid, Members};
+
+const HEADERS: [&str; 2] = ["x-ojs-tenant", "x-ojs-tenant-id"];
+const RULE: &str = "is the tenant that the X-OJS-Tenant header names";
+
+/// The tenant that a request speaks for.
+pub(super) fn of(head: &Parts) -> Option<String> {
+    let value = HEADERS.into_iter().find_map(|name| head.headers.get(name))?;
+    value.to_str().ok().filter(|tenant| !tenant.is_empty()).map(str::to_owned)
+}
+
+/// Writes the tenant of a request into a job's meta, in front of what is there.
+///
+/// Errors: [`Invalid::Member`] when the meta names another one.
+pub(super) fn stamp(envelope: &mut Envelope, tenant: &str) -> Result<(), Invalid> {
+    let written = match tenant_of(envelope) {
+        Some(other) if other != tenant => return Err(Invalid::Member("tenant_id", RULE)),
+        Some(_) => return Ok(()),
+        None => quoted(tenant),
+    };
+    let meta = envelope.meta.as_deref().map(RawValue::get).filter(|meta| *meta != "null").unwrap_or("{}");
+    let rest = meta.strip_prefix('{').ok_or(Invalid::Member("meta", "is an object"))?;
+    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+    let text = format!("{{\"tenant_id\":{written}{comma}{rest}");
+    envelope.meta = Some(RawValue::from_string(text).map_err(|_| Invalid::Member("meta", "is an object"))?);
+    Ok(())
+}
+
+/// The tenant that a job's meta names.
+pub(super) fn tenant_of(envelope: &Envelope) -> Option<String> {
+    let meta = Members::parse(envelope.meta.as_deref()?.get().as_bytes()).ok()?;
+    meta.read("tenant_id", RULE).ok()?
+}
