@@ -2,6 +2,7 @@
 //! a history checker over all of them while everything fails.
 
 mod chaos;
+mod prompt;
 mod stage;
 mod tour;
 
@@ -19,7 +20,7 @@ pub(super) fn runtime() -> std::io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
-/// Plays the tour, then serves until Ctrl-C; with `--tour-only` it ends after the tour; with `--chaos` it checks histories instead.
+/// Plays the tour, then serves until Ctrl-C or `quit`; with `--tour-only` it ends after the tour; with `--chaos` it checks histories instead.
 pub(super) fn demo(arguments: &DemoArgs) -> u8 {
     match runtime() {
         Ok(runtime) => match arguments.chaos {
@@ -62,7 +63,10 @@ async fn play(arguments: &DemoArgs) -> u8 {
     if !arguments.tour_only && code == DONE {
         stage.print_commands();
         say(FINISHED);
-        signals::first().await;
+        tokio::select! {
+            () = signals::first() => {}
+            () = prompt::obey(&stage) => {}
+        }
     }
     stage.strike().await;
     if arguments.tour_only && code == DONE {

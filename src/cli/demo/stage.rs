@@ -2,15 +2,21 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 
-use super::say;
+use super::{prompt, say};
 use crate::app::{World, build};
+use crate::base::Clock;
 use crate::config::{Sources, load};
 use crate::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
 use crate::net::{DrainEnd, LocalAddress};
+use crate::policy::GuardState;
+use crate::proxy::Shared;
 use crate::telemetry::{self, LogHandle};
 
 /// The regions, in the order of the registry; the first one is local.
@@ -36,6 +42,8 @@ pub(super) struct Stage {
     pub(super) admin: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     sidecar: Option<JoinHandle<Option<DrainEnd>>>,
+    current: Arc<ArcSwap<Shared>>,
+    slow_start: Duration,
     log: LogHandle,
     files: Scratch,
 }
@@ -62,6 +70,7 @@ impl Stage {
         let path = files.0.join("config.yaml");
         std::fs::write(&path, yaml).map_err(|error| error.to_string())?;
         let config = load(&Sources { files: vec![path], ..Sources::default() }).map_err(|all| all.to_string())?.config;
+        let slow_start = config.circuit_breaker.slow_start;
         let log = telemetry::init(&config.log).map_err(|error| error.to_string())?;
         let bound = build(config, World::default()).map_err(|error| match error {
             crate::app::BuildError::Bind(bind) => format!("{bind} (--port and --admin-port choose others)"),
@@ -71,7 +80,7 @@ impl Stage {
             LocalAddress::Tcp(address) => Some(*address),
             LocalAddress::Unix(_) => None,
         });
-        let admin = bound.admin;
+        let (admin, current) = (bound.admin, Arc::clone(&bound.current));
         let (stop, stopped) = oneshot::channel::<()>();
         let sidecar = std::thread::spawn(move || {
             let told = async {
@@ -81,12 +90,13 @@ impl Stage {
             bound.run(told).ok()
         });
         let client = client.ok_or("the sidecar has no TCP listener")?;
-        Ok(Self { regions, client, admin, stop: Some(stop), sidecar: Some(sidecar), log, files })
+        Ok(Self { regions, client, admin, stop: Some(stop), sidecar: Some(sidecar), current, slow_start, log, files })
     }
 
     /// What a visitor can type.
     pub(super) fn print_commands(&self) {
         let (client, admin) = (self.client, self.admin);
+        self.log.flush();
         say("\nThe regions and the sidecar go on running. Try, in another terminal:");
         say(format_args!("  curl -s http://{client}/v1/federation/regions"));
         say(format_args!(
@@ -95,9 +105,26 @@ impl Stage {
         say(format_args!(
             "  curl -s http://{client}/v1/federation/route -d '{{\"type\":\"x\",\"args\":[],\"meta\":{{\"ojs.federation.region\":\"eu-west-1\"}}}}'"
         ));
-        say(format_args!("  curl -s http://{admin}/metrics | grep ojs_federation_attempts_total"));
-        say(format_args!("  cargo run --release -- regions --address {client}"));
-        say("Ctrl-C ends the demo.\n");
+        say(format_args!("  curl -s http://{admin}/metrics | grep '^ojs_federation_attempts_total.* [1-9]'"));
+        say(format_args!("  {} regions --address {client}", program()));
+        say(prompt::HELP);
+        say("");
+    }
+
+    /// Whether flexible jobs go to all regions as if nothing had happened: none is ramping up after a recovery any more.
+    pub(super) fn has_settled(&self) -> bool {
+        let (shared, now) = (self.current.load(), Clock::system().now());
+        let view = shared.registry.view();
+        let ramp = self.slow_start;
+        let is_over = |since: Option<Instant>| since.is_none_or(|since| now.saturating_duration_since(since) >= ramp);
+        let guard_is_over =
+            |guard: &GuardState| matches!(guard, GuardState::Closed { recovered_at } if is_over(*recovered_at));
+        view.regions.iter().all(|region| is_over(region.recovered_at) && region.guards.iter().all(guard_is_over))
+    }
+
+    /// Writes out the log so far, so that its lines stand where they belong among those of the tour.
+    pub(super) fn flush_log(&self) {
+        self.log.flush();
     }
 
     /// Removes the files, then ends the sidecar and the regions.
@@ -111,6 +138,11 @@ impl Stage {
         }
         self.log.flush();
     }
+}
+
+/// This program as it was called, for a command that works in the same folder.
+fn program() -> String {
+    std::env::args().next().filter(|name| !name.is_empty()).unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned())
 }
 
 async fn start_regions(files: &Path, port: u16, admin_port: u16) -> std::io::Result<(Vec<DemoRegion>, String)> {

@@ -48,14 +48,15 @@ async fn introduce(stage: &Stage) -> Told {
 }
 
 async fn ordinary_job(stage: &Stage) -> Told {
-    step(1, "An ordinary job, from a client that knows nothing of regions");
+    step(stage, 1, "An ordinary job, from a client that knows nothing of regions");
     let answer = enqueue(stage, json!({"type": "email.send", "args": ["ada@example.com"]})).await?;
     show(&answer);
+    say("  affinity, the usual strategy, is the local region while it is well, else the nearest one that is");
     check(region_of(&answer) == IDS[0], "the job is in the local region")
 }
 
 async fn overflow_burst(stage: &Stage) -> Told {
-    step(2, "A burst of 60 jobs with region_affinity \"overflow\": spread over the least loaded regions");
+    step(stage, 2, "A burst of 60 jobs with region_affinity \"overflow\": spread over the least loaded regions");
     let mut counts = [0; 3];
     for number in 0..60 {
         let job = json!({"type": "video.transcode", "args": [number], "options": {"queue": "video"},
@@ -73,7 +74,7 @@ async fn overflow_burst(stage: &Stage) -> Told {
 }
 
 async fn pinned_job(stage: &Stage) -> Told {
-    step(3, "A job pinned to eu-west-1 (geo-pin): it runs there or nowhere");
+    step(stage, 3, "A job pinned to eu-west-1 (geo-pin): it runs there or nowhere");
     let answer = enqueue(stage, pinned("usr_12345")).await?;
     show(&answer);
     check(region_of(&answer) == IDS[1], "the job is in eu-west-1")?;
@@ -81,11 +82,14 @@ async fn pinned_job(stage: &Stage) -> Told {
 }
 
 async fn dry_run(stage: &Stage) -> Told {
-    step(4, "A dry run: where would a job go, and why (POST /v1/federation/route)");
+    step(stage, 4, "A dry run: where would a job go, and why (POST /v1/federation/route)");
     let body = json!({"type": "email.send", "args": [], "meta": {"ojs.federation.region_affinity": "affinity"}});
     let document = ask(stage, Method::POST, "/v1/federation/route", Some(body)).await?;
     let document: Value = serde_json::from_slice(&document.1).map_err(|error| error.to_string())?;
-    say(format_args!("  target {}, strategy {}", document["target_region"], document["strategy"]));
+    say(format_args!("  target {}, strategy {}", text(&document["target_region"]), text(&document["strategy"])));
+    say(
+        "  tried from the top; the score is 1 for the local region, and lower the longer the probes of another one take",
+    );
     for candidate in document["candidates"].as_array().into_iter().flatten() {
         say(format_args!(
             "  {:<10} score {:<5} {}",
@@ -98,7 +102,7 @@ async fn dry_run(stage: &Stage) -> Told {
 }
 
 async fn local_region_stops(stage: &Stage) -> Told {
-    step(5, "us-east-1 stops: jobs flow on to the next region");
+    step(stage, 5, "us-east-1 stops: jobs flow on to the next region");
     region(stage, 0)?.stop().await;
     let answer = enqueue(stage, json!({"type": "email.send", "args": ["during the outage"]})).await?;
     show(&answer);
@@ -110,7 +114,7 @@ async fn local_region_stops(stage: &Stage) -> Told {
 }
 
 async fn pinned_region_stops(stage: &Stage) -> Told {
-    step(6, "eu-west-1 stops too: a job pinned to it is refused, and goes nowhere");
+    step(stage, 6, "eu-west-1 stops too: a job pinned to it is refused, and goes nowhere");
     region(stage, 1)?.stop().await;
     until("eu-west-1 is known to be down", async || status(stage, 1).await == "unhealthy").await?;
     let answer = enqueue(stage, pinned("usr_never_leaves")).await?;
@@ -121,7 +125,11 @@ async fn pinned_region_stops(stage: &Stage) -> Told {
 }
 
 async fn both_come_back(stage: &Stage) -> Told {
-    step(7, "Both regions come back: probes find that out, and an open breaker lets exactly one through to decide");
+    step(
+        stage,
+        7,
+        "Both regions come back: probes find that out, and an open breaker lets exactly one through to decide",
+    );
     for place in [0, 1] {
         region(stage, place)?.resume().await.map_err(|error| error.to_string())?;
     }
@@ -131,10 +139,17 @@ async fn both_come_back(stage: &Stage) -> Told {
     }
     let answer = enqueue(stage, pinned("usr_after_recovery")).await?;
     show(&answer);
-    check(region_of(&answer) == IDS[1], "the pinned job is in eu-west-1")
+    check(region_of(&answer) == IDS[1], "the pinned job is in eu-west-1")?;
+    say("  flexible jobs come back bit by bit, over the second of circuit_breaker.slow_start");
+    until("the slow start is over", async || stage.has_settled()).await?;
+    let answer = enqueue(stage, json!({"type": "email.send", "args": ["after the recovery"]})).await?;
+    show(&answer);
+    check(region_of(&answer) == IDS[0], "an ordinary job is in the local region again")
 }
 
-fn step(number: u8, title: &str) {
+/// Begins a step, below the log lines of the one before.
+fn step(stage: &Stage, number: u8, title: &str) {
+    stage.flush_log();
     say(format_args!("\n{number}. {title}"));
 }
 

@@ -1,6 +1,9 @@
-//! What the demo leaves behind.
+//! The demo: its tour, what can be broken after it, and what it leaves behind.
 
-use crate::support::{command, program_path};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use crate::support::{Client, command, eventually, program_path};
 
 #[test]
 fn a_demo_that_cannot_start_leaves_no_files() {
@@ -15,21 +18,96 @@ fn a_demo_that_cannot_start_leaves_no_files() {
 
 #[test]
 fn an_interrupted_tour_ends_with_130_and_leaves_no_files() {
-    use std::io::{BufRead as _, BufReader};
     let folder = tempfile::tempdir().unwrap();
-    let mut demo = std::process::Command::new(program_path())
+    let mut demo = Command::new(program_path())
         .args(["demo", "--port", "0", "--admin-port", "0"])
         .env("TMPDIR", folder.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
     let first_step = lines.by_ref().any(|line| line.unwrap().contains("An ordinary job"));
     assert!(first_step, "the tour has begun");
     let kill = format!("kill -INT {}", demo.id());
-    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     lines.for_each(drop);
     assert_eq!(demo.wait().unwrap().code(), Some(130));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// What a line of the demo says behind these words, up to the next space.
+fn word_after(lines: &[String], words: &str) -> String {
+    let rest = lines.iter().find_map(|line| line.split_once(words)).unwrap_or_else(|| panic!("{words}: {lines:#?}")).1;
+    rest.split(' ').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn after_the_tour_jobs_stay_local_and_typed_lines_break_regions() {
+    let folder = tempfile::tempdir().unwrap();
+    // Both streams are one, as a terminal shows them.
+    let script = format!("exec '{}' demo --port 0 --admin-port 0 2>&1", program_path().display());
+    let mut demo = Command::new("sh")
+        .args(["-c", &script])
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let tour: Vec<String> = output.by_ref().take_while(|line| line != "ready: tour finished").collect();
+    let client = Client::new(word_after(&tour, "  sidecar   http://").parse().unwrap());
+    for number in 0..20 {
+        let answer = client.enqueue(r#"{"type":"email.send","args":[]}"#).await;
+        assert_eq!((answer.status.as_u16(), answer.region()), (201, "us-east-1"), "job {number} after the tour");
+    }
+    check_text(&tour);
+    let mut input = demo.stdin.take().unwrap();
+    let status = async || client.get("/v1/federation/regions").await.json()["regions"][1]["status"].clone();
+    let pinned = r#"{"type":"a","args":[],"meta":{"ojs.federation.region":"eu-west-1"}}"#;
+    for (command, said, health) in [
+        ("stop eu-west-1", "eu-west-1 is stopped", "unhealthy"),
+        ("resume eu-west-1", "eu-west-1 is well again", "healthy"),
+        ("silent eu-west-1", "eu-west-1 is silent", "unhealthy"),
+        (&"stop ".repeat(200), "the line is longer than 256 bytes", "unhealthy"),
+        ("slow eu-west-1", "eu-west-1 is slow", "healthy"),
+        ("resume eu-west-1", "eu-west-1 is well again", "healthy"),
+        ("break eu-west-1", "there is no command \"break\"", "healthy"),
+        ("help", "stop REGION", "healthy"),
+    ] {
+        writeln!(input, "{command}").unwrap();
+        assert!(output.by_ref().any(|line| line.contains(said)), "{command}");
+        eventually(&format!("{command}: {health}"), async || status().await == health).await;
+        if health == "unhealthy" {
+            assert_eq!(client.enqueue(pinned).await.status, 503, "{command}");
+        }
+    }
+    eventually("the region takes jobs again", async || client.enqueue(pinned).await.status == 201).await;
+    // The end of the input is no end of the demo.
+    drop(input);
+    assert_eq!(client.enqueue(pinned).await.status, 201);
+    assert!(Command::new("sh").args(["-c", &format!("kill -INT {}", demo.id())]).status().unwrap().success());
+    output.for_each(drop);
+    assert_eq!(demo.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// What the tour prints: log lines stand above the step that follows them, and its commands can be typed.
+fn check_text(tour: &[String]) {
+    let place =
+        |words: &str| tour.iter().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}: {tour:#?}"));
+    let step = |number: u8| place(&format!("{number}. "));
+    for (words, after) in [("to=\"open\"", 5), ("to=\"half-open\"", 7), ("to=\"closed\"", 7)] {
+        let line = place(words);
+        assert!(step(after) < line && line < step(after + 1), "{words}: {tour:#?}");
+    }
+    assert!(tour.iter().any(|line| line.contains("affinity, the usual strategy, is the local region")));
+    let regions = tour.iter().find_map(|line| {
+        line.trim().strip_suffix(&format!(" regions --address {}", word_after(tour, "  sidecar   http://")))
+    });
+    assert_eq!(regions, program_path().to_str());
+    let grep = tour.iter().find_map(|line| line.split_once("| grep ")).unwrap().1;
+    let pattern = regex_automata::meta::Regex::new(grep.trim_matches('\'')).unwrap();
+    let sample = |value: u32| format!("ojs_federation_attempts_total{{region=\"a\",result=\"ok\"}} {value}");
+    assert_eq!([0, 1, 20].map(|value| pattern.is_match(&sample(value))), [false, true, true]);
 }

@@ -16,7 +16,7 @@ const FETCHES_MAX: usize = 100;
 
 /// Fetches and acknowledges until nothing is left.
 pub(super) async fn drain(stage: &Stage) -> Told {
-    step(8, "A worker drains the queues \"video\" and \"default\", whose jobs are in three regions");
+    step(stage, 8, "A worker drains the queues \"video\" and \"default\", whose jobs are in three regions");
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..FETCHES_MAX {
         let jobs = fetch(stage).await?;
