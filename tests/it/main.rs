@@ -11,6 +11,7 @@ mod breaker;
 mod browser;
 mod buffered;
 mod cli;
+mod clocks;
 mod compressed;
 mod create;
 mod define;
