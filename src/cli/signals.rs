@@ -10,6 +10,11 @@ const TOLD_TWICE: i32 = INTERRUPTED as i32;
 
 /// Resolves at the first signal. From then on a second one ends the process.
 pub(super) async fn first() {
+    first_with(|| {}).await;
+}
+
+/// The same; `clean_up` runs before the second signal ends the process.
+pub(super) async fn first_with(clean_up: impl FnOnce() + 'static) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         // Without handlers the system's own action, which is to end the process, stays in force.
@@ -18,6 +23,7 @@ pub(super) async fn first() {
     either(&mut terminate, &mut interrupt).await;
     tokio::task::spawn_local(async move {
         either(&mut terminate, &mut interrupt).await;
+        clean_up();
         end_now();
     });
 }

@@ -120,7 +120,10 @@ impl Check {
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
         Some(Config {
-            regions: drafts.into_iter().filter_map(|draft| draft.resolve(Some(&local_region))).collect(),
+            regions: drafts
+                .into_iter()
+                .filter_map(|draft| draft.resolve(Some(&local_region), &listen.credential_headers))
+                .collect(),
             federation_id: raw.federation_id,
             local_region,
             insecure_dev: raw.insecure_dev,

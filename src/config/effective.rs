@@ -20,6 +20,7 @@ pub fn effective(config: &Config) -> String {
         yaml.texts("clients", &config.listen.clients.iter().map(client_listen).collect::<Vec<_>>());
         yaml.texts("allowed_hosts", &config.listen.allowed_hosts);
         yaml.texts("allowed_origins", &config.listen.allowed_origins);
+        yaml.texts("credential_headers", &config.listen.credential_headers);
         yaml.text("admin", config.listen.admin);
         yaml.text("unix_mode", format!("{:04o}", config.listen.unix_mode));
     });

@@ -56,6 +56,7 @@ pub(super) struct RawListen {
     pub(super) clients: Vec<String>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
+    pub(super) credential_headers: Vec<String>,
     pub(super) admin: SocketAddr,
     pub(super) unix_mode: String,
 }

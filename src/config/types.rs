@@ -98,6 +98,9 @@ pub struct RegionConfig {
     /// Whether a client's own `Authorization` travels to this region. Already resolved: by default the local region only,
     /// and nowhere where the region has a token of its own.
     pub forward_authorization: bool,
+    /// Headers with a client's credentials that do not travel to this region, in lower case. Already resolved: none for the local
+    /// region and for one with `forward_authorization`.
+    pub withheld_headers: Vec<String>,
 }
 
 /// The parts of a region's base URL.

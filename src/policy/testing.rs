@@ -31,13 +31,7 @@ pub(crate) fn config(regions: &[&str]) -> Config {
         federation_id: "test".to_owned(),
         local_region: id(regions[0]),
         insecure_dev: false,
-        listen: Listen {
-            clients: Vec::new(),
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            admin: ([127, 0, 0, 1], 0).into(),
-            unix_mode: 0o660,
-        },
+        listen: listen(),
         regions: regions.iter().map(|region| region_config(region)).collect(),
         tenants: Vec::new(),
         routing: Routing {
@@ -127,6 +121,18 @@ fn region_config(name: &str) -> RegionConfig {
         tls: RegionTls::default(),
         bearer_token_file: None::<PathBuf>,
         forward_authorization: false,
+        withheld_headers: Vec::new(),
+    }
+}
+
+fn listen() -> Listen {
+    Listen {
+        clients: Vec::new(),
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        credential_headers: Vec::new(),
+        admin: ([127, 0, 0, 1], 0).into(),
+        unix_mode: 0o660,
     }
 }
 

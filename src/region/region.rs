@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use super::Trouble;
 use super::identity::{Files, Identity, IdentityError};
@@ -28,6 +28,8 @@ pub struct Region {
     pub id: RegionId,
     /// What it has been sent and has answered.
     pub counters: Counters,
+    /// Headers with credentials of clients that are not for this region.
+    withheld: Box<[HeaderName]>,
     config: RegionConfig,
     authority: Authority,
     host: HeaderValue,
@@ -168,6 +170,7 @@ impl Region {
             counters: Counters::default(),
             host: HeaderValue::from_str(authority.as_str()).ok()?,
             authority,
+            withheld: config.withheld_headers.iter().filter_map(|name| name.parse().ok()).collect(),
             config: config.clone(),
             way,
             ojs_version: ArcSwapOption::empty(),
@@ -333,6 +336,9 @@ impl Reach<'_> {
             headers.insert(AUTHORIZATION, bearer.clone());
         } else if !self.region.config.forward_authorization {
             headers.remove(AUTHORIZATION);
+        }
+        for name in &self.region.withheld {
+            headers.remove(name);
         }
         let base_path = &self.region.config.url.base_path;
         let uri = if base_path.is_empty() {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use ojs_sidecar::demo::{Fault, FaultAnswer, When};
 
-use crate::support::{Federation, Setup};
+use crate::support::{Federation, IDS, Setup};
 
 const JOB: &str = r#"{"type":"t","args":["a"]}"#;
 
@@ -153,5 +153,20 @@ async fn every_answer_has_a_request_id_the_version_and_the_region() {
             let answer = federation.client.send(Request::get(path).header("x-request-id", &id), "").await;
             assert_ne!(answer.header("x-request-id"), Some(&*id), "{path}");
         }
+    }
+}
+
+#[tokio::test]
+async fn credentials_of_a_client_reach_the_local_region_and_those_that_may_have_them() {
+    let federation = Setup::default().region(1, "forward_authorization: true").start().await;
+    let headers = "Cookie: session=1\r\nX-Api-Key: k\r\nX-Other: 1\r\nContent-Type: application/json\r\n";
+    for (place, arrives) in [(0, true), (1, true), (2, false)] {
+        let job = format!(r#"{{"type":"t","args":[],"meta":{{"ojs.federation.region":"{}"}}}}"#, IDS[place]);
+        let mut wire = federation.client.wire().await;
+        wire.send(post("/ojs/v1/jobs", headers, &job)).await;
+        assert_eq!(wire.answer().await.status, 201);
+        let request = &federation.regions[place].record().requests_to("/ojs/v1/jobs")[0];
+        let has = |name: &str| request.headers.contains_key(name);
+        assert_eq!([has("cookie"), has("x-api-key"), has("x-other")], [arrives, arrives, true], "{}", IDS[place]);
     }
 }

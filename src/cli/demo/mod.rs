@@ -47,7 +47,7 @@ async fn play(arguments: &DemoArgs) -> u8 {
     };
     let toured = tokio::select! {
         toured = tour::play(&stage) => toured.map(Ok),
-        () = signals::first() => Ok(Err(Interrupted)),
+        () = signals::first_with(stage.clean_up()) => Ok(Err(Interrupted)),
     };
     let code = match toured {
         Ok(Ok(())) => DONE,
@@ -64,7 +64,7 @@ async fn play(arguments: &DemoArgs) -> u8 {
         stage.print_commands();
         say(FINISHED);
         tokio::select! {
-            () = signals::first() => {}
+            () = signals::first_with(stage.clean_up()) => {}
             () = prompt::obey(&stage) => {}
         }
     }

@@ -127,10 +127,16 @@ impl Stage {
         self.log.flush();
     }
 
-    /// Removes the files, then ends the sidecar and the regions.
+    /// Removes the files when a second signal ends the process at once.
+    pub(super) fn clean_up(&self) -> impl FnOnce() + use<> {
+        let files = self.files.0.clone();
+        move || {
+            let _ = std::fs::remove_dir_all(&files);
+        }
+    }
+
+    /// Ends the sidecar, then the regions; the files are removed with this value.
     pub(super) async fn strike(&mut self) {
-        // First, because a second signal ends the process at once.
-        let _ = std::fs::remove_dir_all(&self.files.0);
         drop(self.stop.take());
         if let Some(sidecar) = self.sidecar.take() {
             // The thread ends within the drain's timeout; how is told by its log.

@@ -7,10 +7,14 @@ use super::super::keys::mode_of;
 use super::super::raw::RawListen;
 use super::super::types::{ClientListen, Listen};
 use super::Check;
+use http::HeaderName;
 use rustls_pki_types::ServerName;
 
 /// The kernel's bound on the path of a Unix socket, its closing zero excluded.
 const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// Without these a region would read another call; `Authorization` has a rule of its own.
+const KEPT: [&str; 4] = ["authorization", "content-length", "content-type", "host"];
 
 impl Check {
     pub(super) fn listen(&mut self, raw: RawListen) -> Listen {
@@ -46,10 +50,19 @@ impl Check {
                 );
             }
         }
+        for (at, name) in raw.credential_headers.iter().enumerate() {
+            if HeaderName::from_bytes(name.as_bytes()).is_err()
+                || KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept))
+            {
+                let path = format!("listen.credential_headers[{at}]");
+                self.refuse(&path, "expected the name of a header, such as X-Api-Key, and none that every call needs");
+            }
+        }
         Listen {
             clients,
             allowed_hosts: raw.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
             allowed_origins: raw.allowed_origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
+            credential_headers: raw.credential_headers.iter().map(|name| name.to_ascii_lowercase()).collect(),
             admin: raw.admin,
             // The kind has been settled, so the default below is never taken; it is the strict one.
             unix_mode: mode_of(&raw.unix_mode).unwrap_or(0o600),

@@ -37,10 +37,12 @@ pub(super) struct Draft {
 
 impl Draft {
     /// The region; `None` where its id or URL is wrong, which has been reported.
-    pub(super) fn resolve(self, local_region: Option<&RegionId>) -> Option<RegionConfig> {
+    pub(super) fn resolve(self, local_region: Option<&RegionId>, credentials: &[String]) -> Option<RegionConfig> {
         let id = self.id?;
         let by_default = local_region == Some(&id) && self.bearer_token_file.is_none();
+        let takes_credentials = local_region == Some(&id) || self.forward_authorization == Some(true);
         Some(RegionConfig {
+            withheld_headers: if takes_credentials { Vec::new() } else { credentials.to_vec() },
             id,
             url: self.url?,
             weight: self.weight,
@@ -200,7 +202,7 @@ impl Check {
             whole: at(""),
             tls: draft.tls.clone(),
             bearer_token_file: draft.bearer_token_file.clone(),
-            region: is_right.then(|| draft.clone().resolve(local_region)).flatten(),
+            region: is_right.then(|| draft.clone().resolve(local_region, &[])).flatten(),
         }
     }
 

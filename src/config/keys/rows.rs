@@ -53,6 +53,9 @@ pub(super) const KEYS: &[Key] = &[
         "Hosts that a `Host` header may name beside `localhost` and loopback addresses"),
     key("listen.allowed_origins", NAMES, "", "",
         "Origins of web pages, such as `https://ui.example:8443`, whose requests browsers may send here"),
+    key("listen.credential_headers", NAMES, "Cookie,X-Api-Key", "",
+        "Headers beside `Authorization` with a client's credentials: they go to the local region, and to others only with \
+            `forward_authorization`"),
     key("listen.admin", Address, "127.0.0.1:9464", "", "Metrics, liveness and readiness; any address"),
     key("listen.unix_mode", Mode, "0660", "", "Permission bits of Unix sockets"),
     open("regions[].id", NAME, "", "The region's identifier: lower-case letters, digits and dashes; required"),

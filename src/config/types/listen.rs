@@ -12,6 +12,9 @@ pub struct Listen {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call us beside our own, in lower case, such as `https://ui.example`.
     pub allowed_origins: Vec<String>,
+    /// Headers beside `Authorization` that hold a client's credentials, in lower case: they travel to the local region, and to others
+    /// only where `forward_authorization` says so.
+    pub credential_headers: Vec<String>,
     /// Metrics, liveness and readiness.
     pub admin: SocketAddr,
     /// Permission bits of a Unix socket, such as `0o660`.

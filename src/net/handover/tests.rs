@@ -11,7 +11,14 @@ fn tcp() -> (TcpListener, SocketAddr) {
 }
 
 fn listen(clients: Vec<ClientListen>, admin: SocketAddr) -> Listen {
-    Listen { clients, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), admin, unix_mode: 0o600 }
+    Listen {
+        clients,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        credential_headers: Vec::new(),
+        admin,
+        unix_mode: 0o600,
+    }
 }
 
 #[test]

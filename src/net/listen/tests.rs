@@ -10,12 +10,26 @@ fn loopback(port: u16) -> SocketAddr {
 
 fn unix(path: &Path) -> Listen {
     let clients = vec![ClientListen::Unix { path: path.to_owned() }];
-    Listen { clients, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), admin: loopback(0), unix_mode: MODE }
+    Listen {
+        clients,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        credential_headers: Vec::new(),
+        admin: loopback(0),
+        unix_mode: MODE,
+    }
 }
 
 fn tcp(clients: &[(SocketAddr, bool)]) -> Listen {
     let clients = clients.iter().map(|&(address, optional)| ClientListen::Tcp { address, optional }).collect();
-    Listen { clients, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), admin: loopback(0), unix_mode: MODE }
+    Listen {
+        clients,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        credential_headers: Vec::new(),
+        admin: loopback(0),
+        unix_mode: MODE,
+    }
 }
 
 fn bind_alone(listen: &Listen) -> Result<Vec<BoundListener>, BindError> {
