@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::status;
 use crate::base::text::rfc3339;
 use crate::config::Config;
-use crate::policy::{BreakerState, Figure, GuardClass, GuardState, Live as _, RegionIndex, RegionView, View};
+use crate::policy::{BreakerState, Figure, GuardClass, GuardState, Health, Live as _, RegionIndex, RegionView, View};
 use crate::proxy::{Shared, is_usable};
 use crate::region::{Region, Trouble};
 use crate::telemetry::{CertificateKind, PoolState, RegionMetrics};
@@ -101,17 +101,18 @@ fn region(shared: &Shared, view: &View, index: RegionIndex, moment: Moment) -> V
 
 /// What every client may see of a region: the members of the RFC, and what an operator needs first. Spec: RFC-0001 §6.
 ///
-/// Shape: `latency_ms` is whole, as the RFC has it, and `latency_us` the same figure in microseconds.
+/// Shape: `latency_ms` is whole and `null` for a region that is not healthy, as in the RFC; `latency_us` is the last figure in microseconds.
 pub(super) fn summary(shared: &Shared, view: &View, index: RegionIndex) -> Value {
     let (state, known) = (view.region(index), shared.registry.region(index));
     let config = known.config();
     let clock = shared.registry.clock();
     let moment = Moment { now: clock.now(), unix_ms: clock.unix_ms() };
+    let is_healthy = status(state) == Health::Healthy.as_str();
     json!({
         "id": config.id.as_str(),
         "url": config.url.text,
         "status": status(state),
-        "latency_ms": state.latency.map(millis),
+        "latency_ms": state.latency.filter(|_| is_healthy).map(millis),
         "latency_us": state.latency.map(|latency| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)),
         "circuit_breaker": state.breaker.as_str(),
         "last_health_check": state.last_probe_unix_ms.map(rfc3339),

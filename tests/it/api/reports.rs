@@ -65,6 +65,16 @@ async fn a_region_that_never_answered_has_no_latency_and_one_with_an_open_breake
 }
 
 #[tokio::test]
+async fn an_unhealthy_region_has_no_latency_in_milliseconds() {
+    let federation = Setup::default().steered().start().await;
+    assert!(get(&federation, "/v1/federation/regions").await["regions"][1]["latency_ms"].is_u64());
+    unwell(&federation, 1);
+    federation.advance_until_health(1, "unhealthy").await;
+    let region = &get(&federation, "/v1/federation/regions").await["regions"][1];
+    assert_eq!((&region["status"], &region["latency_ms"]), (&json!("unhealthy"), &Value::Null));
+}
+
+#[tokio::test]
 async fn health_is_healthy_degraded_or_unhealthy_and_always_200() {
     let federation = Setup::default().steered().start().await;
     for (down, word) in ["healthy", "degraded", "degraded", "unhealthy"].into_iter().enumerate() {
