@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::base::Clock;
 
 /// For one part in so many of the whole time no further request is taken.
-const CLOSED_SHARE: u32 = 4;
+const CLOSED_SHARE: u32 = 2;
 
 /// A shared handle on the draining of the process.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ impl Drain {
 
     /// Resolves when no request is open and no client was seen for `idle_for` from now on, or when `timeout` is over.
     ///
-    /// For the last quarter of the timeout, or as long as a call may take where that is less, no further request is taken: whatever is
+    /// For as long as a call may take before the timeout, and half of it at most, no further request is taken: every call that is
     /// under way then has the time to end, and is not cut.
     ///
     /// From now on: a client that was silent before, because its job takes long, has not heard yet that it is to finish.
@@ -304,14 +304,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_request_is_taken_in_the_last_quarter_of_the_time() {
+    async fn no_request_is_taken_near_the_end_of_the_time() {
         let (time, drain) = steered();
         let worker = drain.worker();
         let open = worker.begin();
         drain.start();
         let mut idle = std::pin::pin!(drain.idle(IDLE_FOR, TIMEOUT, CALL));
         assert!(is_pending(idle.as_mut()).await);
-        time.advance(Duration::from_secs(44));
+        time.advance(TIMEOUT - CALL - Duration::from_secs(1));
         assert!(is_pending(idle.as_mut()).await && !worker.is_closing());
         time.advance(Duration::from_secs(1));
         assert!(is_pending(idle.as_mut()).await && worker.is_closing());
