@@ -58,7 +58,7 @@ pub struct DryRun {
     pub explanation: Explanation,
     /// The error document of a live call, where it would be refused.
     pub refusal: Option<ErrorDocument>,
-    /// The undefined keys under `ojs.federation.`, which bind nothing; at most [`KEYS_MAX`] of each place.
+    /// The undefined keys under `ojs.federation.`, which bind nothing; at most `KEYS_MAX` of each place.
     pub unknown_keys: Vec<String>,
 }
 

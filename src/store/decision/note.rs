@@ -87,7 +87,7 @@ struct Try {
     found: bool,
 }
 
-/// What is noted of one job. Regions are their places in the registry until the note is kept, and then numbers of [`Names`].
+/// What is noted of one job. Regions are their places in the registry until the note is kept, and then numbers of `Names`.
 #[derive(Debug, Clone, Copy)]
 pub struct Note {
     pub(super) number: u64,
