@@ -61,6 +61,8 @@ pub enum RoutingKind {
     Region,
     /// `ojs.federation.region_affinity`: a strategy.
     Affinity,
+    /// `ojs.federation.regions_with`: tags that the region must have.
+    Tags,
 }
 
 /// Finds the jobs and the routing keys in the body of a creating call. An empty body holds none.
@@ -220,6 +222,7 @@ impl<'b> Visit<'b> for Survey {
         match Name::of(&name) {
             Some((Name::Region, _)) => self.routing.push((RoutingKind::Region, key.at, after)),
             Some((Name::RegionAffinity, _)) => self.routing.push((RoutingKind::Affinity, key.at, after)),
+            Some((Name::RegionsWith, _)) => self.routing.push((RoutingKind::Tags, key.at, after)),
             _ => {}
         }
         Ok(())

@@ -139,7 +139,9 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
 }
 
 /// Of regions that a job was refused only for their state, the one that was well last.
-pub(super) fn last_good(view: &View, refused: &[(RegionIndex, Refusal)]) -> Option<RegionIndex> {
+pub(super) fn last_good(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, Refusal)]) -> Option<RegionIndex> {
+    // Never a failover to a region that the operator has excluded from failovers.
+    let excluded = |index| plan.home.is_some_and(|home| home != index) && view.settings.excluded.contains(index);
     let unwell =
         |refusal| matches!(refusal, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen | Refusal::GuardOpen);
     // One whose enqueues fail is well for its probes: it comes last, after all that went out together.
@@ -147,7 +149,7 @@ pub(super) fn last_good(view: &View, refused: &[(RegionIndex, Refusal)]) -> Opti
         Refusal::GuardOpen => Some(None),
         _ => view.region(index).well_until.map(Some),
     };
-    let known = refused.iter().filter(|(_, refusal)| unwell(*refusal));
+    let known = refused.iter().filter(|&&(index, refusal)| unwell(refusal) && !excluded(index));
     let known = known.filter_map(|&(index, refusal)| Some((since(index, refusal)?, index)));
     known.max_by_key(|&(since, index)| (since, std::cmp::Reverse(index))).map(|(_, index)| index)
 }

@@ -70,6 +70,7 @@ pub use job::Job;
 pub use keeper::Keeper;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
 pub use outcome::{Answer, Ending, Outcome, classify_enqueue, effect, is_turned_away};
+pub use plan::has_tags;
 pub use pressure::Pressure;
 pub use region_set::RegionSet;
 pub use retry::{End, Repeat, TRIES_MAX, Then, Tries};

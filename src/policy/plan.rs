@@ -99,8 +99,8 @@ impl<'v> Plan<'v> {
             None => default_of(view, rule),
         };
         let plan = match strategy {
-            Strategy::GeoPin => pinned_by_configuration(permitted, local),
-            Strategy::Geographic => geographic(view, job, permitted, local),
+            Strategy::GeoPin => pinned_by_configuration(permitted, by_rule_regions(rule), local),
+            Strategy::Geographic => geographic(view, job, (permitted, by_rule_regions(rule)), local),
             _ => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set), local),
         };
         let by_rule = rule.is_some_and(|rule| rule.strategy.is_some());
@@ -184,6 +184,12 @@ fn permitted<'v>(
     Ok(Some(sets))
 }
 
+/// Whether a region has all of the tags of a job's `regions_with`, whose names are separated by commas.
+#[must_use]
+pub fn has_tags(view: &View, tags: &str, index: RegionIndex) -> bool {
+    tags.split(',').map(str::trim).all(|tag| view.settings.tags.get(tag).is_some_and(|set| set.contains(index)))
+}
+
 /// The first rule that matches, with its place.
 fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<(usize, &'v Rule)>, RouteError> {
     let settings = &view.settings;
@@ -212,9 +218,19 @@ fn pinned_by_job<'v>(view: &'v View, pin: &str, permitted: Option<Sets<'_>>) -> 
     Ok(pin_to(Permitted::One(region), view.local))
 }
 
-/// `geo-pin` by rule or default: to the regions that are permitted, else to the local one.
-fn pinned_by_configuration(permitted: Option<Sets<'_>>, local: RegionIndex) -> Plan<'_> {
-    pin_to(permitted.map_or(Permitted::One(local), Permitted::Set), local)
+/// `geo-pin` by rule or default: to the regions of the rule, else to the local one. A tenant and the job's own tags narrow that, and choose
+/// only where the local region is none of theirs.
+fn pinned_by_configuration(permitted: Option<Sets<'_>>, by_rule: bool, local: RegionIndex) -> Plan<'_> {
+    let to = match permitted {
+        Some(set) if by_rule || !set.contains(local) => Permitted::Set(set),
+        _ => Permitted::One(local),
+    };
+    pin_to(to, local)
+}
+
+/// Whether a rule names the regions itself.
+fn by_rule_regions(rule: Option<&Rule>) -> bool {
+    rule.is_some_and(|rule| rule.regions.is_some())
 }
 
 const fn pin_to(permitted: Permitted<'_>, local: RegionIndex) -> Plan<'_> {
@@ -232,7 +248,14 @@ const fn pin_to(permitted: Permitted<'_>, local: RegionIndex) -> Plan<'_> {
 }
 
 /// The hinted region while it is usable; else as if the job had named the default strategy.
-fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<Sets<'v>>, local: RegionIndex) -> Plan<'v> {
+///
+/// `permitted` comes with whether a rule names its regions.
+fn geographic<'v>(
+    view: &'v View,
+    job: &Job<'_>,
+    (permitted, by_rule): (Option<Sets<'v>>, bool),
+    local: RegionIndex,
+) -> Plan<'v> {
     let free = permitted.map_or(Permitted::All, Permitted::Set);
     let table = view.settings.geographic.as_ref();
     let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key).text?).copied());
@@ -242,9 +265,10 @@ fn geographic<'v>(view: &'v View, job: &Job<'_>, permitted: Option<Sets<'v>>, lo
     match (view.settings.strategy, hint) {
         // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from
         // the hinted region must not lead further than that.
-        (Strategy::GeoPin, None) => Plan { hinted, ..pinned_by_configuration(permitted, local) },
-        (Strategy::GeoPin, Some(hint)) if permitted.is_none() => {
-            Plan { permitted: Permitted::Two(hint, local), ..plan }
+        (Strategy::GeoPin, None) => Plan { hinted, ..pinned_by_configuration(permitted, by_rule, local) },
+        (Strategy::GeoPin, Some(hint)) if !by_rule => {
+            let both = permitted.is_none_or(|set| set.contains(local));
+            Plan { permitted: if both { Permitted::Two(hint, local) } else { Permitted::One(hint) }, ..plan }
         }
         (_, None) => Plan { home: home_of(view, fallback(view), free, local), ..plan },
         (_, Some(_)) => plan,

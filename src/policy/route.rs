@@ -179,7 +179,7 @@ fn decide_by(
     ranking.strategy = Some(plan.strategy);
     let mut candidates = candidates(view, job, plan, inputs, ranking);
     if candidates.is_empty() && view.settings.tries_last_good && !plan.pinned {
-        candidates.extend(take_last_good(view, ranking));
+        candidates.extend(take_last_good(view, plan, ranking));
     }
     if candidates.is_empty() {
         return Err(unavailable(view, plan, &ranking.refused, inputs.now));
@@ -220,8 +220,8 @@ fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
 
 /// The region that was well last, as the only candidate of a job that no region can take.
 #[cold]
-fn take_last_good(view: &View, ranking: &mut Ranking) -> Option<RegionIndex> {
-    let region = last_good(view, &ranking.refused)?;
+fn take_last_good(view: &View, plan: &Plan<'_>, ranking: &mut Ranking) -> Option<RegionIndex> {
+    let region = last_good(view, plan, &ranking.refused)?;
     ranking.refused.retain(|(refused, _)| *refused != region);
     ranking.slots.push(Slot { reason: Reason::LastGood, ..Slot::new(region, Standing::LastGood) });
     Some(region)

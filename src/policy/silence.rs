@@ -13,7 +13,7 @@ const WAIT_MIN: Duration = Duration::from_millis(250);
 /// What is usual for connecting is not waited for beyond this, unless connecting usually takes longer still.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// A region whose connections were too slow so recently is not waited for again, unless one has come about since.
-const PASSED_OVER_FOR: Duration = Duration::from_secs(1);
+pub const PASSED_OVER_FOR: Duration = Duration::from_secs(1);
 /// The least that the answer to a look may take: a handshake and a request, on a machine that has other work.
 const LOOK_WAIT_MIN: Duration = Duration::from_millis(500);
 /// Without a measured round trip, the answer to a look may take this long.

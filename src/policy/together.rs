@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::error::RouteError;
 use super::job::Job;
-use super::plan::{Permitted, Plan, Sets};
+use super::plan::{Permitted, Plan, Sets, has_tags};
 use super::region_set::RegionSet;
 use super::view::{RegionIndex, View};
 use crate::base::Strategy;
@@ -43,6 +43,13 @@ impl Demand {
     #[must_use]
     pub fn only(region: RegionIndex) -> Self {
         Self { regions: std::iter::once(region).collect(), pinned: true, named: false }
+    }
+
+    /// Demands the regions that have all of these tags, as a job's `regions_with` names them.
+    #[must_use]
+    pub fn tagged(view: &View, tags: &str) -> Self {
+        let regions = view.indexes().filter(|&region| has_tags(view, tags, region)).collect();
+        Self { regions, pinned: false, named: false }
     }
 
     /// Demands the local region, and is not bound to it.

@@ -24,7 +24,7 @@ use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::Strategy;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, Segments, jobs_within};
-use crate::policy::{Decision, GuardClass, RegionIndex, View, permits};
+use crate::policy::{Decision, GuardClass, RegionIndex, View, has_tags, permits};
 
 /// Passes such a call to the owner of its job.
 ///
@@ -138,6 +138,7 @@ pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>
         let value = key.value.as_deref();
         let satisfied = match key.kind {
             RoutingKind::Region => value == Some(region),
+            RoutingKind::Tags => value.is_some_and(|tags| has_tags(view, tags, index)),
             RoutingKind::Affinity => match value.map(Strategy::parse) {
                 // With a pin to the region beside it, geo-pin asks for nothing more.
                 Some(Ok(Strategy::Affinity | Strategy::GeoPin)) => true,

@@ -15,7 +15,7 @@ use super::Proxy;
 use crate::base::Boxed;
 use crate::net::dial::Elsewhere;
 use crate::net::pool::Pool;
-use crate::policy::silence::connect_wait;
+use crate::policy::silence::{PASSED_OVER_FOR, connect_wait};
 use crate::policy::{BreakerState, Health, RegionIndex};
 
 /// When a job last went elsewhere because no connection came, and how many connections had been made by then.
@@ -24,7 +24,10 @@ pub(super) struct PassedOver(Cell<Option<(Instant, u64)>>);
 
 impl PassedOver {
     fn note(&self, now: Instant, pool: &Pool) {
-        self.0.set(Some((now, pool.connections_made())));
+        // The first moment counts, so that calls which pass it over do not put off the next try for ever.
+        if self.ago(now, pool).is_none_or(|ago| ago >= PASSED_OVER_FOR) {
+            self.0.set(Some((now, pool.connections_made())));
+        }
     }
 
     /// How long ago that was, unless a connection has been made since.

@@ -22,8 +22,10 @@ use super::plan::with_job;
 use super::{Proxy, Reply};
 use crate::config::ReadResidency;
 use crate::ojs::residency::{self, Pinned};
-use crate::ojs::{Class, Envelope, ErrorDocument, Operation, Scope, jobs_within, path_segment};
-use crate::policy::{RegionIndex, RouteError, permits};
+use crate::ojs::{
+    Class, Envelope, ErrorDocument, Operation, RoutingKind, Scope, jobs_within, path_segment, routing_within,
+};
+use crate::policy::{RegionIndex, RouteError, View, has_tags, permits};
 
 /// An answer may echo a job and add to it: this much more than a request body may hold.
 const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
@@ -48,6 +50,7 @@ pub(super) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
         Pinned::Elsewhere => true,
         Pinned::Unsaid => index != view.local,
         // A rule pins, too: for clients that cannot say so themselves.
+        Pinned::No if is_tagged_elsewhere(&view, piece, proxy.shared.config.limits.json_depth) => true,
         Pinned::No if !view.settings.restricts() => false,
         Pinned::No => residency::job_in(piece).is_some_and(|job| {
             let Ok(job) = Envelope::read(job, proxy.shared.config.limits.json_depth) else { return true };
@@ -56,6 +59,13 @@ pub(super) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
             !permitted.unwrap_or_else(|error| !matches!(error, RouteError::Unclear { .. }))
         }),
     }
+}
+
+/// Whether a job within asks for tags that the local region lacks, or for what cannot be told.
+fn is_tagged_elsewhere(view: &View, piece: &[u8], depth_max: usize) -> bool {
+    let Ok(keys) = routing_within(piece, depth_max) else { return true };
+    let mut tags = keys.iter().filter(|key| key.kind == RoutingKind::Tags);
+    tags.any(|key| !key.value.as_deref().is_some_and(|tags| has_tags(view, tags, view.local)))
 }
 
 /// Whether a workflow or a cron job of a region holds a job that may not be in the local region, or what cannot be judged.
@@ -67,7 +77,9 @@ fn is_foreign_definition(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
         Pinned::Unsaid if elsewhere => return true,
         Pinned::Unsaid | Pinned::No => {}
     }
-    if elsewhere && residency::has_data_alone(piece) {
+    if is_tagged_elsewhere(&view, piece, proxy.shared.config.limits.json_depth)
+        || elsewhere && residency::has_data_alone(piece)
+    {
         return true;
     }
     if !view.settings.restricts() {

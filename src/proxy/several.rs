@@ -29,6 +29,14 @@ impl Bounds {
         for key in keys {
             match key.kind {
                 RoutingKind::Region => bounds.demand.narrow(&Demand::only(region_of(view, key)?)),
+                RoutingKind::Tags => {
+                    let tags = key.value.as_deref().ok_or_else(ErrorDocument::no_region_with_tags)?;
+                    let demand = Demand::tagged(view, tags);
+                    if demand.is_impossible() {
+                        return Err(ErrorDocument::no_region_with_tags());
+                    }
+                    bounds.demand.narrow(&demand);
+                }
                 RoutingKind::Affinity => {
                     let value = key.value.as_deref().ok_or_else(ErrorDocument::unknown_strategy)?;
                     match Strategy::parse(value) {

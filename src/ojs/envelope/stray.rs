@@ -84,7 +84,7 @@ impl<'b> Visit<'b> for Search {
             Part::Options if name == "metadata" => Part::Settled,
             _ => Part::Other,
         };
-        if let Some((name @ (Name::Region | Name::RegionAffinity), _)) = Name::of(&name) {
+        if let Some((name @ (Name::Region | Name::RegionAffinity | Name::RegionsWith), _)) = Name::of(&name) {
             self.strays.push((name.as_str(), key.at, after));
         }
         Ok(())

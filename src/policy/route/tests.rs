@@ -9,6 +9,7 @@ use crate::config::{Config, Matcher, OnAllUnhealthy, Rule};
 use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
 use crate::policy::{BreakerState, Explanation, Health, explain};
 
+mod bounds;
 mod random;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -125,3 +125,17 @@ async fn tags_of_regions_are_shown_and_choose_among_them_for_rules_and_jobs() {
     }
     assert!(federation.seen("needle").is_empty());
 }
+
+#[tokio::test]
+async fn tags_that_a_job_asks_for_hold_wherever_they_stand_and_for_its_reading() {
+    let setup = Setup::default().region(1, "tags: [gdpr]").yaml("residency: { read: deny, read_lists: deny }");
+    let federation = setup.start().await;
+    let stray = r#"{"type":"t","args":["canary"],"ojs.federation.regions_with":"gdpr"}"#;
+    federation.client.enqueue(stray).await.check_error(400, "invalid_request", "invalid_federation_meta");
+    let job = r#"{"type":"t","args":["canary"],"meta":{"ojs.federation.regions_with":"gdpr"}}"#;
+    let put = federation.client.call(http::Method::PUT, "/ojs/v1/jobs", job).await;
+    assert_eq!(put.status, 422, "{put:?}");
+    assert_eq!(federation.seen("canary"), [0; 0]);
+    let id = federation.client.enqueue(job).await.job_id();
+    assert_eq!(federation.client.get(&format!("/ojs/v1/jobs/{id}")).await.status, 403);
+}
