@@ -12,12 +12,12 @@ pub mod base;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod journal;
 pub mod net;
 pub mod ojs;
 pub mod policy;
 pub mod proxy;
 pub mod region;
-pub mod store;
 pub mod telemetry;
 
 /// Whether this build is for x86-64 processors with AVX2 only, as `.cargo/rustc` has it for releases.

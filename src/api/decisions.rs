@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use crate::journal::{Decided, Wanted};
 use crate::ojs::{ErrorDocument, query_value};
 use crate::proxy::Proxy;
-use crate::store::{Decided, Wanted};
 
 /// Longer ids are kept by nobody.
 const ID_BYTES_MAX: usize = 256;
@@ -14,7 +14,7 @@ const ID_BYTES_MAX: usize = 256;
 /// Errors: 400 unless the query names one job by one of its ids, and nothing else.
 pub(super) async fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, ErrorDocument> {
     let wanted = wanted(query.unwrap_or_default()).ok_or_else(ErrorDocument::decisions_query)?;
-    let store = &proxy.shared.store;
+    let store = &proxy.shared.journal;
     let Decided { documents, dropped, rows_max } = store.decided(wanted).await;
     let durable = store.is_durable();
     let document = json!({ "durable": durable, "rows_max": rows_max, "dropped": dropped, "decisions": documents });

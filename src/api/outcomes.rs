@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::base::text::rfc3339;
+use crate::journal::{Place, State, Unknown};
 use crate::ojs::ErrorDocument;
 use crate::proxy::Proxy;
-use crate::store::{Place, State, Unknown};
 
 /// Shown when the call does not say how many.
 const LIMIT: usize = 100;
@@ -26,7 +26,7 @@ pub(super) fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, Er
         };
         understood.ok_or_else(ErrorDocument::outcomes_query)?;
     }
-    let store = &proxy.shared.store;
+    let store = &proxy.shared.journal;
     let unknowns = store.unknowns(limit, |it| state.is_none_or(|state| it.state == state));
     let outcomes: Vec<Value> = unknowns.iter().map(outcome).collect();
     let document = json!({ "durable": store.is_durable(), "pending": store.pending(), "outcomes": outcomes });

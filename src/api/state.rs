@@ -35,9 +35,9 @@ pub fn document(shared: &Shared) -> Value {
             "limit": shared.concurrency.total_limit(),
         },
         "journal": {
-            "durable": shared.store.is_durable(),
+            "durable": shared.journal.is_durable(),
             "configured": shared.config.journal.path.is_some(),
-            "outcomes_pending": shared.store.pending(),
+            "outcomes_pending": shared.journal.pending(),
         },
         "owners": { "entries": shared.owners.len(), "entries_max": shared.config.limits.owner_entries },
         "queues": queues,

@@ -222,7 +222,7 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let available = u32::try_from(shared.budgets.overall().available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
         shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
-        shared.metrics.outcomes_pending.set(i64::try_from(shared.store.pending()).unwrap_or(i64::MAX));
+        shared.metrics.outcomes_pending.set(i64::try_from(shared.journal.pending()).unwrap_or(i64::MAX));
         let view = shared.registry.view();
         for (index, metrics) in view.indexes().zip(shared.metrics.regions()) {
             refresh_load(view.region(index), metrics, now);

@@ -20,10 +20,10 @@ use super::{BuildError, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, Loaded, MetricsDetail, Problems, RegionConfig};
+use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
-use crate::store::Store;
 use crate::telemetry::{LogHandle, Rations, ReloadKind, Scope, event};
 use watch::Watch;
 
@@ -197,7 +197,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         buffered: Buffered::default(),
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
-        store: first_store(&config, world, &metrics),
+        journal: first_journal(&config, world, &metrics),
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
         workers: Arc::new(Workers::default()),
@@ -229,7 +229,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         buffered: old.buffered,
         owners: owners(old, &config),
         lookups: lookups(old, &config),
-        store: store(old, &config),
+        journal: kept_journal(old, &config),
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),
         workers: Arc::clone(&old.workers),
@@ -281,16 +281,16 @@ fn owners(old: &Shared, config: &Config) -> Arc<Owners> {
     if entries == old.config.limits.owner_entries { Arc::clone(&old.owners) } else { Arc::new(Owners::new(entries)) }
 }
 
-fn first_store(config: &Config, world: &World, metrics: &Arc<crate::telemetry::Metrics>) -> Arc<Store> {
-    let store = Store::open(&config.journal, world.clock.clone(), Arc::clone(metrics));
-    store.set_decisions_max(config.decisions.rows_max);
-    Arc::new(store)
+fn first_journal(config: &Config, world: &World, metrics: &Arc<crate::telemetry::Metrics>) -> Arc<Journal> {
+    let journal = Journal::open(&config.journal, world.clock.clone(), Arc::clone(metrics));
+    journal.set_decisions_max(config.decisions.rows_max);
+    Arc::new(journal)
 }
 
-fn store(old: &Shared, config: &Config) -> Arc<Store> {
-    old.store.set_rows_max(config.journal.rows_max);
-    old.store.set_decisions_max(config.decisions.rows_max);
-    Arc::clone(&old.store)
+fn kept_journal(old: &Shared, config: &Config) -> Arc<Journal> {
+    old.journal.set_rows_max(config.journal.rows_max);
+    old.journal.set_decisions_max(config.decisions.rows_max);
+    Arc::clone(&old.journal)
 }
 
 fn lookups(old: &Shared, config: &Config) -> Arc<Lookups> {

@@ -11,6 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::{Method, StatusCode};
 
+use crate::journal::{Cancelled, Place, State, Tell, Unknown};
 use crate::net::pool::{Pool, PoolLimits};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::{Progress, progress};
@@ -21,7 +22,6 @@ use crate::policy::resolve::{
 };
 use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::ask_job;
-use crate::store::{Cancelled, Place, State, Tell, Unknown};
 use crate::telemetry::{Resolution, event};
 
 /// Questions under way at once: a region that comes back is not met by a wave.
@@ -79,11 +79,11 @@ impl Resolver {
         loop {
             self.round().await;
             let ttl = shared.config.idempotency.ttl;
-            shared.store.prune(clock.unix_ms(), ttl);
-            let tick = if shared.store.pending() > 0 { TICK } else { IDLE_TICK };
+            shared.journal.prune(clock.unix_ms(), ttl);
+            let tick = if shared.journal.pending() > 0 { TICK } else { IDLE_TICK };
             tokio::select! {
                 () = clock.sleep(tick) => {}
-                () = shared.store.changed() => {}
+                () = shared.journal.changed() => {}
             }
         }
     }
@@ -92,7 +92,7 @@ impl Resolver {
     async fn round(&mut self) {
         let now = self.shared.registry.clock().now();
         let is_due = |it: &Unknown| self.asked.get(&it.number).is_none_or(|asked| asked.due <= now);
-        let due = self.shared.store.due(ROUND_MAX, is_due);
+        let due = self.shared.journal.due(ROUND_MAX, is_due);
         if due.is_empty() {
             return;
         }
@@ -107,7 +107,7 @@ impl Resolver {
             }
         }
         // What others have cleared up meanwhile is not heard of here.
-        if self.asked.len() > 2 * self.shared.store.pending() + ROUND_MAX {
+        if self.asked.len() > 2 * self.shared.journal.pending() + ROUND_MAX {
             self.asked.clear();
         }
     }
@@ -116,7 +116,7 @@ impl Resolver {
 /// Asks about one; none once it is known, else when to ask again.
 async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked> {
     let clock = shared.registry.clock();
-    let (age, gone) = (age_of(shared, unknown), shared.store.gone());
+    let (age, gone) = (age_of(shared, unknown), shared.journal.gone());
     let place = unknown.sent_to();
     let told = match &place {
         Some(place) => ask(shared, Method::GET, place).await,
@@ -146,7 +146,7 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
             Some(_) if is_alone => told_to_cancel(shared, unknown, &place, cancelled, age),
             _ => {
                 // Started or not, it was cancelled as it was told.
-                let is_gone = cancelled && shared.store.told(&place, unknown).is_some();
+                let is_gone = cancelled && shared.journal.told(&place, unknown).is_some();
                 let copy = if is_gone { CopyState::Gone } else { late };
                 landed(shared, unknown, Late { place: &place, copy, gone }, &mut asked).await
             }
@@ -175,7 +175,7 @@ async fn look(shared: &Shared, before: Asked, unknown: &Unknown) -> Option<Asked
 
 fn finish(shared: &Shared, unknown: &Unknown, state: State) {
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_found(unknown, |it| it.resolve(state, now_ms));
+    shared.journal.change_found(unknown, |it| it.resolve(state, now_ms));
 }
 
 fn tell(shared: &Shared, unknown: &Unknown, result: Resolution) {
@@ -189,7 +189,7 @@ fn told_to_cancel(shared: &Shared, unknown: &Unknown, place: &Place, cancelled: 
     }
     shared.owners.learn(&place.job_id, &place.region);
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_found(unknown, |it| {
+    shared.journal.change_found(unknown, |it| {
         it.cancelled = it.cancelled.filter(|_| cancelled);
         it.resolve(State::Landed, now_ms);
     });
@@ -215,7 +215,7 @@ async fn seen_elsewhere(
     asked: &mut Asked,
 ) -> Option<(CopyState, bool)> {
     let answer = ask(shared, Method::GET, elsewhere).await;
-    let cancelling = shared.store.told(elsewhere, unknown).is_some();
+    let cancelling = shared.journal.told(elsewhere, unknown).is_some();
     let shown = match answer {
         Told::Copy(_, true) if cancelling => Some(CopyState::Gone),
         Told::Copy(copy, _) => Some(copy),
@@ -223,12 +223,12 @@ async fn seen_elsewhere(
         Told::Nothing => return None,
     };
     let stored = unknown.elsewhere.is_some() || shown.is_some();
-    let lost_there = shared.store.state_in(elsewhere, unknown.number);
+    let lost_there = shared.journal.state_in(elsewhere, unknown.number);
     if !stored && lost_there == Some(State::Pending) {
         return None;
     }
     // A call that broke off without its process proves nothing about where it was going.
-    let ended_for = shared.store.ended_for(unknown.run);
+    let ended_for = shared.journal.ended_for(unknown.run);
     let counts = shown.is_none() && ended_for.is_some_and(|it| it >= shared.config.failover.late_write_grace);
     asked.noes_elsewhere += u32::from(counts);
     let other = other_copy(Elsewhere {
@@ -286,7 +286,7 @@ async fn landed(shared: &Shared, unknown: &Unknown, late: Late<'_>, asked: &mut 
     let stays = if cancelled == Some(Cancelled::Late) { elsewhere } else { place };
     shared.owners.learn(&stays.job_id, &stays.region);
     let now_ms = shared.registry.clock().unix_ms();
-    shared.store.change_found(&found, |it| {
+    shared.journal.change_found(&found, |it| {
         let going = it.going.take().filter(|_| stored);
         it.elsewhere = it.elsewhere.take().or(going);
         it.cancelled = cancelled;
@@ -299,7 +299,7 @@ async fn landed(shared: &Shared, unknown: &Unknown, late: Late<'_>, asked: &mut 
 /// Which of the two was told to go before, and may at any time. Several rows may speak of the same two, and each knows what the others
 /// have told.
 fn told_before(shared: &Shared, unknown: &Unknown, place: &Place, elsewhere: &Place) -> ToldBefore {
-    let may_go = |place| shared.store.told(place, unknown) == Some(State::Pending);
+    let may_go = |place| shared.journal.told(place, unknown) == Some(State::Pending);
     if may_go(place) {
         ToldBefore::Late
     } else if may_go(elsewhere) {
@@ -312,9 +312,9 @@ fn told_before(shared: &Shared, unknown: &Unknown, place: &Place, elsewhere: &Pl
 /// Whether a process that was killed may have told the copy to go that would stay now, and not have had that on its disk: the late one
 /// that is started, or the other one where that is the late one of another row. Where nothing is asked any more, nothing is waited for.
 fn may_have_told(shared: &Shared, unknown: &Unknown, late: CopyState, elsewhere: &Place) -> bool {
-    let ended_for = shared.store.ended_for(unknown.run);
+    let ended_for = shared.journal.ended_for(unknown.run);
     let is_recent = ended_for.is_some_and(|it| it < shared.config.failover.late_write_grace);
-    let may_stay = late == CopyState::Started || shared.store.state_in(elsewhere, unknown.number).is_some();
+    let may_stay = late == CopyState::Started || shared.journal.state_in(elsewhere, unknown.number).is_some();
     is_recent && may_stay && is_asked_about(age_of(shared, unknown))
 }
 
@@ -326,7 +326,7 @@ fn age_of(shared: &Shared, unknown: &Unknown) -> Duration {
 /// copy must then stay. Returns the row as it is then; none when a worker was faster, or nobody answered: what follows then is judged
 /// anew.
 async fn cancel(shared: &Shared, found: &Unknown, tell: Tell, place: &Place) -> Option<Unknown> {
-    let told = shared.store.tell(found, tell).await?;
+    let told = shared.journal.tell(found, tell).await?;
     match ask(shared, Method::DELETE, place).await {
         // Cancelled, or gone otherwise.
         Told::Copy(CopyState::Gone, _) | Told::No => Some(told),

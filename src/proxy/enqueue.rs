@@ -25,10 +25,10 @@ use super::trail::{self, Trail};
 use super::{Proxy, Reply};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
+use crate::journal::{Note, Place};
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::region::Queue;
-use crate::store::{Note, Place};
 use crate::telemetry::AttemptOutcome;
 
 /// What a client is told to wait when nothing better is known.

@@ -13,13 +13,13 @@ use super::noted::Noted;
 use super::{Proxy, Reply, notes};
 use crate::base::{RegionId, Strategy};
 use crate::config::JsonContentType;
+use crate::journal::Note;
 use crate::net::headers::number;
 use crate::net::origin;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, Code, ErrorDocument, Matched};
 use crate::policy::{RegionIndex, jittered};
-use crate::store::Note;
 use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
 
 /// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.

@@ -92,7 +92,7 @@ impl Split {
         };
         for id in beat.ids() {
             let shared = &proxy.shared;
-            let region = shared.owners.region_of(id).or_else(|| shared.store.leased_in(id));
+            let region = shared.owners.region_of(id).or_else(|| shared.journal.leased_in(id));
             let region = region.or_else(|| shared.workers.strangers.region_of(id));
             let known = region.and_then(|region| view.index_of(region.as_str()));
             let hinted = || view.indexes().find(|index| hint::names(id, view.region(*index).id.as_str()));
@@ -277,7 +277,7 @@ fn learn(
 /// The leases go on that a region has extended, for so long where the worker says.
 fn extended(proxy: &Proxy, index: RegionIndex, said: &Insisted, visibility: Option<Duration>) {
     if let Some(beaten) = said.yes().and_then(|answer| Beaten::read(&answer.body)) {
-        proxy.shared.store.extend_leases(&proxy.region(index).id, beaten.extended(), visibility);
+        proxy.shared.journal.extend_leases(&proxy.region(index).id, beaten.extended(), visibility);
     }
 }
 

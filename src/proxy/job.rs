@@ -5,11 +5,11 @@ use http::{HeaderValue, StatusCode};
 use super::Proxy;
 use super::attempt::{Call, Ended, RegionAnswer, Tried};
 use super::trail::Trail;
+use crate::journal::Note;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Uuid7, Uuid7Room, hint, replace_minted};
 use crate::policy::{Decision, RegionIndex};
-use crate::store::Note;
 use crate::telemetry::{AttemptOutcome, FailoverReason};
 
 /// A call that creates jobs, ready to be tried.

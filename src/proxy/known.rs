@@ -18,10 +18,10 @@ use super::plan::permitted;
 use super::replay::{answered, bare, digest, tenant_of};
 use super::resolve::{Inquiry, has_come, inquire, is_private, word};
 use crate::base::RegionId;
+use crate::journal::{Digest, Keyed, Place, State, Unknown};
 use crate::ojs::{Abridged, Class, ErrorDocument};
 use crate::policy::RegionIndex;
 use crate::policy::resolve::{Lost, Verdict, Word};
-use crate::store::{Digest, Keyed, Place, State, Unknown};
 use crate::telemetry::{Resolution, event};
 
 /// A job that turned out to be stored is shown to repetitions for so long; later, a repeated id is the region's to judge. Units:
@@ -73,7 +73,7 @@ impl Caller<'_> {
     /// Errors: 500 `outcome_unknown` or 503 `owner_unavailable` while nobody knows.
     pub(super) async fn keyed(self, keyed: &Keyed) -> Result<Option<Known>, ErrorDocument> {
         let Some(id) = &keyed.job_id else { return Err(ErrorDocument::outcome_unknown("", None)) };
-        let unknowns = self.proxy.shared.store.unknowns_of(id, || self.tenant());
+        let unknowns = self.proxy.shared.journal.unknowns_of(id, || self.tenant());
         if let Some(region) = &keyed.region {
             let place = Place { region: region.clone(), job_id: id.clone() };
             // A second copy may have been the one to stay.
@@ -93,7 +93,7 @@ impl Caller<'_> {
             (None, false) => self.unknown(&unknowns).await?,
         };
         if let Some(known) = &known {
-            self.proxy.shared.store.end_key(answered(keyed.clone(), &known.answer, known.region.clone()));
+            self.proxy.shared.journal.end_key(answered(keyed.clone(), &known.answer, known.region.clone()));
         }
         Ok(known)
     }
@@ -103,7 +103,7 @@ impl Caller<'_> {
     ///
     /// Errors: 503 `owner_unavailable` while that is not certain of such a call, else 500 `outcome_unknown`.
     async fn broken_off(self, keyed: &Keyed, id: &str) -> Result<Option<Known>, ErrorDocument> {
-        let ended_for = self.proxy.shared.store.ended_for(keyed.run).filter(|_| keyed.status == 0);
+        let ended_for = self.proxy.shared.journal.ended_for(keyed.run).filter(|_| keyed.status == 0);
         let headers = &self.head.headers;
         let ask = |index: RegionIndex| Ask {
             place: Place { region: self.proxy.region(index).id.clone(), job_id: id.to_owned() },
@@ -154,7 +154,7 @@ impl Caller<'_> {
 
     /// Where to ask for what a row speaks of.
     fn places(self, all: &[Unknown], it: &Unknown) -> Vec<Ask> {
-        let store = &self.proxy.shared.store;
+        let store = &self.proxy.shared.journal;
         let sent = it.sent_to().filter(|_| it.state == State::Pending).map(|place| Ask {
             place,
             lost: if it.ended { Lost::Ended } else { Lost::TimedOut },
@@ -228,7 +228,7 @@ impl Caller<'_> {
     }
 
     fn found(self, ask: &Ask) {
-        let store = &self.proxy.shared.store;
+        let store = &self.proxy.shared.journal;
         match ask.about {
             About::Sent { number, alone: true } => {
                 self.resolve(number, State::Landed, Resolution::Landed, &ask.place);
@@ -248,7 +248,7 @@ impl Caller<'_> {
     }
 
     fn resolve(self, number: u64, state: State, result: Resolution, place: &Place) {
-        let (store, now_ms) = (&self.proxy.shared.store, self.proxy.shared.registry.clock().unix_ms());
+        let (store, now_ms) = (&self.proxy.shared.journal, self.proxy.shared.registry.clock().unix_ms());
         let mut was_open = false;
         store.change(number, |it| {
             was_open = it.state == State::Pending;

@@ -98,13 +98,13 @@ use http_body::Body as _;
 
 use crate::base::in_place;
 use crate::config::Config;
+use crate::journal::Journal;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
 use crate::net::pool::Pool;
 use crate::ojs::{Class, ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
 use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
 use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
-use crate::store::Store;
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
 pub use aside::{LONG_BYTES, aside};
@@ -150,7 +150,7 @@ pub struct Shared {
     /// The searches for jobs that are under way.
     pub lookups: Arc<Lookups>,
     /// Unknown outcomes and idempotency keys.
-    pub store: Arc<Store>,
+    pub journal: Arc<Journal>,
     /// How many lines of a kind are written.
     pub rations: Arc<Rations>,
     /// The enqueues under way that may be repeated.

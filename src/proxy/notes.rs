@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use super::Proxy;
 use super::Shared;
+use crate::journal::{Note, Notebook};
 use crate::ojs::Envelope;
 use crate::policy::{Decision, Origin, RegionIndex, RouteError, View};
-use crate::store::{Note, Notebook};
 use crate::telemetry::{AccessEvent, AccessJob, event};
 
 /// Notes that wait for a job, so that a job need not ask for memory: as many as are commonly under way on a thread.
@@ -40,13 +40,13 @@ impl Notes {
 
     fn keep(&self, shared: &Shared, mut note: Box<Note>, went_as_planned: bool) {
         let mut book = self.book.borrow_mut();
-        let book = book.get_or_insert_with(|| shared.store.notebook());
+        let book = book.get_or_insert_with(|| shared.journal.notebook());
         if book.is_open() {
             let mut numbers = self.numbers.borrow_mut();
             if numbers.is_empty() {
-                *numbers = shared.store.region_numbers(shared.registry.regions().iter().map(|it| it.id.clone()));
+                *numbers = shared.journal.region_numbers(shared.registry.regions().iter().map(|it| it.id.clone()));
             }
-            shared.store.keep(book, &mut note, &numbers, went_as_planned);
+            shared.journal.keep(book, &mut note, &numbers, went_as_planned);
         }
         let mut free = self.free.borrow_mut();
         if free.len() < FREE_MAX {
@@ -64,7 +64,7 @@ pub(super) fn end(proxy: &Proxy, access: &AccessEvent<'_>, note: Option<Box<Note
     if let Some(mut note) = note {
         note.request_id.set(access.request_id);
         (note.status, note.refusal, note.strategy) = (access.status, access.refusal, access.strategy);
-        note.ms = crate::store::milliseconds(access.duration);
+        note.ms = crate::journal::milliseconds(access.duration);
         proxy.notes.keep(shared, note, access.went_as_planned());
     }
 }

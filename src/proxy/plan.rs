@@ -13,13 +13,13 @@ use super::shown::source;
 use super::{Proxy, Shared, notes};
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
+use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, UUID7_LETTERS, Uuid7,
     Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
-use crate::store::Note;
 use crate::telemetry::event;
 
 /// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.

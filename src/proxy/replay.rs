@@ -21,10 +21,10 @@ use super::resolve::{is_private, kept_of};
 use super::running::{End, Joined, Name, Turn};
 use super::trail::{Watched, rename};
 use crate::base::{RegionId, apart};
+use crate::journal::{Digest, ID_BYTES_MAX, Keyed, Unknown};
 use crate::ojs::answer::job_id_of;
 use crate::ojs::header::{FEDERATION_REPLAYED, IDEMPOTENCY_KEY};
 use crate::ojs::{Abridged, ErrorDocument};
-use crate::store::{Digest, ID_BYTES_MAX, Keyed, Unknown};
 use crate::telemetry::ReplayBy;
 
 /// A longer key is refused; a UUID has 36 bytes.
@@ -119,7 +119,7 @@ async fn recognise_by(
         for it in &new.watched {
             rename(&it.hold, keyed.job_id.as_deref()).await;
         }
-        proxy.shared.store.begin_key(keyed.clone()).await;
+        proxy.shared.journal.begin_key(keyed.clone()).await;
         new.keyed = Some(keyed);
     }
     // Boxed, because most have none.
@@ -175,7 +175,7 @@ async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Wai
 
 /// What the journal knows.
 async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(ReplayBy, Known)>, ErrorDocument> {
-    let (proxy, store) = (caller.proxy, &caller.proxy.shared.store);
+    let (proxy, store) = (caller.proxy, &caller.proxy.shared.journal);
     if let Some(key) = names.key
         && let Some(keyed) = store.keyed(&key).filter(|it| is_remembered(proxy, it))
     {
@@ -196,7 +196,7 @@ async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(Replay
 
 /// What earlier calls of these names have left, and is only watched.
 fn watched(caller: Caller<'_>, names: &Names<'_>) -> Vec<Watched> {
-    let store = &caller.proxy.shared.store;
+    let store = &caller.proxy.shared.journal;
     let keyed = names.key.and_then(|key| store.keyed(&key)).and_then(|keyed| keyed.job_id);
     let keyed = keyed.as_deref().filter(|id| Some(*id) != names.job_id);
     let rows = keyed.into_iter().chain(names.job_id).flat_map(|id| store.unknowns_of(id, || caller.tenant()));
@@ -276,7 +276,7 @@ impl Turns {
             _ => End::Nothing,
         };
         if let Some(keyed) = self.keyed {
-            let store = &proxy.shared.store;
+            let store = &proxy.shared.journal;
             // The job may have got another id on the way.
             let keyed = store.keyed(&keyed.key).filter(|now| now.at_ms == keyed.at_ms).unwrap_or(keyed);
             match &end {

@@ -13,12 +13,12 @@ use super::job::Job;
 use super::locate::{IDENTIFYING, question};
 use super::replay::{digest, tenant_of};
 use crate::config::OnUnknown;
+use crate::journal::{ID_BYTES_MAX, State, Unknown};
 use crate::net::pool::{Pool, PoolLimits};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::{Class, ErrorDocument, Progress, progress};
 use crate::policy::resolve::{Circumstances, Follow, Heard, Lost, Verdict, Word, follow, judge};
 use crate::policy::{BreakerState, Pays as _, RegionIndex};
-use crate::store::{ID_BYTES_MAX, State, Unknown};
 use crate::telemetry::{FailoverReason, Resolution, event};
 
 /// One question takes at most this long, so that a region that hangs is asked again on another connection.
@@ -148,10 +148,10 @@ fn leave(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost) {
 
 /// A key is remembered with the id that its job has now, before the job is sent with it.
 async fn remember_id(proxy: &Proxy, job: &Job) {
-    let store = &proxy.shared.store;
+    let store = &proxy.shared.journal;
     let Some(keyed) = job.trail.key.and_then(|key| store.keyed(&key)) else { return };
     job.trail.rename(job.job_id.as_deref()).await;
-    store.begin_key(crate::store::Keyed { job_id: job.job_id.clone(), ..keyed }).await;
+    store.begin_key(crate::journal::Keyed { job_id: job.job_id.clone(), ..keyed }).await;
 }
 
 /// A quarter of the time that is left.
@@ -178,7 +178,7 @@ fn tell_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
 async fn fail(proxy: &Proxy, job: &Job, index: RegionIndex, lost: Lost, proved: bool) -> Followed {
     tell_unknown(proxy, job, index);
     let unknown = Unknown { proved, ..job.unknown(proxy, index, lost) };
-    proxy.shared.store.record_unknown(unknown).await;
+    proxy.shared.journal.record_unknown(unknown).await;
     Followed::Fail(ErrorDocument::outcome_unknown(proxy.region(index).id.as_str(), job.job_id.as_deref()))
 }
 

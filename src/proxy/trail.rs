@@ -12,10 +12,10 @@ use super::attempt::RegionAnswer;
 use super::job::Job;
 use super::received::Received;
 use crate::base::RegionId;
+use crate::journal::{Digest, Hold, Place, State, Unknown};
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::policy::RegionIndex;
-use crate::store::{Digest, Hold, Place, State, Unknown};
 
 /// Where an enqueue has been.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Trail {
     pub(super) fn leave(&mut self, proxy: &Proxy, unknown: Unknown) {
         // Without an id nobody could tell the copies apart.
         if unknown.job_id.is_some() {
-            self.left.push(proxy.shared.store.hold_unknown(unknown));
+            self.left.push(proxy.shared.journal.hold_unknown(unknown));
         }
     }
 
@@ -104,7 +104,7 @@ pub(super) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) {
 /// would be a job that its client was told is not there: that is watched, and in the journal before the client hears of the refusal.
 pub(super) async fn refused(proxy: &Proxy, job: &Job, result: &Result<RegionAnswer, ErrorDocument>) {
     if let (Some(unknown), End::Other) = (&job.trail.proved, End::of(job, result)) {
-        proxy.shared.store.record_unknown(Unknown::clone(unknown)).await;
+        proxy.shared.journal.record_unknown(Unknown::clone(unknown)).await;
     }
 }
 

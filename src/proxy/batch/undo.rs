@@ -11,11 +11,11 @@ use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
 use super::super::replay::{digest, tenant_of};
 use super::super::resolve::is_private;
+use crate::journal::{Cancelled, ID_BYTES_MAX, State, Unknown};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, path_segment, progress};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::store::{Cancelled, ID_BYTES_MAX, State, Unknown};
 use crate::telemetry::event;
 
 /// Cancellations under way at once, so that a large batch takes no region's connections from everybody else.
@@ -69,7 +69,7 @@ pub(super) async fn undo(
         if job.may_be_there(&undone) {
             let unknown = record(proxy, headers, &job);
             event::unknown_outcome(proxy.metrics(job.region), unknown.job_id.as_deref(), &unknown.request_id);
-            proxy.shared.store.record_unknown(unknown).await;
+            proxy.shared.journal.record_unknown(unknown).await;
         }
         (job, undone)
     };

@@ -15,12 +15,12 @@ use super::super::head::Head;
 use super::super::plan::with_job;
 use super::{claimant, lease};
 use crate::base::RegionId;
+use crate::journal::Lease;
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
 use crate::policy::{GuardClass, RegionIndex, permits};
 use crate::region::{KeptJob, handed_out_until};
-use crate::store::Lease;
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
 
 /// What the local region said, where it is not the answer that others are put into.
@@ -212,7 +212,7 @@ impl<'p, 'b> Round<'p, 'b> {
             }
         }
         if !leases.is_empty() {
-            shared.store.leased(leases.into_iter());
+            shared.journal.leased(leases.into_iter());
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);

@@ -13,17 +13,17 @@ use super::super::attempt::RegionAnswer;
 use super::super::exchange::Exchange;
 use super::super::head::Head;
 use super::look_up;
+use crate::journal;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::Leased;
 use crate::policy::{RegionIndex, Repeat};
-use crate::store;
 
 /// The lease that an acknowledgement is about.
 pub(super) struct Lease {
     /// The region that has leased the job.
     pub(super) region: RegionIndex,
-    lease: store::Lease,
+    lease: journal::Lease,
     repeat: Repeat,
 }
 
@@ -41,7 +41,7 @@ impl Lease {
         if !matches!(repeat, Repeat::Ack | Repeat::Nack) {
             return None;
         }
-        let lease = proxy.shared.store.lease_of(id)?;
+        let lease = proxy.shared.journal.lease_of(id)?;
         let region = proxy.shared.registry.view().index_of(lease.region.as_str())?;
         Some(Self { region, lease, repeat })
     }
@@ -87,7 +87,7 @@ impl Lease {
 
     /// The region has taken the acknowledgement.
     pub(super) fn end(self, proxy: &Proxy) {
-        proxy.shared.store.end_lease(self.lease.number, self.repeat == Repeat::Ack);
+        proxy.shared.journal.end_lease(self.lease.number, self.repeat == Repeat::Ack);
     }
 }
 

@@ -12,8 +12,8 @@ use super::ledger::{Mark, call_of, id_of};
 use super::sidecar::Start;
 use crate::base::{Clock, Draw, RegionId};
 use crate::cli::demo::stage::IDS;
-use crate::config::Journal;
-use crate::store::{Store, Unknown};
+use crate::config;
+use crate::journal::{Journal, Unknown};
 use crate::telemetry::Metrics;
 
 /// More rows than a run has unknown outcomes.
@@ -143,9 +143,9 @@ impl Rows {
                 fs::copy(from, to)?;
             }
         }
-        let config = Journal { path: Some(copy), rows_max: ROWS_MAX };
+        let config = config::Journal { path: Some(copy), rows_max: ROWS_MAX };
         let regions: Vec<RegionId> = IDS.iter().filter_map(|id| RegionId::parse(id).ok()).collect();
-        let store = Store::open(&config, Clock::system(), Metrics::new(&regions, &["enqueue"]));
+        let store = Journal::open(&config, Clock::system(), Metrics::new(&regions, &["enqueue"]));
         self.reads += 1;
         let reads = self.reads;
         let rows = store.unknowns(ROWS_MAX, |_| true).into_iter();

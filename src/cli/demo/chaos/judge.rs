@@ -6,7 +6,7 @@
 //! itself by sending again what carries neither id nor key, is told apart and counted.
 
 use super::ledger::{End, Issue, JobId, Send};
-use crate::store::State;
+use crate::journal::State;
 
 /// A copy of a job in a region's store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

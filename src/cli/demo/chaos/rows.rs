@@ -52,7 +52,7 @@ fn tells(end: End, id: JobId) -> bool {
 mod tests {
     use super::super::ledger::Send;
     use super::*;
-    use crate::store::State;
+    use crate::journal::State;
 
     fn issue(first: Mark, ends: &[End]) -> Issue {
         let send = |end: &End| Send { epoch: 0, began_ms: 0, ended_ms: 1, end: *end };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
-use super::Store;
+use super::Journal;
 use super::record::{Change, ID_BYTES_MAX};
 use super::writer::Work;
 use crate::base::RegionId;
@@ -192,7 +192,7 @@ impl Leases {
     }
 }
 
-impl Store {
+impl Journal {
     /// Remembers the jobs that a region has leased to a worker, from now on. What is too long to be kept is left out.
     pub fn leased(&self, leases: impl Iterator<Item = Lease>) {
         let (now, now_ms) = (self.inner.clock.now(), self.inner.clock.unix_ms_about());

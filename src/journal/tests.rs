@@ -39,7 +39,7 @@ fn unknown(job_id: &str) -> Unknown {
 }
 
 /// What is known of the newest with this id.
-fn of(store: &Store, job_id: &str) -> Option<Unknown> {
+fn of(store: &Journal, job_id: &str) -> Option<Unknown> {
     store.unknowns_of(job_id, || TENANT).into_iter().next()
 }
 
@@ -50,17 +50,17 @@ fn keyed(number: u8) -> Keyed {
 }
 
 /// A store that tries a file which it cannot use at every turn.
-fn open_at(path: Option<&Path>, rows_max: usize) -> Arc<Store> {
-    let config = Journal { path: path.map(Path::to_owned), rows_max };
+fn open_at(path: Option<&Path>, rows_max: usize) -> Arc<Journal> {
+    let config = crate::config::Journal { path: path.map(Path::to_owned), rows_max };
     let metrics = Metrics::new(&[], &[]);
-    Arc::new(Store::open_with(&config, Clock::system(), metrics, Duration::from_millis(1)))
+    Arc::new(Journal::open_with(&config, Clock::system(), metrics, Duration::from_millis(1)))
 }
 
-fn open(path: &Path) -> Arc<Store> {
+fn open(path: &Path) -> Arc<Journal> {
     open_at(Some(path), 1_000)
 }
 
-fn writes(store: &Store, result: JournalWrite) -> u64 {
+fn writes(store: &Journal, result: JournalWrite) -> u64 {
     store.inner.metrics.journal_writes[result].get()
 }
 
@@ -348,7 +348,7 @@ fn a_file_that_is_opened_again_brings_nothing_back() {
 }
 
 /// The thread's whole life, with what waits for it in its queue.
-fn write_to(path: &Path, store: &Store, waiting: Vec<Change>) {
+fn write_to(path: &Path, store: &Journal, waiting: Vec<Change>) {
     let (work, queue) = mpsc::sync_channel(QUEUE_MAX);
     if !waiting.is_empty() {
         work.try_send(Work { changes: waiting, done: None }).unwrap();

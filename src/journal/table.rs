@@ -29,7 +29,7 @@ pub struct Tell {
     pub which: Cancelled,
     /// The other one is completed, and nothing can cancel it any more.
     pub stays_for_good: bool,
-    /// How many copies were known to have gone, by [`Store::gone`](super::Store::gone), before the other one was looked at.
+    /// How many copies were known to have gone, by [`Journal::gone`](super::Journal::gone), before the other one was looked at.
     pub gone: u64,
 }
 

@@ -15,7 +15,7 @@ fn lease(job_id: &str) -> Lease {
     }
 }
 
-fn take(store: &Store, job_id: &str) {
+fn take(store: &Journal, job_id: &str) {
     store.leased(std::iter::once(lease(job_id)));
 }
 

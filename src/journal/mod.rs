@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::base::{Clock, RegionId};
-use crate::config::Journal;
+use crate::config;
 use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
 use decision::Decisions;
 pub use decision::{Decided, Note, Notebook, Wanted, milliseconds};
@@ -55,7 +55,7 @@ const TELL_EVICTED_MS: u64 = 60_000;
 
 /// The journal; shared by all threads, and kept over reloads. Dropped, it writes what is left.
 #[derive(Debug)]
-pub struct Store {
+pub struct Journal {
     inner: Arc<Inner>,
     work: Option<SyncSender<Work>>,
     /// Told once when the file is open; closed when the thread has ended.
@@ -78,14 +78,14 @@ struct Inner {
     metrics: Arc<Metrics>,
 }
 
-impl Store {
+impl Journal {
     /// Opens the journal and reads what is in it. Whatever is wrong with its file is told, and the journal is in memory then.
     #[must_use]
-    pub fn open(config: &Journal, clock: Clock, metrics: Arc<Metrics>) -> Self {
+    pub fn open(config: &config::Journal, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self::open_with(config, clock, metrics, RETRY)
     }
 
-    fn open_with(config: &Journal, clock: Clock, metrics: Arc<Metrics>, retry: Duration) -> Self {
+    fn open_with(config: &config::Journal, clock: Clock, metrics: Arc<Metrics>, retry: Duration) -> Self {
         // Random, so that no two runs are taken for one; not 0, which is nobody's.
         let run = (RandomState::new().build_hasher().finish() >> 1).max(1);
         let inner = Arc::new(Inner {
@@ -189,7 +189,7 @@ impl Store {
         Hold::new(Arc::clone(self), number)
     }
 
-    /// Holds one that another call has left, as [`Store::hold_unknown`] does; none where it is known by now, or is held.
+    /// Holds one that another call has left, as [`Journal::hold_unknown`] does; none where it is known by now, or is held.
     #[must_use]
     pub fn hold(self: &Arc<Self>, number: u64) -> Option<Hold> {
         let is_free = self.inner.table.lock().hold(number);
@@ -206,7 +206,7 @@ impl Store {
         self.post(|table, changes| changes.extend(table.change(number, change)));
     }
 
-    /// As [`Store::change`], where it is still as it was found and no call is busy with it.
+    /// As [`Journal::change`], where it is still as it was found and no call is busy with it.
     pub fn change_found(&self, found: &Unknown, change: impl FnOnce(&mut Unknown)) {
         self.post(|table, changes| {
             if table.is_free(found) {
@@ -215,7 +215,7 @@ impl Store {
         });
     }
 
-    /// As [`Store::change`], and waits as [`Store::record_unknown`] does.
+    /// As [`Journal::change`], and waits as [`Journal::record_unknown`] does.
     pub async fn change_durably(&self, number: u64, change: impl FnOnce(&mut Unknown)) {
         let ((), written) = self.write(|table, changes| changes.extend(table.change(number, change)));
         self.inner.changed.notify_one();
@@ -235,7 +235,7 @@ impl Store {
         self.inner.table.lock().gone()
     }
 
-    /// Remembers that one of two copies is told to go, and waits as [`Store::record_unknown`] does; the row as it is then. None where
+    /// Remembers that one of two copies is told to go, and waits as [`Journal::record_unknown`] does; the row as it is then. None where
     /// it must not be told: a call is busy with the row, or the other copy was told before and may go, or is gone by now.
     pub async fn tell(&self, found: &Unknown, tell: Tell) -> Option<Unknown> {
         let (told, written) = self.write(|table, changes| {
@@ -302,7 +302,7 @@ impl Store {
         self.inner.table.lock().of_key(key).cloned()
     }
 
-    /// Remembers a key before its job is sent, and waits as [`Store::record_unknown`] does.
+    /// Remembers a key before its job is sent, and waits as [`Journal::record_unknown`] does.
     pub async fn begin_key(&self, keyed: Keyed) {
         let ((), written) = self.write(|table, changes| table.begin_key(keyed, changes));
         self.waited(written).await;
@@ -385,7 +385,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for Journal {
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(writing) = self.writing.take() {

@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use super::{Store, Unknown};
+use super::{Journal, Unknown};
 
 /// Keeps the background from an unknown outcome until the call is done with it. Dropped, it lets go.
 #[derive(Debug)]
 pub struct Hold {
-    store: Arc<Store>,
+    store: Arc<Journal>,
     number: u64,
 }
 
 impl Hold {
-    pub(super) const fn new(store: Arc<Store>, number: u64) -> Self {
+    pub(super) const fn new(store: Arc<Journal>, number: u64) -> Self {
         Self { store, number }
     }
 
-    /// As [`Store::change_durably`].
+    /// As [`Journal::change_durably`].
     pub async fn change_durably(&self, change: impl FnOnce(&mut Unknown)) {
         self.store.change_durably(self.number, change).await;
     }
 
-    /// As [`Store::change`].
+    /// As [`Journal::change`].
     pub fn change(&self, change: impl FnOnce(&mut Unknown)) {
         self.store.change(self.number, change);
     }
