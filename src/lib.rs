@@ -15,6 +15,7 @@ pub mod demo;
 pub mod journal;
 pub mod net;
 pub mod ojs;
+pub mod outcome;
 pub mod policy;
 pub mod proxy;
 pub mod region;

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// The longest region id that is accepted. Spec: federation schema v1, `maxLength`.
 const BYTES_MAX: usize = 64;
 
 /// A region's identifier: lower-case letters, digits and dashes, 1 to 64 bytes, compared exactly.
 ///
 /// Spec: federation-spec §4.1.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RegionId(Arc<str>);
 
 /// Why a text is no region id.
@@ -32,6 +35,20 @@ impl RegionId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for RegionId {
+    type Error = RegionIdError;
+
+    fn try_from(text: String) -> Result<Self, RegionIdError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<RegionId> for String {
+    fn from(id: RegionId) -> Self {
+        id.as_str().to_owned()
     }
 }
 

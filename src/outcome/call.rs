@@ -1,0 +1,149 @@
+//! What follows within a call: for a copy whose answer was lost, and for the job after it.
+
+use std::time::Duration;
+
+use super::absence::Rules;
+use super::copy::{Absence, Copy, Fate, Lost};
+use super::moment::Moment;
+
+/// The first pause between two questions within a call; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause within a call.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Questions in a row that nobody answers: the region is gone for longer than a client should be kept waiting.
+const SILENT_MAX: u32 = 3;
+
+/// How a region answered the last question, or the job when it was sent once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answered {
+    /// Not at all.
+    Silent,
+    /// It has no such job.
+    No,
+    /// The id is taken.
+    Taken,
+    /// It takes no job now, or not this one.
+    Refused,
+}
+
+/// What a call has asked about a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asking {
+    times: u32,
+    silent: u32,
+    last: Option<(Moment, Answered)>,
+}
+
+impl Asking {
+    /// Notes an answer to what was sent at `at`.
+    pub const fn note(&mut self, at: Moment, answered: Answered) {
+        self.times = self.times.saturating_add(1);
+        self.silent = if matches!(answered, Answered::Silent) { self.silent.saturating_add(1) } else { 0 };
+        self.last = Some((at, answered));
+    }
+}
+
+/// What a call has, and may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Side {
+    /// Until when it may ask.
+    pub until: Moment,
+    /// How long regions may take.
+    pub rules: Rules,
+    /// Whether it repeats an earlier one, so that a region that had no time left for that one has answered again since.
+    pub repeats: bool,
+    /// Whether the region refuses, or returns, an id that it has: the same job may be sent there again.
+    pub guarded: bool,
+}
+
+/// What follows for one copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Ask its region for it.
+    Ask,
+    /// Send the same job to the same region under the same id.
+    SendAgain,
+    /// Take its id by a tombstone.
+    Fence,
+    /// Nothing before then.
+    Wait(Moment),
+    /// All is known that can be within the call.
+    Done,
+}
+
+/// Judges what follows for a copy.
+#[must_use]
+pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
+    let Fate::Unknown { lost, since } = copy.fate else { return Step::Done };
+    if asking.silent >= SILENT_MAX {
+        return Step::Done;
+    }
+    let Rules { grace, lag } = side.rules;
+    let settles_by_time = side.repeats || lost == Lost::Ended;
+    let counts_from = side.rules.counts_from(copy).unwrap_or(since.after(grace + lag));
+    if !side.guarded && !settles_by_time && copy.asked.first_no.is_some() && now >= counts_from.min(since.after(grace))
+    {
+        return Step::Done;
+    }
+    let at = asking.last.map_or(now, |(last, _)| {
+        let next = last.after(PAUSE.saturating_mul(1 << (asking.times - 1).min(31)).min(PAUSE_MAX));
+        match () {
+            () if side.guarded && asking.silent == 0 => last,
+            // What is said before then proves nothing; what is said then, does.
+            () if last < counts_from => next.min(counts_from),
+            () => last.after(PAUSE),
+        }
+    });
+    if at >= side.until {
+        return Step::Done;
+    }
+    if at > now {
+        return Step::Wait(at);
+    }
+    match asking.last {
+        _ if !side.guarded => Step::Ask,
+        Some((_, Answered::Taken)) => Step::Ask,
+        Some((_, Answered::Refused)) => Step::Fence,
+        _ => Step::SendAgain,
+    }
+}
+
+/// What matters for what follows for the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circumstances {
+    /// `failover.on_unknown` is `redirect`, and the job is flexible.
+    pub redirects_unknown: bool,
+    /// A candidate is left that was not tried and can be.
+    pub candidates_left: bool,
+    /// It was sent a second time to the same region before.
+    pub sent_again: bool,
+    /// It was sent on before while nobody knew whether a region had it.
+    pub gone_on_unknown: bool,
+}
+
+/// What follows for the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// It is stored: the region's word is the answer.
+    Answer,
+    /// The next candidate.
+    Next,
+    /// The same region once more.
+    Again,
+    /// Nobody knows, or nothing is left to try.
+    Fail,
+}
+
+/// Judges what follows for the job from what is known of its last copy.
+#[must_use]
+pub const fn follow(copy: &Copy, it: Circumstances) -> Follow {
+    match copy.fate {
+        Fate::Stored { .. } => Follow::Answer,
+        Fate::Absent { .. } if it.candidates_left => Follow::Next,
+        // The id is taken there.
+        Fate::Absent { by: Absence::Fenced | Absence::Buried } => Follow::Fail,
+        Fate::Absent { .. } if !it.sent_again => Follow::Again,
+        Fate::Unknown { .. } if it.redirects_unknown && !it.gone_on_unknown && it.candidates_left => Follow::Next,
+        _ => Follow::Fail,
+    }
+}

@@ -1,0 +1,139 @@
+//! What happens to a placement.
+
+use super::absence::{NO_MIN, Rules, Trust, watch_until};
+use super::background::due;
+use super::copy::{Absence, Asked, Copy, Fate, Lost, Place};
+use super::moment::Moment;
+use super::placement::{Placement, Settled, Settlement, Told};
+use super::word::{Progress, Word};
+
+/// Something that has become known, about a copy by its place in [`Placement::copies`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The job is about to be sent to a place, with this tracking id.
+    Sending(Place, Option<String>),
+    /// Nothing of it was sent after all, or its region refused it: the copy is forgotten.
+    NotStored(usize),
+    /// Its region says that it has stored it.
+    Stored(usize),
+    /// It was sent, and the answer is lost.
+    Lost(usize, Lost),
+    /// Its region was asked for it.
+    Heard(usize, Word, Trust),
+    /// A tombstone has its id in its region.
+    Fenced(usize),
+    /// The tombstone is cancelled.
+    Buried(usize),
+    /// Its region is about to be told to cancel it.
+    Cancelling(usize),
+    /// The client was answered.
+    Told(Told),
+    /// The placement was read from the journal by a new process: the calls of the last one have ended with it.
+    Restarted,
+    /// An operator says whether it is there.
+    Decided(usize, bool),
+    /// Nothing more is done about it.
+    Settled(Settlement),
+}
+
+impl Placement {
+    /// Takes in what has become known.
+    pub fn apply(&mut self, event: Event, now: Moment, rules: Rules) {
+        match event {
+            Event::Sending(place, stamp) => {
+                self.settled = None;
+                self.copies.push(Copy::sending(place, stamp, now));
+            }
+            Event::NotStored(at) => drop((at < self.copies.len()).then(|| self.copies.remove(at))),
+            Event::Stored(at) => self.set(at, Fate::Stored { progress: Progress::Waiting }),
+            Event::Lost(at, lost) => self.set(at, Fate::Unknown { lost, since: now }),
+            Event::Heard(at, word, trust) => {
+                let Some(copy) = self.copies.get_mut(at) else { return };
+                hear(copy, word, trust, now, rules);
+            }
+            Event::Fenced(at) => self.set(at, Fate::Absent { by: Absence::Fenced }),
+            Event::Buried(at) => self.set(at, Fate::Absent { by: Absence::Buried }),
+            Event::Cancelling(at) => {
+                let Some(copy) = self.copies.get_mut(at) else { return };
+                if let Fate::Stored { progress } = copy.fate {
+                    copy.fate = Fate::Cancelling { since: now, progress };
+                }
+            }
+            Event::Told(told) => self.told = told,
+            Event::Restarted => self.restarted(now),
+            Event::Decided(at, stored) => {
+                let by = Absence::Final;
+                let fate = if stored { Fate::Stored { progress: Progress::Waiting } } else { Fate::Absent { by } };
+                self.set(at, fate);
+            }
+            Event::Settled(how) => self.settled = Some(Settled { how, at: now }),
+        }
+    }
+
+    /// What is known of a copy has changed: what was asked before says nothing about it any more.
+    fn set(&mut self, at: usize, fate: Fate) {
+        let Some(copy) = self.copies.get_mut(at) else { return };
+        copy.fate = fate;
+        copy.asked = Asked { heard: copy.asked.heard, ..Asked::default() };
+    }
+
+    /// How long the process was away is not known: what lasts for a time begins anew.
+    fn restarted(&mut self, now: Moment) {
+        if self.told == Told::Nothing {
+            self.told = Told::BrokenOff;
+        }
+        for copy in &mut self.copies {
+            copy.asked = Asked::default();
+            copy.fate = match copy.fate {
+                Fate::Sent => Fate::Unknown { lost: Lost::Ended, since: now },
+                Fate::Unknown { lost, .. } => Fate::Unknown { lost, since: now },
+                Fate::Absent { by: Absence::Watched(_) } => Fate::Absent { by: Absence::Watched(watch_until(now)) },
+                Fate::Cancelling { progress, .. } => Fate::Cancelling { since: now, progress },
+                fate => fate,
+            };
+        }
+    }
+}
+
+fn hear(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
+    copy.asked.times = copy.asked.times.saturating_add(1);
+    if word != Word::Silent {
+        copy.asked.heard = Some(now);
+        learn(copy, word, trust, now, rules);
+    }
+    copy.asked.due = due(copy, now, rules);
+}
+
+fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
+    let is_no = matches!(word, Word::No | Word::Other);
+    match (copy.fate, word) {
+        (Fate::Cancelling { .. }, Word::Has(Progress::Cancelled)) => copy.fate = Fate::Cancelled { by_us: true },
+        (Fate::Cancelling { since, .. }, Word::Has(progress)) => copy.fate = Fate::Cancelling { since, progress },
+        // What was told to go and is not shown any more has gone.
+        (Fate::Cancelling { .. }, Word::No) => copy.fate = Fate::Cancelled { by_us: true },
+        (_, Word::Has(Progress::Cancelled)) => copy.fate = Fate::Cancelled { by_us: false },
+        (_, Word::Has(progress)) => copy.fate = Fate::Stored { progress },
+        (_, Word::Tombstone(cancelled)) => {
+            copy.fate = Fate::Absent { by: if cancelled { Absence::Buried } else { Absence::Fenced } };
+        }
+        (Fate::Stored { .. }, Word::Other) => copy.fate = Fate::Overwritten,
+        // Its region has said that it has it; what it shows no more, a worker has had.
+        (Fate::Stored { .. }, Word::No) => copy.fate = Fate::Stored { progress: Progress::Started },
+        (Fate::Unknown { since, .. }, _) if is_no && trust == Trust::Believed => {
+            copy.asked.first_no.get_or_insert(now);
+            if rules.counts_from(copy).is_some_and(|from| now >= from) {
+                copy.asked.noes += 1;
+            }
+            if copy.asked.noes >= NO_MIN {
+                (copy.fate, copy.asked.noes) = (Fate::Absent { by: Absence::Watched(watch_until(since)) }, 0);
+            }
+        }
+        (Fate::Absent { by: Absence::Watched(until) }, _) if is_no && now >= until => {
+            copy.asked.noes += 1;
+            if copy.asked.noes >= NO_MIN {
+                copy.fate = Fate::Absent { by: Absence::Final };
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,223 @@
+//! One job's fate: its copies, and what its client was told.
+
+use serde::{Deserialize, Serialize};
+
+use super::copy::{Absence, Copy, Fate, Place};
+use super::moment::Moment;
+
+/// A fingerprint, so that neither key, nor caller, nor body is kept.
+pub type Digest = [u8; 32];
+
+/// What tells a job from others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Of the tenant whose job it is: another one's job may have the same id.
+    pub tenant: Digest,
+    /// Of the headers that identify the caller, keyed with the journal's secret.
+    pub caller: Digest,
+    /// Whether a region's word about the job may depend on who asks.
+    pub private: bool,
+    /// Of the client's body: another body under the same id or key is another job.
+    pub body: Digest,
+    /// Of the job's type, queue and arguments, where no tracking id was stamped by which it could be recognised.
+    pub content: Option<Digest>,
+    /// Of the `Idempotency-Key`, and of the tenant that it belongs to.
+    pub key: Option<Digest>,
+    /// The job's id where the client gave it; else each copy has one of ours.
+    pub own_id: Option<String>,
+    /// The id of the client's first request.
+    pub request_id: String,
+}
+
+/// What the client was told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "told")]
+pub enum Told {
+    /// Nothing yet: its call is under way.
+    Nothing,
+    /// Nothing: its call ended with the process.
+    BrokenOff,
+    /// That nobody knows.
+    Unknown,
+    /// That it is not stored.
+    Refused,
+    /// That this copy is stored, with this status.
+    Stored {
+        /// Where it was.
+        place: Place,
+        /// The status of the answer.
+        status: u16,
+    },
+}
+
+/// How a placement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settlement {
+    /// One copy is stored.
+    Stored,
+    /// No region has the job.
+    Absent,
+    /// More than one copy was handed to workers, or may have been.
+    Doubled,
+    /// Nobody could tell for so long that nobody is asked any more.
+    Expired,
+}
+
+/// How and when a placement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Settled {
+    /// How.
+    pub how: Settlement,
+    /// When.
+    pub at: Moment,
+}
+
+/// What is known of a job, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Its call is under way.
+    Open,
+    /// Nobody knows whether it is stored, and its client was not told that it is.
+    Unknown,
+    /// All is known that its client must know; a late copy is looked for, or one is being cancelled.
+    Watched,
+    /// One copy is stored.
+    Stored,
+    /// No region has it.
+    Absent,
+    /// More than one copy was handed to workers, or may have been.
+    Doubled,
+    /// Nobody could tell for a day.
+    Expired,
+}
+
+impl State {
+    /// Every state that is shown.
+    pub const ALL: [Self; 7] =
+        [Self::Open, Self::Unknown, Self::Watched, Self::Stored, Self::Absent, Self::Doubled, Self::Expired];
+
+    /// The word for it in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Unknown => "unknown",
+            Self::Watched => "watched",
+            Self::Stored => "stored",
+            Self::Absent => "absent",
+            Self::Doubled => "doubled",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// The state with this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+}
+
+/// One job's fate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Placement {
+    /// Its number in the journal, in the order of recording; 0 until it is recorded.
+    pub number: u64,
+    /// What tells the job from others.
+    pub identity: Identity,
+    /// When its first call came.
+    pub at: Moment,
+    /// Where it was sent, in order. Bounded by the regions and by the calls that repeat it.
+    pub copies: Vec<Copy>,
+    /// What its client was told last.
+    pub told: Told,
+    /// How it ended; none while something is to be found out or done.
+    pub settled: Option<Settled>,
+}
+
+impl Placement {
+    /// A job that was sent nowhere yet.
+    #[must_use]
+    pub const fn new(identity: Identity, now: Moment) -> Self {
+        Self { number: 0, identity, at: now, copies: Vec::new(), told: Told::Nothing, settled: None }
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match &self.settled {
+            Some(settled) => match settled.how {
+                Settlement::Stored => State::Stored,
+                Settlement::Absent => State::Absent,
+                Settlement::Doubled => State::Doubled,
+                Settlement::Expired => State::Expired,
+            },
+            None if self.is_at_rest() => {
+                if self.stored().is_some() {
+                    State::Stored
+                } else {
+                    State::Absent
+                }
+            }
+            None => match self.told {
+                Told::Nothing => State::Open,
+                Told::Stored { .. } | Told::Refused => State::Watched,
+                Told::Unknown | Told::BrokenOff if self.doubt().is_some() => State::Unknown,
+                Told::Unknown | Told::BrokenOff => State::Watched,
+            },
+        }
+    }
+
+    /// A place of which nobody knows whether the job is there; none where that is known of all.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&Place> {
+        self.copies.iter().find(|copy| copy.is_in_doubt()).map(|copy| &copy.place)
+    }
+
+    /// Where the job is, by a region's word: the copy that the client was told of, where that is there still.
+    #[must_use]
+    pub fn stored(&self) -> Option<&Place> {
+        let told = match &self.told {
+            Told::Stored { place, .. } => Some(place),
+            _ => None,
+        };
+        let is_there = |copy: &&Copy| matches!(copy.fate, Fate::Stored { .. });
+        let mut there = self.copies.iter().filter(is_there).map(|copy| &copy.place);
+        let kept = there.clone().find(|place| Some(*place) == told);
+        // A `unique` policy has answered with a job that is none of the copies.
+        let elsewhere = told.filter(|told| self.copies.iter().all(|copy| copy.place != **told));
+        kept.or(elsewhere).or_else(|| there.next())
+    }
+
+    /// Whether nothing more is to be found out or done about it.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let live = self.copies.iter().filter(|copy| copy.live().is_some()).count();
+        let is_told = !matches!(self.told, Told::Nothing);
+        self.settled.is_some() || (is_told && live < 2 && self.copies.iter().all(Copy::is_final))
+    }
+
+    /// Whether it has left anything behind that others must know of, beside a key.
+    #[must_use]
+    pub fn has_traces(&self) -> bool {
+        let is_told = |copy: &Copy| matches!(&self.told, Told::Stored { place, .. } if *place == copy.place);
+        self.copies.iter().any(|copy| !(is_told(copy) && matches!(copy.fate, Fate::Stored { .. })))
+    }
+
+    /// Whether a region must not be sent the job under this id again, because a tombstone has it there.
+    #[must_use]
+    pub fn is_fenced(&self, place: &Place) -> bool {
+        let is_taken = |copy: &Copy| matches!(copy.fate, Fate::Absent { by: Absence::Fenced | Absence::Buried });
+        self.copies.iter().any(|copy| copy.place == *place && is_taken(copy))
+    }
+
+    /// Every id that it was sent with or is known by.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        let told = match &self.told {
+            Told::Stored { place, .. } => Some(place.job_id.as_str()),
+            _ => None,
+        };
+        let own = self.identity.own_id.as_deref();
+        own.into_iter().chain(told).chain(self.copies.iter().map(|copy| copy.place.job_id.as_str()))
+    }
+}

@@ -1,0 +1,62 @@
+//! What is done about several copies of one job.
+
+use super::absence::WATCH;
+use super::copy::{Copy, Fate};
+use super::moment::Moment;
+use super::placement::{Placement, Told};
+use super::word::Progress;
+
+/// What is done about several copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// There is at most one.
+    None,
+    /// Cancel this one.
+    Cancel(usize),
+    /// More than one was handed to a worker: it can only be said.
+    Doubled,
+    /// One was told to be cancelled and has started since: whether that comes through is not known, and while it may, the others stay.
+    Wait,
+}
+
+/// The copy that has not started is cancelled; of several that wait, those that the client was not told of. Never two at a time: once one
+/// was told to go, only that one is, unless it has ended and so stays.
+pub(super) fn remedy(placement: &Placement, now: Moment) -> Remedy {
+    if placement.copies.iter().any(|copy| copy.fate == Fate::Overwritten) {
+        return Remedy::Doubled;
+    }
+    let live = || placement.copies.iter().enumerate().filter_map(|(at, copy)| Some((at, copy, copy.live()?)));
+    if live().count() < 2 {
+        return called_off(placement);
+    }
+    for (at, copy, progress) in live() {
+        let Fate::Cancelling { since, .. } = copy.fate else { continue };
+        match progress {
+            Progress::Waiting => return Remedy::Cancel(at),
+            Progress::Started if now.since(since) < WATCH => return Remedy::Wait,
+            Progress::Started | Progress::Ended | Progress::Cancelled => {}
+        }
+    }
+    let is_told = |copy: &Copy| matches!(&placement.told, Told::Stored { place, .. } if *place == copy.place);
+    let waiting = || live().filter(|(.., progress)| *progress == Progress::Waiting);
+    let started = live().count() - waiting().count();
+    let stays =
+        if started > 0 { None } else { waiting().find(|(_, copy, _)| is_told(copy)).or_else(|| waiting().next()) };
+    let stays = stays.map(|(at, ..)| at);
+    match waiting().find(|(at, ..)| Some(*at) != stays) {
+        Some((at, ..)) => Remedy::Cancel(at),
+        None if started > 1 => Remedy::Doubled,
+        None => Remedy::None,
+    }
+}
+
+/// A client that has cancelled the copy that it was told of means the job, and so the one that came late.
+fn called_off(placement: &Placement) -> Remedy {
+    let Told::Stored { place, .. } = &placement.told else { return Remedy::None };
+    let is_off = |copy: &Copy| copy.place == *place && copy.fate == Fate::Cancelled { by_us: false };
+    if !placement.copies.iter().any(is_off) {
+        return Remedy::None;
+    }
+    let left = placement.copies.iter().position(|copy| copy.live() == Some(Progress::Waiting));
+    left.map_or(Remedy::None, Remedy::Cancel)
+}
