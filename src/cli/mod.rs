@@ -31,7 +31,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
-use crate::demo::Dialect;
+use crate::demo::{Dialect, DuplicateIds};
 use crate::journal::State;
 
 /// Everything went well.
@@ -165,6 +165,9 @@ struct RegionArgs {
     /// Whom it follows where documents and servers in the field differ
     #[arg(long, default_value = Dialect::Spec.as_str(), value_parser = Dialect::ALL.map(Dialect::as_str))]
     dialect: String,
+    /// What it does with an id that is taken, which its manifest says then; without it what its dialect does
+    #[arg(long, value_name = "WHAT", value_parser = DuplicateIds::ALL.map(DuplicateIds::as_str))]
+    duplicate_ids: Option<String>,
     /// The region's id
     #[arg(long, default_value = "demo", value_name = "ID", value_parser = RegionId::parse)]
     id: RegionId,

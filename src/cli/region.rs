@@ -2,7 +2,7 @@
 
 use super::out::{complain, say};
 use super::{DONE, FAILED, RegionArgs, demo, signals};
-use crate::demo::{DemoRegion, Dialect, RegionOptions};
+use crate::demo::{DemoRegion, Dialect, DuplicateIds, RegionOptions};
 
 /// Serves until Ctrl-C; exit code 0 then, 1 when it cannot start.
 pub(super) fn region(arguments: &RegionArgs) -> u8 {
@@ -19,6 +19,7 @@ async fn serve(arguments: &RegionArgs) -> u8 {
     let mut options = RegionOptions::new(arguments.id.as_str());
     options.listen = arguments.listen;
     options.dialect = dialect(&arguments.dialect);
+    options.duplicate_ids = arguments.duplicate_ids.as_deref().and_then(DuplicateIds::parse);
     // Nobody reads the record here.
     options.record_bytes_max = 0;
     let region = match DemoRegion::start(options).await {

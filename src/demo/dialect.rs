@@ -28,9 +28,50 @@ impl Dialect {
         }
     }
 
+    /// What its servers do with an id that is taken.
+    #[must_use]
+    pub const fn duplicate_ids(self) -> DuplicateIds {
+        match self {
+            Self::Spec => DuplicateIds::Refuse,
+            Self::Reference | Self::Redis => DuplicateIds::Overwrite,
+        }
+    }
+
     /// Whether it is that of a server in Go.
     #[must_use]
     pub const fn in_go(self) -> bool {
         matches!(self, Self::Reference | Self::Redis)
+    }
+}
+
+/// What a region does with a job whose id it has already, whatever has become of the one that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DuplicateIds {
+    /// 409 `duplicate` with the id of the job that is there, which stays as it is.
+    Refuse,
+    /// 200 with the job that is there, which stays as it is.
+    Same,
+    /// 201: the new one takes its place, even of one that a worker has or has done.
+    Overwrite,
+}
+
+impl DuplicateIds {
+    /// All of them, the safest for clients first.
+    pub const ALL: [Self; 3] = [Self::Refuse, Self::Same, Self::Overwrite];
+
+    /// Its name, as the command line and the manifest have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Same => "same",
+            Self::Overwrite => "overwrite",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == name)
     }
 }

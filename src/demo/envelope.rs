@@ -14,6 +14,7 @@ use super::limits::Limit;
 use super::moment::Moment;
 use super::retry::Retry;
 use super::rules;
+use super::seen::Caller;
 use super::unique::Unique;
 
 /// A JSON value that nobody has interpreted.
@@ -127,6 +128,8 @@ pub(super) struct Envelope {
     pub(super) per_second_max: Option<u32>,
     /// The key that it is limited by, with others.
     pub(super) limit: Option<Limit>,
+    /// Who submitted it.
+    pub(super) caller: Caller,
     /// Members that the server hands back as they came.
     pub(super) extra: Vec<(String, Raw)>,
     /// Whether they win over members of the server's own.
@@ -201,6 +204,7 @@ impl Envelope {
             unique: None,
             per_second_max: per_second_max(&options, outer)?,
             limit: limit(&options, outer)?,
+            caller: Caller::default(),
             extra: Vec::new(),
             extra_wins: reading.dialect.in_go(),
             source,

@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::seen::View;
 use crate::base::Draw;
 
 /// What goes wrong.
@@ -30,6 +31,22 @@ pub enum Fault {
         /// The gate that the test keeps a second handle on.
         gate: Gate,
     },
+    /// The whole request is read, and no answer comes; it takes effect so long after its connection, or its stream, has ended.
+    LateWrite {
+        /// How long, by the region's clock.
+        delay: Duration,
+        /// Whether the region ends the connection itself; else the client does, once it has waited for long enough.
+        cut: bool,
+    },
+    /// Reads of a job go to a replica: one that was stored less long ago is answered 404, by the region's clock.
+    ///
+    /// Shape: strikes beside another fault, and what does not read a job not at all; so does [`Fault::OthersUnseen`].
+    ReadsLag {
+        /// How far the replica is behind.
+        by: Duration,
+    },
+    /// A job that came with an `Authorization` or a tenant is 404 for calls that do not bring the same.
+    OthersUnseen,
     /// The connection is cut before the body is asked for.
     CutBeforeBody,
     /// The connection is cut after the whole request was read.
@@ -112,6 +129,27 @@ impl FaultAnswer {
         Self { status, headers, body: format!("<html><body><h1>{status}</h1></body></html>\n").into() }
     }
 
+    /// 200 with a web page, as a captive portal, a firewall or the default site of a front has it: nothing is stored.
+    #[must_use]
+    pub fn page() -> Self {
+        let headers = vec![("content-type".to_owned(), "text/html".to_owned())];
+        Self { status: StatusCode::OK, headers, body: "<html><body><h1>Welcome</h1></body></html>\n".into() }
+    }
+
+    /// 201 with a job of this id, as a connection has it that is one answer behind.
+    #[must_use]
+    pub fn other_job(id: &str) -> Self {
+        let job = serde_json::json!({ "job": { "id": id, "type": "other.job", "state": "available", "args": [] } });
+        let headers = vec![("content-type".to_owned(), super::answer::MEDIA_TYPE.to_owned())];
+        Self { status: StatusCode::CREATED, headers, body: job.to_string().into() }
+    }
+
+    /// A status and nothing else.
+    #[must_use]
+    pub const fn empty(status: StatusCode) -> Self {
+        Self { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
     /// 503 for one queue only: the region itself is well.
     #[must_use]
     pub fn queue_unavailable() -> Self {
@@ -183,6 +221,12 @@ impl When {
     #[must_use]
     pub fn enqueue() -> Self {
         Self::path("/ojs/v1/jobs").method(Method::POST)
+    }
+
+    /// Reads of one job.
+    #[must_use]
+    pub fn lookup() -> Self {
+        Self::path("/ojs/v1/jobs/").method(Method::GET)
     }
 
     /// Health probes.
@@ -275,9 +319,23 @@ impl Faults {
         self.0.lock().strike(|_, fault| matches!(fault, Fault::Refuse)).is_some()
     }
 
+    /// What the request sees of jobs; both faults may strike it, and another one beside them.
+    pub(super) fn view(&self, method: &Method, path: &str) -> View {
+        if !path.starts_with("/ojs/v1/jobs/") {
+            return View::default();
+        }
+        let mut script = self.0.lock();
+        let lag = script.strike(|when, fault| {
+            matches!(fault, Fault::ReadsLag { .. }) && method == Method::GET && when.matches(method, path)
+        });
+        let unseen = script.strike(|when, fault| matches!(fault, Fault::OthersUnseen) && when.matches(method, path));
+        let lag = if let Some(Fault::ReadsLag { by }) = lag { by } else { Duration::ZERO };
+        View { lag, own_only: unseen.is_some() }
+    }
+
     pub(super) fn for_request(&self, method: &Method, path: &str) -> Option<Fault> {
         self.0.lock().strike(|when, fault| match fault {
-            Fault::Refuse => false,
+            Fault::Refuse | Fault::ReadsLag { .. } | Fault::OthersUnseen => false,
             Fault::LyingHealth { .. } => path.starts_with("/ojs/v1/health") && when.matches(method, path),
             _ => when.matches(method, path),
         })

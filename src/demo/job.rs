@@ -88,6 +88,8 @@ pub struct StoredJob {
     pub stored: u32,
     /// When it was stored. Units: milliseconds since the Unix epoch, by the region's clock.
     pub created_ms: u64,
+    /// How many of the jobs that had this id, one after the other, were handed to a worker.
+    pub runs: u32,
     /// How many times an acknowledgement took effect.
     pub acknowledged: u32,
     /// The text as it was submitted.
@@ -127,6 +129,8 @@ impl Jobs {
 /// When what happened, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
+    /// When its id was stored for the first time.
+    pub(super) first: u64,
     pub(super) created: u64,
     pub(super) enqueued: u64,
     pub(super) started: Option<u64>,
@@ -160,6 +164,8 @@ pub(super) struct Job {
     /// Its place among all submissions.
     pub(super) sequence: u64,
     pub(super) stored: u32,
+    /// The runs of those that it has overwritten.
+    pub(super) runs_before: u32,
     pub(super) acknowledged: u32,
     pub(super) state: JobState,
     /// When the store has to look at it again: the end of a lease, a delay or a back-off.
@@ -182,6 +188,12 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// How many of the jobs that had this id were handed to a worker.
+    pub(super) fn runs(&self) -> u32 {
+        let was_handed_out = self.worker_id.is_some() || self.times.started.is_some();
+        self.runs_before + u32::from(was_handed_out)
+    }
+
     /// Its place in its queue: high priority first, then in order of arrival.
     pub(super) fn rank(&self) -> (std::cmp::Reverse<i64>, u64) {
         (std::cmp::Reverse(self.envelope.priority), self.sequence)
@@ -285,6 +297,7 @@ impl Job {
             worker_id: self.worker_id.clone(),
             stored: self.stored,
             created_ms: self.times.created,
+            runs: self.runs(),
             acknowledged: self.acknowledged,
             envelope: self.envelope.source.clone(),
             args: self.envelope.args.get().to_owned(),

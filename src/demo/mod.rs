@@ -35,6 +35,7 @@ mod retry;
 mod routes;
 mod rules;
 mod schedule;
+mod seen;
 mod server;
 mod service;
 mod socket;
@@ -51,7 +52,7 @@ mod workflow;
 mod tests;
 
 pub use certs::{Authority, Identity, IdentityFiles};
-pub use dialect::Dialect;
+pub use dialect::{Dialect, DuplicateIds};
 pub use faults::{Fault, FaultAnswer, Faults, Gate, When};
 pub use job::{JobState, Jobs, StoredJob};
 pub use record::{Drained, Record, Recorded, RecordedConnection};

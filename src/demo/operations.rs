@@ -29,6 +29,7 @@ use super::envelope::{Envelope, Invalid, Members};
 use super::job::Job;
 use super::problem::Problem;
 use super::routes::{Route, parameter};
+use super::seen::Caller;
 use super::service::Context;
 use super::store::{Act, Store};
 use super::tenant as whose;
@@ -128,6 +129,7 @@ fn check_tenant(store: &mut Store, head: &Parts, id: &str) -> Result<(), Problem
 /// Reads a job that a client submits, and writes the tenant of the request into it.
 fn submitted(context: &Context, head: &Parts, source: Bytes) -> Result<Envelope, Problem> {
     let mut envelope = Envelope::submitted(source, &context.reading)?;
+    envelope.caller = Caller::of(head);
     if let Some(tenant) = whose::of(head) {
         whose::stamp(&mut envelope, &tenant)?;
     }

@@ -13,7 +13,7 @@ use rustls::ServerConfig;
 use tokio::sync::{mpsc, oneshot};
 
 use super::certs::Identity;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, DuplicateIds};
 use super::envelope::{Envelope, Reading};
 use super::faults::Faults;
 use super::job::Jobs;
@@ -21,7 +21,7 @@ use super::record::{Record, eventually};
 use super::retry::Retry;
 use super::server::{Command, Port, Server};
 use super::service::Context;
-use super::store::{Definition, Directive, Store};
+use super::store::{Definition, Directive, FINISHED_MAX, Store};
 use super::tls::{RegionTls, server_config};
 use crate::base::Clock;
 
@@ -40,6 +40,8 @@ pub struct RegionOptions {
     pub clock: Clock,
     /// Whom it follows where documents and servers in the field differ.
     pub dialect: Dialect,
+    /// What it does with an id that is taken, which its manifest says then; none: what its dialect does.
+    pub duplicate_ids: Option<DuplicateIds>,
     /// Whether it takes any id, and not only those that the documents allow: to see what is let through to it.
     pub any_id: bool,
     /// How often a job is tried that says nothing itself.
@@ -48,6 +50,8 @@ pub struct RegionOptions {
     pub retry_initial: Duration,
     /// Whether the waits of such a job are spread by half, up and down.
     pub retry_jitter: bool,
+    /// How many finished jobs it remembers, and with them their ids.
+    pub finished_max: usize,
     /// How much the record keeps; 0 turns it off.
     pub record_bytes_max: usize,
     /// The largest request body that is read.
@@ -65,10 +69,12 @@ impl RegionOptions {
             http2: true,
             clock: Clock::system(),
             dialect: Dialect::default(),
+            duplicate_ids: None,
             any_id: false,
             attempts_max: 3,
             retry_initial: Duration::from_secs(1),
             retry_jitter: true,
+            finished_max: FINISHED_MAX,
             record_bytes_max: 64 << 20,
             body_bytes_max: 16 << 20,
         }
@@ -107,10 +113,13 @@ impl DemoRegion {
     pub async fn start(options: RegionOptions) -> io::Result<Self> {
         let tls = options.tls.clone().map(|tls| Secured::new(tls, options.http2)).transpose()?;
         let retry = Retry::doubling(options.attempts_max, options.retry_initial, options.retry_jitter);
+        let duplicate_ids = options.duplicate_ids.unwrap_or_else(|| options.dialect.duplicate_ids());
+        let store = Store::new(options.clock.clone(), options.dialect).keeping(duplicate_ids, options.finished_max);
         let context = Arc::new(Context {
             id: options.id,
             started: options.clock.now(),
-            store: Mutex::new(Store::new(options.clock.clone(), options.dialect)),
+            store: Mutex::new(store),
+            duplicate_ids: options.duplicate_ids,
             clock: options.clock,
             record: Record::new(options.record_bytes_max),
             faults: Faults::default(),

@@ -9,15 +9,18 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::answer::{Body, BoxError, MEDIA_TYPE, document, full, sign, typed};
+use super::dialect::DuplicateIds;
 use super::envelope::Reading;
 use super::faults::{Fault, FaultAnswer, Faults};
 use super::operations;
 use super::problem::Problem;
 use super::record::{Record, Recorded};
 use super::routes::{Route, parameter};
+use super::seen;
 use super::socket::{self, Echo};
 use super::sse;
 use super::store::Store;
@@ -39,6 +42,8 @@ pub(super) struct Context {
     pub(super) record: Record,
     pub(super) faults: Faults,
     pub(super) reading: Reading,
+    /// What the manifest says that is done with an id that is taken.
+    pub(super) duplicate_ids: Option<DuplicateIds>,
     pub(super) body_bytes_max: usize,
 }
 
@@ -63,7 +68,9 @@ pub(super) async fn serve(
 ) -> Result<Response<Body>, NoAnswer> {
     let order = context.record.began(recorded(&peer, &request));
     let fault = context.faults.for_request(request.method(), request.uri().path());
-    let (head, body) = request.into_parts();
+    let view = context.faults.view(request.method(), request.uri().path());
+    let (mut head, body) = request.into_parts();
+    head.extensions.insert(view);
     let body = Arriving::new(body, context.record.clone(), order);
     match fault {
         None => Ok(answer(&context, &peer, head, body).await),
@@ -113,6 +120,7 @@ fn effect(context: &Arc<Context>, head: &Parts, body: &Bytes) -> Response<Body> 
         None => Err(Problem::NoSuchPath),
         Some(Route::Stream) => Ok(stream::made_up(head)),
         Some(Route::JobEvents(id)) => sse::job_events(context, id),
+        Some(Route::Job(id)) if seen::is_hidden(context, head, &id) => Err(Problem::NoSuchJob(id)),
         Some(Route::QueueEvents(name)) => Ok(sse::queue_events(context, name)),
         Some(route) => operations::serve(context, route, head, body),
     };
@@ -163,8 +171,10 @@ async fn struck(
     fault: Fault,
 ) -> Result<Response<Body>, NoAnswer> {
     match fault {
-        // Both have struck before or are served as ever; a request never sees the first.
-        Fault::Refuse | Fault::HangBeforeBody => std::future::pending().await,
+        // A request never sees the first three here: they strike elsewhere.
+        Fault::Refuse | Fault::ReadsLag { .. } | Fault::OthersUnseen | Fault::HangBeforeBody => {
+            std::future::pending().await
+        }
         Fault::CutBeforeBody => cut(&peer).await,
         Fault::RefuseStream if head.version == Version::HTTP_2 => {
             Err(h2::Error::from(h2::Reason::REFUSED_STREAM).into())
@@ -191,6 +201,22 @@ async fn struck(
                 effect(&context, &head, &body)
             });
             Ok(late.await?)
+        }
+        Fault::LateWrite { delay, cut: is_cut } => {
+            let body = whole(&context, body).await;
+            let (here, gone) = oneshot::channel::<()>();
+            tokio::spawn(async move {
+                // Nothing is ever sent: it ends with the request, however that does.
+                let _ = gone.await;
+                context.clock.sleep(delay).await;
+                effect(&context, &head, &body);
+            });
+            if is_cut {
+                peer.wire.cut();
+            }
+            let never = std::future::pending().await;
+            drop(here);
+            never
         }
         after => {
             let body = whole(&context, body).await;

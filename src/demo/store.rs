@@ -22,7 +22,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, DuplicateIds};
 use super::envelope::Envelope;
 use super::events::EventLog;
 use super::flow::Flow;
@@ -39,8 +39,8 @@ pub(super) use work::Claim;
 pub use work::Directive;
 pub(super) use workflow::NotCancelled;
 
-/// How many finished jobs are kept, so that a demo that runs for days does not grow.
-const FINISHED_MAX: usize = 100_000;
+/// How many finished jobs are usually kept, so that a demo that runs for days does not grow.
+pub(super) const FINISHED_MAX: usize = 100_000;
 
 /// How many definitions are kept as they were submitted, for the same reason.
 const DEFINITIONS_MAX: usize = 10_000;
@@ -66,6 +66,8 @@ pub struct Definition {
 pub(super) struct Store {
     clock: Clock,
     dialect: Dialect,
+    duplicate_ids: DuplicateIds,
+    finished_max: usize,
     draw: Draw,
     /// The moment that is being settled or served.
     at_ms: u64,
@@ -95,6 +97,8 @@ impl Store {
             draw: Draw::from_seed(clock.unix_ms()),
             clock,
             dialect,
+            duplicate_ids: dialect.duplicate_ids(),
+            finished_max: FINISHED_MAX,
             jobs: HashMap::new(),
             queues: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -112,6 +116,12 @@ impl Store {
             next_sequence: 0,
             changed: watch::Sender::new(0),
         }
+    }
+
+    /// The same store, with another rule for ids that are taken, and another bound for finished jobs.
+    pub(super) const fn keeping(mut self, duplicate_ids: DuplicateIds, finished_max: usize) -> Self {
+        (self.duplicate_ids, self.finished_max) = (duplicate_ids, finished_max);
+        self
     }
 
     /// Tells of every change of any job.
@@ -140,25 +150,29 @@ impl Store {
         self.due.first().map(|(due_ms, _)| *due_ms).into_iter().chain(self.crons.due_ms()).min()
     }
 
-    /// Stores a job. One that has the same id is a conflict, or is overwritten, as servers in Go do.
+    /// Stores a job. One that has the same id is a conflict, is the answer, or is overwritten.
     ///
     /// Errors: [`Refused::Duplicate`]; the job that is there counts the attempt all the same.
     pub(super) fn enqueue(&mut self, envelope: Envelope) -> Result<&Job, Refused> {
         self.settle();
-        if self.dialect == Dialect::Spec
-            && let Some(there) = envelope.id.as_ref().and_then(|id| self.jobs.get_mut(id))
-        {
-            there.stored += 1;
-            return Err(Refused::Duplicate);
-        }
-        Ok(self.put(envelope, None))
+        let Some(id) = envelope.id.clone().filter(|id| self.is_taken(id)) else {
+            return Ok(self.put(envelope, None));
+        };
+        let there = self.jobs.get_mut(&id).ok_or(Refused::NotFound)?;
+        there.stored += 1;
+        if self.duplicate_ids == DuplicateIds::Same { Ok(there) } else { Err(Refused::Duplicate) }
+    }
+
+    /// Whether a new job cannot have this id.
+    fn is_taken(&self, id: &str) -> bool {
+        self.duplicate_ids != DuplicateIds::Overwrite && self.jobs.contains_key(id)
     }
 
     /// Stores a job at the moment that is being settled or served.
     fn put(&mut self, envelope: Envelope, membership: Option<Membership>) -> &Job {
         let now = self.at_ms;
         let id = envelope.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
-        let stored = self.forget(&id) + 1;
+        let before = self.forget(&id);
         let due_ms = envelope.scheduled.as_ref().map(|at| at.unix_ms(now)).filter(|at| *at > now);
         let (state, due_ms) = match due_ms {
             _ if envelope.is_pending => (JobState::Pending, None),
@@ -169,7 +183,8 @@ impl Store {
             id: id.clone(),
             envelope,
             sequence: self.next_sequence(),
-            stored,
+            stored: before.as_ref().map_or(0, |it| it.stored) + 1,
+            runs_before: before.as_ref().map_or(0, Job::runs),
             acknowledged: 0,
             state,
             due_ms,
@@ -177,7 +192,12 @@ impl Store {
             attempt: 0,
             retry_delay_ms: None,
             worker_id: None,
-            times: Times { created: now, enqueued: now, ..Times::default() },
+            times: Times {
+                first: before.map_or(now, |it| it.times.first),
+                created: now,
+                enqueued: now,
+                ..Times::default()
+            },
             result: None,
             errors: VecDeque::new(),
             is_dead: false,
@@ -290,7 +310,7 @@ impl Store {
         let at_ms = self.at_ms;
         let sequence = self.jobs.get(id).map_or(0, |job| job.sequence);
         self.finished.push_back((sequence, id.to_owned()));
-        if self.finished.len() > FINISHED_MAX
+        if self.finished.len() > self.finished_max
             && let Some((sequence, oldest)) = self.finished.pop_front()
             && self.jobs.get(&oldest).is_some_and(|job| job.sequence == sequence)
             && let Some(job) = self.jobs.remove(&oldest)
@@ -328,13 +348,12 @@ impl Store {
         Ok(self.jobs.entry(id.to_owned()).insert_entry(job).into_mut())
     }
 
-    /// Takes a job out, if it is there, and says how many times it was stored.
-    fn forget(&mut self, id: &str) -> u32 {
-        self.jobs.remove(id).map_or(0, |job| {
-            self.keys.unfile(&job);
-            self.leave(&job);
-            job.stored
-        })
+    /// Takes a job out, if it is there.
+    fn forget(&mut self, id: &str) -> Option<Job> {
+        let job = self.jobs.remove(id)?;
+        self.keys.unfile(&job);
+        self.leave(&job);
+        Some(job)
     }
 
     fn leave(&mut self, job: &Job) {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_sidecar::demo::{DuplicateIds, Fault, FaultAnswer, When};
 
 use crate::support::{Federation, IDS, Setup};
 
@@ -168,5 +168,21 @@ async fn credentials_of_a_client_reach_the_local_region_and_those_that_may_have_
         let request = &federation.regions[place].record().requests_to("/ojs/v1/jobs")[0];
         let has = |name: &str| request.headers.contains_key(name);
         assert_eq!([has("cookie"), has("x-api-key"), has("x-other")], [arrives, arrives, true], "{}", IDS[place]);
+    }
+}
+
+#[tokio::test]
+async fn the_second_job_under_an_id_is_answered_in_the_words_of_its_region() {
+    let own = |args: &str| format!(r#"{{"id":"01975c4e-6f0b-7cc1-9e11-3a5b6c7d8e9f","type":"t","args":["{args}"]}}"#);
+    for (what, status, kept) in [
+        (DuplicateIds::Refuse, 409, "first"),
+        (DuplicateIds::Same, 200, "first"),
+        (DuplicateIds::Overwrite, 201, "second"),
+    ] {
+        let federation = Setup::default().regions(1).duplicate_ids(what).start().await;
+        assert_eq!(federation.client.enqueue(own("first")).await.status, 201, "{what:?}");
+        let second = federation.client.enqueue(own("second")).await;
+        assert_eq!(second.status.as_u16(), status, "{what:?}: {second:?}");
+        assert_eq!(federation.regions[0].jobs()[0].args, format!(r#"["{kept}"]"#), "{what:?}");
     }
 }

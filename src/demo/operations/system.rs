@@ -4,7 +4,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::number;
-use crate::demo::answer::{Body, Object, document};
+use crate::demo::answer::{Body, Object, document, quoted};
 use crate::demo::dialect::Dialect;
 use crate::demo::events::Asked;
 use crate::demo::problem::Problem;
@@ -38,8 +38,26 @@ pub(super) fn manifest(context: &Context) -> Response<Body> {
         .number("conformance_level", 4)
         .raw("protocols", r#"["http"]"#)
         .text("backend", "memory")
-        .raw("extensions", if is_spec { "[]" } else { r#"{"official":[]}"# });
+        .raw("extensions", &extensions(context, is_spec));
     document(StatusCode::OK, answer.finish())
+}
+
+/// The extensions, in the form of the dialect. What is done with a taken id is told by one of the experimental ones, because its URN is
+/// a text in both forms.
+fn extensions(context: &Context, is_spec: bool) -> String {
+    let name = context.duplicate_ids.map(|it| format!("duplicate-ids-{}", it.as_str()));
+    let uri = |name: &str| format!("urn:ojs:ext:experimental:{name}");
+    if is_spec {
+        return format!("[{}]", name.map_or_else(String::new, |name| quoted(&uri(&name))));
+    }
+    let entry =
+        name.map(|name| Object::new().text("name", &name).text("uri", &uri(&name)).text("version", "1.0").finish());
+    let object = Object::new().raw("official", "[]");
+    match entry {
+        Some(entry) => object.array("experimental", [entry]),
+        None => object,
+    }
+    .finish()
 }
 
 /// The events that are asked for, oldest first.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::unique::{OnConflict, Unique};
-use super::{Dialect, Envelope, Job, JobState, Store};
+use super::{DuplicateIds, Envelope, Job, JobState, Store};
 
 /// The jobs that have a policy, by their keys, oldest first.
 #[derive(Debug, Default)]
@@ -41,7 +41,10 @@ impl Store {
     pub(in crate::demo) fn submit(&mut self, mut envelope: Envelope) -> Result<Submitted<'_>, String> {
         self.settle();
         let id = envelope.id.clone().unwrap_or_default();
-        let is_taken = self.dialect == Dialect::Spec && self.jobs.contains_key(&id);
+        let is_taken = self.is_taken(&id);
+        if is_taken && self.duplicate_ids == DuplicateIds::Same {
+            return self.enqueue(envelope).map(|job| Submitted { job, is_duplicate: true }).map_err(|_| id);
+        }
         let there = envelope.unique.as_ref().filter(|_| !is_taken);
         let there = there.and_then(|unique| Some((unique.on_conflict, self.twin(unique)?)));
         match there {
@@ -72,7 +75,7 @@ impl Store {
         let (mut ids, mut keys) = (HashSet::new(), HashSet::new());
         let mut clashes = Vec::new();
         for (index, envelope) in envelopes.iter().enumerate() {
-            let id = envelope.id.as_ref().filter(|_| self.dialect == Dialect::Spec);
+            let id = envelope.id.as_ref().filter(|_| self.duplicate_ids == DuplicateIds::Refuse);
             let same_id = id.filter(|id| self.jobs.contains_key(*id) || !ids.insert(*id)).cloned();
             let unique = envelope.unique.as_ref();
             let refuses = unique.filter(|unique| unique.on_conflict == OnConflict::Reject);

@@ -111,3 +111,19 @@ fn check_text(tour: &[String]) {
     let sample = |value: u32| format!("ojs_federation_attempts_total{{region=\"a\",result=\"ok\"}} {value}");
     assert_eq!([0, 1, 20].map(|value| pattern.is_match(&sample(value))), [false, true, true]);
 }
+
+#[tokio::test]
+async fn a_region_of_the_command_line_does_with_a_taken_id_what_it_is_told_and_says_so() {
+    let arguments = ["region", "--listen", "127.0.0.1:0", "--duplicate-ids", "same"];
+    let mut region = Command::new(program_path()).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(region.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let lines: Vec<String> = lines.take_while(|line| !line.starts_with("ready:")).collect();
+    let client = Client::new(word_after(&lines, " serves at http://").parse().unwrap());
+    let uri = "urn:ojs:ext:experimental:duplicate-ids-same";
+    let manifest = client.get("/ojs/manifest").await.json();
+    let job = r#"{"id":"01975c4e-6f0b-7cc1-9e11-3a5b6c7d8e9f","type":"t","args":[]}"#;
+    let statuses = [client.enqueue(job).await.status.as_u16(), client.enqueue(job).await.status.as_u16()];
+    region.kill().unwrap();
+    region.wait().unwrap();
+    assert_eq!((&manifest["extensions"][0], statuses), (&uri.into(), [201, 200]));
+}

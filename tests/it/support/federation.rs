@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use ojs_sidecar::app::{Source, World, build};
 use ojs_sidecar::base::{Clock, SteeredTime};
 use ojs_sidecar::config::{Sources, load};
-use ojs_sidecar::demo::{Authority, DemoRegion, Dialect, RegionOptions, RegionTls};
+use ojs_sidecar::demo::{Authority, DemoRegion, Dialect, DuplicateIds, RegionOptions, RegionTls};
 use ojs_sidecar::net::resolve::{Resolve, SystemResolver};
 use ojs_sidecar::net::{DrainEnd, LocalAddress};
 use ojs_sidecar::proxy::Shared;
@@ -160,6 +160,11 @@ impl Setup {
     pub fn by_the_documents(mut self) -> Self {
         self.dialect = Dialect::Spec;
         self
+    }
+
+    /// Regions that do this with an id that is taken, in whichever dialect, and say so in their manifest.
+    pub fn duplicate_ids(self, what: DuplicateIds) -> Self {
+        self.demo(move |options| options.duplicate_ids = Some(what))
     }
 
     /// Names resolved by the test.
