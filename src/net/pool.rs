@@ -273,8 +273,9 @@ impl Pool {
         request: &mut Option<Request<Outgoing>>,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, SendError> {
-        let connected =
-            within(deadline, self.connect_first(endpoint, deadline.is_none())).await.ok_or(SendError::TimedOut)?;
+        // Nothing is written before there is a connection, so that a deadline which passes until then leaves nothing unknown.
+        let connected = within(deadline, self.connect_first(endpoint, deadline.is_none())).await;
+        let connected = connected.unwrap_or(Err(NotSent::Dial(DialError::Timeout)));
         let result = match connected.map_err(SendError::NotSent)? {
             Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,
             Fresh::Http2(http2) => http2.send(request, endpoint.authority, deadline).await,

@@ -17,6 +17,15 @@ pub struct Progress {
     pub redirects_done: usize,
     /// Candidates of the decision that were not tried.
     pub candidates_left: usize,
+    /// Whether the call's time was over when the attempt ended: what is written now cannot be answered any more.
+    pub late: bool,
+}
+
+impl Progress {
+    /// Whether there is a candidate, and time to try it.
+    const fn goes_on(self) -> bool {
+        self.candidates_left > 0 && !self.late
+    }
 }
 
 /// What to do next.
@@ -38,7 +47,7 @@ pub enum Stop {
     Answered,
     /// Nobody knows whether the job is stored: 500 `outcome_unknown`.
     OutcomeUnknown,
-    /// Nothing was sent and no candidate is left.
+    /// Nothing was sent, and no candidate is left or no time to try it.
     NoCandidateLeft,
     /// A candidate is left and the budget is exhausted: 503 `retry_budget` when nothing was sent.
     RetryBudget {
@@ -54,10 +63,8 @@ pub fn next(ending: Ending, progress: Progress, budget: &impl Pays, now: impl Fn
     match ending {
         Ending::NoAnswer | Ending::Answered(Answer::Unknown) => Step::Stop(Stop::OutcomeUnknown),
         Ending::Answered(Answer::Pass) => Step::Stop(Stop::Answered),
-        Ending::Answered(Answer::TryNext) if progress.pinned || progress.candidates_left == 0 => {
-            Step::Stop(Stop::Answered)
-        }
-        Ending::NotSent if progress.candidates_left == 0 => Step::Stop(Stop::NoCandidateLeft),
+        Ending::Answered(Answer::TryNext) if progress.pinned || !progress.goes_on() => Step::Stop(Stop::Answered),
+        Ending::NotSent if !progress.goes_on() => Step::Stop(Stop::NoCandidateLeft),
         Ending::NotSent if progress.redirects_done == 0 => Step::Next { charged: false },
         Ending::NotSent | Ending::Answered(Answer::TryNext) if budget.try_withdraw(now()) => {
             Step::Next { charged: true }
@@ -75,12 +82,16 @@ mod tests {
 
     /// What follows with `tokens` left in the budget.
     fn check(ending: Ending, pinned: bool, [redirects_done, candidates_left, tokens]: [usize; 3], expected: Step) {
+        let progress = Progress { pinned, redirects_done, candidates_left, late: false };
+        check_progress(ending, progress, tokens, expected);
+    }
+
+    fn check_progress(ending: Ending, progress: Progress, tokens: usize, expected: Step) {
         let now = Instant::now();
         let budget = RetryBudget::new(&testing::config(&["a"]).failover, now);
         for _ in tokens as u64..budget.available(now) {
             assert!(budget.try_withdraw(now));
         }
-        let progress = Progress { pinned, redirects_done, candidates_left };
         assert_eq!(next(ending, progress, &budget, || now), expected, "{ending:?} {progress:?}");
         let charged = u64::from(expected == Step::Next { charged: true });
         assert_eq!(budget.available(now) + charged, tokens as u64);
@@ -105,6 +116,15 @@ mod tests {
             check(Ending::NoAnswer, pinned, [0, 2, 5], Step::Stop(Stop::OutcomeUnknown));
             check(Ending::Answered(Answer::Unknown), pinned, [0, 2, 5], Step::Stop(Stop::OutcomeUnknown));
             check(Ending::Answered(Answer::Pass), pinned, [0, 2, 5], Step::Stop(Stop::Answered));
+        }
+    }
+
+    #[test]
+    fn past_the_calls_deadline_no_further_candidate_is_tried_and_nothing_is_charged() {
+        for redirects_done in [0, 1] {
+            let late = Progress { pinned: false, redirects_done, candidates_left: 2, late: true };
+            check_progress(Ending::NotSent, late, 5, Step::Stop(Stop::NoCandidateLeft));
+            check_progress(TRY_NEXT, late, 5, Step::Stop(Stop::Answered));
         }
     }
 

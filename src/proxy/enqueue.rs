@@ -233,8 +233,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
     if let Some(target) = job.decision.target() {
         proxy.shared.budgets.deposit(target);
     }
-    let (mut tries, mut attempts, mut passed_over, mut place) = (0_usize, 0, 0, 0);
-    let (mut stored, mut ended) = (None, None);
+    let (mut tries, mut attempts, mut passed_over, mut place, mut stored, mut ended) = (0_usize, 0, 0, 0, None, None);
     let (result, outcome, region) = loop {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
@@ -252,7 +251,8 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         let left = failover::usable_after(proxy, tried.ending, candidates, place);
         // A region that lost the race was not tried.
         let redirects_done = (tries - 1).saturating_sub(passed_over);
-        let progress = Progress { pinned: job.decision.pinned, redirects_done, candidates_left: left.count };
+        let late = end.at >= job.call.deadline.into_std();
+        let progress = Progress { pinned: job.decision.pinned, redirects_done, candidates_left: left.count, late };
         let to = left.first.and_then(|first| candidates.get(first)).copied();
         // Without a next region nothing is paid for.
         let budget = proxy.shared.budgets.toward(to.unwrap_or(index));

@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use ojs_sidecar::config::RegionTls;
 use ojs_sidecar::demo::{self, DemoRegion, Fault, Gate, RegionOptions, When};
 use ojs_sidecar::net::body::Outgoing;
-use ojs_sidecar::net::dial::Endpoint;
-use ojs_sidecar::net::pool::{Pool, PoolLimits, PoolMeters, RegionBody};
+use ojs_sidecar::net::dial::{DialError, Endpoint};
+use ojs_sidecar::net::pool::{NotSent, Pool, PoolLimits, PoolMeters, RegionBody, SendError};
 use ojs_sidecar::net::tls::{ClientTls, TlsFiles, build};
 use ojs_sidecar::net::usual::UsualConnect;
 use prometheus::{IntCounter, IntGauge};
@@ -185,6 +185,16 @@ async fn ask(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>) -> Respo
 }
 
 async fn send(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>, body: Outgoing) -> Response<RegionBody> {
+    send_until(pool, address, tls, body, None).await.unwrap()
+}
+
+async fn send_until(
+    pool: &Pool,
+    address: SocketAddr,
+    tls: Option<&ClientTls>,
+    body: Outgoing,
+    deadline: Option<tokio::time::Instant>,
+) -> Result<Response<RegionBody>, SendError> {
     let authority = Authority::from_static("localhost");
     let endpoint = Endpoint {
         addresses: &[address],
@@ -198,7 +208,7 @@ async fn send(pool: &Pool, address: SocketAddr, tls: Option<&ClientTls>, body: O
     let mut request = Request::new(body);
     *request.uri_mut() = Uri::from(PathAndQuery::from_static("/ojs/v1/health"));
     request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
-    pool.send(&endpoint, &mut Some(request), Instant::now(), None).await.unwrap()
+    pool.send(&endpoint, &mut Some(request), Instant::now(), deadline).await
 }
 
 /// Three questions one after the other, with a look over the pool between them: so many connections, and so many idle at the
@@ -367,4 +377,19 @@ async fn idle_connections_are_closed_so_that_the_region_knows_that_nothing_is_mi
         }
     };
     LocalSet::new().run_until(Box::pin(asking)).await;
+}
+
+#[tokio::test]
+async fn a_call_whose_time_is_over_before_there_is_a_connection_was_not_sent() {
+    // Nobody answers the handshake.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_, client) = tls();
+    let asking = async {
+        let pool = Pool::new(ROOMY, meters());
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(1);
+        send_until(&pool, address, Some(&client), Outgoing::EMPTY, Some(deadline)).await
+    };
+    let sent = LocalSet::new().run_until(Box::pin(asking)).await;
+    assert!(matches!(sent, Err(SendError::NotSent(NotSent::Dial(DialError::Timeout)))), "{sent:?}");
 }

@@ -89,7 +89,7 @@ impl Sim {
             })
         };
         let left: Vec<usize> = (run.place + 1..run.decision.candidates.len()).filter(usable).collect();
-        let progress = Progress { pinned, redirects_done: run.redirects, candidates_left: left.len() };
+        let progress = Progress { pinned, redirects_done: run.redirects, candidates_left: left.len(), late: false };
         let to = left.first().and_then(|&place| run.decision.candidates.get(place)).copied();
         let step = match to {
             Some(_) if self.scenario.sabotage == Some(Sabotage::PaysFreely) => next(ending, progress, &Free, || now),
