@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Proxy;
-use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex};
+use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex, RegionView};
 use crate::telemetry::{FailoverReason, event};
 
 /// A failover that repeats is counted each time and has a line this often.
@@ -50,20 +50,23 @@ pub(super) struct Left {
     pub(super) first: Option<usize>,
 }
 
+/// Whether a call that creates jobs may go to a region now.
+pub(super) fn is_usable(region: &RegionView) -> bool {
+    let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
+    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
+}
+
 pub(super) fn usable_after(proxy: &Proxy, ending: Ending, candidates: &[RegionIndex], place: usize) -> Left {
     // Nothing follows that, and nobody asks.
     if ending == Ending::Answered(Answer::Pass) {
         return Left::default();
     }
     let view = proxy.shared.registry.view();
-    let usable = |index: RegionIndex| {
-        let region = view.region(index);
-        let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
-        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
-    };
     let mut left = Left::default();
     let mut silent = None;
-    for (place, index) in candidates.iter().enumerate().skip(place + 1).filter(|(_, index)| usable(**index)) {
+    for (place, index) in
+        candidates.iter().enumerate().skip(place + 1).filter(|(_, index)| is_usable(view.region(**index)))
+    {
         left.count += 1;
         // One that fell silent since is tried when nothing else is left.
         let first = if view.region(*index).silent { &mut silent } else { &mut left.first };

@@ -12,11 +12,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::Proxy;
+use super::failover::is_usable;
 use crate::base::Boxed;
 use crate::net::dial::Elsewhere;
 use crate::net::pool::Pool;
+use crate::policy::RegionIndex;
 use crate::policy::silence::{PASSED_OVER_FOR, connect_wait};
-use crate::policy::{BreakerState, Health, RegionIndex};
 
 /// When a job last went elsewhere because no connection came, and how many connections had been made by then.
 #[derive(Debug, Default)]
@@ -95,7 +96,7 @@ impl Race<'_> {
     fn may_take(&self, index: RegionIndex) -> bool {
         let view = self.proxy.shared.registry.view();
         let region = view.region(index);
-        region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !region.silent
+        is_usable(region) && !region.silent
     }
 
     /// How long a connection to a region may take before the next one is tried as well.

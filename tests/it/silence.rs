@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, Gate, When};
+use http::StatusCode;
+use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -56,10 +57,14 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut is_silent: w
 
 /// Two regions, the local one behind the relay, and one worker thread.
 async fn relayed() -> (Federation, Relay) {
+    relayed_among(2, "limits: { worker_threads: 1 }", "").await
+}
+
+async fn relayed_among(regions: usize, limits: &str, more: &str) -> (Federation, Relay) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("url: https://{}", listener.local_addr().unwrap());
-    let limits = "limits: { worker_threads: 1 }\nhealth_check: { timeout: 10min }";
-    let stage = Setup::default().steered().regions(2).yaml(limits).region(0, &url).stage().await;
+    let setup = Setup::default().steered().regions(regions).yaml("health_check: { timeout: 10min }");
+    let stage = setup.yaml(limits).yaml(more).region(0, &url).stage().await;
     let relay = Relay::start(listener, stage.regions[0].address());
     let federation = stage.launch();
     eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
@@ -111,6 +116,36 @@ async fn a_job_goes_elsewhere_while_connecting_to_its_region_hangs() {
     assert_eq!(federation.metric(failovers).await, 2.0);
     assert!(relay.accepted() <= dialled + 1, "at most the look at the region");
     assert_eq!(federation.breaker(0), "closed", "which region was faster says nothing of the other");
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_a_connection_goes_to_no_region_whose_enqueues_are_refused() {
+    // Nothing is kept, so that whoever is connected to is dialled.
+    let more = "failover: { prefer_regions: [eu-west-1] }";
+    let (federation, relay) = relayed_among(3, "limits: { worker_threads: 1, pool_idle_per_region: 0 }", more).await;
+    relay.silent.send_replace(true);
+    let before = relay.accepted();
+    let waiting = sending(&federation, job("waiting"));
+    eventually("the local region is dialled", async || relay.accepted() > before).await;
+    // Meanwhile the next one breaks over every job, and works for its readers.
+    let broken = FaultAnswer::error_document(StatusCode::INTERNAL_SERVER_ERROR, "scripted");
+    federation.regions[1].faults().add(When::enqueue(), Fault::Answer { answer: broken, store: false });
+    for (number, kind) in ["email.send", "invoice.print", "image.scale"].iter().cycle().take(21).enumerate() {
+        if number == 1 {
+            // The first failure was the first look at the counters.
+            let read = federation.client.get("/ojs/v1/queues/default/jobs?region=eu-west-1").await;
+            assert_eq!((read.status.as_u16(), read.region()), (404, "eu-west-1"), "its own word: {read:?}");
+        }
+        let bound = format!(r#"{{"type":"{kind}","args":[],"meta":{{"ojs.federation.region":"eu-west-1"}}}}"#);
+        assert_eq!(federation.client.enqueue(bound).await.status, 500);
+    }
+    let guard = r#"guard_open{class="enqueue",region="eu-west-1"}"#;
+    assert_eq!((federation.metric(guard).await, federation.breaker(1)), (1.0, "closed"));
+    let dialled = federation.regions[1].record().connections().len();
+    federation.advance(CONNECT_WAIT);
+    let answer = waiting.await.unwrap();
+    assert_eq!(federation.stored(&answer.job_id()), [(2, 1)], "{answer:?}");
+    assert_eq!(federation.regions[1].record().connections().len(), dialled);
 }
 
 #[tokio::test]
