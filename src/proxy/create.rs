@@ -117,8 +117,8 @@ fn only(index: RegionIndex) -> Decision {
     Decision { strategy: Strategy::Affinity, pinned: true, restricted: true, by_turn: false, home: None, candidates }
 }
 
-/// Whether every job within may go to a region, by its own keys and by the operator's rules.
-fn check_routing(view: &View, index: RegionIndex, found: &Found<'_>) -> Result<(), ErrorDocument> {
+/// Whether every job within may go to a region, by its own keys and by the operator's rules and tenants.
+pub(super) fn check_routing(view: &View, index: RegionIndex, found: &Found<'_>) -> Result<(), ErrorDocument> {
     check_keys(view, index, &found.routing)?;
     for envelope in &found.envelopes {
         let permitted = with_job(envelope, |job| permits(view, job, index));

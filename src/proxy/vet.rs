@@ -2,7 +2,8 @@
 //!
 //! What is no job to us may be one to a server: `PUT /ojs/v1/jobs`, a path of the next version of the protocol, a method that
 //! some framework takes for POST. Wherever that can be, the body is read first, and one that carries a routing key which the
-//! region does not satisfy goes nowhere. What is known to be data (results, checkpoints, schemas) is never read.
+//! region does not satisfy goes nowhere. At a path that we do not know, rules and tenants that bind jobs to regions bind what could be a job
+//! there, too. What is known to be data (results, checkpoints, schemas) is never read.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -13,17 +14,18 @@ use http_body::Body as _;
 
 use super::Proxy;
 use super::collect::{broken_body, collect_body};
-use super::create::check_keys;
+use super::create::{check_keys, check_routing};
 use super::encoding::{self, Encoding};
 use super::exchange::Exchange;
+use super::head::tenant_of;
 use crate::net::body::{Outgoing, Upload};
 use crate::net::{Arriving, Violation};
-use crate::ojs::{ErrorDocument, Payload, routing_within};
+use crate::ojs::{ErrorDocument, Fault, Operation, Payload, jobs_within, routing_within};
 use crate::policy::RegionIndex;
 
 /// The body as it may be sent to the region: a stream, or read and found harmless.
 ///
-/// Errors: 422 for a job that may not go there, 400 for a body that cannot be read with certainty, 413 and 408 as for enqueues.
+/// Errors: 422 for a job that may not go there, 403 for a pin that a rule forbids, 400 for a body that cannot be read with certainty, 413 and 408 as for enqueues.
 pub(super) async fn vet(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -63,9 +65,28 @@ pub(super) async fn vet(
     if exchange.matched.payload == Payload::Unknown && !is_json(headers) && !may_be_json(&body) {
         return Ok(Outgoing::pieces(&[body]));
     }
-    let keys = routing_within(&body, limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
-    check_keys(&proxy.shared.registry.view(), index, &keys)?;
+    check(proxy, exchange, index, headers, &body)?;
     Ok(Outgoing::pieces(&[body]))
+}
+
+/// Whether what is in a body may go to a region.
+fn check(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    index: RegionIndex,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(), ErrorDocument> {
+    let (view, depth_max) = (proxy.shared.registry.view(), proxy.shared.config.limits.json_depth);
+    let faulty = |fault: Fault| ErrorDocument::from_fault(&fault);
+    // A body of a path that we know may be a part of a job, which no rule can be applied to.
+    if exchange.matched.operation != Operation::Unknown || !view.settings.restricts() {
+        return check_keys(&view, index, &routing_within(body, depth_max).map_err(faulty)?);
+    }
+    let tenant = tenant_of(exchange, headers)?;
+    let mut found = jobs_within(body, depth_max).map_err(faulty)?;
+    found.set_caller_tenant(tenant.as_deref());
+    check_routing(&view, index, &found)
 }
 
 /// Whether a body is JSON by its type, or has none: servers take a body without a type for JSON.

@@ -52,6 +52,55 @@ async fn the_tenant_of_a_job_names_its_home_and_narrows_its_pin() {
 }
 
 #[tokio::test]
+async fn a_rule_and_a_tenant_bind_jobs_in_calls_that_nobody_knows_to_create_any() {
+    const YAML: &str = "
+tenants: [{ match: acme, regions: [eu-west-1] }]
+routing: { rules: [{ match: { queue: eu }, target: { regions: [eu-west-1] } }] }";
+    const CALLS: [(&str, &str); 5] = [
+        ("PUT", "/ojs/v1/jobs"),
+        ("QUERY", "/ojs/v1/jobs"),
+        ("PUT", "/ojs/v1/jobs/0190"),
+        ("POST", "/ojs/v2/jobs"),
+        ("POST", "/ojs/v1/brand/new"),
+    ];
+    let federation = Setup::default().yaml(YAML).start().await;
+    let send = async |(method, path): (&str, &str), headers: &[(&str, &str)], body: &str| {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        federation.client.send(request, body.to_owned()).await
+    };
+    let queue = r#"{"type":"t","args":["needle"],"queue":"eu"}"#;
+    let plain = r#"{"type":"t","args":["needle"]}"#;
+    let head = &[("X-OJS-Tenant", "acme")][..];
+    for call in CALLS {
+        for (headers, body, status, reason) in [
+            (&[][..], queue.to_owned(), 422, "routing_unsupported"),
+            (&[], r#"{"type":"t","args":["needle"],"options":{"queue":"eu"}}"#.to_owned(), 422, "routing_unsupported"),
+            (&[], format!(r#"{{"items":[{plain},{queue}]}}"#), 422, "routing_unsupported"),
+            (&[], job("acme", ""), 422, "routing_unsupported"),
+            (head, plain.to_owned(), 422, "routing_unsupported"),
+            (head, job("other", ""), 400, "tenants_differ"),
+            (&[], job("acme", r#","ojs.federation.region":"us-east-1""#), 403, "pin_not_permitted"),
+            (&[], queue.replace(r#""eu""#, r#"["eu"]"#), 400, "ambiguous_member"),
+        ] {
+            let answer = send(call, headers, &body).await;
+            assert_eq!(answer.status, status, "{call:?} {headers:?} {body}: {answer:?}");
+            assert_eq!(answer.reason(), reason, "{call:?} {headers:?} {body}");
+        }
+        assert!(federation.seen("needle").is_empty(), "{call:?}");
+        // What they leave free passes as it is.
+        for body in [plain, r#" {"note":"needle", "url":1E400} "#] {
+            send(call, &[], body).await;
+            let received = federation.regions[0].record().requests_to(call.1).pop();
+            assert_eq!(received.map(|it| it.body), Some(body.to_owned().into()), "{call:?} {body}");
+            federation.regions.iter().for_each(|region| region.record().clear());
+        }
+    }
+    let answer = federation.client.enqueue(queue).await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "the same job where it is known as one");
+}
+
+#[tokio::test]
 async fn a_job_of_a_tenant_fails_while_the_regions_of_that_tenant_are_down() {
     let yaml = "limits: { connect_timeout: 1s }\ntenants: [{ match: acme, regions: [eu-west-1] }]";
     let federation = Setup::default().yaml(yaml).start().await;
