@@ -133,7 +133,7 @@ impl Plan<'_> {
 /// What holds for the job's tenant.
 ///
 /// Errors: the job and the head of its call name two, or the job's own can be read in two ways.
-fn tenant_of<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v Tenant>, RouteError> {
+pub(super) fn tenant_of<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v Tenant>, RouteError> {
     let tenants = &view.settings.tenants;
     if tenants.is_empty() && job.tenant.is_none() {
         return Ok(None);

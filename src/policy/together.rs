@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::error::RouteError;
 use super::job::Job;
-use super::plan::{Permitted, Plan, Sets, has_tags};
+use super::plan::{Permitted, Plan, Sets, has_tags, tenant_of};
 use super::region_set::RegionSet;
 use super::view::{RegionIndex, View};
 use crate::base::Strategy;
@@ -21,6 +21,8 @@ pub struct Demand {
     pub pinned: bool,
     /// Whether the job names a strategy.
     pub named: bool,
+    /// The home of the job's tenant, where that has one.
+    pub home: Option<RegionIndex>,
 }
 
 impl Demand {
@@ -30,26 +32,27 @@ impl Demand {
     pub fn of(view: &View, job: &Job<'_>) -> Result<Self, RouteError> {
         let plan = Plan::of(view, job)?;
         let regions = view.indexes().filter(|&region| plan.permitted.contains(region)).collect();
-        Ok(Self { regions, pinned: plan.pinned, named: job.affinity.is_some() })
+        let home = tenant_of(view, job)?.and_then(|tenant| tenant.home);
+        Ok(Self { regions, pinned: plan.pinned, named: job.affinity.is_some(), home })
     }
 
     /// Demands nothing.
     #[must_use]
     pub fn free(view: &View) -> Self {
-        Self { regions: view.indexes().collect(), pinned: false, named: false }
+        Self { regions: view.indexes().collect(), pinned: false, named: false, home: None }
     }
 
     /// Demands one region.
     #[must_use]
     pub fn only(region: RegionIndex) -> Self {
-        Self { regions: std::iter::once(region).collect(), pinned: true, named: false }
+        Self { regions: std::iter::once(region).collect(), pinned: true, named: false, home: None }
     }
 
     /// Demands the regions that have all of these tags, as a job's `regions_with` names them.
     #[must_use]
     pub fn tagged(view: &View, tags: &str) -> Self {
         let regions = view.indexes().filter(|&region| has_tags(view, tags, region)).collect();
-        Self { regions, pinned: false, named: false }
+        Self { regions, pinned: false, named: false, home: None }
     }
 
     /// Demands the local region, and is not bound to it.
@@ -62,6 +65,13 @@ impl Demand {
     pub fn narrow(&mut self, other: &Self) {
         self.regions = self.regions.iter().filter(|&region| other.regions.contains(region)).collect();
         self.pinned |= other.pinned;
+        self.home = self.home.or(other.home);
+    }
+
+    /// The home of the tenant, where it is one of the regions.
+    #[must_use]
+    pub fn home(&self) -> Option<RegionIndex> {
+        self.home.filter(|home| self.regions.contains(*home))
     }
 
     /// Whether no region will do.
@@ -145,10 +155,14 @@ pub fn together<E>(
     Ok(Together::Mixed(parts))
 }
 
-/// The part that a job joins: its only region's; else the local region's, else the first that is permitted to it.
+/// The part that a job joins: its only region's; else that of its tenant's home, and no other where it has one; else the local region's,
+/// else the first that is permitted to it.
 fn company(view: &View, parts: &[Part], fixed: usize, demand: &Demand) -> Option<RegionIndex> {
     if let Some(region) = demand.single() {
         return Some(region);
+    }
+    if let Some(home) = demand.home() {
+        return parts.iter().map(|part| part.region).find(|region| *region == home);
     }
     let fits = |part: &&Part| demand.regions.contains(part.region);
     let local = parts.iter().take(fixed).filter(fits).find(|part| part.region == view.local);
@@ -187,7 +201,7 @@ mod tests {
     }
 
     fn demand(places: &[usize], pinned: bool) -> Demand {
-        Demand { regions: regions(places), pinned, named: false }
+        Demand { regions: regions(places), pinned, named: false, home: None }
     }
 
     fn view() -> View {
@@ -239,6 +253,17 @@ mod tests {
     fn a_job_without_company_goes_where_it_would_go_alone() {
         check_mixed(&[demand(&[2], true), demand(&[0, 1], false), demand(&[0, 1], false)], &[(2, &[0]), (1, &[1, 2])]);
         check_mixed(&[demand(&[0, 1], false), demand(&[2, 3], false)], &[(1, &[0]), (3, &[1])]);
+    }
+
+    #[test]
+    fn a_job_whose_tenant_has_a_home_joins_that_part_or_goes_where_it_would_go_alone() {
+        let of_tenant = |places: &[usize], home| Demand { home: Some(RegionIndex::new(home)), ..demand(places, false) };
+        let (one, other) = (demand(&[0], true), demand(&[1], true));
+        // Alone it would go to the last region that is permitted to it.
+        check_mixed(&[of_tenant(&[0, 1, 3], 3), one.clone(), other.clone()], &[(0, &[1]), (1, &[2]), (3, &[0])]);
+        check_mixed(&[of_tenant(&[0, 1, 3], 1), one.clone(), other.clone()], &[(0, &[1]), (1, &[0, 2])]);
+        // Its pin, or a rule, leaves its home no choice.
+        check_mixed(&[of_tenant(&[0, 1], 3), one, other], &[(0, &[0, 1]), (1, &[2])]);
     }
 
     proptest! {

@@ -128,8 +128,8 @@ fn at(proxy: &Proxy, index: RegionIndex, demand: &Demand) -> Result<Goes, ErrorD
     Err(ErrorDocument::bound_elsewhere(proxy.region(index).id.as_str()))
 }
 
-/// Where a cron job goes: its pin, else the local region where that is permitted, else the first that is, so that a repeated
-/// registration always means the same region. The region creates the jobs, so no strategy has a say.
+/// Where a cron job goes: its pin, else its tenant's home, else the local region where that is permitted, else the first that is, so that
+/// a repeated registration always means the same region. The region creates the jobs, so no strategy has a say.
 #[derive(Debug)]
 struct Target {
     region: RegionIndex,
@@ -139,7 +139,7 @@ struct Target {
 impl Target {
     fn of(view: &View, demand: &Demand) -> Self {
         let local = Some(view.local).filter(|&local| demand.regions.contains(local));
-        let region = local.or_else(|| demand.regions.iter().next()).unwrap_or(view.local);
+        let region = demand.home().or(local).or_else(|| demand.regions.iter().next()).unwrap_or(view.local);
         Self { region, demand: demand.clone() }
     }
 }

@@ -122,7 +122,9 @@ impl Whole {
         if all.is_impossible() {
             return Err(ErrorDocument::contradicting_pins(places(view, body, found, &demands)));
         }
-        let leader = demands.iter().position(|demand| demand.pinned);
+        let first = |wanted: fn(&Demand) -> bool| demands.iter().position(wanted);
+        // A step may be of a tenant where the workflow says nothing of one.
+        let leader = first(|demand| demand.pinned).or_else(|| first(|demand| demand.home.is_some()));
         Ok(Self { demand: all, leader: leader.or((!demands.is_empty()).then_some(0)), word })
     }
 

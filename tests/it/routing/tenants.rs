@@ -4,7 +4,7 @@ use http::Request;
 use serde_json::json;
 
 use super::land;
-use crate::support::{Answer, Federation, Setup};
+use crate::support::{Answer, Federation, IDS, Setup};
 
 const TENANTS: &str = "
 tenants:
@@ -49,6 +49,66 @@ async fn the_tenant_of_a_job_names_its_home_and_narrows_its_pin() {
     let workflow = format!(r#"{{"type":"chain","steps":[{}]}}"#, queue("q"));
     let answer = of_tenant(&federation, "/ojs/v1/workflows", &[("X-OJS-Tenant", "acme-2")], &workflow).await;
     assert_eq!((answer.status.as_u16(), answer.region()), (201, "eu-west-1"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_cron_job_and_a_workflow_of_a_tenant_live_in_its_home() {
+    let federation = Setup::default().yaml(TENANTS).start().await;
+    let cron = |name: &str, meta: &str| {
+        let job = format!(r#"{{"type":"t","args":[],"meta":{{{meta}}}}}"#);
+        format!(r#"{{"name":"{name}","expression":"0 3 * * *","job_template":{job}}}"#)
+    };
+    let of_acme = r#""tenant_id":"acme-1""#;
+    for (name, headers, meta, place) in [
+        ("by-meta", &[][..], of_acme.to_owned(), 1),
+        ("by-head", &[("X-OJS-Tenant", "globex")], String::new(), 2),
+        ("pinned", &[], format!(r#"{of_acme},"ojs.federation.region":"us-east-1""#), 0),
+        ("of-nobody", &[], String::new(), 0),
+    ] {
+        for _ in 0..2 {
+            // Registered again, it means the same region.
+            let answer = of_tenant(&federation, "/ojs/v1/cron", headers, &cron(name, &meta)).await;
+            assert!(answer.status.is_success() || answer.status == 409, "{name}: {answer:?}");
+            assert_eq!(answer.region(), IDS[place], "{name}: {answer:?}");
+        }
+        let jobs = federation.regions.iter().map(|region| region.record().requests_to("/ojs/v1/cron"));
+        let written = jobs.map(|calls| calls.iter().filter(|it| it.method == http::Method::POST).count());
+        assert_eq!(written.collect::<Vec<_>>()[place], 2, "{name}");
+        federation.regions.iter().for_each(|region| region.record().clear());
+    }
+    let step = job("globex", "");
+    let workflow = format!(r#"{{"type":"chain","steps":[{step}]}}"#);
+    let answer = of_tenant(&federation, "/ojs/v1/workflows", &[], &workflow).await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, "ap-south-1"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn flexible_jobs_of_a_mixed_batch_go_to_the_home_of_their_tenant() {
+    const YAML: &str = "tenants: [{ match: acme, home: ap-south-1 }, { match: here, home: us-east-1 }]";
+    let federation = Setup::default().by_the_documents().yaml(YAML).start().await;
+    let one = |kind: &str, meta: &str| format!(r#"{{"type":"{kind}","args":[],"meta":{{{meta}}}}}"#);
+    let pin = |region: &str| format!(r#""ojs.federation.region":"{region}""#);
+    let of = |tenant: &str| format!(r#""tenant_id":"{tenant}""#);
+    for path in ["/ojs/v1/jobs/batch", "/ojs/v1/jobs/bulk"] {
+        let jobs = [
+            one("t.eu", &pin("eu-west-1")),
+            one("t.acme", &of("acme")),
+            one("t.us", &pin("us-east-1")),
+            one("t.here", &of("here")),
+            one("t.free", ""),
+            one("t.bound", &format!("{},{}", of("acme"), pin("eu-west-1"))),
+        ];
+        let answer = of_tenant(&federation, path, &[], &format!(r#"{{"jobs":[{}]}}"#, jobs.join(","))).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        for (kind, place) in [("t.eu", 1), ("t.acme", 2), ("t.us", 0), ("t.here", 0), ("t.free", 0), ("t.bound", 1)] {
+            assert_eq!(federation.seen(kind), [place], "{path} {kind}");
+        }
+    }
+    // The home has a part of its own also where no pin leads there.
+    let jobs = [one("u.eu", &pin("eu-west-1")), one("u.ap", &pin("ap-south-1")), one("u.here", &of("here"))];
+    let answer =
+        of_tenant(&federation, "/ojs/v1/jobs/batch", &[], &format!(r#"{{"jobs":[{}]}}"#, jobs.join(","))).await;
+    assert_eq!((answer.status.as_u16(), federation.seen("u.here")), (201, vec![0]), "{answer:?}");
 }
 
 #[tokio::test]
