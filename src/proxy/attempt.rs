@@ -123,6 +123,9 @@ pub(super) async fn attempt(
     let untold = tried.crowded_out || tried.passed_over || tried.shed.is_some();
     if !untold && !was_held(proxy, call, ended, &tried) {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
+        if answer.is_none() {
+            shown::unanswered(proxy, index, tried.unanswered());
+        }
         shown::tell(proxy, index, call.guard, answer, || call.source);
     }
     (tried, ended)
@@ -304,6 +307,15 @@ impl Tried {
         }
     }
 
+    /// The closed word for why there is no answer.
+    const fn unanswered(&self) -> &'static str {
+        match (self.ending, self.lost) {
+            (Ending::NotSent, _) => self.reason.as_str(),
+            (_, Lost::TimedOut) => shown::TIMEOUT,
+            (_, Lost::Ended) => shown::BROKEN,
+        }
+    }
+
     /// Whether the answer is the region's own word for "stored".
     pub(super) fn is_stored(&self) -> bool {
         self.ending == Ending::Answered(Answer::Pass)
@@ -314,13 +326,20 @@ impl Tried {
 /// The closed word for why a request was not sent.
 pub(super) const fn reason(why: &NotSent) -> FailoverReason {
     match why {
-        NotSent::Dial(DialError::NoAddress) => FailoverReason::Dns,
-        NotSent::Dial(DialError::Connect(_)) => FailoverReason::Connect,
-        NotSent::Dial(DialError::Tls(_)) => FailoverReason::Tls,
-        NotSent::Dial(DialError::Timeout) => FailoverReason::Timeout,
-        NotSent::Dial(DialError::Own(_) | DialError::Crowded) => FailoverReason::Overloaded,
+        NotSent::Dial(error) => of_dial(error),
         NotSent::PassedOver => FailoverReason::Silent,
         NotSent::Closed => FailoverReason::Closed,
         NotSent::RefusedStream => FailoverReason::RefusedStream,
+    }
+}
+
+/// The closed word for why no connection came about.
+pub(super) const fn of_dial(error: &DialError) -> FailoverReason {
+    match error {
+        DialError::NoAddress => FailoverReason::Dns,
+        DialError::Connect(_) => FailoverReason::Connect,
+        DialError::Tls(_) => FailoverReason::Tls,
+        DialError::Timeout => FailoverReason::Timeout,
+        DialError::Own(_) | DialError::Crowded => FailoverReason::Overloaded,
     }
 }

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
 use super::ask::{shut_for, unavailable};
+use super::attempt::reason;
 use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
 use super::exchange::Exchange;
 use super::vet::vet;
@@ -212,6 +213,7 @@ pub(super) async fn send(
         record(proxy, exchange, index, AttemptOutcome::Unknown);
         return Err(document);
     }
+    let unanswered = unanswered(&sent);
     let (outcome, result) = match sent {
         // Nobody asked for a switch of protocols here, and passed on it would end HTTP for the client.
         Ok(Ok(mut response)) if !response.status().is_informational() => {
@@ -240,10 +242,23 @@ pub(super) async fn send(
             (AttemptOutcome::Unknown, Err(Some(document)))
         }
     };
+    if let Some(reason) = unanswered {
+        shown::unanswered(proxy, index, reason);
+    }
     tell(proxy, exchange, index, &path, result.as_ref().ok().map(|response| (response.status(), response.headers())));
     record(proxy, exchange, index, outcome);
     // Only now is it known whether that has opened the breaker.
     result.map_err(|document| document.unwrap_or_else(|| unavailable(proxy, index)))
+}
+
+/// The closed word for why there is no answer, or none that counts.
+fn unanswered(sent: &Result<Result<Response<RegionBody>, SendError>, ()>) -> Option<&'static str> {
+    match sent {
+        Ok(Ok(response)) => response.status().is_informational().then_some(shown::BROKEN),
+        Ok(Err(SendError::NotSent(why))) => Some(reason(why).as_str()),
+        Ok(Err(SendError::Unknown(_) | SendError::Broken(_))) => Some(shown::BROKEN),
+        Ok(Err(SendError::TimedOut)) | Err(()) => Some(shown::TIMEOUT),
+    }
 }
 
 /// Resolves when neither a piece of the body nor the answer's head came for so long.
@@ -288,6 +303,9 @@ fn tell(
         None => Some(RequestOutcome::Failure),
     };
     if let Some(shows) = shows {
+        if let Some((status, _)) = answer.filter(|_| shows != RequestOutcome::Success) {
+            shown::failed(proxy, index, status.as_u16());
+        }
         proxy.shared.registry.on_request(index, shows);
     }
 }

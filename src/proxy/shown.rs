@@ -10,7 +10,8 @@ use http::{HeaderMap, StatusCode};
 use super::Proxy;
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::retry_after_seconds;
-use crate::policy::{Attempt, GuardClass, RegionIndex};
+use crate::policy::{Attempt, GuardClass, RegionIndex, Shown};
+use crate::region::RequestFailure;
 
 /// The same for all threads, which count together.
 const SOURCES: FixedState = FixedState::with_seed(0);
@@ -18,6 +19,23 @@ const SOURCES: FixedState = FixedState::with_seed(0);
 /// What may be to blame for a 500 in the region's place, as a number: a job type, or a path with an id in it.
 pub(super) fn source(of: &str) -> u64 {
     SOURCES.hash_one(of)
+}
+
+/// No answer came in time, or no connection.
+pub(super) const TIMEOUT: &str = "timeout";
+/// The connection ended before the answer did.
+pub(super) const BROKEN: &str = "connection_broken";
+
+/// Notes by a closed word why a request got no answer, before the region's breaker is told.
+#[cold]
+pub(super) fn unanswered(proxy: &Proxy, index: RegionIndex, reason: &'static str) {
+    proxy.region(index).note_failure(RequestFailure { reason, status: None });
+}
+
+/// Notes an answer that is a failure, before the region's breaker is told.
+#[cold]
+pub(super) fn failed(proxy: &Proxy, index: RegionIndex, status: u16) {
+    proxy.region(index).note_failure(RequestFailure { reason: "http_status", status: Some(status) });
 }
 
 /// Tells a region's breaker and guards what an answer of its shows, or that no whole answer came.
@@ -35,7 +53,11 @@ pub(super) fn tell(
     // It says something of a 503 alone.
     let queue_status = status == Some(503) && headers.is_some_and(|headers| headers.contains_key(QUEUE_STATUS));
     let retry_after = headers.and_then(|headers| asked_for(proxy, headers));
-    proxy.shared.registry.on_attempt(index, &Attempt { class, status, queue_status, retry_after, source });
+    let attempt = Attempt { class, status, queue_status, retry_after, source };
+    if let (Some(status @ 500..), Shown::Failure | Shown::ServerError) = (status, attempt.shown()) {
+        failed(proxy, index, status);
+    }
+    proxy.shared.registry.on_attempt(index, &attempt);
 }
 
 /// How long a region asks to be left alone.

@@ -9,11 +9,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 
 use super::ask::unavailable;
+use super::attempt::of_dial;
 use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
 use super::local::{check_breaker, headers_for, place, room};
 use super::reads::admit_unjudged;
-use super::{Proxy, Reply};
+use super::{Proxy, Reply, shown};
 use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
@@ -55,9 +56,14 @@ pub(super) async fn tunnel(
         exchange.region = None;
         return Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER));
     }
-    let Ok(Ok(mut response)) = sent else {
-        proxy.shared.registry.on_request(index, RequestOutcome::Failure);
-        return Err(unavailable(proxy, index));
+    let sent = sent.map_err(|_| shown::TIMEOUT).and_then(|sent| sent.map_err(|error| of_dial(&error).as_str()));
+    let mut response = match sent {
+        Ok(response) => response,
+        Err(reason) => {
+            shown::unanswered(proxy, index, reason);
+            proxy.shared.registry.on_request(index, RequestOutcome::Failure);
+            return Err(unavailable(proxy, index));
+        }
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let status = response.status();

@@ -33,6 +33,6 @@ pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use rhythm::{Rounds, tick};
 pub use traffic::{KnownQueues, Mark, Queue, Traffic};
-pub use trouble::Trouble;
+pub use trouble::{RequestFailure, Trouble};
 pub use unfit::Unfit;
 pub use workers::{Fetching, Workers};

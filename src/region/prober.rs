@@ -167,7 +167,8 @@ impl Prober {
     /// Sends a probe if the breaker permits one; false when it does not.
     async fn probe(&self, timeout: Duration, permit: Option<Permit>) -> bool {
         let Some(permit) = permit else { return false };
-        if self.state().0 != BreakerState::Closed {
+        let was_closed = self.state().0 == BreakerState::Closed;
+        if !was_closed {
             // What was connected before the region failed may be dead; a recovery is proved on a fresh connection.
             self.pool.retire();
         }
@@ -206,7 +207,10 @@ impl Prober {
             // The region was not asked: what was known of it stays, and the place of a half-open probe is free again.
             return true;
         }
-        region.set_trouble(trouble);
+        // Where requests have opened the breaker meanwhile, a probe of before says nothing of why.
+        if trouble.is_some() || !was_closed || self.state().0 == BreakerState::Closed {
+            region.set_trouble(trouble);
+        }
         self.registry.on_probe(self.index, permit, report);
         true
     }

@@ -9,15 +9,16 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use parking_lot::Mutex;
 
-use super::Trouble;
 use super::identity::{Files, Identity, IdentityError};
+use super::{RequestFailure, Trouble};
 use crate::base::RegionId;
 use crate::config::{Problem, RegionConfig};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
 use crate::net::usual::UsualConnect;
-use crate::policy::{ClassTotals, GuardClass, RegionIndex, Totals};
+use crate::policy::{BreakerState, Cause, ClassTotals, GuardClass, RegionIndex, Totals, Transition};
 
 /// One region at run time; shared by all threads.
 #[derive(Debug)]
@@ -37,8 +38,10 @@ pub struct Region {
     /// The version of OJS that its last good health answer names.
     ojs_version: ArcSwapOption<String>,
     usual: Arc<UsualConnect>,
-    /// Why its last probe failed.
+    /// Why its last probe failed, or why requests opened its breaker.
     trouble: ArcSwapOption<Trouble>,
+    /// The request that failed last.
+    failure: Mutex<Option<RequestFailure>>,
     /// When it is probed next, in milliseconds since the Unix epoch; 0 before the first probe has ended.
     next_probe: AtomicU64,
 }
@@ -176,6 +179,7 @@ impl Region {
             ojs_version: ArcSwapOption::empty(),
             usual,
             trouble: ArcSwapOption::empty(),
+            failure: Mutex::default(),
             next_probe: AtomicU64::new(0),
         })
     }
@@ -207,7 +211,7 @@ impl Region {
         &self.config
     }
 
-    /// Why its last probe failed; none where it did not.
+    /// Why its last probe failed, or why requests opened its breaker; none where neither is so.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<Trouble>> {
         self.trouble.load_full()
@@ -216,6 +220,24 @@ impl Region {
     /// Takes what a probe found.
     pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
         self.trouble.store(trouble.map(Arc::new));
+    }
+
+    /// Notes a request that failed, before the registry is told of it.
+    pub fn note_failure(&self, failure: RequestFailure) {
+        *self.failure.lock() = Some(failure);
+    }
+
+    /// Says why the breaker moved, where requests did that; what the last probe found says more.
+    pub(super) fn explain(&self, transition: Transition, unix_ms: u64) {
+        let trouble = self.trouble.load();
+        match (transition.to, transition.cause) {
+            (BreakerState::Open, cause @ (Cause::RequestFailures | Cause::FailureRatio)) if trouble.is_none() => {
+                let last = *self.failure.lock();
+                self.set_trouble(last.map(|last| Trouble::of_requests(self, cause, last, unix_ms)));
+            }
+            (BreakerState::Closed, _) if trouble.as_ref().is_some_and(|it| it.by_requests) => self.set_trouble(None),
+            _ => {}
+        }
     }
 
     /// When it is probed next while its breaker is closed; none before the first probe has ended. Units: milliseconds since the Unix epoch.

@@ -289,6 +289,7 @@ impl Registry {
             // The next success of any region is worth being told of: it ends the suspicion.
             region.counters.heeds.store(Change::ANY, Relaxed);
         }
+        changes.iter().for_each(|(index, change)| self.explain(*index, change));
         self.publish(next);
         drop(keeper);
         event::self_suspect(&self.metrics, suspect);
@@ -306,6 +307,7 @@ impl Registry {
         if let Some(heeds) = change.heeds {
             self.region(index).counters.heeds.store(heeds, Relaxed);
         }
+        self.explain(index, &change);
         if change.shows {
             let mut next = View::clone(&current);
             if let Some(slot) = next.regions.get_mut(index.get()) {
@@ -322,6 +324,13 @@ impl Registry {
         self.tell(index, &change);
         if all_fail {
             self.all_fail.notify_one();
+        }
+    }
+
+    /// Says why a breaker moved, before the view shows that it did.
+    fn explain(&self, index: RegionIndex, change: &Change) {
+        if let Some(transition) = change.breaker {
+            self.region(index).explain(transition, self.clock.unix_ms());
         }
     }
 

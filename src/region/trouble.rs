@@ -1,4 +1,4 @@
-//! Why a region's last probe failed, in words that say what to look at.
+//! Why a region's last probe failed, or why requests opened its breaker, in words that say what to look at.
 
 use http::StatusCode;
 
@@ -8,6 +8,7 @@ use crate::net::dial::DialError;
 use crate::net::pool::NotSent;
 use crate::net::tls;
 use crate::ojs::answer;
+use crate::policy::Cause;
 
 /// Of a longer text the beginning; a line of a log is read by people. Units: letters.
 const LETTERS_MAX: usize = 300;
@@ -16,7 +17,16 @@ const WORD_MAX: usize = 40;
 /// Addresses of a name that are shown.
 const ADDRESSES_MAX: usize = 3;
 
-/// Why a region's last probe failed.
+/// A request that failed at a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestFailure {
+    /// A closed word, such as `connect`.
+    pub reason: &'static str,
+    /// The HTTP status, where there was an answer.
+    pub status: Option<u16>,
+}
+
+/// Why a region's last probe failed, or why requests opened its breaker.
 ///
 /// Shape: the texts are of one line each and bounded; nothing of them is a secret, a path on this machine or a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +41,8 @@ pub struct Trouble {
     pub address: String,
     /// When, in milliseconds since the Unix epoch.
     pub unix_ms: u64,
+    /// Whether requests failed, and no probe.
+    pub(super) by_requests: bool,
 }
 
 impl Trouble {
@@ -59,7 +71,21 @@ impl Trouble {
             Err(error) => error.to_string(),
         };
         let status = asked.as_ref().ok().map(|(status, _)| status.as_u16());
-        Self { reason, message: one_line(&message), status, address: address(region), unix_ms }
+        Self { reason, message: one_line(&message), status, address: address(region), unix_ms, by_requests: false }
+    }
+
+    /// Why requests opened the breaker; `last` is the one that failed last.
+    pub(super) fn of_requests(region: &Region, cause: Cause, last: RequestFailure, unix_ms: u64) -> Self {
+        let many = match cause {
+            Cause::FailureRatio => "too large a share of requests failed",
+            _ => "requests failed one after the other",
+        };
+        let RequestFailure { reason, status } = last;
+        let message = match status {
+            Some(status) => format!("{many} while probes did not; the last one was answered {status}"),
+            None => format!("{many} while probes did not; the last one got no answer: {reason}"),
+        };
+        Self { reason, message, status, address: address(region), unix_ms, by_requests: true }
     }
 }
 

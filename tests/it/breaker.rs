@@ -90,6 +90,53 @@ async fn five_consecutive_failures_open_it_and_a_success_between_them_does_not()
     check_state(&federation, "open").await;
 }
 
+/// Why the region is in trouble, as the API and the admin listener say it, which must agree.
+async fn last_error(federation: &Federation) -> serde_json::Value {
+    let [regions, state] =
+        [federation.client.get("/v1/federation/regions").await.json(), federation.admin.get("/state").await.json()];
+    let [shown, known] = [regions, state].map(|mut it| it["regions"][0]["last_error"].take());
+    assert_eq!(shown, known);
+    shown
+}
+
+#[tokio::test]
+async fn a_breaker_that_requests_alone_have_opened_says_what_failed_until_a_probe_is_answered() {
+    let federation = quiet().start().await;
+    fail(&federation, 4).await;
+    assert!(last_error(&federation).await.is_null(), "not before it opens");
+    fail(&federation, 1).await;
+    check_state(&federation, "open").await;
+    let error = last_error(&federation).await;
+    assert_eq!((&error["reason"], &error["status"]), (&"http_status".into(), &502.into()), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("requests failed one after the other"), "{error}");
+    let address = federation.regions[0].address().port().to_string();
+    assert!(error["address"].as_str().unwrap().contains(&address) && error["at"].is_string(), "{error}");
+    let ready = federation.admin.get("/readyz").await.json();
+    assert_eq!(ready["regions"][0]["last_error"]["reason"], "http_status", "{ready}");
+    federation.advance(COOLDOWN);
+    eventually("the probe of half-open", async || federation.breaker(0) == "closed").await;
+    assert!(last_error(&federation).await.is_null());
+}
+
+#[tokio::test]
+async fn a_breaker_that_lost_requests_have_opened_says_how_they_were_lost() {
+    for (fault, reason) in
+        [(Fault::CutBeforeBody, "connection_broken"), (Fault::HangBeforeBody, "timeout"), (Fault::Refuse, "connect")]
+    {
+        // Kept connections would be used before new ones are refused.
+        let limits = "limits: { call_timeout: 200ms, connect_timeout: 200ms, pool_idle_per_region: 0 }";
+        let federation = quiet().yaml(limits).start().await;
+        let when = if matches!(fault, Fault::Refuse) { When::always() } else { When::enqueue() };
+        federation.regions[0].faults().add(when, fault);
+        for round in 0..5 {
+            federation.client.enqueue(pinned("us-east-1", &format!("a{round}"))).await;
+        }
+        check_state(&federation, "open").await;
+        let error = last_error(&federation).await;
+        assert_eq!((&error["reason"], &error["status"]), (&reason.into(), &serde_json::Value::Null), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn failed_connections_open_it_too() {
     let federation = quiet().start().await;
