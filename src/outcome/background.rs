@@ -16,6 +16,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// While a late copy may land and start.
 const PAUSE_WATCHING: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
+/// Of several copies, one that came to light as late as can be is tried to be cancelled for as long again.
+const GIVE_UP_REMEDY: Duration = Duration::from_secs(2 * GIVE_UP.as_secs());
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,8 @@ pub enum Action {
 /// Judges a placement in a round that began then. `guarded` says whether a region refuses or returns a taken id.
 #[must_use]
 pub fn next(placement: &Placement, now: Moment, round: Moment, guarded: impl Fn(&Place) -> bool) -> Action {
-    if placement.settled.is_some() || placement.told == Told::Nothing {
+    let is_under_way = placement.copies.iter().any(|copy| copy.fate == Fate::Sent);
+    if placement.settled.is_some() || placement.told == Told::Nothing || is_under_way {
         return Action::Rest;
     }
     let mut wait: Option<Moment> = None;
@@ -47,7 +50,11 @@ pub fn next(placement: &Placement, now: Moment, round: Moment, guarded: impl Fn(
         if !is_asked_about(copy) {
             continue;
         }
-        if copy.is_in_doubt() && now.since(copy.sent) >= GIVE_UP {
+        if now.since(copy.sent) >= GIVE_UP {
+            // A tombstone that is not cancelled keeps the job out all the same.
+            if matches!(copy.fate, Fate::Absent { by: Absence::Fenced }) {
+                continue;
+            }
             return Action::Settle(Settlement::Expired);
         }
         if copy.asked.due > now {
@@ -78,9 +85,16 @@ pub fn next(placement: &Placement, now: Moment, round: Moment, guarded: impl Fn(
 
 /// What follows from several copies; none where there is at most one.
 fn remedied(placement: &Placement, now: Moment, round: Moment) -> Option<Action> {
-    let found = remedy(placement, now);
+    let found = remedy(placement);
     if found == Remedy::None {
         return None;
+    }
+    if placement.copies.iter().any(|copy| copy.fate == Fate::Overwritten) {
+        return Some(Action::Settle(Settlement::Doubled));
+    }
+    if placement.copies.iter().all(|copy| now.since(copy.sent) >= GIVE_UP_REMEDY) {
+        let live = placement.copies.iter().filter(|copy| copy.live().is_some()).count();
+        return Some(Action::Settle(if live > 1 { Settlement::Doubled } else { Settlement::Expired }));
     }
     // Of each copy that is there its region must have said so just now: one may be gone since.
     let is_old = |copy: &Copy| copy.live().is_some() && copy.asked.heard.is_none_or(|at| at < round);

@@ -12,6 +12,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Questions in a row that nobody answers: the region is gone for longer than a client should be kept waiting.
 const SILENT_MAX: u32 = 3;
+/// Steps that follow each other at once where the region answers: the job again, the look at what has its id, the tombstone.
+const AT_ONCE: u32 = 3;
 
 /// How a region answered the last question, or the job when it was sent once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,7 +76,12 @@ pub enum Step {
 /// Judges what follows for a copy.
 #[must_use]
 pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
-    let Fate::Unknown { lost, since } = copy.fate else { return Step::Done };
+    let (lost, since) = match copy.fate {
+        Fate::Unknown { lost, since } => (lost, since),
+        // Where the id itself can prove it, time has proved nothing.
+        Fate::Absent { by: Absence::Watched(_) } if side.guarded => (Lost::Ended, copy.sent),
+        _ => return Step::Done,
+    };
     if asking.silent >= SILENT_MAX {
         return Step::Done;
     }
@@ -88,7 +95,7 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
     let at = asking.last.map_or(now, |(last, _)| {
         let next = last.after(PAUSE.saturating_mul(1 << (asking.times - 1).min(31)).min(PAUSE_MAX));
         match () {
-            () if side.guarded && asking.silent == 0 => last,
+            () if side.guarded && asking.silent == 0 && asking.times <= AT_ONCE => last,
             // What is said before then proves nothing; what is said then, does.
             () if last < counts_from => next.min(counts_from),
             () => last.after(PAUSE),
@@ -138,7 +145,8 @@ pub enum Follow {
 #[must_use]
 pub const fn follow(copy: &Copy, it: Circumstances) -> Follow {
     match copy.fate {
-        Fate::Stored { .. } => Follow::Answer,
+        // Who has cancelled it knew of it.
+        Fate::Stored { .. } | Fate::Cancelled { by_us: false } => Follow::Answer,
         Fate::Absent { .. } if it.candidates_left => Follow::Next,
         // The id is taken there.
         Fate::Absent { by: Absence::Fenced | Absence::Buried } => Follow::Fail,

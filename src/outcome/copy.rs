@@ -64,7 +64,7 @@ pub enum Fate {
     },
     /// Its region was told to cancel it, and may do so at any time.
     Cancelling {
-        /// When it was told first.
+        /// When it was told last.
         since: Moment,
         /// How far it had come when it was last seen.
         progress: Progress,
@@ -74,7 +74,8 @@ pub enum Fate {
         /// By us; else by somebody else.
         by_us: bool,
     },
-    /// It was stored, and a write that came late has put an earlier copy in its place: both may have run.
+    /// It was stored, and is not any more although a worker may have had it: a write that came late has put an earlier copy in its place,
+    /// or it was cancelled after it had started.
     Overwritten,
 }
 

@@ -24,7 +24,7 @@ pub enum Event {
     Fenced(usize),
     /// The tombstone is cancelled.
     Buried(usize),
-    /// Its region is about to be told to cancel it.
+    /// Its region is about to be told to cancel it, for the first time or again.
     Cancelling(usize),
     /// The client was answered.
     Told(Told),
@@ -55,7 +55,7 @@ impl Placement {
             Event::Buried(at) => self.set(at, Fate::Absent { by: Absence::Buried }),
             Event::Cancelling(at) => {
                 let Some(copy) = self.copies.get_mut(at) else { return };
-                if let Fate::Stored { progress } = copy.fate {
+                if let Fate::Stored { progress } | Fate::Cancelling { progress, .. } = copy.fate {
                     copy.fate = Fate::Cancelling { since: now, progress };
                 }
             }
@@ -70,11 +70,9 @@ impl Placement {
         }
     }
 
-    /// What is known of a copy has changed: what was asked before says nothing about it any more.
     fn set(&mut self, at: usize, fate: Fate) {
         let Some(copy) = self.copies.get_mut(at) else { return };
-        copy.fate = fate;
-        copy.asked = Asked { heard: copy.asked.heard, ..Asked::default() };
+        copy.set(fate);
     }
 
     /// How long the process was away is not known: what lasts for a time begins anew.
@@ -95,6 +93,14 @@ impl Placement {
     }
 }
 
+impl Copy {
+    /// What is known of it has changed: what was asked before says nothing about it any more.
+    fn set(&mut self, fate: Fate) {
+        self.fate = fate;
+        self.asked = Asked { heard: self.asked.heard, ..Asked::default() };
+    }
+}
+
 fn hear(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
     copy.asked.times = copy.asked.times.saturating_add(1);
     if word != Word::Silent {
@@ -107,10 +113,11 @@ fn hear(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
 fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
     let is_no = matches!(word, Word::No | Word::Other);
     match (copy.fate, word) {
-        (Fate::Cancelling { .. }, Word::Has(Progress::Cancelled)) => copy.fate = Fate::Cancelled { by_us: true },
-        (Fate::Cancelling { since, .. }, Word::Has(progress)) => copy.fate = Fate::Cancelling { since, progress },
-        // What was told to go and is not shown any more has gone.
-        (Fate::Cancelling { .. }, Word::No) => copy.fate = Fate::Cancelled { by_us: true },
+        (Fate::Cancelling { since, .. }, _) => {
+            if let Some(fate) = told_to_go(since, word, trust, now) {
+                copy.fate = fate;
+            }
+        }
         (_, Word::Has(Progress::Cancelled)) => copy.fate = Fate::Cancelled { by_us: false },
         (_, Word::Has(progress)) => copy.fate = Fate::Stored { progress },
         (_, Word::Tombstone(cancelled)) => {
@@ -119,6 +126,11 @@ fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
         (Fate::Stored { .. }, Word::Other) => copy.fate = Fate::Overwritten,
         // Its region has said that it has it; what it shows no more, a worker has had.
         (Fate::Stored { .. }, Word::No) => copy.fate = Fate::Stored { progress: Progress::Started },
+        // Something has come under its id: what was not there before may be there now.
+        (Fate::Unknown { lost, .. }, Word::Taken) => copy.set(Fate::Unknown { lost, since: now }),
+        (Fate::Absent { by: Absence::Watched(_) }, Word::Taken) => {
+            copy.set(Fate::Unknown { lost: Lost::Ended, since: now });
+        }
         (Fate::Unknown { since, .. }, _) if is_no && trust == Trust::Believed => {
             copy.asked.first_no.get_or_insert(now);
             if rules.counts_from(copy).is_some_and(|from| now >= from) {
@@ -128,12 +140,28 @@ fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
                 (copy.fate, copy.asked.noes) = (Fate::Absent { by: Absence::Watched(watch_until(since)) }, 0);
             }
         }
-        (Fate::Absent { by: Absence::Watched(until) }, _) if is_no && now >= until => {
+        (Fate::Absent { by: Absence::Watched(until) }, _) if is_no && trust == Trust::Believed && now >= until => {
             copy.asked.noes += 1;
             if copy.asked.noes >= NO_MIN {
                 copy.fate = Fate::Absent { by: Absence::Final };
             }
         }
         _ => {}
+    }
+}
+
+/// What has become of a copy that its region was told to cancel; none where nothing is new.
+fn told_to_go(since: Moment, word: Word, trust: Trust, now: Moment) -> Option<Fate> {
+    let may_still_go = now < watch_until(since);
+    match word {
+        Word::Has(Progress::Cancelled) => Some(Fate::Cancelled { by_us: true }),
+        // A worker had it before it went, or what has gone over it has: the other copy stays, and both may have run.
+        Word::Has(Progress::Stopped) | Word::Other => Some(Fate::Overwritten),
+        Word::Has(Progress::Ended) => Some(Fate::Stored { progress: Progress::Ended }),
+        Word::Has(progress) if may_still_go => Some(Fate::Cancelling { since, progress }),
+        Word::Has(progress) => Some(Fate::Stored { progress }),
+        // A read that is behind does not show it yet.
+        Word::No if trust == Trust::Believed && !may_still_go => Some(Fate::Cancelled { by_us: true }),
+        Word::No | Word::Taken | Word::Tombstone(_) | Word::Silent => None,
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::copy::{Absence, Copy, Fate, Place};
 use super::moment::Moment;
+use super::remedy::{Remedy, remedy};
 
 /// A fingerprint, so that neither key, nor caller, nor body is kept.
 pub type Digest = [u8; 32];
@@ -192,9 +193,9 @@ impl Placement {
     /// Whether nothing more is to be found out or done about it.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        let live = self.copies.iter().filter(|copy| copy.live().is_some()).count();
         let is_told = !matches!(self.told, Told::Nothing);
-        self.settled.is_some() || (is_told && live < 2 && self.copies.iter().all(Copy::is_final))
+        let all_known = || self.copies.iter().all(Copy::is_final);
+        self.settled.is_some() || (is_told && all_known() && remedy(self) == Remedy::None)
     }
 
     /// Whether it has left anything behind that others must know of, beside a key.

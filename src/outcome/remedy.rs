@@ -1,8 +1,6 @@
 //! What is done about several copies of one job.
 
-use super::absence::WATCH;
 use super::copy::{Copy, Fate};
-use super::moment::Moment;
 use super::placement::{Placement, Told};
 use super::word::Progress;
 
@@ -20,8 +18,8 @@ pub(super) enum Remedy {
 }
 
 /// The copy that has not started is cancelled; of several that wait, those that the client was not told of. Never two at a time: once one
-/// was told to go, only that one is, unless it has ended and so stays.
-pub(super) fn remedy(placement: &Placement, now: Moment) -> Remedy {
+/// was told to go, only that one is, until it has ended or the cancellation can come no more.
+pub(super) fn remedy(placement: &Placement) -> Remedy {
     if placement.copies.iter().any(|copy| copy.fate == Fate::Overwritten) {
         return Remedy::Doubled;
     }
@@ -29,13 +27,12 @@ pub(super) fn remedy(placement: &Placement, now: Moment) -> Remedy {
     if live().count() < 2 {
         return called_off(placement);
     }
-    for (at, copy, progress) in live() {
-        let Fate::Cancelling { since, .. } = copy.fate else { continue };
-        match progress {
-            Progress::Waiting => return Remedy::Cancel(at),
-            Progress::Started if now.since(since) < WATCH => return Remedy::Wait,
-            Progress::Started | Progress::Ended | Progress::Cancelled => {}
-        }
+    // Under one id in one region there is one job, and whoever cancels one of these copies cancels the other.
+    if live().any(|(at, copy, _)| live().any(|(other, it, _)| other != at && it.place == copy.place)) {
+        return Remedy::Doubled;
+    }
+    if let Some((at, _, progress)) = live().find(|(_, copy, _)| matches!(copy.fate, Fate::Cancelling { .. })) {
+        return if progress == Progress::Waiting { Remedy::Cancel(at) } else { Remedy::Wait };
     }
     let is_told = |copy: &Copy| matches!(&placement.told, Told::Stored { place, .. } if *place == copy.place);
     let waiting = || live().filter(|(.., progress)| *progress == Progress::Waiting);

@@ -14,6 +14,8 @@ pub enum Progress {
     Ended,
     /// It was cancelled before a worker had it.
     Cancelled,
+    /// It was cancelled after a worker had it: what that has done of it, nobody knows.
+    Stopped,
 }
 
 impl Progress {
@@ -23,7 +25,7 @@ impl Progress {
     pub fn of(state: &str, started: bool) -> Self {
         match state {
             "completed" | "discarded" => Self::Ended,
-            "cancelled" if started => Self::Ended,
+            "cancelled" if started => Self::Stopped,
             "cancelled" => Self::Cancelled,
             "scheduled" | "pending" | "available" if !started => Self::Waiting,
             _ => Self::Started,
@@ -40,6 +42,8 @@ pub enum Word {
     Other,
     /// It has our tombstone under this id; whether that is cancelled.
     Tombstone(bool),
+    /// It refuses this id as taken, and has not shown by what.
+    Taken,
     /// It has no job of this id.
     No,
     /// Nothing, or nothing that is about the job.
