@@ -229,6 +229,24 @@ struct DemoArgs {
     /// The seed of the plan; without one a new one, which is printed
     #[arg(long, value_name = "N", requires = "chaos", value_parser = |text: &str| whole(text, 0..=u64::MAX))]
     chaos_seed: Option<u64>,
+    /// What the regions do with an id that is taken; mixed: each another
+    #[arg(long, value_name = "WHAT", requires = "chaos", default_value = "refuse", value_parser = demo::CHAOS_REGIONS)]
+    chaos_regions: String,
+    /// Some writes come so long after the end of their call, at most
+    #[arg(long, value_name = "DURATION", requires = "chaos", value_parser = parse_duration)]
+    chaos_late_writes: Option<Duration>,
+    /// Every region speaks HTTP/2; without it one speaks HTTP/1.1 only
+    #[arg(long, requires = "chaos")]
+    chaos_http2: bool,
+    /// The sidecar's own timings; without it short ones
+    #[arg(long, requires = "chaos")]
+    chaos_default_timings: bool,
+    /// Regions lie and lag, clients use ids twice and have credentials, and the process is ended in more ways
+    #[arg(long, requires = "chaos")]
+    chaos_hostile: bool,
+    /// However late a copy comes, somebody must say it; flexible calls must succeed while a region is left alone
+    #[arg(long, requires = "chaos")]
+    chaos_strict: bool,
 }
 
 /// A whole number within bounds.

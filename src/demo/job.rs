@@ -90,7 +90,7 @@ pub struct StoredJob {
     pub created_ms: u64,
     /// How many of the jobs that had this id, one after the other, were handed to a worker.
     pub runs: u32,
-    /// How many times an acknowledgement took effect.
+    /// How many times an acknowledgement took effect, on it and on those that it has overwritten.
     pub acknowledged: u32,
     /// The text as it was submitted.
     pub envelope: Bytes,

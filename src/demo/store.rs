@@ -185,7 +185,7 @@ impl Store {
             sequence: self.next_sequence(),
             stored: before.as_ref().map_or(0, |it| it.stored) + 1,
             runs_before: before.as_ref().map_or(0, Job::runs),
-            acknowledged: 0,
+            acknowledged: before.as_ref().map_or(0, |it| it.acknowledged),
             state,
             due_ms,
             lease: None,

@@ -165,6 +165,7 @@ fn a_wrong_command_line_ends_with_2_and_says_what_is_known() {
         (&["demo", "--port", "80x"], "expected a whole number from 0 to 65535"),
         (&["demo", "--chaos-seed", "1"], "--chaos <SECONDS>"),
         (&["demo", "--chaos", "soon"], "expected a whole number from 1 to 86400"),
+        (&["demo", "--chaos", "1", "--chaos-regions", "none"], "refuse, same, overwrite, mixed"),
         (&["route"], "<FILE>"),
         (&["regions", "extra"], "extra"),
     ] {
@@ -187,6 +188,9 @@ fn help_names_every_command_and_every_option_and_ends_with_0() {
         ("route", &["<FILE>", "--address <ADDRESS>", "--json"]),
         ("demo", &["--port <PORT>", "--admin-port <ADMIN_PORT>", "--tour-only", "--chaos <SECONDS>"]),
         ("demo", &["--chaos-enqueues <N>", "--chaos-kills <N>", "--chaos-seed <N>"]),
+        ("demo", &["--chaos-regions <WHAT>", "--chaos-late-writes <DURATION>", "--chaos-hostile", "--chaos-strict"]),
+        ("demo", &["--chaos-http2", "--chaos-default-timings"]),
+        ("region", &["--duplicate-ids <WHAT>"]),
     ] {
         let help = command(&[name, "--help"], &[], "");
         assert!(help.code == Some(0) && help.stderr.is_empty(), "{help:?}");

@@ -12,6 +12,9 @@ use super::out::{complain, say};
 use super::{DONE, DemoArgs, FAILED, signals};
 use stage::Stage;
 
+/// The words for the regions of a chaos run.
+pub(super) const CHAOS_REGIONS: [&str; 4] = chaos::REGIONS;
+
 /// The tour's last line, for whoever waits for it.
 const FINISHED: &str = "ready: tour finished";
 

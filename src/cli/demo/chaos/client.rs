@@ -1,6 +1,7 @@
 //! Clients: each issues a call, repeats it as its SDK would, and enters into the ledger what it was told.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,8 +15,9 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::ledger::{End, Ledger, Mark, Send, id_of, request_of};
-use super::shape::{self, Shape};
+use super::acks::Ack;
+use super::ledger::{End, Ledger, Mark, Send, id_of, marks_in, request_of};
+use super::shape::{self, Shape, Used};
 use crate::base::{Clock, Draw};
 
 /// SDKs give up after this.
@@ -48,9 +50,37 @@ pub(super) struct World {
     /// Nothing new is issued after this, whatever is missing.
     pub(super) until: Instant,
     pub(super) interrupted: Cell<bool>,
+    pub(super) hostile: bool,
+    /// Ids that hostile clients may use again.
+    pub(super) used: RefCell<Vec<Used>>,
+    /// Calls with a key whose clients do not know yet what became of them.
+    pub(super) open: RefCell<Vec<(Mark, Shape)>>,
+    /// The last calls with a key that were answered with success: they are called again after a restart.
+    pub(super) known: RefCell<VecDeque<(Mark, Rc<Shape>)>>,
+    /// What workers were told.
+    pub(super) acks: RefCell<Vec<Ack>>,
 }
 
 impl World {
+    /// Draws what comes next, and notes what it shares with an earlier job.
+    fn draw_next(&self, first: Mark, ledger: &mut Ledger) -> Shape {
+        let mut draw = self.draw.borrow_mut();
+        if !self.hostile {
+            return shape::draw(&mut draw, first, self.now_ms());
+        }
+        let (shape, earlier) = shape::draw_hostile(&mut draw, first, self.now_ms(), &mut self.used.borrow_mut());
+        if let Some(issue) = earlier.and_then(|mark| ledger.issues.get_mut(mark as usize)) {
+            issue.shares_id = true;
+        }
+        shape
+    }
+
+    fn is_stored(&self, mark: Mark) -> bool {
+        let ledger = self.ledger.borrow();
+        let last = ledger.issues.get(mark as usize).and_then(|issue| issue.sends.last());
+        last.is_some_and(|send| matches!(send.end, End::Stored(_)))
+    }
+
     fn now_ms(&self) -> u64 {
         self.clock.unix_ms()
     }
@@ -64,7 +94,7 @@ impl World {
             if enough || Instant::now() >= self.until || self.interrupted.get() {
                 return None;
             }
-            let mut shape = shape::draw(&mut self.draw.borrow_mut(), first, self.now_ms());
+            let mut shape = self.draw_next(first, &mut ledger);
             std::mem::take(&mut shape.issues).into_iter().for_each(|issue| ledger.issue(issue));
             (first, shape)
         };
@@ -73,34 +103,85 @@ impl World {
     }
 }
 
+/// How long a client with a key insists after every region is well again, beside what the sidecar waits for late writes and reads.
+const INSISTS: Duration = Duration::from_secs(5);
+/// Between two of its tries.
+const INSISTS_EVERY: Duration = Duration::from_millis(250);
+/// Calls that are remembered for a repetition.
+const KNOWN_MAX: usize = 32;
+/// Ids that are remembered for another use.
+const USED_MAX: usize = 64;
+
+/// Repeats every call with a key that is still open, until its client knows, or the time is over.
+pub(super) async fn insist(world: &Rc<World>, waits: Duration) {
+    let open = std::mem::take(&mut *world.open.borrow_mut());
+    let mut clients = tokio::task::JoinSet::new();
+    for (first, shape) in open {
+        let world = Rc::clone(world);
+        clients.spawn_local(async move {
+            let (until, mut connection) = (Instant::now() + INSISTS + waits, None);
+            let shape = Shape { habits: shape.habits.once(), ..shape };
+            while call(&world, &mut connection, first, &shape).await && Instant::now() < until {
+                tokio::time::sleep(INSISTS_EVERY).await;
+            }
+        });
+    }
+    while clients.join_next().await.is_some() {}
+}
+
+/// Repeats the last calls with a key that went well, as clients do that were restarted, too: each must be recognised.
+pub(super) async fn recall(world: &Rc<World>) {
+    let known: Vec<(Mark, Rc<Shape>)> = world.known.borrow().iter().cloned().collect();
+    let mut connection = None;
+    for (first, shape) in known {
+        call(world, &mut connection, first, &shape).await;
+    }
+}
+
 /// One client, which issues calls until there are enough.
 pub(super) async fn work(world: Rc<World>) {
     let mut connection = None;
     while let Some((first, shape)) = world.next().await {
-        call(&world, &mut connection, first, &shape).await;
+        if call(&world, &mut connection, first, &shape).await {
+            world.open.borrow_mut().push((first, shape));
+        } else if world.hostile && shape.key.is_some() && world.is_stored(first) {
+            let mut known = world.known.borrow_mut();
+            known.push_back((first, Rc::new(shape)));
+            if known.len() > KNOWN_MAX {
+                known.pop_front();
+            }
+        } else if let Some(used) = shape.used.filter(|it| world.hostile && world.is_stored(it.mark)) {
+            let mut all = world.used.borrow_mut();
+            if all.len() < USED_MAX {
+                all.push(used);
+            }
+        }
     }
 }
 
-/// One call with all its repetitions.
-async fn call(world: &World, connection: &mut Option<Connection>, first: Mark, shape: &Shape) {
+/// One call with all its repetitions; true when it has a key and its client does not know what became of it.
+async fn call(world: &World, connection: &mut Option<Connection>, first: Mark, shape: &Shape) -> bool {
     let mut left = shape.habits;
-    let count =
-        world.ledger.borrow().issues.iter().skip(first as usize).take_while(|issue| issue.first == first).count();
-    for number in 0..12 {
-        let Some(open) = connected(world, connection).await else { return };
+    let (count, before) = {
+        let ledger = world.ledger.borrow();
+        let members = ledger.issues.iter().skip(first as usize).take_while(|issue| issue.first == first);
+        (members.count(), ledger.issues.get(first as usize).map_or(0, |issue| issue.sends.len()))
+    };
+    for number in before..before + 12 {
+        let Some(open) = connected(world, connection).await else { return false };
         let (epoch, began_ms) = (world.epoch.get(), world.now_ms());
         let answer = tokio::time::timeout(TIMEOUT, open.ask(first, number, shape)).await.unwrap_or(None);
         if answer.is_none() {
             *connection = None;
         }
         let ended_ms = world.now_ms();
-        let told = Told::of(answer.as_ref(), count);
+        let told = Told::of(answer.as_ref(), first, count);
         {
             let mut ledger = world.ledger.borrow_mut();
             ledger.calls += shape.parts;
             told.count(&mut ledger, answer.as_ref());
             for (end, mark) in told.ends.iter().zip(first..) {
-                ledger.sent(mark, Send { epoch, began_ms, ended_ms, end: *end });
+                ledger.sent(mark, Send { epoch, began_ms, ended_ms, end: *end, ours: told.is_ours });
             }
         }
         if told.status == 201 {
@@ -114,12 +195,13 @@ async fn call(world: &World, connection: &mut Option<Connection>, first: Mark, s
             _ => false,
         };
         if !again {
-            return;
+            return shape.key.is_some() && (told.status == 0 || told.is_unknown);
         }
-        let doublings = u32::try_from(number.min(4)).unwrap_or(0);
+        let doublings = u32::try_from((number - before).min(4)).unwrap_or(0);
         let part = 0.5 + world.draw.borrow_mut().unit();
         tokio::time::sleep(BACKOFF.saturating_mul(1 << doublings).mul_f64(part)).await;
     }
+    false
 }
 
 const fn take(left: &mut usize) -> bool {
@@ -173,6 +255,12 @@ impl Connection {
             Some(key) => request.header("idempotency-key", key),
             None => request,
         };
+        let request = match shape.caller {
+            Some(caller) => request
+                .header("authorization", format!("Bearer caller-{caller}"))
+                .header("x-ojs-tenant-id", format!("tenant-{caller}")),
+            None => request,
+        };
         let request = request.body(Full::new(Bytes::from(shape.body.clone()))).ok()?;
         let (parts, body) = self.sender.send_request(request).await.ok()?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.ok()?.to_bytes();
@@ -186,28 +274,32 @@ struct Told {
     /// Of an error: ours, or the region's code.
     reason: String,
     is_unknown: bool,
+    /// Whether it is the sidecar's own error.
+    is_ours: bool,
     ends: Vec<End>,
 }
 
 impl Told {
-    fn of(answer: Option<&Answer>, count: usize) -> Self {
+    fn of(answer: Option<&Answer>, first: Mark, count: usize) -> Self {
         let Some((status, _, body)) = answer else {
-            return Self { status: 0, reason: String::new(), is_unknown: false, ends: vec![End::Silent; count] };
+            let (reason, ends) = (String::new(), vec![End::Silent; count]);
+            return Self { status: 0, reason, is_unknown: false, is_ours: false, ends };
         };
         let document: Value = serde_json::from_slice(body).unwrap_or_default();
         let details = &document["error"]["details"];
         let reason = details["reason"].as_str().unwrap_or_default();
         let is_unknown = matches!(reason, "outcome_unknown" | "partly_created");
         let end = |place: usize| match status.as_u16() {
-            200..=299 => stored(&document, place, count),
+            200..=299 => stored(&document, first, place, count),
             409 => End::Conflict,
             _ if is_unknown => unknown(details, place),
             status => End::Refused(status),
         };
         let ends = (0..count).map(end).collect();
         let code = document["error"]["code"].as_str().unwrap_or("no document");
+        let is_ours = !reason.is_empty() && status.is_server_error();
         let reason = if reason.is_empty() { code } else { reason }.to_owned();
-        Self { status: status.as_u16(), reason, is_unknown, ends }
+        Self { status: status.as_u16(), reason, is_unknown, is_ours, ends }
     }
 
     fn count(&self, ledger: &mut Ledger, answer: Option<&Answer>) {
@@ -221,12 +313,16 @@ impl Told {
 }
 
 /// The job in the answer: bare, under `job`, or in its place of `jobs`.
-fn stored(document: &Value, place: usize, count: usize) -> End {
+fn stored(document: &Value, first: Mark, place: usize, count: usize) -> End {
     let job = match &document["jobs"] {
         Value::Array(jobs) => jobs.get(place).unwrap_or(&Value::Null),
         _ if count > 1 => &Value::Null,
         _ => document.get("job").unwrap_or(document),
     };
+    let shown = job["args"][0].as_str().and_then(|text| marks_in(text.as_bytes()).next());
+    if let Some(other) = shown.filter(|mark| u64::from(*mark) != u64::from(first) + place as u64) {
+        return End::Shown(other);
+    }
     // A 2xx that names no job is one that nobody can find: the judge looks for an id that no region has.
     End::Stored(job["id"].as_str().and_then(id_of).unwrap_or(0))
 }
@@ -250,6 +346,7 @@ fn unknown(details: &Value, place: usize) -> End {
 mod tests {
     use serde_json::json;
 
+    use super::super::ledger::text_of;
     use super::*;
 
     const ID: &str = "01975c4e-6f0b-7cc1-9e11-3a5b6c7d8e9f";
@@ -258,7 +355,7 @@ mod tests {
     fn check(status: u16, document: &Value, expected: &[End]) {
         let status = StatusCode::from_u16(status).unwrap();
         let answer = (status, HeaderMap::new(), Bytes::from(document.to_string()));
-        assert_eq!(Told::of(Some(&answer), expected.len()).ends, expected);
+        assert_eq!(Told::of(Some(&answer), 4, expected.len()).ends, expected);
     }
 
     #[test]
@@ -268,12 +365,16 @@ mod tests {
         check(201, &json!({ "job": { "id": ID } }), &[stored]);
         check(201, &json!({ "id": ID }), &[stored]);
         check(201, &json!({ "jobs": [{ "id": ID }, { "id": ID }] }), &[stored, stored]);
+        let mine = |mark| json!({ "id": ID, "args": [text_of(mark)] });
+        check(201, &json!({ "job": mine(4) }), &[stored]);
+        check(200, &json!({ "job": mine(5) }), &[End::Shown(5)]);
+        check(201, &json!({ "jobs": [mine(4), mine(4)] }), &[stored, End::Shown(4)]);
         check(201, &json!({}), &[End::Stored(0)]);
         check(409, &json!({}), &[End::Conflict]);
         check(503, &json!({ "error": { "details": { "reason": "retry_budget" } } }), &[End::Refused(503)]);
         let details = json!({ "reason": "outcome_unknown", "job_id": ID });
         check(500, &json!({ "error": { "details": details } }), &[End::Unknown(id)]);
-        assert_eq!(Told::of(None, 2).ends, [End::Silent; 2]);
+        assert_eq!(Told::of(None, 0, 2).ends, [End::Silent; 2]);
     }
 
     #[test]

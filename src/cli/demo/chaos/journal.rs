@@ -5,19 +5,29 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::judge::Row;
-use super::ledger::{Mark, call_of, id_of};
+use bytes::Bytes;
+use http::Method;
+use smallvec::SmallVec;
+
+use super::case::{Fate, Row};
+use super::ledger::{call_of, id_of};
+use super::rows;
 use super::sidecar::Start;
 use crate::base::{Clock, Draw, RegionId};
+use crate::cli::client::ask;
 use crate::cli::demo::stage::IDS;
 use crate::config;
-use crate::journal::{Journal, Unknown};
+use crate::journal::{Journal, State};
 use crate::telemetry::Metrics;
 
 /// More rows than a run has unknown outcomes.
 pub(super) const ROWS_MAX: usize = 1_000_000;
+
+/// Rows of one answer.
+const PAGE: usize = 1_000;
 
 /// A restart, and what is done to the journal while no process has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +42,24 @@ pub(super) enum Breakage {
     ReadOnly,
     /// Its file is full of something else.
     Corrupt,
+    /// Its disk has become full: what is on it can be read.
+    FilledDisk,
+    /// SIGTERM instead of a kill.
+    Terminated,
+    /// The next process has hardly more descriptors than clients.
+    FewDescriptors,
+    /// The process goes on, with a changed configuration.
+    Reloaded,
+    /// The process goes on, with other certificates on both sides.
+    Rotated,
 }
 
 impl Breakage {
     /// Every way to destroy it.
     pub(super) const ALL: [Self; 4] = [Self::TornTail, Self::FullDisk, Self::ReadOnly, Self::Corrupt];
+    /// What else can be done to a process.
+    pub(super) const HOSTILE: [Self; 5] =
+        [Self::FilledDisk, Self::Terminated, Self::FewDescriptors, Self::Reloaded, Self::Rotated];
 
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -45,26 +68,40 @@ impl Breakage {
             Self::FullDisk => "kill -9, then a full disk",
             Self::ReadOnly => "kill -9, then a folder that cannot be written",
             Self::Corrupt => "kill -9, the journal's file overwritten",
+            Self::FilledDisk => "kill -9, the journal's own disk full",
+            Self::Terminated => "SIGTERM",
+            Self::FewDescriptors => "kill -9, then few descriptors",
+            Self::Reloaded => "another configuration",
+            Self::Rotated => "other certificates",
         }
     }
 
     /// Whether the next process journals in memory only.
     pub(super) const fn is_in_memory(self) -> bool {
-        matches!(self, Self::FullDisk | Self::ReadOnly)
+        matches!(self, Self::FullDisk | Self::ReadOnly | Self::FilledDisk)
     }
 
     /// Whether the next process finds less than what was written.
     pub(super) const fn forgets(self) -> bool {
-        !matches!(self, Self::None)
+        matches!(self, Self::TornTail | Self::FullDisk | Self::ReadOnly | Self::Corrupt)
+    }
+
+    /// Whether the process goes on.
+    pub(super) const fn goes_on(self) -> bool {
+        matches!(self, Self::Reloaded | Self::Rotated)
     }
 
     /// What the next process must log.
     pub(super) const fn words(self) -> &'static str {
         match self {
             // SQLite leaves a torn tail out by itself: what is there is whole.
-            Self::None | Self::TornTail => "the journal is in its file",
+            Self::None | Self::TornTail | Self::Terminated | Self::FewDescriptors => "the journal is in its file",
             Self::FullDisk | Self::ReadOnly => "the journal's file cannot be used; routing goes on",
             Self::Corrupt => "was moved aside",
+            // Whether it reads what is there or not, it says that it cannot write.
+            Self::FilledDisk => "ojs.federation.journal",
+            Self::Reloaded => "ojs.federation.configuration_reloaded",
+            Self::Rotated => "ojs.federation.identity_reloaded",
         }
     }
 
@@ -74,7 +111,15 @@ impl Breakage {
     pub(super) fn inflict(self, journal: &Path, start: &Start, draw: &mut Draw) -> std::io::Result<Start> {
         let mut start = start.clone();
         match self {
-            Self::None => {}
+            Self::None | Self::Terminated | Self::Reloaded | Self::Rotated => {}
+            Self::FewDescriptors => start.under = under_shell("ulimit -n 160; exec \"$0\" \"$@\""),
+            Self::FilledDisk => {
+                let disk = beside(journal, "-filled");
+                fs::create_dir_all(&disk)?;
+                let moved = filled_disk(journal, &disk);
+                start.journal = moved.is_some().then(|| disk.join("journal"));
+                start.under = moved.unwrap_or_else(|| under_shell(LITTLE_FILES));
+            }
             Self::TornTail => {
                 let log = beside(journal, "-wal");
                 let length = fs::metadata(&log).map_or(0, |it| it.len());
@@ -100,17 +145,39 @@ impl Breakage {
     }
 }
 
+/// No file gets longer than a few pages, and whoever tries is told so and not killed.
+const LITTLE_FILES: &str = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
+
+fn under_shell(script: &str) -> Vec<String> {
+    ["env", "--", "sh", "-c", script].map(str::to_owned).to_vec()
+}
+
+/// A command line that runs the rest of it in a file system of its own, which `script` makes; none where the system does not let us.
+fn own_mount(script: &str) -> Option<Vec<String>> {
+    let try_it = std::process::Command::new("unshare").args(["-Urm", "sh", "-c", script]).output();
+    let line = format!("{script} && exec \"$0\" \"$@\"");
+    try_it
+        .is_ok_and(|it| it.status.success())
+        .then(|| ["unshare", "-Urm", "sh", "-c", &line].map(str::to_owned).to_vec())
+}
+
+/// A disk with the journal on it, and no room for anything more.
+fn filled_disk(journal: &Path, disk: &Path) -> Option<Vec<String>> {
+    let files: Vec<PathBuf> =
+        ["", "-wal"].map(|ending| beside(journal, ending)).into_iter().filter(|it| it.exists()).collect();
+    let length = |file: &PathBuf| fs::metadata(file).map_or(0, |it| it.len().next_multiple_of(4_096));
+    // The first page is the folder's.
+    let size = files.iter().map(length).sum::<u64>() + 4_096;
+    let named: Vec<String> = files.iter().map(|file| format!("'{}'", file.display())).collect();
+    let (at, named) = (disk.display(), named.join(" "));
+    own_mount(&format!("mount -t tmpfs -o size={size} none '{at}' && cp {named} '{at}'"))
+}
+
 /// A command line whose process finds a disk of a few pages at a path: a file system of its own where the system lets us make one,
 /// else a limit on the length of files.
 fn full_disk(disk: &Path) -> Vec<String> {
     let mount = format!("mount -t tmpfs -o size=16k none '{}'", disk.display());
-    let try_it = std::process::Command::new("unshare").args(["-Urm", "sh", "-c", &mount]).output();
-    let own_mount = format!("{mount} && exec \"$0\" \"$@\"");
-    let line: [&str; 5] = match try_it.is_ok_and(|it| it.status.success()) {
-        true => ["unshare", "-Urm", "sh", "-c", &own_mount],
-        false => ["env", "--", "sh", "-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""],
-    };
-    line.map(str::to_owned).to_vec()
+    own_mount(&mount).unwrap_or_else(|| under_shell(LITTLE_FILES))
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {
@@ -119,19 +186,24 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// The rows of every journal that there was, by the first job of their call.
+/// The rows of every journal that there was.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    by_number: HashMap<(u64, String), (u32, Unknown)>,
-    /// How often a journal was read.
+    by_name: HashMap<String, (u32, SmallVec<[Row; 1]>)>,
+    /// How often they were read.
     reads: u32,
+    /// Whether the sidecar shows all of them itself, with their copies: then nobody looks into its file.
+    pub(super) are_shown: bool,
 }
 
 impl Rows {
-    /// Reads the journal that no process has now.
+    /// Reads the journal that no process has now, unless its process has shown it.
     ///
     /// Errors: the file system's.
     pub(super) fn read(&mut self, journal: &Path) -> std::io::Result<()> {
+        if self.are_shown {
+            return Ok(());
+        }
         let copy = beside(journal, "-copy");
         for ending in ["", "-wal"] {
             let (from, to) = (beside(journal, ending), beside(&copy, ending));
@@ -143,39 +215,70 @@ impl Rows {
                 fs::copy(from, to)?;
             }
         }
-        let config = config::Journal { path: Some(copy), rows_max: ROWS_MAX };
-        let regions: Vec<RegionId> = IDS.iter().filter_map(|id| RegionId::parse(id).ok()).collect();
-        let store = Journal::open(&config, Clock::system(), Metrics::new(&regions, &["enqueue"]));
         self.reads += 1;
-        let reads = self.reads;
-        let rows = store.unknowns(ROWS_MAX, |_| true).into_iter();
-        self.by_number.extend(rows.map(|it| ((it.number, it.request_id.clone()), (reads, it))));
+        let read = self.reads;
+        self.by_name.extend(of_file(copy).map(|(name, row)| (name, (read, SmallVec::from_elem(row, 1)))));
         Ok(())
+    }
+
+    /// Asks a process for all that it shows.
+    pub(super) async fn ask(&mut self, sidecar: SocketAddr) {
+        let mut cursor = String::new();
+        let read = self.reads + 1;
+        // A bound, should a cursor lead round in a circle.
+        for _ in 0..=ROWS_MAX / PAGE {
+            let path = format!("/v1/federation/outcomes?limit={PAGE}{cursor}");
+            let Ok((_, body)) = ask(&sidecar.to_string(), Method::GET, &path, Bytes::new()).await else { return };
+            let Some(page) = rows::Page::of(&body) else { return };
+            if !page.has_copies {
+                return;
+            }
+            (self.are_shown, self.reads) = (true, read);
+            self.by_name.extend(page.rows.into_iter().map(|(name, rows)| (name, (read, rows))));
+            let Some(next) = page.next else { return };
+            cursor = format!("&cursor={next}");
+        }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.by_number.len()
+        self.by_name.len()
     }
 
-    /// All of them, by the first job of their call.
-    pub(super) fn by_call(&self) -> HashMap<Mark, Vec<Row>> {
-        let mut rows: HashMap<Mark, Vec<Row>> = HashMap::new();
-        for (read, it) in self.by_number.values() {
-            let Some((first, send)) = call_of(&it.request_id) else { continue };
-            let place = |id: &RegionId| super::place_of(id.as_str());
-            rows.entry(first).or_default().push(Row {
-                job: it.job_id.as_deref().and_then(id_of),
-                region: place(&it.region),
-                send,
-                at_ms: it.at_ms,
-                state: it.state,
-                elsewhere: it.elsewhere.as_ref().and_then(|at| Some((place(&at.region), id_of(&at.job_id)?))),
-                cancelled_in: it.cancelled_in().map(place),
-                resolved_ms: it.resolved_ms,
-                kept: *read == self.reads,
-            });
-        }
-        rows
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = Row> {
+        let kept = |(read, rows): &(u32, SmallVec<[Row; 1]>)| {
+            let kept = *read == self.reads;
+            rows.clone().into_iter().map(move |row| Row { kept, ..row })
+        };
+        self.by_name.values().flat_map(kept)
     }
+}
+
+/// The rows in a journal's file, by a name: the only look into it.
+fn of_file(journal: PathBuf) -> impl Iterator<Item = (String, Row)> {
+    let config = config::Journal { path: Some(journal), rows_max: ROWS_MAX };
+    let regions: Vec<RegionId> = IDS.iter().filter_map(|id| RegionId::parse(id).ok()).collect();
+    let store = Journal::open(&config, Clock::system(), Metrics::new(&regions, &["enqueue"]));
+    let place = |id: &RegionId| super::place_of(id.as_str());
+    store.unknowns(ROWS_MAX, |_| true).into_iter().map(move |it| {
+        let row = Row {
+            job: it.job_id.as_deref().and_then(id_of),
+            region: place(&it.region),
+            call: call_of(&it.request_id),
+            at_ms: it.at_ms,
+            state: match it.state {
+                State::Pending if it.is_settled() => Fate::Watched,
+                State::Pending => Fate::Unknown,
+                State::Landed => Fate::Stored,
+                State::Absent => Fate::Absent,
+                State::Doubled => Fate::Doubled,
+                State::Expired => Fate::Expired,
+            },
+            elsewhere: it.elsewhere.as_ref().and_then(|at| Some((place(&at.region), id_of(&at.job_id)?))),
+            cancelled_in: it.cancelled_in().map(place),
+            kept: true,
+        };
+        (format!("{} {}", it.number, it.request_id), row)
+    })
 }

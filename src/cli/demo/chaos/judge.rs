@@ -5,126 +5,9 @@
 //! happened twice, or not at all, is in the journal. No byte of a pinned job comes to another region's socket. What a client does
 //! itself by sending again what carries neither id nor key, is told apart and counted.
 
-use super::ledger::{End, Issue, JobId, Send};
-use crate::journal::State;
-
-/// A copy of a job in a region's store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Copy {
-    pub(super) region: u8,
-    pub(super) id: JobId,
-    /// Cancelled: it will not run.
-    pub(super) cancelled: bool,
-    /// How often the region was sent this id.
-    pub(super) stored: u32,
-    /// Units: milliseconds since the Unix epoch.
-    pub(super) created_ms: u64,
-}
-
-/// A row of the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) job: Option<JobId>,
-    pub(super) region: u8,
-    /// The number of the call among those for the job.
-    pub(super) send: u8,
-    pub(super) at_ms: u64,
-    pub(super) state: State,
-    pub(super) elsewhere: Option<(u8, JobId)>,
-    pub(super) cancelled_in: Option<u8>,
-    pub(super) resolved_ms: Option<u64>,
-    /// Whether the journal still has it at the end; else the plan destroyed that journal, and this is what it said last.
-    pub(super) kept: bool,
-}
-
-/// One life of the sidecar's process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Epoch {
-    /// Why it was started.
-    pub(super) why: &'static str,
-    /// Whether what it journalled was on disk before it was answered.
-    pub(super) durable: bool,
-    /// Grows when the journal that it found lacked what was written before.
-    pub(super) generation: u32,
-}
-
-/// Everything that is known of one job.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Case<'c> {
-    pub(super) issue: &'c Issue,
-    pub(super) copies: &'c [Copy],
-    pub(super) rows: &'c [Row],
-    /// The calls that came to regions: number of the call, region.
-    pub(super) arrivals: &'c [(u8, u8)],
-    /// The regions at whose sockets its arguments were seen, a bit for each.
-    pub(super) seen: u8,
-    pub(super) epochs: &'c [Epoch],
-    /// What the sidecar was told a late write takes at most.
-    pub(super) grace_ms: u64,
-}
-
-/// What must not be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Wrong {
-    /// Answered 2xx, and no region has it.
-    Lost,
-    /// Stored in a region that it may not be in.
-    Astray,
-    /// Its bytes came to the socket of a region that it may not be in.
-    Leaked,
-    /// Stored more than once, and nobody says so.
-    Doubled,
-    /// The client was told that it is not stored, and it is.
-    RefusedAndStored,
-    /// Answered as unknown, and the journal has nothing about it.
-    Unreported,
-    /// The journal says that it landed, and the region does not have it.
-    FalselyLanded,
-    /// The journal says that it never came to be stored, and it was there already.
-    FalselyAbsent,
-    /// The same minted id was sent to a region twice.
-    Resent,
-}
-
-/// What may be, and is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Note {
-    /// 2xx, and one region has it.
-    StoredOnce,
-    /// Refused for good, and no region has it.
-    RefusedOnly,
-    /// 2xx for a copy that was cancelled because another one had started.
-    OtherCopyKept,
-    /// Unknown, and by the journal stored.
-    UnknownLanded,
-    /// Unknown, and by the journal not stored.
-    UnknownAbsent,
-    /// Unknown, and listed as such.
-    UnknownPending,
-    /// Unknown, and in a journal that the plan destroyed before it was known.
-    UnknownForgotten,
-    /// No answer, and stored.
-    SilentStored,
-    /// No answer, and not stored.
-    SilentAbsent,
-    /// Twice, and the journal says so or watches it.
-    DoubleReported,
-    /// Twice: the client lost an answer and sent again a job without id and key.
-    DoubleByReplay,
-    /// Twice: the client lost an answer with the process that knew its id, and the repetition went to another region.
-    DoubleByOwnId,
-    /// Twice: the key was in a journal that the plan destroyed.
-    DoubleByLostKey,
-    /// A region stored it later after the end of its call than the sidecar was told to expect.
-    LateWrite,
-}
-
-/// What the judgement came to.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Judged {
-    pub(super) wrongs: Vec<Wrong>,
-    pub(super) notes: Vec<Note>,
-}
+use super::case::{Case, Copy, Epoch, Fate, Judged, Note, Row, Wrong};
+use super::ledger::{End, JobId, Send};
+use crate::demo::DuplicateIds;
 
 /// Judges one job.
 pub(super) fn judge(case: Case<'_>) -> Judged {
@@ -135,6 +18,10 @@ pub(super) fn judge(case: Case<'_>) -> Judged {
     case.refusals(&mut judged);
     case.unknowns(&mut judged);
     case.rows(&mut judged);
+    if case.rules.strict {
+        case.runs(&mut judged);
+        case.last_word(&mut judged);
+    }
     judged
 }
 
@@ -168,17 +55,52 @@ impl<'c> Case<'c> {
     fn answers(self, judged: &mut Judged) {
         let mut once = false;
         for end in self.ends() {
+            if let End::Shown(_) = end {
+                self.shown(judged);
+            }
             let End::Stored(id) = end else { continue };
             if self.live().any(|copy| copy.id == id) {
                 once = true;
             } else if self.live().next().is_some() && self.was_given_up(id) {
                 judged.notes.push(Note::OtherCopyKept);
+            } else if self.was_overwritten(id) {
+                judged.notes.push(Note::OverwrittenByClient);
             } else {
                 judged.wrongs.push(Wrong::Lost);
             }
         }
         if once && self.live().count() == 1 {
             judged.notes.push(Note::StoredOnce);
+        }
+    }
+
+    /// Another job was shown: right only where a region does so with an id that is taken, and the client had used this one before.
+    fn shown(self, judged: &mut Judged) {
+        let may_be = self.issue.shares_id && self.rules.duplicate_ids.contains(&DuplicateIds::Same);
+        if may_be { judged.notes.push(Note::IdTaken) } else { judged.wrongs.push(Wrong::OtherJob) }
+    }
+
+    /// Whether another job of the same client has its id, in a region that has overwritten one.
+    fn was_overwritten(self, id: JobId) -> bool {
+        self.rivals.iter().any(|copy| copy.id == id && copy.stored > 1 && self.overwrites(copy.region))
+    }
+
+    /// What the client did not send twice itself runs once.
+    fn runs(self, judged: &mut Judged) {
+        let own = self.issue.own.is_some() && !self.issue.keyed && self.issue.sends.len() > 1;
+        let forgotten = self.issue.keyed && self.own_doing().1 > 0;
+        for copy in self.copies.iter().filter(|copy| copy.runs > 1) {
+            if !(own || forgotten || self.issue.shares_id || self.is_reported(copy)) {
+                judged.wrongs.push(Wrong::RanTwice);
+            }
+        }
+    }
+
+    /// A client that has a key, and insists, gets to know.
+    fn last_word(self, judged: &mut Judged) {
+        let last = self.issue.sends.last().map(|send| send.end);
+        if self.issue.keyed && matches!(last, Some(End::Unknown(_) | End::Silent)) {
+            judged.wrongs.push(Wrong::StillUnknown);
         }
     }
 
@@ -196,7 +118,7 @@ impl<'c> Case<'c> {
         let mut extra = self.live().count().saturating_sub(1);
         let reasons = [
             (Note::DoubleReported, self.live().filter(|copy| self.is_reported(copy)).count()),
-            (Note::LateWrite, self.live().filter(|copy| self.is_late(copy)).count()),
+            (Note::LateWrite, self.live().filter(|copy| self.is_excused(copy)).count()),
             self.own_doing(),
         ];
         for (note, explained) in reasons {
@@ -238,14 +160,32 @@ impl<'c> Case<'c> {
     fn is_reported(self, copy: &Copy) -> bool {
         let is_about = |row: &&Row| row.region == copy.region && row.job == Some(copy.id);
         let refused = |row: &Row| {
-            let send = self.issue.sends.get(usize::from(row.send));
+            let send = row
+                .call
+                .map_or_else(|| self.issue.sends.last(), |(_, number)| self.issue.sends.get(usize::from(number)));
             self.is_minted() && send.is_some_and(|send| matches!(send.end, End::Refused(_)))
         };
         self.rows.iter().filter(is_about).any(|row| match row.state {
-            State::Doubled | State::Pending | State::Expired => true,
-            State::Landed => refused(row) && row.at_ms <= copy.created_ms,
-            State::Absent => false,
+            Fate::Doubled | Fate::Unknown | Fate::Expired => true,
+            // It looks for it, and has not found it although it is there: at the end of a run nothing is late any more.
+            Fate::Watched => !self.rules.strict,
+            Fate::Stored => refused(row) && row.at_ms <= copy.created_ms,
+            Fate::Absent => false,
         })
+    }
+
+    /// Whether nobody could have said that a copy came late: strictly only where its region overwrites, so that nothing fences it, and
+    /// the journal with its row is gone.
+    fn is_excused(self, copy: &Copy) -> bool {
+        let last = u16::try_from(self.epochs.len().saturating_sub(1)).unwrap_or(u16::MAX);
+        let is_gone =
+            |send: &Send| self.epoch(send.epoch).is_some_and(|it| !it.durable) || self.has_forgotten(send.epoch, last);
+        let is_untold = || self.overwrites(copy.region) && self.issue.sends.iter().any(is_gone);
+        self.is_late(copy) && (!self.rules.strict || is_untold())
+    }
+
+    fn overwrites(self, region: u8) -> bool {
+        self.rules.duplicate_ids.get(usize::from(region)).is_some_and(|it| *it == DuplicateIds::Overwrite)
     }
 
     /// Whether a copy was stored so long after a call that had come to its region, that the sidecar could not know: after its end,
@@ -260,7 +200,7 @@ impl<'c> Case<'c> {
             // The row that would tell of it is gone where it was in memory only.
             let untold = self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
             let over_ms = if untold { send.began_ms } else { send.ended_ms };
-            arrived && over_ms.saturating_add(self.grace_ms) < copy.created_ms
+            arrived && over_ms.saturating_add(self.rules.grace_ms) < copy.created_ms
         };
         !answered && self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number))
     }
@@ -274,7 +214,7 @@ impl<'c> Case<'c> {
         match self.live().next() {
             None => judged.notes.push(Note::RefusedOnly),
             Some(copy) if self.was_watched(copy) => judged.notes.push(Note::DoubleReported),
-            Some(copy) if self.is_late(copy) => judged.notes.push(Note::LateWrite),
+            Some(copy) if self.is_excused(copy) => judged.notes.push(Note::LateWrite),
             Some(_) => judged.wrongs.push(Wrong::RefusedAndStored),
         }
     }
@@ -282,7 +222,8 @@ impl<'c> Case<'c> {
     /// Whether the journal said of this copy that it might still come, before it came.
     fn was_watched(self, copy: &Copy) -> bool {
         let is_about = |row: &&Row| row.region == copy.region && row.job == Some(copy.id);
-        let said = |row: &Row| row.at_ms <= copy.created_ms && row.state != State::Absent;
+        let says = |fate: Fate| fate != Fate::Absent && !(self.rules.strict && fate == Fate::Watched);
+        let said = |row: &Row| row.at_ms <= copy.created_ms && says(row.state);
         self.rows.iter().filter(is_about).any(said)
     }
 
@@ -299,16 +240,16 @@ impl<'c> Case<'c> {
     }
 
     fn unknown(self, number: usize, send: &Send, id: Option<JobId>, judged: &mut Judged) {
-        let same_call = |row: &&Row| usize::from(row.send) == number;
+        let same_call = |row: &&Row| row.call.is_some_and(|(_, call)| usize::from(call) == number);
         let same_id = |row: &&Row| id.is_some() && row.job == id;
         let row = self.rows.iter().find(same_id).or_else(|| self.rows.iter().find(same_call));
         // A repetition of what is unknown already has no row of its own.
         let row = row.or_else(|| self.rows.first().filter(|_| !self.is_minted()));
         match row.map(|row| (row.state, row.kept)) {
-            Some((State::Landed | State::Doubled, _)) => judged.notes.push(Note::UnknownLanded),
-            Some((State::Absent, _)) => judged.notes.push(Note::UnknownAbsent),
-            Some((State::Pending | State::Expired, true)) => judged.notes.push(Note::UnknownPending),
-            Some((State::Pending | State::Expired, false)) => judged.notes.push(Note::UnknownForgotten),
+            Some((Fate::Stored | Fate::Doubled, _)) => judged.notes.push(Note::UnknownLanded),
+            Some((Fate::Absent | Fate::Watched, _)) => judged.notes.push(Note::UnknownAbsent),
+            Some((Fate::Unknown | Fate::Expired, true)) => judged.notes.push(Note::UnknownPending),
+            Some((Fate::Unknown | Fate::Expired, false)) => judged.notes.push(Note::UnknownForgotten),
             None if self.may_be_forgotten(send) => judged.notes.push(Note::UnknownForgotten),
             None => judged.wrongs.push(Wrong::Unreported),
         }
@@ -327,9 +268,9 @@ impl<'c> Case<'c> {
             let Some(id) = row.job else { continue };
             let copy = self.copies.iter().find(|copy| copy.id == id && copy.region == row.region);
             match (row.state, copy) {
-                (State::Landed, None) => judged.wrongs.push(Wrong::FalselyLanded),
-                (State::Absent, Some(copy)) if !copy.cancelled && !self.was_sent_again(row) => {
-                    if copy.created_ms > row.at_ms.saturating_add(self.grace_ms) {
+                (Fate::Stored, None) => judged.wrongs.push(Wrong::FalselyLanded),
+                (Fate::Absent, Some(copy)) if !copy.cancelled && !self.was_sent_again(row) => {
+                    if !self.rules.strict && copy.created_ms > row.at_ms.saturating_add(self.rules.grace_ms) {
                         judged.notes.push(Note::LateWrite);
                     } else {
                         judged.wrongs.push(Wrong::FalselyAbsent);
@@ -343,14 +284,8 @@ impl<'c> Case<'c> {
     /// Whether the same id came to the row's region more than once, or by another call: what is there now may be from that.
     fn was_sent_again(self, row: &Row) -> bool {
         let here = || self.arrivals.iter().filter(|(_, region)| *region == row.region);
-        !self.is_minted() && (here().count() > 1 || here().any(|(call, _)| *call != row.send))
-    }
-}
-
-impl Row {
-    /// Whether the copy with this id was cancelled in favour of another one.
-    fn gave_up(&self, id: JobId) -> bool {
-        self.cancelled_in.is_some() && (self.job == Some(id) || self.elsewhere.is_some_and(|(_, other)| other == id))
+        !self.is_minted()
+            && (here().count() > 1 || here().any(|(call, _)| row.call.is_none_or(|(_, of_row)| *call != of_row)))
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) enum End {
     Stored(JobId),
     /// An error that says that nothing of it is stored.
     Refused(u16),
+    /// 2xx, and what is shown is another job.
+    Shown(Mark),
     /// 409: its region says that it has the job already.
     Conflict,
     /// 500 `outcome_unknown`, or the word that it could not be undone; with the id, where one was told.
@@ -34,6 +36,8 @@ pub(super) struct Send {
     /// Units: milliseconds since the Unix epoch.
     pub(super) ended_ms: u64,
     pub(super) end: End,
+    /// Whether an error is the sidecar's own word, and not its region's.
+    pub(super) ours: bool,
 }
 
 /// One job and everything that was done to get it stored.
@@ -45,6 +49,8 @@ pub(super) struct Issue {
     pub(super) permitted: u8,
     /// The id that the client gave it.
     pub(super) own: Option<JobId>,
+    /// Whether another job has the same id by its client's doing.
+    pub(super) shares_id: bool,
     /// Whether it came with an `Idempotency-Key`.
     pub(super) keyed: bool,
     /// The first job of the same call, itself where it came alone.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::client::World;
+use super::case::Epoch;
+use super::client::{self, World};
 use super::journal::{Breakage, Rows};
-use super::judge::Epoch;
 use super::sidecar::{Sidecar, Start};
 use super::stage::Stage;
-use crate::base::Draw;
+use crate::base::{Clock, Draw};
 use crate::cli::demo::say;
 
 /// How long a process may take to say what is the matter, and to answer a job.
@@ -42,17 +42,45 @@ impl Restarts {
     pub(super) async fn begin(stage: &Stage, draw: Draw) -> Result<Self, String> {
         let start = Start { config: stage.config.clone(), journal: None, under: Vec::new() };
         let sidecar = Sidecar::start(&start).await?;
-        let epochs = vec![Epoch { why: "the first", durable: true, generation: 0 }];
+        let from_ms = Clock::system().unix_ms();
+        let epochs =
+            vec![Epoch { why: "the first", durable: true, generation: 0, able: true, from_ms, until_ms: u64::MAX }];
         let (rows, faults, done) = (Rows::default(), Vec::new(), Vec::new());
         Ok(Self { sidecar, epochs, rows, faults, done, start, file_generation: 0, generations: 0, draw })
     }
 
-    /// Kills the process, does something to its journal, and starts the next one.
+    /// Does something to the process, and starts the next one where that ends it.
+    ///
+    /// Errors: a sentence; there may be no process then.
+    pub(super) async fn inflict(&mut self, stage: &Stage, world: &World, breakage: Breakage) -> Result<(), String> {
+        if !breakage.goes_on() {
+            return self.restart(stage, world, breakage).await;
+        }
+        let changed = if breakage == Breakage::Rotated { stage.rotate() } else { stage.change_configuration() };
+        changed.map_err(|error| format!("{}: {error}", breakage.as_str()))?;
+        self.sidecar.hang_up();
+        world.successes.set(0);
+        self.done.push(breakage);
+        Ok(())
+    }
+
+    /// Ends the process, does something to its journal, and starts the next one.
     ///
     /// Errors: a sentence; there is no process then.
     pub(super) async fn restart(&mut self, stage: &Stage, world: &World, breakage: Breakage) -> Result<(), String> {
         self.last_words().await;
-        self.sidecar.kill();
+        if breakage.forgets() {
+            self.rows.ask(self.sidecar.client).await;
+        }
+        match breakage {
+            Breakage::Terminated => self.sidecar.end().await,
+            _ => self.sidecar.kill(),
+        }
+        if let Some(epoch) = self.epochs.last_mut() {
+            epoch.until_ms = Clock::system().unix_ms();
+            // What it showed last may lack what it wrote then, and nobody sees that any more.
+            epoch.durable &= !(breakage.forgets() && self.rows.are_shown);
+        }
         let io = |error: std::io::Error| format!("the journal's file: {error}");
         if breakage.forgets() {
             self.rows.read(&stage.journal).map_err(io)?;
@@ -62,7 +90,7 @@ impl Restarts {
         if breakage.forgets() {
             self.generations += 1;
         }
-        let generation = if breakage.is_in_memory() {
+        let generation = if breakage.is_in_memory() && breakage.forgets() {
             self.generations
         } else {
             if breakage.forgets() {
@@ -70,7 +98,9 @@ impl Restarts {
             }
             self.file_generation
         };
-        self.epochs.push(Epoch { why: breakage.as_str(), durable: !breakage.is_in_memory(), generation });
+        let (why, durable, from_ms) = (breakage.as_str(), !breakage.is_in_memory(), Clock::system().unix_ms());
+        let able = breakage != Breakage::FewDescriptors;
+        self.epochs.push(Epoch { why, durable, generation, able, from_ms, until_ms: u64::MAX });
         self.done.push(breakage);
         world.successes.set(0);
         world.epoch.set(u16::try_from(self.epochs.len() - 1).unwrap_or(u16::MAX));
@@ -123,8 +153,9 @@ impl Restarts {
 
 /// When the process is killed, after the beginning, and what is done then: plain kills and one of each breakage, spread evenly, in
 /// an order that the seed draws.
-pub(super) fn schedule(kills: usize, time: Duration, draw: &mut Draw) -> Vec<(Duration, Breakage)> {
+pub(super) fn schedule(kills: usize, hostile: bool, time: Duration, draw: &mut Draw) -> Vec<(Duration, Breakage)> {
     let mut what: Vec<Breakage> = std::iter::repeat_n(Breakage::None, kills).chain(Breakage::ALL).collect();
+    what.extend(Breakage::HOSTILE.into_iter().filter(|_| hostile));
     for last in (1..what.len()).rev() {
         let other = usize::try_from(draw.below(last as u64 + 1)).unwrap_or(0);
         what.swap(last, other);
@@ -148,12 +179,13 @@ pub(super) async fn play(
         if world.interrupted.get() {
             break;
         }
-        restarts.restart(stage, world, breakage).await?;
+        restarts.inflict(stage, world, breakage).await?;
         if breakage != Breakage::None || restarts.done.len().is_multiple_of(10) {
             let issued = world.ledger.borrow().issues.len();
             say(format_args!("  {:>5} s  {:>8} jobs  {}", world.began.elapsed().as_secs(), issued, breakage.as_str()));
         }
         restarts.proves_itself(world, breakage).await;
+        client::recall(world).await;
     }
     Ok(())
 }
@@ -165,13 +197,15 @@ mod tests {
     #[test]
     fn the_schedule_has_every_breakage_once_beside_the_kills_in_time_and_by_the_seed() {
         let time = Duration::from_secs(60);
-        let plan = |seed: u64| schedule(5, time, &mut Draw::from_seed(seed));
+        let plan = |seed: u64| schedule(5, false, time, &mut Draw::from_seed(seed));
         assert_eq!(plan(1), plan(1));
         assert_ne!(plan(1), plan(2));
         for breakage in Breakage::ALL {
             assert_eq!(plan(1).iter().filter(|(_, it)| *it == breakage).count(), 1);
         }
         assert_eq!(plan(1).iter().filter(|(_, it)| *it == Breakage::None).count(), 5);
+        let hostile = schedule(5, true, time, &mut Draw::from_seed(1));
+        assert!(Breakage::HOSTILE.iter().all(|it| hostile.iter().any(|(_, other)| other == it)));
         assert!(plan(1).is_sorted_by_key(|(at, _)| *at) && plan(1).iter().all(|(at, _)| *at < time));
     }
 }

@@ -9,7 +9,9 @@ use crate::base::Draw;
 use crate::cli::demo::stage::IDS;
 
 /// Every region.
-const ANYWHERE: u8 = (1 << IDS.len()) - 1;
+pub(super) const ANYWHERE: u8 = (1 << IDS.len()) - 1;
+
+const ENQUEUE: &str = "/ojs/v1/jobs";
 
 /// What a client does when it gets no good answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +26,36 @@ pub(super) struct Habits {
     pub(super) repeats: bool,
 }
 
+impl Habits {
+    /// Nothing is repeated.
+    pub(super) const fn once(self) -> Self {
+        Self { retries: 0, replays: 0, repeats: false, ..self }
+    }
+}
+
 /// A call: its jobs, its body and its headers.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) issues: Vec<Issue>,
     pub(super) habits: Habits,
     pub(super) key: Option<String>,
+    /// Whose credentials it carries.
+    pub(super) caller: Option<u64>,
     pub(super) path: &'static str,
     pub(super) body: String,
     /// Regions that the call's pins name: a batch with several is sent in parts.
     pub(super) parts: u64,
+    /// An id that may be used again once its job is stored.
+    pub(super) used: Option<Used>,
+}
+
+/// A job that was stored under an id of its client's own.
+#[derive(Debug, Clone)]
+pub(super) struct Used {
+    pub(super) mark: Mark,
+    id: Uuid,
+    meta: String,
+    permitted: u8,
 }
 
 /// Of the clients in `reference` clients: how they enqueue, and what they repeat.
@@ -55,6 +77,36 @@ enum Sdk {
     Batch,
 }
 
+/// Callers with credentials.
+const CALLERS: u64 = 8;
+
+/// Draws the next call of hostile clients: one in twenty uses an id again, with another body; a third of those that repeat by a key or
+/// an id of their own has credentials.
+pub(super) fn draw_hostile(draw: &mut Draw, first: Mark, now_ms: u64, used: &mut Vec<Used>) -> (Shape, Option<Mark>) {
+    if draw.below(20) == 0 && !used.is_empty() {
+        let place = usize::try_from(draw.below(used.len() as u64)).unwrap_or(0);
+        let Used { mark, id, meta, permitted } = used.swap_remove(place);
+        let issue = Issue {
+            client: "own id, used for another job before",
+            permitted,
+            own: Some(id.as_u128()),
+            shares_id: true,
+            keyed: false,
+            first,
+            sends: smallvec::SmallVec::new(),
+        };
+        let body = job(Sdk::OwnId, first, Some(id), &meta, draw);
+        let habits = habits(Sdk::OwnId, draw);
+        let shape =
+            Shape { issues: vec![issue], habits, key: None, caller: None, path: ENQUEUE, body, parts: 1, used: None };
+        return (shape, Some(mark));
+    }
+    let mut shape = self::draw(draw, first, now_ms);
+    let repeats = shape.key.is_some() || shape.issues.iter().any(|issue| issue.own.is_some());
+    shape.caller = (repeats && draw.below(3) == 0).then(|| draw.below(CALLERS));
+    (shape, None)
+}
+
 /// Draws the next call, whose jobs are counted from `first`.
 pub(super) fn draw(draw: &mut Draw, first: Mark, now_ms: u64) -> Shape {
     let sdk = match draw.below(100) {
@@ -70,22 +122,24 @@ pub(super) fn draw(draw: &mut Draw, first: Mark, now_ms: u64) -> Shape {
     let mut jobs = Vec::new();
     let mut issues = Vec::new();
     let mut pins = 0_u8;
+    let mut used = None;
     for mark in first..first.saturating_add(count) {
         let own = matches!(sdk, Sdk::OwnId | Sdk::Ruby).then(|| own_id(draw, now_ms));
         let (meta, permitted) = meta(draw);
         pins |= if permitted == ANYWHERE { 0 } else { permitted };
         jobs.push(job(sdk, mark, own, &meta, draw));
+        used = own.map(|id| Used { mark, id, meta, permitted });
         let (client, keyed, own) = (name(sdk), sdk == Sdk::Keyed, own.map(|id| id.as_u128()));
-        issues.push(Issue { client, permitted, own, keyed, first, sends: smallvec::SmallVec::new() });
+        issues.push(Issue { client, permitted, own, shares_id: false, keyed, first, sends: smallvec::SmallVec::new() });
     }
     let (path, body) = match sdk {
         Sdk::Batch => ("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{}]}}"#, jobs.join(","))),
-        _ => ("/ojs/v1/jobs", jobs.concat()),
+        _ => (ENQUEUE, jobs.concat()),
     };
     // A flexible job beside two pins goes with the local part, which may be a third.
     let parts = u64::from(pins.count_ones()).max(1) + u64::from(pins.count_ones() > 1);
     let key = (sdk == Sdk::Keyed).then(|| format!("key-{first}"));
-    Shape { issues, habits: habits(sdk, draw), key, path, body, parts }
+    Shape { issues, habits: habits(sdk, draw), key, caller: None, path, body, parts, used }
 }
 
 const fn name(sdk: Sdk) -> &'static str {

@@ -112,6 +112,12 @@ impl Sidecar {
         let _ = self.child.wait();
     }
 
+    /// Has it look at its files again.
+    pub(super) fn hang_up(&self) {
+        // It looks by itself, too, a little later.
+        let _ = Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status();
+    }
+
     /// SIGTERM, and its end; kill -9 after a while.
     pub(super) async fn end(&mut self) {
         let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();

@@ -2,14 +2,14 @@
 //! which calls came where.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
 use http::Method;
 use smallvec::SmallVec;
 
-use super::ledger::{Mark, call_of, marks_in};
+use super::ledger::{JobId, Mark, call_of, id_of, marks_in};
 use crate::demo::DemoRegion;
 
 /// Between two looks.
@@ -24,6 +24,8 @@ pub(super) struct Sockets {
     seen: Vec<u8>,
     /// By the first mark of a call: the number of the call, region.
     arrivals: HashMap<Mark, SmallVec<[(u8, u8); 2]>>,
+    /// Acknowledgements: of which job, at which region.
+    pub(super) acks: HashSet<(JobId, u8)>,
     carried: HashMap<(u8, u64), Vec<u8>>,
     /// Enqueues that came to a region.
     pub(super) enqueues: u64,
@@ -49,6 +51,10 @@ impl Sockets {
         let drained = region.record().drain();
         self.truncated |= drained.truncated;
         for request in &drained.requests {
+            if request.path == "/ojs/v1/workers/ack" {
+                let document: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+                self.acks.extend(document["job_id"].as_str().and_then(id_of).map(|id| (id, place)));
+            }
             if !request.path.starts_with("/ojs/v1/jobs") {
                 continue;
             }

@@ -5,28 +5,30 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::journal::ROWS_MAX;
+use super::plan::Plan;
 use super::wire::{self, Troubles};
 use crate::base::Draw;
 use crate::cli::demo::stage::{IDS, scratch_in};
 use crate::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
 
-/// How long a region may go on writing after the end of a connection, as the sidecar is told.
-pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// What a region keeps between two looks.
 const RECORD_BYTES_MAX: usize = 512 << 20;
 /// A file system in memory: what kill -9 leaves behind is the same there, and no slow disk makes a record late.
 const MEMORY: &str = "/dev/shm";
 
-/// Short times, so that a run of seconds sees every fault to its end.
+/// What every run has.
 const SETTINGS: &str = "\
+log: { level: info, access: off }
+workers: { remote_fetch: [video] }
+";
+
+/// Short times, so that a run of seconds sees every fault to its end.
+const SHORT: &str = "\
 health_check: { interval: 500ms, timeout: 1s, unhealthy_threshold: 3 }
 circuit_breaker: { failure_threshold: 15, failure_ratio: 0.8, cooldown: 500ms, slow_start: 500ms }
 load: { interval: 500ms }
 shutdown: { drain_idle: 100ms, drain_timeout: 5s }
 limits: { call_timeout: 3s, connect_timeout: 1s }
-failover: { late_write_grace: 500ms }
-log: { level: info, access: off }
-workers: { remote_fetch: [video] }
 ";
 
 /// Everything but the sidecar.
@@ -36,6 +38,7 @@ pub(super) struct Stage {
     pub(super) troubles: Rc<Troubles>,
     pub(super) config: PathBuf,
     pub(super) journal: PathBuf,
+    authorities: Vec<Authority>,
     files: PathBuf,
 }
 
@@ -43,7 +46,7 @@ impl Stage {
     /// Starts the regions and the proxies, and writes the configuration.
     ///
     /// Errors: a sentence for the person at the terminal.
-    pub(super) async fn set(draw: &mut Draw) -> Result<Self, String> {
+    pub(super) async fn set(draw: &mut Draw, plan: Plan) -> Result<Self, String> {
         let memory = Path::new(MEMORY);
         let files = scratch_in(memory).or_else(|_| scratch_in(&std::env::temp_dir()));
         let files = files.map_err(|error| format!("a folder for throw-away files: {error}"))?;
@@ -52,28 +55,36 @@ impl Stage {
             troubles: Rc::default(),
             config: files.join("config.yaml"),
             journal: files.join("journal"),
+            authorities: Vec::new(),
             files,
         };
-        stage.start(draw).await.map_err(|error| error.to_string())?;
+        stage.start(draw, plan).await.map_err(|error| error.to_string())?;
         Ok(stage)
     }
 
-    async fn start(&mut self, draw: &mut Draw) -> std::io::Result<()> {
+    async fn start(&mut self, draw: &mut Draw, plan: Plan) -> std::io::Result<()> {
         let mut yaml = format!(
             "federation_id: chaos\nlocal_region: {}\nlisten: {{ clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }}\n\
-             journal: {{ path: {:?}, rows_max: {ROWS_MAX} }}\n{SETTINGS}regions:\n",
-            IDS[0], self.journal
+             journal: {{ path: {:?}, rows_max: {ROWS_MAX} }}\n{SETTINGS}{}{}regions:\n",
+            IDS[0],
+            self.journal,
+            if plan.default_timings { "" } else { SHORT },
+            waits(plan)
         );
+        let declares = knows("duplicate_ids");
         let mut regions = Vec::new();
-        for (place, id) in IDS.iter().enumerate() {
+        for ((place, id), duplicate_ids) in IDS.iter().enumerate().zip(plan.duplicate_ids()) {
             let authority = Authority::new(&format!("chaos CA of {id}"));
             let mut options = RegionOptions::new(id)
                 .tls(RegionTls { server: authority.server(&["localhost"]), client_ca_pem: Some(authority.ca_pem()) });
             options.record_bytes_max = RECORD_BYTES_MAX;
             // Faults below HTTP look different with one stream and with many.
-            options.http2 = place != 1;
+            options.http2 = plan.http2 || place != 1;
+            options.duplicate_ids = Some(duplicate_ids);
+            // What is forgotten cannot be judged, and its id would be free again.
+            options.finished_max = usize::MAX;
             let region = DemoRegion::start(options).await?;
-            let proxy = wire::before(region.address(), draw.next(), Rc::clone(&self.troubles)).await?;
+            let proxy = wire::before(place, region.address(), draw.next(), Rc::clone(&self.troubles)).await?;
             let ca = authority.write_ca(&self.files, id)?;
             let client = authority.client("chaos-sidecar").write_to(&self.files, &format!("{id}-client"))?;
             yaml.push_str(&format!(
@@ -82,11 +93,50 @@ impl Stage {
                 client.cert,
                 client.key
             ));
+            if declares {
+                yaml.push_str(&format!("  duplicate_ids: {}\n", duplicate_ids.as_str()));
+            }
             regions.push(region);
+            self.authorities.push(authority);
         }
         self.regions = Rc::new(regions);
         std::fs::write(&self.config, yaml)
     }
+}
+
+impl Stage {
+    /// Changes the configuration in a way that changes nothing for anybody.
+    ///
+    /// Errors: the file system's.
+    pub(super) fn change_configuration(&self) -> std::io::Result<()> {
+        let yaml = std::fs::read_to_string(&self.config)?;
+        let (word, other) = ("remote_fetch: [video]", "remote_fetch: [video, nothing-is-here]");
+        let changed = if yaml.contains(word) { yaml.replace(word, other) } else { yaml.replace(other, word) };
+        std::fs::write(&self.config, changed)
+    }
+
+    /// Gives every region and the sidecar other certificates by the same authorities.
+    ///
+    /// Errors: the file system's.
+    pub(super) fn rotate(&self) -> std::io::Result<()> {
+        for (region, authority) in self.regions.iter().zip(&self.authorities) {
+            region.set_server(authority.server(&["localhost"]))?;
+            authority.client("chaos-sidecar").write_to(&self.files, &format!("{}-client", region.id()))?;
+        }
+        Ok(())
+    }
+}
+
+/// What the sidecar is told to wait for, in the words that it knows.
+fn waits(plan: Plan) -> String {
+    let ms = |time: Duration| time.as_millis();
+    let lag = if knows("read_lag") { format!(", read_lag: {}ms", ms(plan.lag())) } else { String::new() };
+    format!("failover: {{ late_write_grace: {}ms{lag} }}\n", ms(plan.grace()))
+}
+
+/// Whether a setting of this name exists.
+fn knows(setting: &str) -> bool {
+    crate::config::schema().to_string().contains(&format!("\"{setting}\":"))
 }
 
 impl Drop for Stage {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::judge::{Case, Note, Wrong};
+use super::case::{Case, Note, Wrong};
 use super::ledger::Mark;
 use crate::cli::demo::say;
 use crate::cli::demo::stage::IDS;
@@ -20,18 +20,18 @@ pub(super) struct Tally {
 
 /// What must hold, in the words of the promise, and what breaks it.
 const PROMISES: [(&str, &[Wrong]); 5] = [
-    ("every 2xx is stored, once, in a permitted region", &[Wrong::Lost, Wrong::Astray]),
+    ("every 2xx is stored, once, in a permitted region", &[Wrong::Lost, Wrong::Astray, Wrong::OtherJob]),
     ("what was refused is not stored", &[Wrong::RefusedAndStored]),
-    ("every duplicate is reported", &[Wrong::Doubled, Wrong::Resent]),
+    ("every duplicate is reported", &[Wrong::Doubled, Wrong::Resent, Wrong::RanTwice]),
     (
         "every unknown is resolved or listed, and truly",
-        &[Wrong::Unreported, Wrong::FalselyLanded, Wrong::FalselyAbsent],
+        &[Wrong::Unreported, Wrong::FalselyLanded, Wrong::FalselyAbsent, Wrong::StillUnknown],
     ),
     ("no byte of a pinned job at another region's socket", &[Wrong::Leaked]),
 ];
 
 /// What is counted, and how it is called.
-const NOTES: [(Note, &str); 14] = [
+const NOTES: [(Note, &str); 16] = [
     (Note::StoredOnce, "stored once, and the client knows"),
     (Note::RefusedOnly, "refused, and stored nowhere"),
     (Note::UnknownLanded, "unknown, then: it landed"),
@@ -45,6 +45,8 @@ const NOTES: [(Note, &str); 14] = [
     (Note::DoubleByReplay, "twice: no answer, and sent again without id and key"),
     (Note::DoubleByOwnId, "twice: the process that knew the id was killed"),
     (Note::DoubleByLostKey, "twice: the key was in a journal that the plan destroyed"),
+    (Note::OverwrittenByClient, "overwritten: its client used its id for another job"),
+    (Note::IdTaken, "not stored: its region returned the job that has its id"),
     (Note::LateWrite, "a region wrote it later than late_write_grace"),
 ];
 
@@ -120,24 +122,24 @@ fn show(mark: Mark, case: &Case<'_>, wrongs: &[Wrong]) {
     for copy in case.copies {
         let state = if copy.cancelled { "cancelled" } else { "live" };
         say(format_args!(
-            "  stored: {} in {} at {} ms, {state}, sent there {} times",
+            "  stored: {} in {} at {} ms, {state}, sent there {} times, handed out as {} jobs",
             id(copy.id),
             region(copy.region),
             copy.created_ms,
-            copy.stored
+            copy.stored,
+            copy.runs
         ));
     }
     for row in case.rows {
         say(format_args!(
-            "  journal: {} in {} by call {} at {} ms: {}; elsewhere {:?}, cancelled in {:?}, resolved {:?}",
+            "  journal: {} in {} by call {:?} at {} ms: {:?}; elsewhere {:?}, cancelled in {:?}",
             row.job.map_or_else(|| "no id".to_owned(), |job| id(job).to_string()),
             region(row.region),
-            row.send,
+            row.call.map(|(_, call)| call),
             row.at_ms,
-            row.state.as_str(),
+            row.state,
             row.elsewhere.map(|(place, job)| (region(place), id(job).to_string())),
             row.cancelled_in.map(region),
-            row.resolved_ms
         ));
     }
 }

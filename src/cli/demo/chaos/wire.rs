@@ -23,11 +23,19 @@ const HALF_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Troubles {
     /// No trouble any more, for connections that exist, too.
     pub(super) calm: Cell<bool>,
+    /// The region that has no trouble now.
+    pub(super) spared: Cell<Option<usize>>,
     pub(super) connections: Cell<u64>,
     pub(super) cut: Cell<u64>,
     pub(super) half_closed: Cell<u64>,
     pub(super) swallowed: Cell<u64>,
     pub(super) delayed: Cell<u64>,
+}
+
+impl Troubles {
+    fn is_calm(&self, place: usize) -> bool {
+        self.calm.get() || self.spared.get() == Some(place)
+    }
 }
 
 /// What happens to a connection.
@@ -72,7 +80,12 @@ impl Trouble {
 /// Listens for the sidecar before a region, and returns where.
 ///
 /// Errors: the operating system's.
-pub(super) async fn before(region: SocketAddr, seed: u64, troubles: Rc<Troubles>) -> std::io::Result<SocketAddr> {
+pub(super) async fn before(
+    place: usize,
+    region: SocketAddr,
+    seed: u64,
+    troubles: Rc<Troubles>,
+) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     tokio::task::spawn_local(async move {
@@ -86,13 +99,14 @@ pub(super) async fn before(region: SocketAddr, seed: u64, troubles: Rc<Troubles>
             count(&troubles.connections);
             let trouble = Trouble::draw(&mut draw);
             let troubles = Rc::clone(&troubles);
-            tokio::task::spawn_local(async move { join(sidecar, region, trouble, &troubles).await });
+            tokio::task::spawn_local(async move { join(sidecar, region, (place, trouble), &troubles).await });
         }
     });
     Ok(address)
 }
 
-async fn join(mut sidecar: TcpStream, region: SocketAddr, trouble: Trouble, troubles: &Troubles) {
+async fn join(mut sidecar: TcpStream, region: SocketAddr, of_place: (usize, Trouble), troubles: &Troubles) {
+    let (place, trouble) = of_place;
     let Ok(mut region) = TcpStream::connect(region).await else {
         reset(&sidecar);
         return;
@@ -102,8 +116,8 @@ async fn join(mut sidecar: TcpStream, region: SocketAddr, trouble: Trouble, trou
         let (from_sidecar, to_sidecar) = sidecar.split();
         let (from_region, to_region) = region.split();
         let of = |upwards: bool| (trouble.upwards == upwards).then_some((trouble.at, trouble.what));
-        let up = pump(from_sidecar, to_region, of(true), troubles);
-        let down = pump(from_region, to_sidecar, of(false), troubles);
+        let up = pump(from_sidecar, to_region, place, of(true), troubles);
+        let down = pump(from_region, to_sidecar, place, of(false), troubles);
         both(up, down).await
     };
     if is_cut {
@@ -125,6 +139,7 @@ async fn both(up: impl Future<Output = bool>, down: impl Future<Output = bool>) 
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    place: usize,
     mut trouble: Option<(u64, What)>,
     troubles: &Troubles,
 ) -> bool {
@@ -137,7 +152,7 @@ async fn pump(
             Err(_) => return true,
         };
         let mut bytes = piece.get(..read).unwrap_or_default();
-        let strikes = trouble.filter(|(at, _)| passed + bytes.len() as u64 >= *at && !troubles.calm.get());
+        let strikes = trouble.filter(|(at, _)| passed + bytes.len() as u64 >= *at && !troubles.is_calm(place));
         if let Some((at, what)) = strikes {
             trouble = None;
             let before = usize::try_from(at.saturating_sub(passed)).unwrap_or(0).min(bytes.len());

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::acks::Ack;
 use super::client::World;
+use super::ledger::id_of;
 use crate::cli::client::ask;
 
 /// The queue that is worked off.
@@ -25,13 +27,17 @@ pub(super) async fn work(world: Rc<World>, name: &'static str) {
         let wanted = json!({ "queues": [QUEUE], "count": 10, "worker_id": name });
         let fetched = post(&address, "/ojs/v1/workers/fetch", &wanted).await.unwrap_or_default();
         for job in fetched["jobs"].as_array().into_iter().flatten() {
-            post(&address, "/ojs/v1/workers/ack", &json!({ "job_id": job["id"], "result": {} })).await;
+            let taken = post(&address, "/ojs/v1/workers/ack", &json!({ "job_id": job["id"], "result": {} })).await;
+            if let (Some(_), Some(id)) = (taken, job["id"].as_str().and_then(id_of)) {
+                world.acks.borrow_mut().push(Ack(id));
+            }
         }
     }
 }
 
+/// The document of a success.
 async fn post(address: &str, path: &str, body: &Value) -> Option<Value> {
     let asked = ask(address, Method::POST, path, Bytes::from(body.to_string()));
-    let (_, answer) = tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()?;
-    serde_json::from_slice(&answer).ok()
+    let (head, answer) = tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()?;
+    if head.status.is_success() { serde_json::from_slice(&answer).ok() } else { None }
 }

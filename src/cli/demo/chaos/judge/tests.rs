@@ -2,12 +2,20 @@
 
 use smallvec::smallvec;
 
+use super::super::case::Rules;
+use super::super::ledger::Issue;
 use super::*;
+
+mod strict;
 
 const GRACE_MS: u64 = 500;
 const ANYWHERE: u8 = 0b111;
 /// One process with a journal, one without, one whose journal has lost what the first wrote.
 const EPOCHS: [(bool, u32); 3] = [(true, 0), (false, 1), (true, 2)];
+
+fn copy(region: u8, id: JobId, created_ms: u64) -> Copy {
+    Copy { region, id, cancelled: false, stored: 1, runs: 0, acknowledged: 0, created_ms }
+}
 
 /// A history that is told step by step.
 struct History {
@@ -16,14 +24,30 @@ struct History {
     rows: Vec<Row>,
     arrivals: Vec<(u8, u8)>,
     seen: u8,
+    rivals: Vec<Copy>,
+    strict: bool,
+    duplicate_ids: DuplicateIds,
 }
 
 impl History {
     /// A flexible job without an id, of which nothing has happened yet.
     fn new() -> Self {
-        let issue =
-            Issue { client: "test", permitted: ANYWHERE, own: None, keyed: false, first: 0, sends: smallvec![] };
-        Self { issue, copies: Vec::new(), rows: Vec::new(), arrivals: Vec::new(), seen: 0 }
+        let (own, sends) = (None, smallvec![]);
+        let issue = Issue { client: "test", permitted: ANYWHERE, own, shares_id: false, keyed: false, first: 0, sends };
+        let (copies, rows, arrivals, rivals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { issue, copies, rows, arrivals, seen: 0, rivals, strict: false, duplicate_ids: DuplicateIds::Refuse }
+    }
+
+    fn strictly(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Its id is that of another job, too, which has a copy.
+    fn shared(mut self, duplicate_ids: DuplicateIds) -> Self {
+        (self.issue.own, self.issue.shares_id, self.duplicate_ids) = (Some(1), true, duplicate_ids);
+        self.rivals.push(copy(0, 1, 1_000));
+        self
     }
 
     fn own(mut self) -> Self {
@@ -48,14 +72,14 @@ impl History {
 
     fn told_by(mut self, epoch: u16, end: End) -> Self {
         let began_ms = 1_000 * (self.issue.sends.len() as u64 + 1);
-        self.issue.sends.push(Send { epoch, began_ms, ended_ms: began_ms + 100, end });
+        self.issue.sends.push(Send { epoch, began_ms, ended_ms: began_ms + 100, end, ours: false });
         self
     }
 
     /// The last call came to a region, which has stored it so under an id.
     fn stored_at(mut self, region: u8, id: JobId, created_ms: u64) -> Self {
         self = self.arrived(region);
-        self.copies.push(Copy { region, id, cancelled: false, stored: 1, created_ms });
+        self.copies.push(copy(region, id, created_ms));
         self
     }
 
@@ -77,18 +101,25 @@ impl History {
     }
 
     /// The journal says of the last call.
-    fn row(mut self, region: u8, id: JobId, state: State) -> Self {
+    fn row(mut self, region: u8, id: JobId, state: Fate) -> Self {
         let send = self.issue.sends.len() as u8 - 1;
         let at_ms = self.issue.sends.last().unwrap().ended_ms;
-        let resolved_ms = (state != State::Pending).then_some(at_ms + 2_000);
-        let (job, elsewhere, cancelled_in) = (Some(id), None, None);
-        self.rows.push(Row { job, region, send, at_ms, state, elsewhere, cancelled_in, resolved_ms, kept: true });
+        let (job, call, elsewhere, cancelled_in) = (Some(id), Some((0, send)), None, None);
+        self.rows.push(Row { job, region, call, at_ms, state, elsewhere, cancelled_in, kept: true });
         self
     }
 
     #[track_caller]
     fn check(self, wrongs: &[Wrong], notes: &[Note]) {
-        let epochs = EPOCHS.map(|(durable, generation)| Epoch { why: "test", durable, generation });
+        let epochs = EPOCHS.map(|(durable, generation)| Epoch {
+            why: "test",
+            durable,
+            generation,
+            able: true,
+            from_ms: 0,
+            until_ms: u64::MAX,
+        });
+        let rules = Rules { grace_ms: GRACE_MS, strict: self.strict, duplicate_ids: [self.duplicate_ids; 3] };
         let judged = judge(Case {
             issue: &self.issue,
             copies: &self.copies,
@@ -96,7 +127,8 @@ impl History {
             arrivals: &self.arrivals,
             seen: self.seen,
             epochs: &epochs,
-            grace_ms: GRACE_MS,
+            rivals: &self.rivals,
+            rules: &rules,
         });
         assert_eq!((judged.wrongs.as_slice(), judged.notes.as_slice()), (wrongs, notes));
     }
@@ -116,7 +148,7 @@ fn a_2xx_that_no_region_has_is_lost() {
     History::new().told(End::Stored(7)).stored(0, 8).check(&[Wrong::Lost], &[]);
     History::new().told(End::Stored(7)).stored(0, 7).cancelled().check(&[Wrong::Lost], &[]);
     // Unless the journal says that another copy is kept in its place.
-    let mut kept = History::new().told(End::Stored(7)).stored(0, 7).cancelled().stored(1, 8).row(1, 8, State::Landed);
+    let mut kept = History::new().told(End::Stored(7)).stored(0, 7).cancelled().stored(1, 8).row(1, 8, Fate::Stored);
     kept.rows[0].elsewhere = Some((0, 7));
     kept.rows[0].cancelled_in = Some(0);
     kept.check(&[], &[Note::OtherCopyKept]);
@@ -158,15 +190,15 @@ fn a_double_that_nobody_reports_is_told() {
 
 #[test]
 fn a_double_is_explained_by_the_journal_or_by_who_made_it() {
-    for state in [State::Doubled, State::Pending] {
+    for state in [Fate::Doubled, Fate::Unknown] {
         let reported = History::new().told(End::Stored(8)).stored(0, 7).stored(1, 8).row(0, 7, state);
         reported.check(&[], &[Note::DoubleReported]);
     }
     // One report explains one copy.
-    let two = History::new().told(End::Stored(9)).stored(0, 7).stored(1, 8).stored(2, 9).row(0, 7, State::Doubled);
+    let two = History::new().told(End::Stored(9)).stored(0, 7).stored(1, 8).stored(2, 9).row(0, 7, Fate::Doubled);
     two.check(&[Wrong::Doubled], &[Note::DoubleReported]);
     // What a journal says was absent is no report.
-    let absent = History::new().told(End::Stored(8)).stored(0, 7).stored(1, 8).row(0, 7, State::Absent);
+    let absent = History::new().told(End::Stored(8)).stored(0, 7).stored(1, 8).row(0, 7, Fate::Absent);
     absent.check(&[Wrong::Doubled, Wrong::FalselyAbsent], &[]);
     let replayed = |history: History| history.told(End::Silent).stored(0, 7).told(End::Stored(8)).stored(1, 8);
     replayed(History::new()).check(&[], &[Note::DoubleByReplay, Note::SilentStored]);
@@ -206,10 +238,10 @@ fn what_was_refused_and_is_stored_is_told() {
     History::new().own().told(End::Conflict).stored(0, 1).check(&[], &[]);
     // Unless the journal has said before that it might still come.
     let watched = |state, ms| History::new().told(End::Refused(503)).stored_at(0, 7, ms).row(0, 7, state);
-    watched(State::Landed, 1_100).check(&[], &[Note::DoubleReported]);
-    watched(State::Pending, 1_100).check(&[], &[Note::DoubleReported]);
+    watched(Fate::Stored, 1_100).check(&[], &[Note::DoubleReported]);
+    watched(Fate::Unknown, 1_100).check(&[], &[Note::DoubleReported]);
     // What was there by then had not been proved absent.
-    watched(State::Landed, 1_099).check(&[Wrong::RefusedAndStored], &[]);
+    watched(Fate::Stored, 1_099).check(&[Wrong::RefusedAndStored], &[]);
     // A 503 is no excuse for a write within the call.
     let mut within = History::new().told(End::Refused(503)).stored_at(0, 7, 1_001 + GRACE_MS);
     within.issue.sends[0].ended_ms = 1_000 + GRACE_MS;
@@ -236,7 +268,7 @@ fn a_write_long_after_the_call_is_the_regions_doing_and_one_in_time_is_not() {
     own.check(&[], &[Note::LateWrite]);
     // Of a job that was refused, the journal has said before that it might still come.
     let refused = |history: History, ms: u64| {
-        let mut history = history.told(End::Refused(429)).stored_at(0, 7, ms).row(0, 7, State::Landed);
+        let mut history = history.told(End::Refused(429)).stored_at(0, 7, ms).row(0, 7, Fate::Stored);
         (history.issue.sends[0].ended_ms, history.rows[0].at_ms) = (1_000 + 2 * GRACE_MS, 1_000 + 2 * GRACE_MS);
         history.told(End::Stored(8)).stored(0, 8)
     };
@@ -255,16 +287,16 @@ fn an_unknown_that_nobody_lists_is_told() {
     History::new().told(End::Unknown(Some(7))).check(&[Wrong::Unreported], &[]);
     History::new().told(End::Unknown(None)).stored(0, 7).check(&[Wrong::Unreported], &[]);
     History::new().told_by(1, End::Unknown(Some(7))).check(&[], &[Note::UnknownForgotten]);
-    for (state, note) in [(State::Pending, Note::UnknownPending), (State::Absent, Note::UnknownAbsent)] {
+    for (state, note) in [(Fate::Unknown, Note::UnknownPending), (Fate::Absent, Note::UnknownAbsent)] {
         History::new().told(End::Unknown(Some(7))).row(0, 7, state).check(&[], &[note]);
     }
-    let mut forgotten = History::new().told(End::Unknown(Some(7))).row(0, 7, State::Pending);
+    let mut forgotten = History::new().told(End::Unknown(Some(7))).row(0, 7, Fate::Unknown);
     forgotten.rows[0].kept = false;
     forgotten.check(&[], &[Note::UnknownForgotten]);
-    let landed = History::new().told(End::Unknown(Some(7))).stored(0, 7).row(0, 7, State::Landed);
+    let landed = History::new().told(End::Unknown(Some(7))).stored(0, 7).row(0, 7, Fate::Stored);
     landed.check(&[], &[Note::UnknownLanded]);
     // The row of another call of the same job is another one's.
-    let other = History::new().told(End::Unknown(Some(7))).row(0, 7, State::Pending).told(End::Unknown(Some(8)));
+    let other = History::new().told(End::Unknown(Some(7))).row(0, 7, Fate::Unknown).told(End::Unknown(Some(8)));
     other.check(&[Wrong::Unreported], &[Note::UnknownPending]);
 }
 
@@ -272,13 +304,13 @@ fn an_unknown_that_nobody_lists_is_told() {
 fn a_journal_that_says_what_is_not_true_is_told() {
     History::new()
         .told(End::Unknown(Some(7)))
-        .row(0, 7, State::Landed)
+        .row(0, 7, Fate::Stored)
         .check(&[Wrong::FalselyLanded], &[Note::UnknownLanded]);
-    let absent = |ms: u64| History::new().told(End::Unknown(Some(7))).row(0, 7, State::Absent).stored_at(0, 7, ms);
+    let absent = |ms: u64| History::new().told(End::Unknown(Some(7))).row(0, 7, Fate::Absent).stored_at(0, 7, ms);
     absent(1_050).check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
     absent(1_100 + GRACE_MS + 1).check(&[], &[Note::UnknownAbsent, Note::LateWrite]);
     // Of a job under the client's own id, what is there may be from a later call.
-    let refused = || History::new().own().told(End::Refused(503)).row(0, 1, State::Absent);
+    let refused = || History::new().own().told(End::Refused(503)).row(0, 1, Fate::Absent);
     refused().told(End::Stored(1)).stored(0, 1).check(&[], &[Note::StoredOnce]);
     refused().stored_at(0, 1, 1_050).check(&[Wrong::RefusedAndStored, Wrong::FalselyAbsent], &[]);
 }
