@@ -185,7 +185,9 @@ pub(super) async fn play(
             say(format_args!("  {:>5} s  {:>8} jobs  {}", world.began.elapsed().as_secs(), issued, breakage.as_str()));
         }
         restarts.proves_itself(world, breakage).await;
-        client::recall(world).await;
+        if !breakage.forgets() {
+            client::recall(world).await;
+        }
     }
     Ok(())
 }
