@@ -56,8 +56,16 @@ fn list(value: &Value) -> &[Value] {
 
 fn explain(it: &Value) {
     let text = |key: &str| cell(&it[key]);
-    say(format_args!("job {}", text("job_id")));
+    let call = &it["call"];
+    match call["kind"].as_str() {
+        Some(kind @ ("workflow" | "cron")) => say(format_args!("{kind} {}", text("job_id"))),
+        _ => say(format_args!("job {}", text("job_id"))),
+    }
     say(format_args!("  ids         federation {}, request {}", text("federation_id"), text("request_id")));
+    if call.is_object() {
+        let [kind, jobs, unnoted] = ["kind", "jobs", "unnoted"].map(|key| cell(&call[key]));
+        say(format_args!("  call        {kind} of {jobs} jobs, of which {unnoted} have no note"));
+    }
     say(format_args!("  routed      {}, queue {}, type {}", text("at"), text("queue"), text("type")));
     say(format_args!("  strategy    {} ({}){}", text("strategy"), origin(it), pin(it)));
     let candidates: Vec<String> = list(&it["candidates"]).iter().map(cell).collect();
@@ -87,6 +95,7 @@ fn origin(it: &Value) -> String {
         ("job", None) => "named by the job".to_owned(),
         ("job", Some(rule)) => format!("named by the job, which routing.rules[{rule}] matches"),
         ("rule", Some(rule)) => format!("by routing.rules[{rule}]"),
+        ("together", _) => "where other jobs of the call go".to_owned(),
         (_, Some(rule)) => format!("the default, within routing.rules[{rule}]"),
         _ => "the default".to_owned(),
     }

@@ -30,7 +30,7 @@ use crate::base::{Clock, RegionId};
 use crate::config;
 use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
 use decision::Decisions;
-pub use decision::{Decided, Note, Notebook, Wanted, milliseconds};
+pub use decision::{CallKind, Decided, Note, Notebook, NotedCall, Wanted, milliseconds};
 pub use hold::Hold;
 pub use leases::Lease;
 use leases::Leases;

@@ -39,7 +39,7 @@ pub struct Scored {
 /// Takes the decision that [`super::route()`] takes on the same inputs, and tells how it came about.
 pub fn explain(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
     let mut ranking = Ranking::default();
-    let outcome = decide(view, job, None, inputs, &mut ranking);
+    let outcome = decide(view, job, inputs, &mut ranking);
     let mut ceiling = 1.0_f64;
     let candidates = ranking.slots.iter().enumerate().map(|(place, slot)| {
         ceiling = ceiling.min(slot.score.clamp(0.0, 1.0));

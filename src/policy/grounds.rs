@@ -18,6 +18,8 @@ pub enum Origin {
     /// The configured default.
     #[default]
     Default,
+    /// The job goes where other jobs of its call go.
+    Together,
 }
 
 impl Origin {
@@ -29,6 +31,7 @@ impl Origin {
             Self::Job => "job",
             Self::Rule => "rule",
             Self::Default => "default",
+            Self::Together => "together",
         }
     }
 }

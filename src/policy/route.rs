@@ -105,11 +105,23 @@ fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Opt
     view.settled.0.as_ref()?.candidates(view, plan, job, inputs)
 }
 
-/// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together.
+/// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together. Writes down why.
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
-pub fn route_within(view: &View, job: &Job<'_>, demand: &Demand, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
-    decide(view, job, Some(demand), inputs, &mut Ranking::default())
+pub fn route_within(
+    view: &View,
+    job: &Job<'_>,
+    demand: &Demand,
+    inputs: Inputs<'_>,
+    grounds: &mut Grounds,
+) -> Result<Decision, RouteError> {
+    grounds.fallen.clear();
+    let plan = Plan::of(view, job)?.within(view, demand);
+    (grounds.origin, grounds.rule) = (plan.origin, plan.rule);
+    let mut ranking = Ranking::default();
+    let result = decide_by(view, job, &plan, inputs, &mut ranking);
+    grounds.fallen.extend(&ranking.refused);
+    result
 }
 
 /// What the steps of one decision share.
@@ -151,7 +163,6 @@ pub(super) struct Ranking {
 pub(super) fn decide(
     view: &View,
     job: &Job<'_>,
-    within: Option<&Demand>,
     inputs: Inputs<'_>,
     ranking: &mut Ranking,
 ) -> Result<Decision, RouteError> {
@@ -161,10 +172,6 @@ pub(super) fn decide(
             ranking.refused.extend(view.indexes().map(|region| (region, Refusal::NotCompared)));
             return Err(error);
         }
-    };
-    let plan = match within {
-        Some(demand) => plan.within(view, demand),
-        None => plan,
     };
     decide_by(view, job, &plan, inputs, ranking)
 }

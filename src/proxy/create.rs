@@ -23,6 +23,7 @@ use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::Strategy;
+use crate::journal::Note;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, Segments, jobs_within};
 use crate::policy::{Decision, GuardClass, RegionIndex, View, has_tags, permits};
 
@@ -93,18 +94,22 @@ async fn made_in(
         check_each_reserved(&proxy.shared, found.envelopes.iter())?;
         check_routing(&proxy.shared.registry.view(), index, &found)?;
     }
-    to_region(proxy, exchange, index, (head, method, body)).await
+    to_region(proxy, exchange, index, (head, method, body), &mut None).await
 }
 
-/// A call that creates jobs and goes to one region, whatever routing says.
+/// A call that creates jobs and goes to one region, whatever routing says. What happens is written on `noted`.
 pub(super) async fn to_region(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
     (head, method, body): (Head, Method, bytes::Bytes),
+    noted: &mut Option<Box<Note>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
+    if let Some(note) = noted {
+        note.set_candidates(&[index]);
+    }
     check_breaker(proxy, exchange, index)?;
-    let ran = run_whole(proxy, exchange, (head, method, body), only(index)).await;
+    let ran = run_whole(proxy, exchange, (head, method, body), only(index), noted).await;
     // It went there because something is there, and not because of a pin.
     let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);
     ran.result
@@ -153,12 +158,13 @@ pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>
     Ok(())
 }
 
-/// Sends a call as it came through a decision's candidates.
+/// Sends a call as it came through a decision's candidates. What happens is written on `noted`.
 pub(super) async fn run_whole(
     proxy: &Proxy,
     exchange: &mut Exchange,
     (head, method, body): (Head, Method, bytes::Bytes),
     decision: Decision,
+    noted: &mut Option<Box<Note>>,
 ) -> Ran {
     // The body holds several types, or none: all calls by this path are one source.
     let source = source(head.path.path());
@@ -175,8 +181,9 @@ pub(super) async fn run_whole(
         pressing: false,
     };
     let trail = Trail::new(call.deadline, None);
-    let mut job = Job { call, decision, job_id: None, hint: None, trail, note: None };
+    let mut job = Job { call, decision, job_id: None, hint: None, trail, note: noted.take() };
     let mut ran = run(proxy, &mut job, Instant::now()).await;
+    *noted = job.note.take();
     note(exchange, &mut ran);
     ran
 }

@@ -2,22 +2,26 @@
 //!
 //! A pin anywhere within binds all of it, because later there is nobody who could still send a job elsewhere.
 
+mod noted;
+
 use crate::net::Arriving;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 
 use super::attempt::RegionAnswer;
 use super::create::{run_whole, to_region};
+use super::enqueue::Ran;
 use super::exchange::Exchange;
 use super::head::tenant_of;
 use super::head::{Head, read};
 use super::place::{Placed, Subject, place};
-use super::plan::Stamped;
+use super::plan::{StampRoom, Stamped};
 use super::several::{Whole, check_each_reserved};
 use super::{Proxy, Reply, collect};
 use crate::ojs::header::IDEMPOTENCY_KEY;
 use crate::ojs::{ErrorDocument, Found, Operation, Splices, answer, jobs_within};
 use crate::policy::{Decision, Demand, RegionIndex, View};
+use noted::Noted;
 
 /// Answers a call that creates or changes a workflow or a cron job.
 ///
@@ -32,31 +36,41 @@ pub(super) async fn define(
     let method = request.method().clone();
     let named = exchange.matched.named_in(request.uri().path());
     let (head, body) = read(proxy, exchange, request).await?;
-    let depth_max = proxy.shared.config.limits.json_depth;
+    let mut noted = Noted::begin(proxy, exchange, &named, &body);
+    let goes = goes(proxy, exchange, &head, (&body, &named), &mut noted).await;
+    let answer = match goes {
+        Ok(goes) => send(proxy, exchange, (head, method, body), goes, &mut noted).await,
+        Err(document) => {
+            noted.read(proxy, &body);
+            Err(document)
+        }
+    };
+    noted.keep(proxy, exchange, &answer);
+    answer
+}
+
+/// Where a definition goes, by what is in it and where it lives.
+async fn goes(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: &Head,
+    (body, named): (&Bytes, &str),
+    noted: &mut Noted,
+) -> Result<Goes, ErrorDocument> {
     let tenant = tenant_of(exchange, &head.headers)?;
     let tenant = tenant.as_deref();
-    let goes = match exchange.matched.operation {
+    match exchange.matched.operation {
         Operation::CronWrite => {
-            let name = if named.is_empty() { answer::text_member(&body, "name") } else { Some(named.clone()) };
             let target = {
-                let found = found(proxy, &body, tenant)?;
+                let found = found(proxy, body, tenant)?;
                 let view = proxy.shared.registry.view();
-                Target::of(&view, &Whole::of(&view, &body, &found)?.demand)
+                Target::of(&view, &Whole::of(&view, body, &found)?.demand)
             };
             let addressed = !named.is_empty();
-            cron_region(proxy, exchange, &head, name.as_deref(), addressed, target).await?
+            cron_region(proxy, exchange, head, noted.name.as_deref(), addressed, target).await
         }
-        _ if named.is_empty() => decide(proxy, &body, tenant)?,
-        _ => changed_workflow(proxy, exchange, &head, (&body, tenant), &named).await?,
-    };
-    let body = if head.headers.contains_key(IDEMPOTENCY_KEY) { body } else { stamped(proxy, body, depth_max)? };
-    match goes {
-        Goes::Routed(decision) => send(proxy, exchange, head, method, body, decision).await,
-        Goes::To(index) => to_region(proxy, exchange, index, (head, method, body)).await,
-        Goes::Said(index, answer) => {
-            exchange.region = Some(proxy.region(index).id.clone());
-            Ok(answer.into())
-        }
+        _ if named.is_empty() => decide(proxy, body, tenant, noted),
+        _ => changed_workflow(proxy, exchange, head, (body, tenant), named, noted).await,
     }
 }
 
@@ -82,21 +96,28 @@ fn found<'b>(proxy: &Proxy, body: &'b Bytes, tenant: Option<&'b str>) -> Result<
 ///
 /// The region makes the jobs, so all runs of a template share its id. A definition with an `Idempotency-Key` is not stamped: a
 /// region refuses the key with another body.
-fn stamped(proxy: &Proxy, body: Bytes, depth_max: usize) -> Result<Bytes, ErrorDocument> {
+fn stamped(proxy: &Proxy, body: Bytes, has_key: bool, noted: &mut Noted) -> Result<Bytes, ErrorDocument> {
     let whole = {
+        let depth_max = proxy.shared.config.limits.json_depth;
         let found = jobs_within(&body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
-        let jobs = found.envelopes.iter().filter(|envelope| envelope.is_job());
-        let stamps: Vec<Splices> = jobs.map(|job| Stamped::without_id(proxy, job).splices(proxy, job)).collect();
-        Splices::apply_all(&stamps, &body)
+        let view = proxy.shared.registry.view();
+        let mut stamps: Vec<Splices> = Vec::new();
+        for job in found.envelopes.iter().filter(|envelope| envelope.is_job()) {
+            let stamp = if has_key { Stamped::nothing() } else { Stamped::without_id(proxy, job) };
+            let mut room = StampRoom::default();
+            noted.job(&view, job, stamp.additions(proxy, job, &mut room).federation_id);
+            stamps.push(stamp.splices(proxy, job));
+        }
+        if has_key { None } else { Splices::apply_all(&stamps, &body) }
     };
     Ok(whole.map_or(body, |whole| collect::hold(proxy, whole)))
 }
 
 /// Decides for a workflow as for one flexible job that may go wherever all of it may.
-fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>) -> Result<Goes, ErrorDocument> {
+fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>, noted: &mut Noted) -> Result<Goes, ErrorDocument> {
     let found = found(proxy, body, tenant)?;
     let view = proxy.shared.registry.view();
-    Whole::of(&view, body, &found)?.decide(proxy, &view, &found).map(Goes::Routed)
+    Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut noted.course).map(Goes::Routed)
 }
 
 /// A workflow that exists is changed where it lives; one that does not is decided for like a new one.
@@ -106,6 +127,7 @@ async fn changed_workflow(
     head: &Head,
     (body, tenant): (&Bytes, Option<&str>),
     id: &str,
+    noted: &mut Noted,
 ) -> Result<Goes, ErrorDocument> {
     let demand = {
         let found = found(proxy, body, tenant)?;
@@ -114,7 +136,7 @@ async fn changed_workflow(
     };
     match place(proxy, exchange, &head.headers, Subject::Workflow, id).await {
         Placed::At(index) => at(proxy, index, &demand),
-        Placed::Nowhere => decide(proxy, body, tenant),
+        Placed::Nowhere => decide(proxy, body, tenant, noted),
         Placed::Hidden(index, answer) | Placed::Refused(index, answer) => Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => Err(document),
     }
@@ -176,18 +198,38 @@ async fn cron_region(
 async fn send(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    head: Head,
-    method: Method,
-    body: Bytes,
-    decision: Decision,
+    (head, method, body): (Head, Method, Bytes),
+    goes: Goes,
+    noted: &mut Noted,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    exchange.strategy = Some(decision.strategy);
-    let ran = run_whole(proxy, exchange, (head, method, body), decision).await;
-    if let (Operation::WorkflowWrite, Some(index), Ok(answer)) = (exchange.matched.operation, ran.stored, &ran.result)
-        && matches!(answer.status, StatusCode::OK | StatusCode::CREATED)
-        && let Some(id) = answer::workflow_id_of(&answer.body)
-    {
-        proxy.shared.owners.learn(&id, &proxy.region(index).id);
-    }
-    ran.result.map(Into::into)
+    let body = stamped(proxy, body, head.headers.contains_key(IDEMPOTENCY_KEY), noted)?;
+    let mut note = Some(std::mem::take(&mut noted.course));
+    let answer = match goes {
+        Goes::Routed(decision) => {
+            exchange.strategy = Some(decision.strategy);
+            let ran = run_whole(proxy, exchange, (head, method, body), decision, &mut note).await;
+            if let Some((index, id)) = workflow_made(exchange, &ran) {
+                proxy.shared.owners.learn(&id, &proxy.region(index).id);
+                noted.name = Some(id);
+            }
+            ran.result.map(Into::into)
+        }
+        Goes::To(index) => to_region(proxy, exchange, index, (head, method, body), &mut note).await,
+        Goes::Said(index, answer) => {
+            exchange.region = Some(proxy.region(index).id.clone());
+            Ok(answer.into())
+        }
+    };
+    noted.course = note.unwrap_or_default();
+    answer
+}
+
+/// The workflow that a region has made, with its id.
+fn workflow_made(exchange: &Exchange, ran: &Ran) -> Option<(RegionIndex, String)> {
+    let (Operation::WorkflowWrite, Some(index), Ok(answer)) = (exchange.matched.operation, ran.stored, &ran.result)
+    else {
+        return None;
+    };
+    let is_made = matches!(answer.status, StatusCode::OK | StatusCode::CREATED);
+    Some(index).filter(|_| is_made).zip(answer::workflow_id_of(&answer.body))
 }

@@ -316,7 +316,7 @@ fn is_ojs_media_type(value: &HeaderValue) -> bool {
 }
 
 /// The class of a refusal, for counters: the document's own reason where it is a class of its own, else by its code.
-fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
+pub(super) fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
     let word = document.reason();
     if let Some(reason) = RefusalReason::ALL.iter().copied().find(|reason| reason.as_str() == word) {
         return reason;

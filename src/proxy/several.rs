@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
 use super::{Proxy, Shared};
 use crate::base::Strategy;
+use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
-use crate::policy::{Decision, Demand, Job, RegionIndex, View, route_within};
+use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
 
 /// An error document lists at most so many places; a person looks at the first few.
 const PLACES_MAX: usize = 16;
@@ -128,17 +129,36 @@ impl Whole {
         Ok(Self { demand: all, leader: leader.or((!demands.is_empty()).then_some(0)), word })
     }
 
-    /// Decides among the regions that are demanded, by the strategy of the leader.
-    pub(super) fn decide(&self, proxy: &Proxy, view: &View, found: &Found<'_>) -> Result<Decision, ErrorDocument> {
+    /// Decides among the regions that are demanded, by the strategy of the leader, and notes why.
+    pub(super) fn decide(
+        &self,
+        proxy: &Proxy,
+        view: &View,
+        found: &Found<'_>,
+        note: &mut Note,
+    ) -> Result<Decision, ErrorDocument> {
+        let decided = self.decided(proxy, view, found, &mut note.grounds);
+        if let Ok(decision) = &decided {
+            note.strategy = Some(decision.strategy);
+            note.set_candidates(&decision.candidates);
+        }
+        decided.map_err(|error| refused(view, &error, ""))
+    }
+
+    fn decided(
+        &self,
+        proxy: &Proxy,
+        view: &View,
+        found: &Found<'_>,
+        grounds: &mut Grounds,
+    ) -> Result<Decision, RouteError> {
         let Some(leader) = self.leader.and_then(|place| found.envelopes.get(place)) else {
             // Where nothing could be a job there is nothing to choose by: its pin, else the local region.
             let demand = if self.demand.pinned { self.demand.clone() } else { Demand::local(view) };
-            let decided = in_turn(proxy, |inputs| route_within(view, &Job::plain("default"), &demand, inputs));
-            return decided.map_err(|error| refused(view, &error, ""));
+            return in_turn(proxy, |inputs| route_within(view, &Job::plain("default"), &demand, inputs, grounds));
         };
         let word = self.word.as_deref();
-        in_turn(proxy, |inputs| with_word(leader, word, |job| route_within(view, job, &self.demand, inputs)))
-            .map_err(|error| refused(view, &error, ""))
+        in_turn(proxy, |inputs| with_word(leader, word, |job| route_within(view, job, &self.demand, inputs, grounds)))
     }
 }
 

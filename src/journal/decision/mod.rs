@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::base::RegionId;
 pub(super) use file::{TABLES, find, save};
-pub use note::{Note, Wanted, milliseconds};
+pub use note::{CallKind, Note, NotedCall, Wanted, milliseconds};
 use ring::Ring;
 
 /// Notes that wait for the file: what a disk that is well takes in one commit. Beyond, they are in memory only, and counted.

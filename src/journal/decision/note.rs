@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Names;
 use crate::base::{Strategy, text::rfc3339};
-use crate::policy::{Grounds, RegionIndex};
+use crate::policy::{Grounds, Origin, RegionIndex};
 use crate::telemetry::{AttemptOutcome, FailoverReason, RefusalReason};
 
 /// A UUID has 36 letters, a request id of ours 40.
@@ -87,6 +87,43 @@ struct Try {
     found: bool,
 }
 
+/// What kind of call brought several jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// Jobs, all or none.
+    Batch,
+    /// Jobs, each with its own result.
+    Bulk,
+    /// A workflow, whose region makes its jobs.
+    Workflow,
+    /// A cron job, whose region makes its jobs.
+    Cron,
+}
+
+impl CallKind {
+    /// The name in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Bulk => "bulk",
+            Self::Workflow => "workflow",
+            Self::Cron => "cron",
+        }
+    }
+}
+
+/// A call that brought several jobs, of which this note is about one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotedCall {
+    /// What it was.
+    pub kind: CallKind,
+    /// How many jobs it brought.
+    pub jobs: u16,
+    /// How many of them have no note.
+    pub unnoted: u16,
+}
+
 /// What is noted of one job. Regions are their places in the registry until the note is kept, and then numbers of `Names`.
 #[derive(Debug, Clone, Copy)]
 pub struct Note {
@@ -107,6 +144,8 @@ pub struct Note {
     pub strategy: Option<Strategy>,
     /// Where the strategy came from, and who fell out.
     pub grounds: Grounds,
+    /// The call that it came with, where that brought several; [`Note::clear`] leaves it alone, because such a note is used once.
+    pub call: Option<NotedCall>,
     /// Why it was answered with an error of ours.
     pub refusal: Option<RefusalReason>,
     /// What the client was answered.
@@ -133,6 +172,7 @@ impl Default for Note {
             job_type: Text::EMPTY,
             strategy: None,
             grounds: Grounds::default(),
+            call: None,
             refusal: None,
             status: 0,
             ms: 0,
@@ -182,6 +222,14 @@ impl Note {
         self.pin = Some(place(region));
     }
 
+    /// The note of another job of the same call, which names this region itself, or none.
+    #[must_use]
+    pub fn of_companion(&self, pin: Option<RegionIndex>) -> Box<Self> {
+        let origin = if pin.is_some() { Origin::Pin } else { Origin::Together };
+        let grounds = Grounds { origin, rule: None, ..self.grounds };
+        Box::new(Self { pin: pin.map(place), grounds, ..*self })
+    }
+
     /// The job went to another region than the one it was meant for, or was tried in.
     pub fn moved(&mut self, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
         self.moved = Some((place(from), place(to), reason));
@@ -223,6 +271,14 @@ impl Note {
     #[must_use]
     pub fn move_made(&self) -> Option<(RegionIndex, RegionIndex, FailoverReason)> {
         self.moved.map(|(from, to, reason)| (RegionIndex::new(from.into()), RegionIndex::new(to.into()), reason))
+    }
+
+    /// Whether all went as planned, as far as it is noted: else it is kept in the file, too.
+    #[must_use]
+    pub fn went_as_planned(&self) -> bool {
+        let is_answered = |it: &Try| it.outcome == AttemptOutcome::Answered && it.status < 500;
+        let tried = self.try_count <= 1 && self.tries().all(is_answered);
+        tried && self.refusal.is_none() && self.status < 500 && self.moved.is_none()
     }
 
     fn tries(&self) -> impl Iterator<Item = &Try> {
@@ -272,6 +328,7 @@ impl Note {
             "job_id": self.job_id.get(),
             "federation_id": self.federation_id.get(),
             "request_id": self.request_id.get(),
+            "call": self.call.map(|it| json!({ "kind": it.kind.as_str(), "jobs": it.jobs, "unnoted": it.unnoted })),
             "at": rfc3339(self.at_ms),
             "queue": self.queue.get(),
             "type": self.job_type.get().filter(|_| !durable),

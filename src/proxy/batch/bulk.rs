@@ -5,6 +5,7 @@ use http::{Response, StatusCode};
 use super::super::enqueue::Ran;
 use super::super::exchange::Exchange;
 use super::super::head::Head;
+use super::super::notes::calls::CallNotes;
 use super::super::{Proxy, Reply};
 use super::merge::{illegible, respond};
 use super::plan::Attempted;
@@ -21,6 +22,7 @@ pub(super) async fn send(
     exchange: &mut Exchange,
     head: &Head,
     parts: Vec<Attempted>,
+    notes: &mut CallNotes,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut parcels, mut refused) = (Vec::new(), Vec::new());
     for part in parts {
@@ -29,7 +31,7 @@ pub(super) async fn send(
             Err(document) => refused.push((part.members, document)),
         }
     }
-    let all = send_all(proxy, exchange, head, &parcels).await;
+    let all = send_all(proxy, exchange, head, &parcels, notes).await;
     // Documents of ours for whole parts; they outlive the lines.
     let own: Vec<Option<ErrorDocument>> =
         parcels.iter().zip(&all).map(|(parcel, ran)| document_of(proxy, parcel, ran)).collect();

@@ -23,6 +23,7 @@ use super::exchange::Exchange;
 use super::head::tenant_of;
 use super::head::{Head, read};
 use super::job::Job;
+use super::notes::calls::CallNotes;
 use super::shown::source;
 use super::trail::Trail;
 use super::{Proxy, Reply};
@@ -44,6 +45,8 @@ struct Parcel {
     jobs: Vec<Sent>,
     /// The type of its first job, as what may be to blame for a 500.
     source: u64,
+    /// The place of its note.
+    part: usize,
 }
 
 /// What is remembered of a job that is sent.
@@ -69,23 +72,48 @@ pub(super) async fn batch(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;
-    match planned(proxy, exchange, &head, &body).await? {
-        Planned::Whole(decision) => {
+    let (planned, mut notes) = planned(proxy, exchange, &head, &body).await?;
+    let answer = match planned {
+        Ok(planned) => send(proxy, exchange, head, body, planned, &mut notes).await,
+        Err(document) => Err(document),
+    };
+    notes.keep(proxy, exchange, &answer);
+    answer
+}
+
+async fn send(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: Head,
+    body: Bytes,
+    planned: Planned,
+    notes: &mut CallNotes,
+) -> Result<Response<Reply>, ErrorDocument> {
+    match planned {
+        Planned::Whole { decision, part } => {
             let source = source(head.path.path());
-            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source };
-            send_one(proxy, exchange, head, parcel).await
+            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source, part };
+            send_one(proxy, exchange, head, parcel, notes).await
         }
-        Planned::One(parcel) => send_one(proxy, exchange, head, parcel).await,
-        Planned::Partial(parts) => bulk::send(proxy, exchange, &head, parts).await,
-        Planned::Atomic { parcels, keyed } => split::send(proxy, exchange, &head, parcels, keyed).await,
+        Planned::One(parcel) => send_one(proxy, exchange, head, parcel, notes).await,
+        Planned::Partial(parts) => bulk::send(proxy, exchange, &head, parts, notes).await,
+        Planned::Atomic { parcels, keyed } => split::send(proxy, exchange, &head, parcels, keyed, notes).await,
     }
 }
 
-async fn planned(proxy: &Proxy, exchange: &Exchange, head: &Head, body: &Bytes) -> Result<Planned, ErrorDocument> {
+/// What is sent where, and what is noted of it.
+///
+/// Errors: the head of the call names two tenants.
+async fn planned(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    head: &Head,
+    body: &Bytes,
+) -> Result<(Result<Planned, ErrorDocument>, CallNotes), ErrorDocument> {
     let has_key = head.headers.contains_key("idempotency-key");
     let (scope, tenant) = (exchange.matched.scope, tenant_of(exchange, &head.headers)?);
     let read = body.clone();
-    proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await
+    Ok(proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await)
 }
 
 /// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.
@@ -94,19 +122,31 @@ async fn send_one(
     exchange: &mut Exchange,
     head: Head,
     parcel: Parcel,
+    notes: &mut CallNotes,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.strategy = Some(parcel.decision.strategy);
-    let mut ran = run(proxy, &mut job(exchange, &head, &parcel), Instant::now()).await;
+    let mut job = job(exchange, &head, &parcel, notes);
+    let mut ran = run(proxy, &mut job, Instant::now()).await;
+    notes.give_back(parcel.part, job.note.take());
     note(exchange, &mut ran);
     account(proxy, &parcel, &ran);
     ran.result.map(Into::into)
 }
 
 /// Sends every part to its region, all at once, and waits for all of them.
-async fn send_all(proxy: &Proxy, exchange: &mut Exchange, head: &Head, parcels: &[Parcel]) -> Vec<Ran> {
-    let mut jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel)).collect();
+async fn send_all(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: &Head,
+    parcels: &[Parcel],
+    notes: &mut CallNotes,
+) -> Vec<Ran> {
+    let mut jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel, notes)).collect();
     let started = Instant::now();
     let all = join_all(jobs.iter_mut().map(|job| run(proxy, job, started))).await;
+    for (parcel, job) in parcels.iter().zip(jobs) {
+        notes.give_back(parcel.part, job.note);
+    }
     for (parcel, ran) in parcels.iter().zip(&all) {
         account(proxy, parcel, ran);
         exchange.strategy = exchange.strategy.or(Some(parcel.decision.strategy));
@@ -131,7 +171,7 @@ fn worse(one: Option<AttemptOutcome>, other: Option<AttemptOutcome>) -> Option<A
     if rank(&one) >= rank(&other) { one } else { other }
 }
 
-fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
+fn job(exchange: &Exchange, head: &Head, parcel: &Parcel, notes: &mut CallNotes) -> Job {
     let call = Call {
         method: http::Method::POST,
         path: head.path.clone(),
@@ -146,7 +186,8 @@ fn job(exchange: &Exchange, head: &Head, parcel: &Parcel) -> Job {
         pressing: false,
     };
     let trail = Trail::new(call.deadline, None);
-    Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail, note: None }
+    let note = notes.lend(parcel.part);
+    Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail, note }
 }
 
 /// Counts what a region has stored, and remembers where it is.

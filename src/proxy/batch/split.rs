@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::super::exchange::Exchange;
 use super::super::head::Head;
+use super::super::notes::calls::CallNotes;
 use super::super::{Proxy, Reply};
 use super::merge::{Came, came, illegible, merged};
 use super::undo::{Doomed, Undone, undo};
@@ -31,8 +32,9 @@ pub(super) async fn send(
     head: &Head,
     parcels: Vec<Parcel>,
     keyed: bool,
+    notes: &mut CallNotes,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let all = send_all(proxy, exchange, head, &parcels).await;
+    let all = send_all(proxy, exchange, head, &parcels, notes).await;
     let came: Vec<Came<'_>> = parcels.iter().zip(&all).map(|(parcel, ran)| came(parcel, ran)).collect();
     if came.iter().all(|came| matches!(came, Came::Stored(_))) {
         let stored = came.into_iter().filter_map(|came| match came {
