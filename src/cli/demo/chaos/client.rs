@@ -132,10 +132,15 @@ pub(super) async fn insist(world: &Rc<World>, waits: Duration) {
 /// Repeats the last calls with a key that went well, as clients do that were restarted, too: each must be recognised.
 pub(super) async fn recall(world: &Rc<World>) {
     let known: Vec<(Mark, Rc<Shape>)> = world.known.borrow().iter().cloned().collect();
-    let mut connection = None;
+    let mut clients = tokio::task::JoinSet::new();
+    // At once: one that meets a fault does not hold up the others, nor the plan.
     for (first, shape) in known {
-        call(world, &mut connection, first, &shape).await;
+        let world = Rc::clone(world);
+        clients.spawn_local(async move {
+            call(&world, &mut None, first, &shape).await;
+        });
     }
+    while clients.join_next().await.is_some() {}
 }
 
 /// One client, which issues calls until there are enough.

@@ -185,7 +185,7 @@ pub(super) async fn play(
             say(format_args!("  {:>5} s  {:>8} jobs  {}", world.began.elapsed().as_secs(), issued, breakage.as_str()));
         }
         restarts.proves_itself(world, breakage).await;
-        if !breakage.forgets() {
+        if !breakage.forgets() && breakage != Breakage::FewDescriptors {
             client::recall(world).await;
         }
     }
