@@ -55,8 +55,10 @@ pub(super) struct World {
     pub(super) used: RefCell<Vec<Used>>,
     /// Calls with a key whose clients do not know yet what became of them.
     pub(super) open: RefCell<Vec<(Mark, Shape)>>,
-    /// The last calls with a key that were answered with success: they are called again after a restart.
-    pub(super) known: RefCell<VecDeque<(Mark, Rc<Shape>)>>,
+    /// Whether this process has its journal on disk.
+    pub(super) durable: Cell<bool>,
+    /// The last calls with a key that are on disk and were answered with success: they are called again after a restart.
+    pub(super) known: RefCell<VecDeque<(Mark, Shape)>>,
     /// What workers were told.
     pub(super) acks: RefCell<Vec<Ack>>,
 }
@@ -131,14 +133,13 @@ pub(super) async fn insist(world: &Rc<World>, waits: Duration) {
 
 /// Repeats the last calls with a key that went well, as clients do that were restarted, too: each must be recognised.
 pub(super) async fn recall(world: &Rc<World>) {
-    let known: Vec<(Mark, Rc<Shape>)> = world.known.borrow().iter().cloned().collect();
+    // Once each: a later repetition could be excused by what the process in between forgot.
+    let known = std::mem::take(&mut *world.known.borrow_mut());
     let mut clients = tokio::task::JoinSet::new();
     // At once: one that meets a fault does not hold up the others, nor the plan.
     for (first, shape) in known {
         let world = Rc::clone(world);
-        clients.spawn_local(async move {
-            call(&world, &mut None, first, &shape).await;
-        });
+        clients.spawn_local(async move { call(&world, &mut None, first, &shape).await });
     }
     while clients.join_next().await.is_some() {}
 }
@@ -149,9 +150,9 @@ pub(super) async fn work(world: Rc<World>) {
     while let Some((first, shape)) = world.next().await {
         if call(&world, &mut connection, first, &shape).await {
             world.open.borrow_mut().push((first, shape));
-        } else if world.hostile && shape.key.is_some() && world.is_stored(first) {
+        } else if world.hostile && world.durable.get() && shape.key.is_some() && world.is_stored(first) {
             let mut known = world.known.borrow_mut();
-            known.push_back((first, Rc::new(shape)));
+            known.push_back((first, shape));
             if known.len() > KNOWN_MAX {
                 known.pop_front();
             }

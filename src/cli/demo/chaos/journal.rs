@@ -166,8 +166,8 @@ fn filled_disk(journal: &Path, disk: &Path) -> Option<Vec<String>> {
     let files: Vec<PathBuf> =
         ["", "-wal"].map(|ending| beside(journal, ending)).into_iter().filter(|it| it.exists()).collect();
     let length = |file: &PathBuf| fs::metadata(file).map_or(0, |it| it.len().next_multiple_of(4_096));
-    // The first page is the folder's.
-    let size = files.iter().map(length).sum::<u64>() + 4_096;
+    // Not a page more: with one, the journal is opened and written to for a while. No size at all would be no bound.
+    let size = files.iter().map(length).sum::<u64>().max(4_096);
     let named: Vec<String> = files.iter().map(|file| format!("'{}'", file.display())).collect();
     let (at, named) = (disk.display(), named.join(" "));
     own_mount(&format!("mount -t tmpfs -o size={size} none '{at}' && cp {named} '{at}'"))

@@ -154,6 +154,7 @@ fn world(plan: Plan, jobs_min: u64, time: Duration, sidecar: SocketAddr, seed: u
         hostile: plan.hostile,
         used: RefCell::default(),
         open: RefCell::default(),
+        durable: Cell::new(true),
         known: RefCell::default(),
         acks: RefCell::default(),
     })

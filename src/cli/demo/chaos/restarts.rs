@@ -102,6 +102,11 @@ impl Restarts {
         let able = breakage != Breakage::FewDescriptors;
         self.epochs.push(Epoch { why, durable, generation, able, from_ms, until_ms: u64::MAX });
         self.done.push(breakage);
+        if breakage.forgets() && !breakage.is_in_memory() {
+            // They went with the file.
+            world.known.borrow_mut().clear();
+        }
+        world.durable.set(!breakage.is_in_memory());
         world.successes.set(0);
         world.epoch.set(u16::try_from(self.epochs.len() - 1).unwrap_or(u16::MAX));
         world.address.set(self.sidecar.client);
@@ -185,7 +190,8 @@ pub(super) async fn play(
             say(format_args!("  {:>5} s  {:>8} jobs  {}", world.began.elapsed().as_secs(), issued, breakage.as_str()));
         }
         restarts.proves_itself(world, breakage).await;
-        if !breakage.forgets() && breakage != Breakage::FewDescriptors {
+        let is_asked = !(breakage.forgets() || breakage.goes_on() || breakage == Breakage::FewDescriptors);
+        if is_asked {
             client::recall(world).await;
         }
     }
