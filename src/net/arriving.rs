@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use tokio::io::ReadBuf;
 
 use super::framing::{Alone, whole_answer};
-use super::headers::number;
 use super::quiet::QuietBody;
 
 /// A longer body is left where it was read: to copy it would cost more than the channel. Units: bytes.
@@ -31,16 +30,16 @@ pub enum Arriving {
     Whole(Bytes),
     /// Piece by piece.
     Coming(QuietBody),
-    /// Piece by piece, of which the first was looked at.
-    Begun(Bytes, QuietBody),
+    /// Piece by piece, of which the first was looked at. In a place of its own: few bodies are, and each call has room for the largest.
+    Begun(Box<(Bytes, QuietBody)>),
 }
 
 impl Arriving {
-    /// The body of a message with these headers, which the library has read; `whole` was taken out before that. The headers tell the
-    /// body's length again.
+    /// The body of a message with these headers, which the library has read; `whole` was taken out before that. The headers tell no length
+    /// of such a body, which is told of what leaves.
     pub(super) fn of(headers: &mut HeaderMap, incoming: Incoming, whole: Option<Bytes>) -> Self {
         let Some(whole) = whole else { return incoming.into() };
-        headers.insert(CONTENT_LENGTH, number(whole.len() as u64));
+        headers.remove(CONTENT_LENGTH);
         Self::Whole(whole)
     }
 
@@ -56,20 +55,27 @@ impl Arriving {
             };
             let coming = std::mem::replace(self, Self::Whole(Bytes::new()));
             if let (Some(first), Self::Coming(body)) = (first, coming) {
-                *self = Self::Begun(first, body);
+                *self = Self::Begun(Box::new((first, body)));
             }
         }
         Poll::Ready(Ok(match self {
-            Self::Whole(first) | Self::Begun(first, _) => first,
+            Self::Whole(first) => first,
+            Self::Begun(begun) => &begun.0,
             Self::Coming(_) => &[],
         }))
+    }
+
+    /// Whether it came whole, so that the headers tell no length of it.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole(_))
     }
 
     /// Takes the body if it came whole.
     pub fn take_whole(&mut self) -> Option<Bytes> {
         match self {
             Self::Whole(whole) => Some(std::mem::take(whole)),
-            Self::Coming(_) | Self::Begun(..) => None,
+            Self::Coming(_) | Self::Begun(_) => None,
         }
     }
 }
@@ -86,8 +92,11 @@ impl Body for Arriving {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
-            Self::Begun(first, _) if !first.is_empty() => Poll::Ready(Some(Ok(Frame::data(std::mem::take(first))))),
-            Self::Coming(body) | Self::Begun(_, body) => Pin::new(body).poll_frame(cx),
+            Self::Begun(begun) if !begun.0.is_empty() => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut begun.0)))))
+            }
+            Self::Begun(begun) => Pin::new(&mut begun.1).poll_frame(cx),
+            Self::Coming(body) => Pin::new(body).poll_frame(cx),
             Self::Whole(whole) if whole.is_empty() => Poll::Ready(None),
             Self::Whole(whole) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(whole))))),
         }
@@ -97,7 +106,7 @@ impl Body for Arriving {
         match self {
             Self::Whole(whole) => whole.is_empty(),
             Self::Coming(body) => body.is_end_stream(),
-            Self::Begun(first, body) => first.is_empty() && body.is_end_stream(),
+            Self::Begun(begun) => begun.0.is_empty() && begun.1.is_end_stream(),
         }
     }
 
@@ -105,8 +114,8 @@ impl Body for Arriving {
         match self {
             Self::Whole(whole) => SizeHint::with_exact(whole.len() as u64),
             Self::Coming(body) => body.size_hint(),
-            Self::Begun(first, body) => {
-                let (first, rest) = (first.len() as u64, body.size_hint());
+            Self::Begun(begun) => {
+                let (first, rest) = (begun.0.len() as u64, begun.1.size_hint());
                 let mut both = SizeHint::new();
                 both.set_lower(first.saturating_add(rest.lower()));
                 if let Some(upper) = rest.upper() {

@@ -2,6 +2,7 @@
 //!
 //! Spec: RFC 9110 §7.6.1.
 
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, LOCATION, UPGRADE};
 use http::{HeaderValue, Method, StatusCode, Uri, request};
 use smallvec::SmallVec;
@@ -32,8 +33,14 @@ const KEPT: [&str; 7] =
 /// Removes everything that belongs to the connection on which the message came: the fixed set, what *every* `Connection`
 /// line names, and `Expect`, which is about a body that has come, or that hyper has asked for.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    strip(headers, |_| false);
+}
+
+/// The same, and those that are `others`.
+fn strip(headers: &mut HeaderMap, others: impl Fn(&HeaderName) -> bool) {
     // Few messages carry any, and one walk over the names costs less than a look-up for each.
-    let leaving: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    let leaves = |name: &&HeaderName| is_hop_by_hop(name) || others(name);
+    let leaving: SmallVec<[HeaderName; 4]> = headers.keys().filter(leaves).cloned().collect();
     if leaving.contains(&CONNECTION) {
         let named: Vec<HeaderName> = headers
             .get_all(CONNECTION)
@@ -69,17 +76,17 @@ static SMALL: [[u8; 4]; 10_000] = {
     table
 };
 
-fn small(number: u64) -> Option<&'static str> {
+fn small(number: u64) -> Option<&'static [u8]> {
     let digits = SMALL.get(usize::try_from(number).ok()?)?;
     let zeros = digits.iter().take(3).take_while(|digit| **digit == b'0').count();
-    std::str::from_utf8(digits.get(zeros..)?).ok()
+    digits.get(zeros..)
 }
 
 /// A number as a header's value; a small one takes no memory.
 #[must_use]
 pub fn number(number: u64) -> HeaderValue {
-    if let Some(digits) = small(number) {
-        return HeaderValue::from_static(digits);
+    if let Some(Ok(digits)) = small(number).map(|digits| HeaderValue::from_maybe_shared(Bytes::from_static(digits))) {
+        return digits;
     }
     let mut digits = [0; 20];
     let (mut rest, mut start) = (number, digits.len());
@@ -115,11 +122,8 @@ const OURS: &str = "ojs-federation-";
 /// what leaves (but of answers to HEAD, which have none), what looks like a header of the sidecar, and a redirect to anywhere but a path
 /// of ours: a client that followed one would send its job past the region's identity, to the host that the answer names.
 pub fn strip_answer(method: &Method, status: StatusCode, headers: &mut HeaderMap) {
-    strip_hop_by_hop(headers);
-    if *method != Method::HEAD {
-        headers.remove(CONTENT_LENGTH);
-    }
-    strip_ours(headers);
+    let is_told_anew = *method != Method::HEAD;
+    strip(headers, |name| is_ours(name) || is_told_anew && *name == CONTENT_LENGTH);
     if status.is_redirection() && headers.get_all(LOCATION).iter().any(leads_away) {
         headers.remove(LOCATION);
     }
@@ -127,10 +131,13 @@ pub fn strip_answer(method: &Method, status: StatusCode, headers: &mut HeaderMap
 
 /// Removes from a region's answer what only the sidecar may say.
 pub fn strip_ours(headers: &mut HeaderMap) {
-    let ours = |name: &&HeaderName| name.as_str().starts_with(OURS);
-    while let Some(name) = headers.keys().find(ours).cloned() {
+    while let Some(name) = headers.keys().find(|name| is_ours(name)).cloned() {
         headers.remove(name);
     }
+}
+
+fn is_ours(name: &HeaderName) -> bool {
+    name.as_str().starts_with(OURS)
 }
 
 /// Whether a redirect may leave this host. Browsers drop tabs and line ends from a URL, cut control characters and spaces off its ends,

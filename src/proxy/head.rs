@@ -68,7 +68,9 @@ pub(super) fn in_parts(
         strip_hop_by_hop(&mut headers);
     }
     // The length changes with the stamp, and the answer must be readable to us.
-    headers.remove(CONTENT_LENGTH);
+    if !body.is_whole() {
+        headers.remove(CONTENT_LENGTH);
+    }
     if noted.has(Noted::ACCEPT_ENCODING) {
         headers.remove(ACCEPT_ENCODING);
     }

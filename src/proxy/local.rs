@@ -19,7 +19,7 @@ use super::exchange::Exchange;
 use super::vet::vet;
 use super::{Proxy, Reply, shown};
 use crate::net::body::{Outgoing, Side, Upload};
-use crate::net::headers::{strip_answer, strip_hop_by_hop};
+use crate::net::headers::{number, strip_answer, strip_hop_by_hop};
 use crate::net::pool::{RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
 use crate::ojs::{Class, ErrorDocument, Operation};
@@ -181,13 +181,7 @@ pub(super) async fn send(
     let region = proxy.region(index);
     let Parts { method, path, mut headers, outgoing, upload } = parts;
     let is_read = matches!(method, Method::GET | Method::HEAD);
-    if outgoing.is_empty() && headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
-        headers.remove(CONTENT_LENGTH);
-    }
-    if is_read && !outgoing.is_empty() && outgoing.size_hint().exact().is_none() {
-        // Without it the HTTP library takes a read for one without a body. Over HTTP/2 it leaves the header out.
-        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
+    delimit(&mut headers, &outgoing, is_read);
     let reach = region.reach();
     let mut request =
         Some(reach.request(method.clone(), &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?);
@@ -258,6 +252,20 @@ fn unanswered(sent: &Result<Result<Response<RegionBody>, SendError>, ()>) -> Opt
         Ok(Err(SendError::NotSent(why))) => Some(reason(why).as_str()),
         Ok(Err(SendError::Unknown(_) | SendError::Broken(_))) => Some(shown::BROKEN),
         Ok(Err(SendError::TimedOut)) | Err(()) => Some(shown::TIMEOUT),
+    }
+}
+
+/// Says in the headers where the body ends. The client's own line is gone where the body came whole.
+fn delimit(headers: &mut HeaderMap, outgoing: &Outgoing, is_read: bool) {
+    if outgoing.is_empty() {
+        if headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
+            headers.remove(CONTENT_LENGTH);
+        }
+    } else if let Some(length) = outgoing.size_hint().exact() {
+        headers.insert(CONTENT_LENGTH, number(length));
+    } else if is_read {
+        // Without it the HTTP library takes a read for one without a body. Over HTTP/2 it leaves the header out.
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 

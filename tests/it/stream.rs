@@ -85,6 +85,35 @@ async fn large_uploads_arrive_whole_whether_announced_or_not() {
     }
 }
 
+/// The header line of a short body is not the client's own any more: what leaves has the length of what leaves.
+#[tokio::test]
+async fn short_bodies_pass_both_ways_with_their_length_and_nothing_else_that_delimits_them() {
+    const BODY: &str = r#"{"type":"a","args":[]}"#;
+    for setup in [Setup::default(), Setup::default().http2()] {
+        let federation = setup.start().await;
+        let mut wire = federation.client.wire().await;
+        for (call, status) in [
+            ("POST /ojs/v1/webhooks/data", 404),
+            ("PUT /ojs/v1/webhooks/data", 404),
+            ("GET /ojs/v1/something", 404),
+            ("POST /ojs/v1/jobs", 201),
+        ] {
+            let length = BODY.len();
+            let lines = format!("Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n");
+            wire.send(format!("{call} HTTP/1.1\r\n{lines}\r\n{BODY}")).await;
+            let (answered, headers) = wire.head().await;
+            assert_eq!(answered, status, "{call}");
+            assert_eq!(headers.get_all("content-length").iter().count(), 1, "{call}: {headers:?}");
+            // The next head begins where it ends.
+            wire.take(headers["content-length"].to_str().unwrap().parse().unwrap()).await;
+            let (_, target) = call.split_once(' ').unwrap();
+            let request = federation.regions[0].record().requests_to(target).pop().unwrap();
+            assert_eq!(request.headers["content-length"], request.body.len().to_string().as_str(), "{call}");
+            assert!(request.body.len() >= length && !request.headers.contains_key("transfer-encoding"), "{call}");
+        }
+    }
+}
+
 /// When a side that is not read counts as held back. A machine that is slow for longer makes these tests easier to pass.
 const HELD_BACK: Duration = Duration::from_millis(500);
 

