@@ -21,19 +21,19 @@ use crate::config::{Config, RegionConfig};
 
 /// A region's place in the registry; valid for every view and the settings of one configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionIndex(usize);
+pub struct RegionIndex(u16);
 
 impl RegionIndex {
-    /// The region at a place of the configured order.
+    /// The region at a place of the configured order, which has room for 256. Small, because each call carries several.
     #[must_use]
     pub const fn new(place: usize) -> Self {
-        Self(place)
+        Self(if place < u16::MAX as usize { place as u16 } else { u16::MAX })
     }
 
     /// The place, for tables with one entry a region.
     #[must_use]
     pub const fn get(self) -> usize {
-        self.0
+        self.0 as usize
     }
 }
 
@@ -171,7 +171,7 @@ impl View {
     /// The state of one region; the index is one of this configuration's.
     #[must_use]
     pub fn region(&self, index: RegionIndex) -> &RegionView {
-        &self.regions[index.0]
+        &self.regions[index.get()]
     }
 
     /// The other regions that work may be taken from: healthy, with traffic flowing and not drained; the nearest first.
@@ -203,7 +203,7 @@ impl View {
 
     /// Every region's index, in the configured order.
     pub fn indexes(&self) -> impl Iterator<Item = RegionIndex> + use<> {
-        (0..self.regions.len()).map(RegionIndex)
+        (0..self.regions.len()).map(RegionIndex::new)
     }
 }
 

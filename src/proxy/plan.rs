@@ -67,8 +67,8 @@ pub struct DryRun {
 /// Errors: the error document of a live call for a body that is no job.
 pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
     let shared = &proxy.shared;
-    let read = read(shared, body, tenant);
-    let envelope = accepted(shared, &read)?;
+    let mut read = read(shared, body);
+    let envelope = accepted(shared, of_tenant(&mut read, tenant))?;
     let view = shared.registry.view();
     let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
     let explanation = with_job(envelope, |job| policy::explain(&view, job, inputs));
@@ -89,7 +89,8 @@ pub(super) fn plan(
     note: &mut Option<Box<Note>>,
 ) -> Result<Planned, ErrorDocument> {
     proxy.with_view(|view| {
-        plan_read(proxy, view, &read(&proxy.shared, body, tenant), Abridged::whole(body), planned, note)
+        let mut read = read(&proxy.shared, body);
+        plan_read(proxy, view, of_tenant(&mut read, tenant), Abridged::whole(body), planned, note)
     })
 }
 
@@ -135,7 +136,7 @@ fn plan_read(
 pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionIndex>, ErrorDocument> {
     let view = proxy.shared.registry.view();
     // Of what could not be told so, everything is in the text by now.
-    let read = read_abridged(proxy, &view, body).map_or_else(|| read(&proxy.shared, body.text(), None), Ok);
+    let read = read_abridged(proxy, &view, body).map_or_else(|| read(&proxy.shared, body.text()), Ok);
     let envelope = accepted(&proxy.shared, &read)?;
     let may_go = |index| with_job(envelope, |job| policy::permits(&view, job, index));
     let each = view.indexes().map(|index| may_go(index).map(|may| may.then_some(index)));
@@ -171,13 +172,16 @@ pub(super) fn in_turn(
     }
 }
 
+type Read<'b> = Result<Envelope<'b>, Fault>;
+
 /// Reads a job, which nobody uses but through [`accepted`].
-#[inline]
-fn read<'b>(shared: &Shared, body: &'b [u8], tenant: Option<&'b str>) -> Result<Envelope<'b>, Fault> {
-    let mut read = Envelope::read(body, shared.config.limits.json_depth);
-    if let (Ok(envelope), Some(_)) = (&mut read, tenant) {
-        envelope.set_caller_tenant(tenant);
-    }
+fn read<'b>(shared: &Shared, body: &'b [u8]) -> Read<'b> {
+    Envelope::read(body, shared.config.limits.json_depth)
+}
+
+/// Notes the tenant that the call's head names, with the job where it is: to hand it on is to copy it.
+fn of_tenant<'e, 'b>(read: &'e mut Read<'b>, tenant: Option<&'b str>) -> &'e Read<'b> {
+    read.iter_mut().for_each(|envelope| envelope.set_caller_tenant(tenant));
     read
 }
 
