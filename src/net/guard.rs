@@ -128,6 +128,10 @@ impl Guard {
 
     /// A write's result; an error when the client has taken nothing for too long. Tunnels may rest.
     fn unless_stalled(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() && self.outgoing.is_nothing() {
+            self.stall.took();
+            return written;
+        }
         let is_tunnel = self.shared.is_tunnel();
         let is_unread = written.is_pending() && !is_tunnel && !self.shared.has_room();
         let fits = self.outgoing.set(if is_unread { UNREAD_BYTES } else { 0 });

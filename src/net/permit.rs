@@ -107,6 +107,11 @@ impl Drop for Permit {
 }
 
 impl Charge {
+    /// Whether nothing is held.
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.bytes == 0
+    }
+
     /// Holds so many bytes from now on; false, and what is held stays as it was, where there is no room. Less always fits.
     #[must_use]
     pub(super) fn set(&mut self, bytes: usize) -> bool {

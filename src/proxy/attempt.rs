@@ -202,11 +202,9 @@ async fn exchange(
     if request.is_none() {
         return (Tried::not_sent(FailoverReason::Connect), None);
     }
-    // A connection that cannot be made within the call's own time is known not to have carried it.
-    let left = call.deadline.into_std().saturating_duration_since(started);
     let race = Race { proxy, from: index, others };
     let elsewhere: Option<&dyn Elsewhere> = if others.is_empty() { None } else { Some(&race) };
-    let endpoint = Endpoint { elsewhere, ..reach.endpoint(proxy.connect_timeout().min(left / 2)) };
+    let endpoint = Endpoint { elsewhere, ..reach.endpoint(proxy.connect_timeout()) };
     let waiting = is_even(call).then(|| proxy.watched(index).begin(proxy, index));
     let response = match pool.send(&endpoint, &mut request, started, Some(call.deadline)).await {
         Ok(response) => response,

@@ -142,6 +142,7 @@ impl Head {
     }
 
     /// Takes a header that may tell where the body ends.
+    #[inline]
     pub(super) fn delimiting_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
         match name.len() {
             14 if is_name(name, b"content-length")? => self.take_length(value.trim_ascii()),

@@ -21,10 +21,15 @@ impl Stall {
         Self { timeout, timer: None, waiting: false }
     }
 
+    /// The client has taken something.
+    pub(super) const fn took(&mut self) {
+        self.waiting = false;
+    }
+
     /// Takes what became of a write, and resolves when the client has taken nothing for too long.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_to_wait: bool) -> Poll<()> {
         if !has_to_wait {
-            self.waiting = false;
+            self.took();
             return Poll::Pending;
         }
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.timeout)));

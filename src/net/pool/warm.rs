@@ -1,6 +1,6 @@
 //! Connections that are made before a request needs them, or in a race with those to other regions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::connection::Http1;
 use super::{Fresh, NotSent, Pool, Shared};
@@ -45,8 +45,17 @@ impl Pool {
         self.0.made.get() > made
     }
 
-    /// Connects, unless the request can go elsewhere before.
-    pub(super) async fn connect_first(&self, endpoint: &Endpoint<'_>, is_streamed: bool) -> Result<Fresh, NotSent> {
+    /// Connects, unless the request can go elsewhere before. A call that is streamed has no deadline; a connection that cannot be made
+    /// within half of a call's time is known not to have carried it.
+    pub(super) async fn connect_first(
+        &self,
+        endpoint: &Endpoint<'_>,
+        now: Instant,
+        deadline: Option<tokio::time::Instant>,
+    ) -> Result<Fresh, NotSent> {
+        let is_streamed = deadline.is_none();
+        let left = deadline.map_or(Duration::MAX, |deadline| deadline.into_std().saturating_duration_since(now));
+        let endpoint = &Endpoint { connect_timeout: endpoint.connect_timeout.min(left / 2), ..*endpoint };
         let Some(elsewhere) = endpoint.elsewhere else { return Ok(self.connect(endpoint, is_streamed).await?) };
         tokio::select! {
             biased;
