@@ -141,6 +141,69 @@ fn the_import_reader_sees_groups_and_paths_and_skips_tests_and_comments() {
     assert_eq!(table, BTreeMap::from([("telemetry".to_owned(), expected)]));
 }
 
+/// What the pure machine of outcomes must not reach for: a runtime, sockets, files, clocks, what carries its actions out.
+const OUTSIDE: &[&str] = &[
+    "tokio",
+    "hyper",
+    "http::",
+    "crate::net",
+    "crate::journal",
+    "std::net",
+    "std::fs",
+    "Instant",
+    "SystemTime",
+    "async fn",
+];
+/// How strings are compared.
+const COMPARISONS: &[&str] = &[
+    "== \"",
+    "!= \"",
+    "\" =>",
+    "\" | \"",
+    "\" if ",
+    "as_str() ==",
+    "as_str() !=",
+    "starts_with(",
+    "ends_with(",
+    "contains(\"",
+    "eq_ignore_ascii_case(",
+];
+/// Where words from outside become enums: a region's word for a job's state, and the API's for a placement's.
+const READERS: &[(&str, &str)] =
+    &[("src/outcome/word.rs", "\""), ("src/outcome/placement.rs", "state.as_str() == word")];
+
+/// What the code of the machine has that it must not have.
+fn impure(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim_start().starts_with("//")) {
+        let outside = OUTSIDE.iter().filter(|word| line.contains(**word));
+        problems.extend(outside.map(|word| format!("{path}:{number}: {word}: time and answers are arguments here")));
+        let is_reader = READERS.iter().any(|(file, mark)| *file == path && line.contains(mark));
+        if let Some(word) = COMPARISONS.iter().find(|word| line.contains(**word) && !is_reader) {
+            problems.push(format!("{path}:{number}: {word}: no text decides; match an enum"));
+        }
+    }
+    problems
+}
+
+#[test]
+fn the_machine_of_outcomes_reaches_for_nothing_and_compares_no_text() {
+    let code = files(&["src/outcome"]).into_iter().filter(|(path, _)| !path.contains("/tests/"));
+    let code: Vec<_> = code.collect();
+    assert!(code.len() > 5, "src/outcome is not where it was");
+    assert_none(&code.iter().flat_map(|(path, text)| impure(path, text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_impure_machine_is_seen() {
+    let code =
+        "//! tokio\nuse tokio::time::Instant;\nmatch word {\n    \"open\" => 1,\n    State::Open => \"open\",\n}\n";
+    assert_eq!(impure("src/outcome/a.rs", code).len(), 3);
+    let reader = "\"completed\" | \"discarded\" => Self::Ended,";
+    assert!(impure("src/outcome/word.rs", reader).is_empty());
+    assert_eq!(impure("src/outcome/call.rs", reader).len(), 1);
+}
+
 /// `readme` with `table` between the markers `name`.
 fn with_table(readme: &str, name: &str, table: &str) -> String {
     let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));

@@ -63,7 +63,8 @@ pub struct Side {
 pub enum Step {
     /// Ask its region for it.
     Ask,
-    /// Send the same job to the same region under the same id.
+    /// Send the same job to the same region under the same id. Unless it is answered, the copy is lost anew
+    /// ([`Event::Lost`](super::Event::Lost)): this one may come late, too.
     SendAgain,
     /// Take its id by a tombstone.
     Fence,
@@ -80,6 +81,10 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
         Fate::Unknown { lost, since } => (lost, since),
         // Where the id itself can prove it, time has proved nothing.
         Fate::Absent { by: Absence::Watched(_) } if side.guarded => (Lost::Ended, copy.sent),
+        // It may have come since.
+        Fate::Absent { by: Absence::Watched(_) } if side.repeats && asking.times == 0 && now < side.until => {
+            return Step::Ask;
+        }
         _ => return Step::Done,
     };
     if asking.silent >= SILENT_MAX {

@@ -44,6 +44,9 @@ fn a_region_that_guards_ids_gets_the_same_job_until_it_answers() {
 fn an_absence_that_time_has_proved_is_proved_by_the_id_where_that_is_guarded() {
     assert_eq!(next(&copy(watched(900)), Asking::default(), GUARDED, at(10)), Step::SendAgain);
     assert_eq!(next(&copy(watched(900)), Asking::default(), SIDE, at(10)), Step::Done);
+    let repeats = Side { repeats: true, ..SIDE };
+    assert_eq!(next(&copy(watched(900)), Asking::default(), repeats, at(10)), Step::Ask, "it may have come since");
+    assert_eq!(next(&copy(watched(900)), asking(&[(0, Answered::No)]), repeats, at(10)), Step::Done);
     for fate in [WAITING, FINAL, FENCED, BURIED, Fate::Overwritten] {
         assert_eq!(next(&copy(fate), Asking::default(), GUARDED, at(10)), Step::Done, "{fate:?}");
     }

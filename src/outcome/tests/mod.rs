@@ -6,7 +6,9 @@ mod absence;
 mod apply;
 mod background;
 mod call;
+mod model;
 mod remedy;
+mod world;
 
 use std::time::Duration;
 
