@@ -104,8 +104,14 @@ fn remedied(placement: &Placement, now: Moment, round: Moment) -> Option<Action>
     if let Some((at, copy)) = old.next() {
         return Some(if due(copy) <= now { Action::Ask(at) } else { Action::Wait(due(copy)) });
     }
+    // Once in a round.
+    let told = |at: usize| {
+        placement.copies.get(at).filter(|it| matches!(it.fate, Fate::Cancelling { since, .. } if since >= round))
+    };
     match found {
-        Remedy::Cancel(at) => Some(Action::Cancel(at)),
+        Remedy::Cancel(at) => {
+            Some(told(at).map_or(Action::Cancel(at), |copy| Action::Wait(due(copy).max(now.after(PAUSE)))))
+        }
         Remedy::Doubled => Some(Action::Settle(Settlement::Doubled)),
         Remedy::Wait => Some(Action::Wait(now.after(PAUSE_WATCHING))),
         Remedy::None => None,

@@ -78,6 +78,19 @@ fn a_copy_is_cancelled_only_when_every_other_was_seen_in_the_same_round() {
 }
 
 #[test]
+fn a_cancellation_that_is_not_answered_is_repeated_in_the_next_round() {
+    let round = at(10);
+    let mut placement = heard(with_copies(&[WAITING, WAITING], true), round);
+    placement.apply(Event::Cancelling(0), at(10), RULES);
+    hear(&mut placement, 0, Word::Silent, at(12));
+    let Action::Wait(until) = next(&placement, at(12), round, |_| false) else { panic!("it was told just now") };
+    assert_eq!(next(&placement, until, until, |_| false), Action::Ask(0));
+    hear(&mut placement, 0, Word::Has(Progress::Waiting), until);
+    hear(&mut placement, 1, Word::Has(Progress::Waiting), until);
+    assert_eq!(next(&placement, until, until, |_| false), Action::Cancel(0));
+}
+
+#[test]
 fn what_several_copies_come_to_is_said() {
     let cases = [
         (vec![WAITING, STARTED], Action::Cancel(0)),
