@@ -1,6 +1,6 @@
 //! What is done about several copies of one job.
 
-use super::copy::{Copy, Fate};
+use super::copy::{Absence, Copy, Fate};
 use super::placement::{Placement, Told};
 use super::word::Progress;
 
@@ -27,8 +27,7 @@ pub(super) fn remedy(placement: &Placement) -> Remedy {
     if live().count() < 2 {
         return called_off(placement);
     }
-    // Under one id in one region there is one job, and whoever cancels one of these copies cancels the other.
-    if live().any(|(at, copy, _)| live().any(|(other, it, _)| other != at && it.place == copy.place)) {
+    if live().any(|(at, ..)| is_shared(placement, at)) {
         return Remedy::Doubled;
     }
     if let Some((at, _, progress)) = live().find(|(_, copy, _)| matches!(copy.fate, Fate::Cancelling { .. })) {
@@ -45,6 +44,16 @@ pub(super) fn remedy(placement: &Placement) -> Remedy {
         None if started > 1 => Remedy::Doubled,
         None => Remedy::None,
     }
+}
+
+/// Whether another copy may be or have been where this one is. Under one id in one region there is one job: whoever cancels one of them
+/// cancels the other, and a read that lags may show the one that is not there any more.
+fn is_shared(placement: &Placement, at: usize) -> bool {
+    let is_never_there = |copy: &Copy| matches!(copy.fate, Fate::Absent { by: Absence::Final | Absence::Buried });
+    let is_other = |(other, copy): (usize, &Copy)| {
+        other != at && !is_never_there(copy) && placement.copies.get(at).is_some_and(|it| it.place == copy.place)
+    };
+    placement.copies.iter().enumerate().any(is_other)
 }
 
 /// A client that has cancelled the copy that it was told of means the job, and so the one that came late.

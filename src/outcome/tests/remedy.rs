@@ -60,6 +60,12 @@ fn copies_under_one_id_in_one_region_are_never_cancelled() {
         placement.copies[1].place = placement.copies[0].place.clone();
         assert_eq!(remedy(&placement), Remedy::Doubled, "{fates:?}");
     }
+    // A read that lags may show the copy that was overwritten and cancelled.
+    for (other, expected) in [(GONE, Remedy::Doubled), (watched(900), Remedy::Doubled), (FINAL, Remedy::Cancel(1))] {
+        let mut placement = with_copies(&[WAITING, WAITING, other], false);
+        placement.copies[2].place = placement.copies[0].place.clone();
+        assert_eq!(remedy(&placement), expected, "{other:?}");
+    }
 }
 
 fn any_progress() -> impl Strategy<Value = Progress> {
