@@ -8,6 +8,7 @@ mod background;
 mod call;
 mod model;
 mod remedy;
+mod sim;
 mod world;
 
 use std::time::Duration;
