@@ -9,6 +9,7 @@ mod regions;
 mod route;
 mod state;
 
+pub use outcomes::outcome_row;
 pub use state::document as state;
 
 use crate::net::Arriving;

@@ -1,10 +1,11 @@
-//! `GET /v1/federation/outcomes`: enqueues that ended unknown, and what became of them.
+//! `GET /v1/federation/outcomes`: jobs whose fate is open, or was, and what became of them.
 
 use serde_json::{Value, json};
 
 use crate::base::text::rfc3339;
-use crate::journal::{Place, State, Unknown};
+use crate::journal::Journal;
 use crate::ojs::ErrorDocument;
+use crate::outcome::{Absence, Copy, Fate, Lost, Place, Placement, Progress, State, Told};
 use crate::proxy::Proxy;
 
 /// Shown when the call does not say how many.
@@ -12,39 +13,142 @@ const LIMIT: usize = 100;
 /// The most that one answer shows.
 const LIMIT_MAX: usize = 1_000;
 
-/// Shape: the newest first; `?state=` chooses one state, `?limit=` says how many. Times in RFC 3339, `null` what is not known.
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Wanted<'q> {
+    state: Option<State>,
+    job_id: Option<&'q str>,
+    federation_id: Option<&'q str>,
+    region: Option<&'q str>,
+    before: Option<u64>,
+    limit: Option<usize>,
+}
+
+/// Shape: the newest first; `?state=`, `?job_id=`, `?federation_id=` and `?region=` choose, `?limit=` says how many, `?cursor=` goes on where
+/// `next_cursor` of an answer was. Times in RFC 3339, `null` what is not known.
 ///
-/// Errors: 400 for a state or a limit that there is not.
+/// Errors: 400 for a parameter that there is not, and for a state, a limit or a cursor that is none.
 pub(super) fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, ErrorDocument> {
-    let (mut state, mut limit) = (None, LIMIT);
-    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let understood = match name {
-            "state" => State::parse(value).map(|it| state = Some(it)),
-            "limit" => value.parse().ok().filter(|it| (1..=LIMIT_MAX).contains(it)).map(|it| limit = it),
-            _ => Some(()),
-        };
-        understood.ok_or_else(ErrorDocument::outcomes_query)?;
-    }
-    let store = &proxy.shared.journal;
-    let unknowns = store.unknowns(limit, |it| state.is_none_or(|state| it.state == state));
-    let outcomes: Vec<Value> = unknowns.iter().map(outcome).collect();
-    let document = json!({ "durable": store.is_durable(), "pending": store.pending(), "outcomes": outcomes });
+    let wanted = Wanted::read(query.unwrap_or_default())?;
+    let journal = &proxy.shared.journal;
+    let limit = wanted.limit.unwrap_or(LIMIT);
+    // One more says whether there are more.
+    let mut found = journal.placements(limit + 1, |it| wanted.takes(it));
+    let next = (found.len() > limit).then(|| found.truncate(limit)).and_then(|()| found.last()).map(|it| it.number);
+    let outcomes: Vec<Value> = found.iter().map(|it| outcome_row(journal, it)).collect();
+    let document = json!({
+        "durable": journal.is_durable(),
+        "unknown": journal.count(State::Unknown),
+        "watched": journal.count(State::Watched),
+        "outcomes": outcomes,
+        "next_cursor": next.map(|number| number.to_string()),
+    });
     Ok(document.to_string().into_bytes())
 }
 
-fn outcome(it: &Unknown) -> Value {
-    let shown = |place: &Place| json!({ "region": place.region.as_str(), "job_id": place.job_id });
+impl<'q> Wanted<'q> {
+    fn read(query: &'q str) -> Result<Self, ErrorDocument> {
+        let mut wanted = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "state" => wanted.state = Some(State::parse(value).ok_or_else(ErrorDocument::outcomes_query)?),
+                "limit" => {
+                    let limit = value.parse().ok().filter(|it| (1..=LIMIT_MAX).contains(it));
+                    wanted.limit = Some(limit.ok_or_else(ErrorDocument::outcomes_query)?);
+                }
+                "cursor" => wanted.before = Some(value.parse().map_err(|_| ErrorDocument::outcomes_query())?),
+                "job_id" => wanted.job_id = Some(value),
+                "federation_id" => wanted.federation_id = Some(value),
+                "region" => wanted.region = Some(value),
+                _ => return Err(ErrorDocument::outcomes_query()),
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn takes(&self, it: &Placement) -> bool {
+        // A key whose job went well is no outcome that anybody asks about, but by its id.
+        let is_shown = it.has_traces() || it.settled.is_some() || self.job_id.is_some();
+        let has = |test: &dyn Fn(&Copy) -> bool| it.copies.iter().any(test);
+        is_shown
+            && self.before.is_none_or(|before| it.number < before)
+            && self.state.is_none_or(|state| it.state() == state)
+            && self.job_id.is_none_or(|id| it.ids().any(|known| known == id))
+            && self.federation_id.is_none_or(|id| has(&|copy| copy.stamp.as_deref() == Some(id)))
+            && self.region.is_none_or(|region| has(&|copy| copy.place.region.as_str() == region))
+    }
+}
+
+/// One row, as `GET /v1/federation/outcomes` shows it.
+#[must_use]
+pub fn outcome_row(journal: &Journal, it: &Placement) -> Value {
+    let stored = it.stored();
+    let sent = it.copies.last().map(|copy| &copy.place);
+    let copies: Vec<Value> = it.copies.iter().map(|copy| shown(journal, copy)).collect();
+    let due = it.copies.iter().filter(|copy| !copy.is_final()).map(|copy| copy.asked.due).min();
+    let cancelled = it.copies.iter().find(|copy| copy.fate == Fate::Cancelled { by_us: true });
     json!({
-        "job_id": it.job_id,
-        "region": it.region.as_str(),
-        "state": it.state.as_str(),
-        "sent_at": rfc3339(it.at_ms),
-        "resolved_at": it.resolved_ms.map(rfc3339),
-        "going": it.going.as_ref().map(shown),
-        "elsewhere": it.elsewhere.as_ref().map(shown),
-        "cancelled_in": it.cancelled_in().map(crate::base::RegionId::as_str),
-        "federation_id": it.federation_id,
-        "request_id": it.request_id,
+        "id": it.number.to_string(),
+        "state": it.state().as_str(),
+        "told": told(&it.told),
+        "job_id": stored.or(sent).map(|place| &place.job_id).filter(|id| !id.is_empty()),
+        "region": stored.or(sent).map(|place| place.region.as_str()),
+        "federation_id": it.copies.last().and_then(|copy| copy.stamp.as_deref()),
+        "request_id": it.identity.request_id,
+        "cancelled_in": cancelled.map(|copy| copy.place.region.as_str()),
+        "sent_at": rfc3339(it.unix_ms),
+        "resolved_at": it.settled.map(|settled| rfc3339(journal.unix_ms(settled.at))),
+        "next_ask_at": due.filter(|_| !it.is_at_rest()).map(|at| rfc3339(journal.unix_ms(at))),
+        "copies": copies,
     })
+}
+
+fn told(told: &Told) -> &'static str {
+    match told {
+        Told::Nothing => "nothing_yet",
+        Told::BrokenOff => "nothing",
+        Told::Unknown => "unknown",
+        Told::Refused => "refused",
+        Told::Stored { .. } => "stored",
+    }
+}
+
+fn shown(journal: &Journal, copy: &Copy) -> Value {
+    let Place { region, job_id } = &copy.place;
+    let (state, detail) = match copy.fate {
+        Fate::Sent => ("sent", None),
+        Fate::Unknown { lost: Lost::Ended, .. } => ("unknown", Some("connection_ended")),
+        Fate::Unknown { lost: Lost::TimedOut, .. } => ("unknown", Some("no_answer")),
+        Fate::Absent { by: Absence::Watched(_) } => ("absent", Some("watched")),
+        Fate::Absent { by: Absence::Fenced | Absence::Buried } => ("absent", Some("fenced")),
+        Fate::Absent { by: Absence::Final } => ("absent", None),
+        Fate::Stored { progress } => ("stored", Some(far(progress))),
+        Fate::Cancelling { progress, .. } => ("cancelling", Some(far(progress))),
+        Fate::Cancelled { by_us: true } => ("cancelled", Some("as_a_second_copy")),
+        Fate::Cancelled { by_us: false } => ("cancelled", Some("by_somebody_else")),
+        Fate::Overwritten => ("overwritten", None),
+    };
+    let until = match copy.fate {
+        Fate::Absent { by: Absence::Watched(until) } => Some(rfc3339(journal.unix_ms(until))),
+        _ => None,
+    };
+    json!({
+        "region": region.as_str(),
+        "job_id": Some(job_id).filter(|id| !id.is_empty()),
+        "state": state,
+        "detail": detail,
+        "watched_until": until,
+        "sent_at": rfc3339(journal.unix_ms(copy.sent)),
+    })
+}
+
+const fn far(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Waiting => "waiting",
+        Progress::Started => "started",
+        Progress::Ended => "ended",
+        Progress::Cancelled => "cancelled",
+        Progress::Stopped => "stopped",
+    }
 }

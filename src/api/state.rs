@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::status;
 use crate::base::text::rfc3339;
 use crate::config::Config;
+use crate::outcome::State;
 use crate::policy::{BreakerState, Figure, GuardClass, GuardState, Health, Live as _, RegionIndex, RegionView, View};
 use crate::proxy::{Shared, is_usable};
 use crate::region::{Region, Trouble};
@@ -37,7 +38,8 @@ pub fn document(shared: &Shared) -> Value {
         "journal": {
             "durable": shared.journal.is_durable(),
             "configured": shared.config.journal.path.is_some(),
-            "outcomes_pending": shared.journal.pending(),
+            "outcomes_unknown": shared.journal.count(State::Unknown),
+            "outcomes_watched": shared.journal.count(State::Watched),
         },
         "owners": { "entries": shared.owners.len(), "entries_max": shared.config.limits.owner_entries },
         "queues": queues,

@@ -22,9 +22,10 @@ use crate::config::{Config, Listen};
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
 use crate::net::pool::{Pool, PoolLimits};
+use crate::outcome::State;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
 use crate::region::{LoadPoller, Looker, Prober, Registry, Rounds, names, tick};
-use crate::telemetry::{CertificateKind, Metrics, RegionMetrics, event};
+use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, event};
 
 /// Our own network is looked at this often at most, and while it does not pass its check.
 const OWN_CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -222,7 +223,10 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let available = u32::try_from(shared.budgets.overall().available(now)).unwrap_or(u32::MAX);
         shared.metrics.retry_budget_available.set(f64::from(available));
         shared.metrics.owners.set(i64::try_from(shared.owners.len()).unwrap_or(i64::MAX));
-        shared.metrics.outcomes_pending.set(i64::try_from(shared.journal.pending()).unwrap_or(i64::MAX));
+        for (fate, state) in [(OpenFate::Unknown, State::Unknown), (OpenFate::Watched, State::Watched)] {
+            let count = i64::try_from(shared.journal.count(state)).unwrap_or(i64::MAX);
+            shared.metrics.outcomes_pending[fate].set(count);
+        }
         let view = shared.registry.view();
         for (index, metrics) in view.indexes().zip(shared.metrics.regions()) {
             refresh_load(view.region(index), metrics, now);

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -190,7 +191,7 @@ impl Time for SystemTime {
 #[derive(Debug)]
 pub struct SteeredTime {
     start: Instant,
-    start_unix_ms: u64,
+    start_unix_ms: AtomicU64,
     elapsed: Mutex<Duration>,
     moved: Arc<Notify>,
 }
@@ -201,7 +202,7 @@ impl SteeredTime {
     pub fn starting_at(unix_ms: u64) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
-            start_unix_ms: unix_ms,
+            start_unix_ms: AtomicU64::new(unix_ms),
             elapsed: Mutex::new(Duration::ZERO),
             moved: Arc::new(Notify::new()),
         })
@@ -212,6 +213,12 @@ impl SteeredTime {
         *self.elapsed.lock() += by;
         self.moved.notify_waiters();
     }
+
+    /// Sets the wall clock, as an operator or NTP does: the monotonic one does not follow.
+    pub fn set_wall(&self, unix_ms: u64) {
+        let elapsed = u64::try_from(self.elapsed.lock().as_millis()).unwrap_or(u64::MAX);
+        self.start_unix_ms.store(unix_ms.saturating_sub(elapsed), Relaxed);
+    }
 }
 
 impl Time for Arc<SteeredTime> {
@@ -221,7 +228,7 @@ impl Time for Arc<SteeredTime> {
 
     fn unix_ms(&self) -> u64 {
         let elapsed = u64::try_from(self.elapsed.lock().as_millis()).unwrap_or(u64::MAX);
-        self.start_unix_ms.saturating_add(elapsed)
+        self.start_unix_ms.load(Relaxed).saturating_add(elapsed)
     }
 
     fn sleep_until(&self, deadline: Instant) -> Sleep {

@@ -32,7 +32,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
 use crate::demo::{Dialect, DuplicateIds};
-use crate::journal::State;
+use crate::outcome::State;
 
 /// Everything went well.
 const DONE: u8 = 0;

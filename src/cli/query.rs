@@ -66,13 +66,16 @@ pub(super) fn outcomes(state: Option<&str>, query: &QueryArgs) -> u8 {
     let question = Question { method: Method::GET, path: &path, body: Bytes::new(), member: "outcomes" };
     answer(query, question, |document| {
         let kept = if document["durable"] == true { "in the journal's file" } else { "in memory only" };
-        say(format_args!("{} not known yet; kept {kept}", cell(&document["pending"])));
+        let [unknown, watched] = ["unknown", "watched"].map(|key| cell(&document[key]));
+        say(format_args!("{unknown} unknown, {watched} watched; kept {kept}"));
         let rows = document["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|it| {
-            let elsewhere = cell(&it["elsewhere"]["region"]);
-            let [sent, state, region] = ["sent_at", "state", "region"].map(|key| cell(&it[key]));
-            [sent, state, cell(&it["job_id"]), region, elsewhere, cell(&it["cancelled_in"])]
+            let copies = it["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let copies = copies.iter().map(|it| format!("{} {}", cell(&it["region"]), cell(&it["state"])));
+            let copies = copies.collect::<Vec<_>>().join(", ");
+            let [sent, state, told, next] = ["sent_at", "state", "told", "next_ask_at"].map(|key| cell(&it[key]));
+            [cell(&it["id"]), sent, state, told, cell(&it["job_id"]), copies, next]
         });
-        table(["SENT", "STATE", "JOB", "REGION", "ALSO IN", "CANCELLED IN"], rows.collect());
+        table(["ID", "SENT", "STATE", "CLIENT WAS TOLD", "JOB", "COPIES", "ASKED NEXT"], rows.collect());
     })
 }
 

@@ -116,6 +116,7 @@ impl Check {
         let health_check = self.health_check(raw.health_check, federation_default);
         let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
         let failover = self.failover(raw.failover, &registered);
+        let journal = self.journal(raw.journal);
         let limits = self.limits(&raw.limits);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
@@ -139,7 +140,7 @@ impl Check {
             circuit_breaker,
             load: timing::load(&raw.load),
             failover,
-            journal: routing::journal(raw.journal),
+            journal,
             decisions: Decisions { rows_max: raw.decisions.rows_max },
             idempotency: Idempotency { enabled: raw.idempotency.enabled, ttl: raw.idempotency.ttl.0 },
             limits,

@@ -42,9 +42,11 @@ pub fn effective(config: &Config) -> String {
         yaml.text("on_unknown", failover.on_unknown.as_str());
         yaml.text("on_all_unhealthy", failover.on_all_unhealthy.as_str());
         yaml.duration("late_write_grace", failover.late_write_grace);
+        yaml.duration("read_lag", failover.read_lag);
     });
     yaml.section("journal", |yaml| {
         yaml.text_if("path", config.journal.path.as_ref().map(|path| path.display()));
+        yaml.plain("required", config.journal.required);
         yaml.plain("rows_max", config.journal.rows_max);
     });
     yaml.section("decisions", |yaml| yaml.plain("rows_max", config.decisions.rows_max));
@@ -90,6 +92,7 @@ fn region(yaml: &mut Yaml, region: &RegionConfig) {
     });
     yaml.text_if("bearer_token_file", region.bearer_token_file.as_ref().map(|path| path.display()));
     yaml.plain("forward_authorization", region.forward_authorization);
+    yaml.text("duplicate_ids", region.duplicate_ids.as_str());
 }
 
 fn routing(yaml: &mut Yaml, routing: &Routing) {

@@ -3,8 +3,8 @@
 use serde::de::{Deserialize, Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy,
-    OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, DuplicateIds, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
+    OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 
 macro_rules! names {
@@ -44,5 +44,6 @@ names!(MetricsDetail { Basic = "basic", Full = "full" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
 names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });
+names!(DuplicateIds { Auto = "auto", Refuse = "refuse", Same = "same", Overwrite = "overwrite" });
 names!(OnUnknown { Fail = "fail", Redirect = "redirect" });
 names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

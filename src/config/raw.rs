@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy,
-    OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, DuplicateIds, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
+    OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use crate::base::Strategy;
 use crate::base::text::parse_duration;
@@ -73,6 +73,7 @@ pub(super) struct RawRegion {
     pub(super) tls: RawTls,
     pub(super) bearer_token_file: Option<PathBuf>,
     pub(super) forward_authorization: Option<bool>,
+    pub(super) duplicate_ids: Option<DuplicateIds>,
     pub(super) is_hub: Option<bool>,
 }
 
@@ -187,11 +188,13 @@ pub(super) struct RawFailover {
     pub(super) on_unknown: OnUnknown,
     pub(super) on_all_unhealthy: OnAllUnhealthy,
     pub(super) late_write_grace: RawDuration,
+    pub(super) read_lag: RawDuration,
 }
 
 #[derive(Deserialize)]
 pub(super) struct RawJournal {
     pub(super) path: Option<PathBuf>,
+    pub(super) required: bool,
     pub(super) rows_max: usize,
 }
 

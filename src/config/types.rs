@@ -17,7 +17,7 @@ mod surface;
 mod tenant;
 
 pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
-pub use journal::{Decisions, Idempotency, Journal, OnAllUnhealthy, OnUnknown};
+pub use journal::{Decisions, DuplicateIds, Idempotency, Journal, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{MetricsConfig, MetricsDetail, Readiness, Shutdown};
 pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
@@ -98,6 +98,8 @@ pub struct RegionConfig {
     /// Whether a client's own `Authorization` travels to this region. Already resolved: by default the local region only,
     /// and nowhere where the region has a token of its own.
     pub forward_authorization: bool,
+    /// What its server does with an id that it has already.
+    pub duplicate_ids: DuplicateIds,
     /// Headers with a client's credentials that do not travel to this region, in lower case. Already resolved: none for the local
     /// region and for one with `forward_authorization`.
     pub withheld_headers: Vec<String>,
@@ -293,6 +295,8 @@ pub struct Failover {
     pub on_all_unhealthy: OnAllUnhealthy,
     /// How long after the end of its connection a region may still store a job.
     pub late_write_grace: Duration,
+    /// How far a region's reads may be behind its writes.
+    pub read_lag: Duration,
 }
 
 /// Bounds.

@@ -1,34 +1,119 @@
-//! An unknown outcome that a call is still busy with.
+//! A placement that a call is busy with.
 
 use std::sync::Arc;
 
-use super::{Journal, Unknown};
+use super::Journal;
+use crate::outcome::{Event, Lost, Moment, Placement, Rules, Told};
 
-/// Keeps the background from an unknown outcome until the call is done with it. Dropped, it lets go.
+/// A placement in the hands of a call: nobody else changes it until it is ended or dropped.
+///
+/// What is applied is in memory; [`Hold::save`] and [`Hold::save_durably`] record it. Dropped without an end, because its client has gone,
+/// it is left to the background.
 #[derive(Debug)]
 pub struct Hold {
-    store: Arc<Journal>,
-    number: u64,
+    journal: Arc<Journal>,
+    placement: Placement,
+    rules: Rules,
+    ended: bool,
 }
 
 impl Hold {
-    pub(super) const fn new(store: Arc<Journal>, number: u64) -> Self {
-        Self { store, number }
+    pub(super) const fn new(journal: Arc<Journal>, placement: Placement, rules: Rules) -> Self {
+        Self { journal, placement, rules, ended: false }
     }
 
-    /// As [`Journal::change_durably`].
-    pub async fn change_durably(&self, change: impl FnOnce(&mut Unknown)) {
-        self.store.change_durably(self.number, change).await;
+    /// The placement as it is.
+    #[must_use]
+    pub const fn placement(&self) -> &Placement {
+        &self.placement
     }
 
-    /// As [`Journal::change`].
-    pub fn change(&self, change: impl FnOnce(&mut Unknown)) {
-        self.store.change(self.number, change);
+    /// The placement, for what the machine does not decide.
+    pub const fn placement_mut(&mut self) -> &mut Placement {
+        &mut self.placement
+    }
+
+    /// How long regions may take.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// The journal's time.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.journal.now()
+    }
+
+    /// Takes in what has become known.
+    pub fn apply(&mut self, event: Event) {
+        let now = self.journal.now();
+        self.placement.apply(event, now, self.rules);
+    }
+
+    /// Records it; the file follows when it can.
+    pub fn save(&mut self) {
+        self.journal.record(&mut self.placement);
+    }
+
+    /// Records it, and returns whether it is on disk, or there is no disk to wait for. Waits for a bounded time.
+    ///
+    /// Cancel: it is recorded all the same.
+    pub async fn save_durably(&mut self) -> bool {
+        self.journal.record_durably(&mut self.placement).await
+    }
+
+    /// The call is over, and its client hears this. What left nothing behind is forgotten.
+    pub fn end(mut self, told: Told) {
+        self.ended = true;
+        let is_stored = matches!(told, Told::Stored { .. });
+        self.apply(Event::Told(told));
+        if self.placement.has_traces() || (is_stored && self.placement.identity.key.is_some()) {
+            self.save();
+        } else {
+            self.journal.forget(self.placement.number);
+        }
+        self.journal.release(self.placement.number);
+    }
+
+    /// As [`Hold::end`], with what is left behind on disk before the client hears it.
+    pub async fn end_durably(mut self, told: Told) {
+        self.ended = true;
+        self.apply(Event::Told(told));
+        self.save_durably().await;
+        self.journal.release(self.placement.number);
+    }
+
+    /// It is left as it is known to the journal, apart from what was heard since.
+    pub fn leave(mut self) {
+        self.ended = true;
+        if self.placement.number != 0 {
+            self.save();
+        }
+        self.journal.release(self.placement.number);
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.store.release(self.number);
+        if self.ended {
+            return;
+        }
+        // Its connection may have been handed back to its pool and still be read: that the call ended proves nothing.
+        let now = self.journal.now();
+        for at in 0..self.placement.copies.len() {
+            if self.placement.copies.get(at).is_some_and(|copy| copy.fate == crate::outcome::Fate::Sent) {
+                self.placement.apply(Event::Lost(at, Lost::TimedOut), now, self.rules);
+            }
+        }
+        if self.placement.told == Told::Nothing {
+            self.placement.apply(Event::Told(Told::BrokenOff), now, self.rules);
+        }
+        if self.placement.has_traces() {
+            self.journal.record(&mut self.placement);
+        } else {
+            self.journal.forget(self.placement.number);
+        }
+        self.journal.release(self.placement.number);
     }
 }

@@ -15,9 +15,10 @@ use super::Journal;
 use super::record::{Change, ID_BYTES_MAX};
 use super::writer::Work;
 use crate::base::RegionId;
+use crate::outcome::Moment;
 
-/// A job that is not acknowledged this long after its lease has ended is forgotten: its worker has ended, too. Units: milliseconds.
-const KEEP_MS: u64 = 24 * 60 * 60 * 1_000;
+/// A job that is not acknowledged this long after its lease has ended is forgotten: its worker has ended, too.
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A moment as servers write it has thirty bytes or so.
 const MOMENT_BYTES_MAX: usize = 64;
 /// A lease is no longer than this to us, whatever a worker says.
@@ -42,8 +43,8 @@ pub struct Lease {
     pub visibility: Duration,
     /// Until when the lease holds without a question; none for one that an earlier run has brought, or that its worker has given back.
     pub until: Option<Instant>,
-    /// When it ends. Units: milliseconds since the Unix epoch.
-    pub ends_ms: u64,
+    /// When it ends.
+    pub ends: Moment,
 }
 
 impl Lease {
@@ -61,10 +62,15 @@ impl Lease {
         self.until.is_some_and(|until| now < until)
     }
 
-    fn begin(&mut self, now: Instant, now_ms: u64) {
+    /// When it began, or was extended last.
+    pub(super) fn began(&self) -> Moment {
+        Moment(self.ends.0.saturating_sub(u64::try_from(self.visibility.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    fn begin(&mut self, now: Instant, at: Moment) {
         self.visibility = self.visibility.min(VISIBILITY_MAX);
         self.until = Some(now + (self.visibility - self.visibility / MARGIN_PARTS));
-        self.ends_ms = now_ms.saturating_add(u64::try_from(self.visibility.as_millis()).unwrap_or(u64::MAX));
+        self.ends = at.after(self.visibility);
     }
 }
 
@@ -125,7 +131,7 @@ impl Leases {
         let job = key(&lease.job_id).into_owned();
         // The time leads, so that numbers are unique over restarts, too.
         let last = self.rows.last_key_value().map_or(0, |(number, _)| number + 1);
-        let number = if written { lease.number } else { (lease.ends_ms.min(1 << 46) << 16).max(last) };
+        let number = if written { lease.number } else { (lease.ends.0.min(1 << 46) << 16).max(last) };
         lease.number = number;
         if let Some(old) = self.by_job.insert(job, number) {
             self.remove(old);
@@ -151,8 +157,8 @@ impl Leases {
         }
     }
 
-    fn prune(&mut self, now_ms: u64) {
-        let is_old = |row: &Row| row.lease.ends_ms.saturating_add(KEEP_MS) < now_ms;
+    fn prune(&mut self, now: Moment) {
+        let is_old = |row: &Row| now.since(row.lease.ends) > KEEP;
         let old: Vec<u64> = self.rows.iter().filter(|(_, row)| is_old(row)).map(|(number, _)| *number).collect();
         old.into_iter().for_each(|number| self.remove(number));
     }
@@ -195,10 +201,10 @@ impl Leases {
 impl Journal {
     /// Remembers the jobs that a region has leased to a worker, from now on. What is too long to be kept is left out.
     pub fn leased(&self, leases: impl Iterator<Item = Lease>) {
-        let (now, now_ms) = (self.inner.clock.now(), self.inner.clock.unix_ms_about());
+        let (now, at) = (self.inner.clock.now(), self.now());
         self.with_leases(|all| {
             for mut lease in leases.filter(Lease::fits) {
-                lease.begin(now, now_ms);
+                lease.begin(now, at);
                 all.put(lease, false);
             }
         });
@@ -224,7 +230,7 @@ impl Journal {
         job_ids: impl Iterator<Item = &'i str>,
         visibility: Option<Duration>,
     ) {
-        let (now, now_ms) = (self.inner.clock.now(), self.inner.clock.unix_ms_about());
+        let (now, at) = (self.inner.clock.now(), self.now());
         let mut all = self.inner.leases.lock();
         for job_id in job_ids {
             let number = all.by_job.get(&*key(job_id)).copied();
@@ -232,7 +238,7 @@ impl Journal {
             let lease = &mut row.lease;
             if lease.region == *region && lease.holds(now) {
                 lease.visibility = visibility.unwrap_or(lease.visibility);
-                lease.begin(now, now_ms);
+                lease.begin(now, at);
             }
         }
     }
@@ -249,8 +255,8 @@ impl Journal {
         });
     }
 
-    pub(super) fn prune_leases(&self, now_ms: u64) {
-        self.with_leases(|all| all.prune(now_ms));
+    pub(super) fn prune_leases(&self, now: Moment) {
+        self.with_leases(|all| all.prune(now));
     }
 
     /// Changes the leases, and announces once that there is something to write.
@@ -263,7 +269,7 @@ impl Journal {
             && let Some(work) = &self.work
         {
             // A full queue is no loss: the next change announces it.
-            all.announced = work.try_send(Work::LEASES).is_ok();
+            all.announced = work.try_send(Work::WAKE).is_ok();
         }
     }
 }

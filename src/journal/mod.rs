@@ -1,4 +1,4 @@
-//! What must survive a restart: enqueues whose outcome is not known, those that carried an `Idempotency-Key`, and the leases of workers.
+//! What must survive a restart: placements of jobs whose fate is open or that may be repeated, and the leases of workers.
 //!
 //! Everything is in memory, bounded, and read there. Where `journal.path` is set it is in a file, too, which a thread of its own
 //! writes: nothing of it is on the path of a call that goes well. A file that cannot be used, for whatever reason, costs what it
@@ -6,9 +6,12 @@
 //!
 //! Invariants: no job arguments, meta values, results or tokens come here; every row and every wait is bounded.
 
+mod clock;
 mod decision;
+mod engine;
 mod hold;
 mod leases;
+mod older;
 mod record;
 mod sqlite;
 mod table;
@@ -26,17 +29,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::base::{Clock, RegionId};
+use crate::base::Clock;
 use crate::config;
+use crate::outcome::{Digest, Identity, Moment, Placement, Rules, State};
 use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
+use clock::JournalClock;
 use decision::Decisions;
 pub use decision::{CallKind, Decided, Note, Notebook, NotedCall, Wanted, milliseconds};
 pub use hold::Hold;
 pub use leases::Lease;
 use leases::Leases;
 use record::Change;
-pub use record::{Cancelled, Digest, ID_BYTES_MAX, Keyed, Place, State, Unknown};
-pub use table::Tell;
+pub use record::{ID_BYTES_MAX, Secret};
+pub use table::Found;
 use table::{Evicted, Table};
 use writer::{Work, Writer};
 
@@ -53,10 +58,19 @@ const RETRY: Duration = Duration::from_secs(30);
 /// Between two lines that say that rows had to make room. Units: milliseconds.
 const TELL_EVICTED_MS: u64 = 60_000;
 
+#[expect(clippy::expect_used, reason = "a system without random bytes could not open a TLS connection either")]
+fn random_secret() -> Secret {
+    let mut secret = Secret::default();
+    aws_lc_rs::rand::fill(&mut secret).expect("the system has random bytes");
+    secret
+}
+
 /// The journal; shared by all threads, and kept over reloads. Dropped, it writes what is left.
 #[derive(Debug)]
 pub struct Journal {
     inner: Arc<Inner>,
+    /// Whether a file is configured.
+    has_file: bool,
     work: Option<SyncSender<Work>>,
     /// Told once when the file is open; closed when the thread has ended.
     writing: Option<Mutex<Receiver<()>>>,
@@ -67,10 +81,13 @@ pub struct Journal {
 struct Inner {
     table: Mutex<Table>,
     leases: Mutex<Leases>,
+    /// With which callers are fingerprinted; the file's, once it is read.
+    secret: Mutex<Secret>,
+    time: JournalClock,
     /// Whether a change did not reach the thread.
     missed: AtomicBool,
     durable: AtomicBool,
-    /// When it was last told that the journal is full. Units: milliseconds since the Unix epoch.
+    /// When it was last told that the journal is full: a [`Moment`], or 0.
     told_evicted_ms: AtomicU64,
     changed: Notify,
     decisions: Arc<Decisions>,
@@ -91,6 +108,8 @@ impl Journal {
         let inner = Arc::new(Inner {
             table: Mutex::new(Table::new(config.rows_max, run)),
             leases: Mutex::new(Leases::new(config.rows_max, config.path.is_some())),
+            secret: Mutex::new(random_secret()),
+            time: JournalClock::new(&clock),
             missed: AtomicBool::new(false),
             durable: AtomicBool::new(false),
             told_evicted_ms: AtomicU64::new(0),
@@ -99,18 +118,18 @@ impl Journal {
             clock,
             metrics,
         });
-        let mut store = Self { inner, work: None, writing: None };
+        let mut journal = Self { inner, has_file: config.path.is_some(), work: None, writing: None };
         match &config.path {
-            Some(path) => store.start(path.clone(), retry),
-            None => event::journal(&store.inner.metrics, event::JournalState::Memory, None),
+            Some(path) => journal.start(path.clone(), retry),
+            None => event::journal(&journal.inner.metrics, event::JournalState::Memory, None),
         }
-        store
+        journal
     }
 
     fn start(&mut self, path: PathBuf, retry: Duration) {
         let (work, waiting) = mpsc::sync_channel(QUEUE_MAX);
         let (opened, is_open) = mpsc::channel();
-        let writer = Writer { path: path.clone(), inner: Arc::clone(&self.inner), retry };
+        let writer = Writer::new(path.clone(), Arc::clone(&self.inner), retry);
         let body = move || writer.run(&waiting, &opened);
         match std::thread::Builder::new().name("ojs-journal".to_owned()).spawn(body) {
             Ok(_) => {
@@ -129,200 +148,157 @@ impl Journal {
         self.inner.leases.lock().set_rows_max(rows_max);
     }
 
-    /// Takes another bound on the notes of jobs; with 0 none are kept.
-    pub fn set_decisions_max(&self, rows_max: usize) {
-        self.inner.decisions.set_rows_max(rows_max);
-    }
-
-    /// Where one more thread keeps its notes of jobs.
-    #[must_use]
-    pub fn notebook(&self) -> Notebook {
-        self.inner.decisions.notebook()
-    }
-
-    /// The numbers that these regions have in notes, in their order.
-    #[must_use]
-    pub fn region_numbers(&self, regions: impl Iterator<Item = RegionId>) -> Vec<u16> {
-        self.inner.decisions.numbers(regions)
-    }
-
-    /// Keeps the note of a job; one that did not go as planned is on its way to the file, too. Waits for nothing.
-    pub fn keep(&self, notebook: &mut Notebook, note: &mut Note, numbers: &[u16], went_as_planned: bool) {
-        if notebook.keep(note, numbers, went_as_planned, self.work.is_some()) {
-            self.wake();
-        }
-    }
-
-    /// What is known of how a job was routed.
-    pub async fn decided(&self, wanted: Wanted) -> Decided {
-        let wake = self.work.is_some().then_some(|| self.wake());
-        self.inner.decisions.decided(wanted, wake).await
-    }
-
-    /// Makes the thread look up. One whose queue is full does so anyway.
-    fn wake(&self) -> bool {
-        let nothing = || Work { changes: Vec::new(), done: None };
-        self.work.as_ref().is_some_and(|work| work.try_send(nothing()).is_ok())
-    }
-
     /// Whether what is recorded now is on disk before it is answered.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.inner.durable.load(Relaxed)
     }
 
-    /// Records an enqueue that may or may not have been stored, and returns its number once it is on disk, or once that took too
-    /// long or cannot be, which is counted.
-    ///
-    /// Cancel: it is recorded all the same.
-    pub async fn record_unknown(&self, unknown: Unknown) -> u64 {
-        let (number, written) = self.write(|table, changes| table.add(unknown, false, changes));
-        self.inner.changed.notify_one();
-        self.waited(written).await;
-        number
+    /// Whether there is no file to wait for, by the configuration.
+    #[must_use]
+    pub const fn is_in_memory(&self) -> bool {
+        !self.has_file
     }
 
-    /// Records one that a call is not done with: nobody else looks into it until the hold is dropped.
+    /// The journal's time: it never goes back, and a jump of the wall clock does not move it.
     #[must_use]
-    pub fn hold_unknown(self: &Arc<Self>, unknown: Unknown) -> Hold {
-        let (number, _) = self.send(|table, changes| table.add(unknown, true, changes), None);
-        Hold::new(Arc::clone(self), number)
+    pub fn now(&self) -> Moment {
+        self.inner.time.now(&self.inner.clock)
     }
 
-    /// Holds one that another call has left, as [`Journal::hold_unknown`] does; none where it is known by now, or is held.
+    /// Milliseconds since the Unix epoch, by the wall clock as it is now: for people.
     #[must_use]
-    pub fn hold(self: &Arc<Self>, number: u64) -> Option<Hold> {
-        let is_free = self.inner.table.lock().hold(number);
-        is_free.then(|| Hold::new(Arc::clone(self), number))
+    pub fn unix_ms(&self, at: Moment) -> u64 {
+        let age = self.now().since(at);
+        self.inner.clock.unix_ms().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// With which callers are fingerprinted.
+    #[must_use]
+    pub fn secret(&self) -> Secret {
+        *self.inner.secret.lock()
+    }
+
+    /// Begins a placement, which nobody else sees before it is saved.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, identity: Identity, rules: Rules) -> Hold {
+        let placement = Placement::new(identity, self.now(), self.inner.clock.unix_ms());
+        Hold::new(Arc::clone(self), placement, rules)
+    }
+
+    /// Takes a placement for a call; none where another call has it, or it is not there any more.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, number: u64, rules: Rules) -> Option<Hold> {
+        let placement = self.inner.table.lock().hold(number)?;
+        Some(Hold::new(Arc::clone(self), placement, rules))
     }
 
     fn release(&self, number: u64) {
-        self.inner.table.lock().release(number);
-        self.inner.changed.notify_one();
+        if number != 0 {
+            self.inner.table.lock().release(number);
+            self.inner.changed.notify_one();
+        }
     }
 
-    /// Changes what is known of one; the file follows when it can.
-    pub fn change(&self, number: u64, change: impl FnOnce(&mut Unknown)) {
-        self.post(|table, changes| changes.extend(table.change(number, change)));
+    fn record(&self, placement: &mut Placement) {
+        self.send(|table, changes| self.put(table, placement, changes), None);
     }
 
-    /// As [`Journal::change`], where it is still as it was found and no call is busy with it.
-    pub fn change_found(&self, found: &Unknown, change: impl FnOnce(&mut Unknown)) {
-        self.post(|table, changes| {
-            if table.is_free(found) {
-                changes.extend(table.change(found.number, change));
-            }
-        });
+    async fn record_durably(&self, placement: &mut Placement) -> bool {
+        let ((), written) = self.write(|table, changes| self.put(table, placement, changes));
+        self.waited(written).await
     }
 
-    /// As [`Journal::change`], and waits as [`Journal::record_unknown`] does.
-    pub async fn change_durably(&self, number: u64, change: impl FnOnce(&mut Unknown)) {
-        let ((), written) = self.write(|table, changes| changes.extend(table.change(number, change)));
-        self.inner.changed.notify_one();
-        self.waited(written).await;
+    fn put(&self, table: &mut Table, placement: &mut Placement, changes: &mut Vec<Change>) {
+        if placement.number == 0 {
+            placement.number = table.number(self.now());
+            table.take(placement.number);
+        }
+        table.put(placement.clone(), changes);
     }
 
-    /// Whether a copy of the job that a row is about was told to go, by any row: `Pending` while nobody knows whether it did.
+    fn forget(&self, number: u64) {
+        if number != 0 {
+            self.post(|table, changes| table.forget(number, changes));
+        }
+    }
+
+    /// The placement that a key leads to.
     #[must_use]
-    pub fn told(&self, place: &Place, of: &Unknown) -> Option<State> {
-        self.inner.table.lock().told(place, of)
+    pub fn of_key(&self, key: &Digest) -> Option<Placement> {
+        self.inner.table.lock().of_key(key).cloned()
     }
 
-    /// How many copies that were told to go are known to have gone, or not to go any more: more than before, and one that was looked
-    /// at in between may be gone. See [`Tell::gone`].
+    /// A tenant's placements that were sent with this id, or are known by it, the newest first.
     #[must_use]
-    pub fn gone(&self) -> u64 {
-        self.inner.table.lock().gone()
-    }
-
-    /// Remembers that one of two copies is told to go, and waits as [`Journal::record_unknown`] does; the row as it is then. None where
-    /// it must not be told: a call is busy with the row, or the other copy was told before and may go, or is gone by now.
-    pub async fn tell(&self, found: &Unknown, tell: Tell) -> Option<Unknown> {
-        let (told, written) = self.write(|table, changes| {
-            let told = table.tell(found, tell)?;
-            changes.push(Change::Unknown(told.clone()));
-            Some(told)
-        });
-        let told = told?;
-        self.waited(written).await;
-        Some(told)
-    }
-
-    /// What is known of a tenant's unknown enqueues that were sent with this id, the newest first.
-    #[must_use]
-    pub fn unknowns_of(&self, job_id: &str, tenant: impl FnOnce() -> Digest) -> Vec<Unknown> {
-        let mut found: Vec<Unknown> = self.inner.table.lock().of_job(job_id).into_iter().cloned().collect();
+    pub fn of_id(&self, id: &str, tenant: impl FnOnce() -> Digest) -> Vec<Placement> {
+        let mut found: Vec<Placement> = self.inner.table.lock().of_id(id).cloned().collect();
         // Nearly always nothing is known, and then nobody pays for the fingerprint.
         if !found.is_empty() {
             let tenant = tenant();
-            found.retain(|it| it.tenant == tenant);
+            found.retain(|it| it.identity.tenant == tenant);
         }
         found
     }
 
-    /// What is known of a job in a place, where it was lost there, too; beside what the row with this number says.
+    /// The placements that `wanted` chooses, the newest first, at most so many.
     #[must_use]
-    pub fn state_in(&self, place: &Place, besides: u64) -> Option<State> {
-        self.inner.table.lock().state_in(place, besides)
-    }
-
-    /// For how long the calls of a run have ended at least; none for this run, or where nobody knows.
-    #[must_use]
-    pub fn ended_for(&self, run: u64) -> Option<Duration> {
-        let ended_at = self.inner.table.lock().ended_at(run)?;
-        Some(self.inner.clock.now().saturating_duration_since(ended_at))
-    }
-
-    /// The unknown outcomes that `wanted` chooses, the newest first, at most so many.
-    #[must_use]
-    pub fn unknowns(&self, max: usize, mut wanted: impl FnMut(&Unknown) -> bool) -> Vec<Unknown> {
+    pub fn placements(&self, max: usize, mut wanted: impl FnMut(&Placement) -> bool) -> Vec<Placement> {
         self.inner.table.lock().newest().filter(|it| wanted(it)).take(max).cloned().collect()
     }
 
-    /// The unknown outcomes, at most so many, that are to be asked about, that no call is busy with and that `is_due` chooses.
+    /// The placements, at most so many, that `is_due` chooses among those that something is to be found out about.
     #[must_use]
-    pub fn due(&self, max: usize, mut is_due: impl FnMut(&Unknown) -> bool) -> Vec<Unknown> {
-        self.inner.table.lock().to_ask().filter(|it| is_due(it)).take(max).cloned().collect()
+    pub fn due(&self, max: usize, mut is_due: impl FnMut(&Placement) -> bool) -> Vec<Found> {
+        self.inner.table.lock().to_look_at().filter(|it| is_due(&it.placement)).take(max).collect()
     }
 
-    /// How many nobody knows the outcome of.
+    /// A placement for a change by somebody who is no call; none where a call has it.
+    #[must_use]
+    pub fn found(&self, number: u64) -> Option<Found> {
+        self.inner.table.lock().found(number)
+    }
+
+    /// Records what has become of a placement, unless it was changed or taken by a call since it was found; the file follows.
+    pub fn update(&self, found: &mut Found) -> bool {
+        let mut is_taken = false;
+        self.post(|table, changes| is_taken = table.update(found, changes));
+        is_taken
+    }
+
+    /// As [`Journal::update`], and false also where it is not on disk though there should be one.
+    pub async fn update_durably(&self, found: &mut Found) -> bool {
+        let (is_taken, written) = self.write(|table, changes| table.update(found, changes));
+        is_taken && self.waited(written).await
+    }
+
+    /// Notes in memory when a placement was asked about, and what counts towards an absence.
+    pub fn note(&self, found: &Found) {
+        self.inner.table.lock().note(found);
+    }
+
+    /// How many placements are in a state.
+    #[must_use]
+    pub fn count(&self, state: State) -> usize {
+        self.inner.table.lock().count(state)
+    }
+
+    /// How many something is to be found out about or done about.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.inner.table.lock().pending()
     }
 
-    /// Resolves when an unknown outcome may have been recorded since the last call.
+    /// Resolves when a placement may have been recorded or released since the last call.
     pub async fn changed(&self) {
         self.inner.changed.notified().await;
     }
 
-    /// What is known of a key.
-    #[must_use]
-    pub fn keyed(&self, key: &Digest) -> Option<Keyed> {
-        self.inner.table.lock().of_key(key).cloned()
-    }
-
-    /// Remembers a key before its job is sent, and waits as [`Journal::record_unknown`] does.
-    pub async fn begin_key(&self, keyed: Keyed) {
-        let ((), written) = self.write(|table, changes| table.begin_key(keyed, changes));
-        self.waited(written).await;
-    }
-
-    /// Remembers what became of a key; the file follows when it can.
-    pub fn end_key(&self, keyed: Keyed) {
-        self.post(|table, changes| table.put_key(keyed, changes));
-    }
-
-    /// Forgets a key: nothing was stored.
-    pub fn forget_key(&self, key: &Digest) {
-        self.post(|table, changes| table.drop_key(key, changes));
-    }
-
-    /// Drops what is too old: keys after `ttl`, outcomes that are cleared up after a week, leases a day after their end.
-    pub fn prune(&self, now_ms: u64, ttl: Duration) {
-        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        self.post(|table, changes| table.prune(now_ms, ttl_ms, changes));
-        self.prune_leases(now_ms);
+    /// Drops what is too old: keys after `ttl`, what has left traces a week after it had ended, leases a day after their end.
+    pub fn prune(&self, ttl: Duration) {
+        let now = self.now();
+        self.post(|table, changes| table.prune(now, ttl, changes));
+        self.prune_leases(now);
     }
 
     /// Changes the table and hands what follows for the file to the thread, under one lock, so that the file sees the same order.
@@ -358,11 +334,11 @@ impl Journal {
 
     /// Counted always, and told now and then, so that a journal that is full does not flood the log.
     fn tell_evicted(&self, evicted: Evicted) {
-        let Inner { metrics, clock, told_evicted_ms, .. } = &*self.inner;
+        let Inner { metrics, told_evicted_ms, .. } = &*self.inner;
         metrics.journal_evictions[JournalEviction::Pending].inc_by(evicted.pending);
         metrics.journal_evictions[JournalEviction::Resolved].inc_by(evicted.resolved);
         metrics.journal_evictions[JournalEviction::Key].inc_by(evicted.keys);
-        let (now_ms, told_ms) = (clock.unix_ms(), told_evicted_ms.load(Relaxed));
+        let (now_ms, told_ms) = (self.now().0, told_evicted_ms.load(Relaxed));
         let matters = evicted.pending + evicted.keys > 0;
         if matters && (told_ms == 0 || told_ms.saturating_add(TELL_EVICTED_MS) <= now_ms) {
             told_evicted_ms.store(now_ms, Relaxed);
@@ -370,18 +346,23 @@ impl Journal {
         }
     }
 
-    async fn waited(&self, written: Option<oneshot::Receiver<bool>>) {
+    /// Whether it is on disk, or there is none to wait for.
+    async fn waited(&self, written: Option<oneshot::Receiver<bool>>) -> bool {
         let count = |result| self.inner.metrics.journal_writes[result].inc();
         match written {
             // The thread counts what it answers; one that ended without an answer has written nothing.
             Some(written) => match tokio::time::timeout(DURABLE_WAIT, written).await {
-                Ok(Ok(_)) => {}
+                Ok(Ok(durable)) => return durable,
                 Ok(Err(_)) => count(JournalWrite::Failed),
                 Err(_) => count(JournalWrite::Late),
             },
-            None if self.work.is_none() => count(JournalWrite::Memory),
+            None if self.is_in_memory() => {
+                count(JournalWrite::Memory);
+                return true;
+            }
             None => count(JournalWrite::Failed),
         }
+        false
     }
 }
 

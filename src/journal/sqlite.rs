@@ -2,63 +2,34 @@
 
 use std::ffi::OsString;
 use std::fs::{OpenOptions, Permissions};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Row, params};
 
-use super::decision;
+use super::engine::{Engine, Trouble};
 use super::leases::Lease;
-use super::record::{Cancelled, Change, Keyed, Place, State, Unknown};
+use super::record::Change;
+use super::{decision, older};
 use crate::base::RegionId;
+use crate::outcome::{Moment, Placement};
 
 /// Says in the file's head that it is ours.
 const APPLICATION: i64 = 0x4f4a_5346;
 /// The journal's permission bits.
 const MODE: u32 = 0o600;
 /// The version of the tables.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 const TABLES: &str = "
-CREATE TABLE IF NOT EXISTS unknown (
-  number INTEGER PRIMARY KEY, run INTEGER NOT NULL, job_id TEXT, known_as TEXT, tenant BLOB NOT NULL, body BLOB NOT NULL,
-  region TEXT NOT NULL, federation_id TEXT, request_id TEXT NOT NULL, at_ms INTEGER NOT NULL, ended INTEGER NOT NULL,
-  private INTEGER NOT NULL, proved INTEGER NOT NULL, state TEXT NOT NULL, going_region TEXT, going_job_id TEXT, elsewhere_region TEXT,
-  elsewhere_job_id TEXT, cancelled TEXT, resolved_ms INTEGER);
-CREATE TABLE IF NOT EXISTS keyed (
-  key BLOB PRIMARY KEY, body BLOB NOT NULL, run INTEGER NOT NULL, at_ms INTEGER NOT NULL, job_id TEXT,
-  private INTEGER NOT NULL, region TEXT, status INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS placement (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, document TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS secret (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), bytes BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
 ";
-
-/// Why the file cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// What is in it cannot be read as a journal.
-    Corrupt,
-    /// An older version of this program has written it.
-    Older,
-    /// Anything else, by a closed word.
-    Unusable(&'static str),
-}
-
-impl From<rusqlite::Error> for Trouble {
-    fn from(error: rusqlite::Error) -> Self {
-        let Some(code) = error.sqlite_error_code() else { return Self::Corrupt };
-        match code {
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt,
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Unusable("held_by_another_process"),
-            ErrorCode::DiskFull => Self::Unusable("disk_full"),
-            ErrorCode::ReadOnly | ErrorCode::PermissionDenied => Self::Unusable("read_only"),
-            ErrorCode::CannotOpen => Self::Unusable("cannot_open"),
-            ErrorCode::SystemIoFailure => Self::Unusable("io_error"),
-            ErrorCode::OutOfMemory => Self::Unusable("out_of_memory"),
-            _ => Self::Unusable("sqlite_error"),
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Sqlite(Connection);
@@ -66,18 +37,16 @@ pub(super) struct Sqlite(Connection);
 /// Makes the file one that only its owner may read, before anything is in it; SQLite gives its log the same mode. Ids and digests of
 /// keys are nobody else's business.
 fn keep_private(path: &Path) {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     // What does not come about here is told of when SQLite opens the file.
     let _ = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path);
-    for path in [path, Path::new(&log)] {
+    for path in [path, &beside(path, "-wal")] {
         let _ = std::fs::set_permissions(path, Permissions::from_mode(MODE));
     }
 }
 
 impl Sqlite {
-    /// Opens the file, or makes it, and reads everything. A torn end of the log is left out by SQLite itself.
-    pub(super) fn open(path: &Path) -> Result<(Self, Vec<Change>), Trouble> {
+    /// Opens the file, or makes it, and changes nothing in it. A torn end of the log is left out by SQLite itself.
+    pub(super) fn open(path: &Path) -> Result<Self, Trouble> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         keep_private(path);
         let connection = Connection::open_with_flags(path, flags)?;
@@ -90,41 +59,20 @@ impl Sqlite {
         if text(&connection, "PRAGMA quick_check(1)")? != "ok" {
             return Err(Trouble::Corrupt);
         }
-        connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} {} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;",
-            decision::TABLES
-        ))?;
-        let changes = read(&connection)?;
-        Ok((Self(connection), changes))
+        Ok(Self(connection))
     }
 
-    /// Writes changes, all or none, and returns when they are on disk.
-    pub(super) fn write<'c>(&mut self, changes: impl IntoIterator<Item = &'c Change>) -> Result<(), Trouble> {
-        let transaction = self.0.transaction()?;
-        for change in changes {
-            apply(&transaction, change)?;
-        }
-        Ok(transaction.commit()?)
-    }
-
-    /// Puts these rows in the place of all others.
-    pub(super) fn rewrite(&mut self, all: &[Change]) -> Result<(), Trouble> {
-        let transaction = self.0.transaction()?;
-        transaction.execute_batch("DELETE FROM unknown; DELETE FROM keyed; DELETE FROM lease;")?;
-        for change in all {
-            apply(&transaction, change)?;
-        }
-        Ok(transaction.commit()?)
-    }
-
-    /// Writes notes of jobs, all or none.
-    pub(super) fn save_decisions(&mut self, rows: &[decision::Row], rows_max: usize) -> Result<(), Trouble> {
-        Ok(decision::save(&mut self.0, rows, rows_max)?)
-    }
-
-    /// What is noted of a job; nothing where that cannot be read.
-    pub(super) fn find_decisions(&self, wanted: &decision::Wanted) -> Vec<(u64, serde_json::Value)> {
-        decision::find(&self.0, wanted).unwrap_or_default()
+    /// Opens a file that cannot be written, to load what is in it: no lock is taken and nothing made beside it. Its log is read with an
+    /// index in memory, which wants a log; without one the file is whole.
+    pub(super) fn open_to_read(path: &Path) -> Result<Self, Trouble> {
+        let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.is_file() && log.len() > 0);
+        let how = if has_log { "vfs=unix-none" } else { "immutable=1" };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(format!("file:{}?{how}", in_uri(path)), flags)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        pragma(&connection, "PRAGMA locking_mode=EXCLUSIVE")?;
+        check_head(&connection)?;
+        Ok(Self(connection))
     }
 
     /// Bounds the file, as a full disk would; for tests.
@@ -134,13 +82,68 @@ impl Sqlite {
     }
 }
 
+impl Engine for Sqlite {
+    fn load(&mut self) -> Result<Vec<Change>, Trouble> {
+        Ok(match version(&self.0)? {
+            0 => Vec::new(),
+            older::VERSION => [older::placements(&self.0)?, leases(&self.0)?].concat(),
+            _ => read(&self.0)?,
+        })
+    }
+
+    fn health(&mut self) -> Result<(), Trouble> {
+        let older = if version(&self.0)? == older::VERSION { older::placements(&self.0)? } else { Vec::new() };
+        let transaction = self.0.transaction()?;
+        transaction.execute_batch(&format!(
+            "{} {TABLES} {} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION};",
+            older::DROP,
+            decision::TABLES
+        ))?;
+        for change in &older {
+            apply(&transaction, change)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn append(&mut self, changes: &[&Change]) -> Result<(), Trouble> {
+        let transaction = self.0.transaction()?;
+        for change in changes {
+            apply(&transaction, change)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
+        let transaction = self.0.transaction()?;
+        transaction.execute_batch("DELETE FROM placement; DELETE FROM secret; DELETE FROM lease;")?;
+        for change in all {
+            apply(&transaction, change)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn tables(&mut self) -> Option<&mut Connection> {
+        Some(&mut self.0)
+    }
+}
+
+/// The name of what belongs to a file.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+/// A path in which nothing is taken for a part of a URI that is none.
+fn in_uri(path: &Path) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(byte);
+    let shown = |byte: &u8| if is_plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+    path.as_os_str().as_bytes().iter().map(shown).collect()
+}
+
 /// Moves a file that cannot be used aside, with what belongs to it; `word` says why in its new name.
 pub(super) fn move_aside(path: &Path, word: &str, now_ms: u64) -> std::io::Result<()> {
-    let with = |ending: &str| -> PathBuf {
-        let mut name = OsString::from(path);
-        name.push(ending);
-        name.into()
-    };
+    let with = |ending: &str| beside(path, ending);
     std::fs::rename(path, with(&format!(".{word}-{now_ms}")))?;
     for ending in ["-wal", "-shm", "-journal"] {
         match std::fs::rename(with(ending), with(&format!(".{word}-{now_ms}{ending}"))) {
@@ -160,9 +163,14 @@ fn check_head(connection: &Connection) -> Result<(), Trouble> {
     }
     match number("PRAGMA user_version")? {
         later if later > VERSION => Err(Trouble::Unusable("written_by_a_later_version")),
-        older if older < VERSION && tables > 0 => Err(Trouble::Older),
+        older if older < older::VERSION && tables > 0 => Err(Trouble::Older),
         _ => Ok(()),
     }
+}
+
+/// The version of the tables; 0 where there are none yet.
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 fn text(connection: &Connection, pragma: &str) -> rusqlite::Result<String> {
@@ -178,45 +186,13 @@ fn pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<()> {
 
 fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
     match change {
-        Change::Unknown(it) => connection.execute(
-            "INSERT OR REPLACE INTO unknown
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20)",
-            params![
-                whole(it.number),
-                whole(it.run),
-                it.job_id,
-                it.known_as,
-                it.tenant,
-                it.body,
-                it.region.as_str(),
-                it.federation_id,
-                it.request_id,
-                whole(it.at_ms),
-                it.ended,
-                it.private,
-                it.proved,
-                it.state.as_str(),
-                it.going.as_ref().map(|place| place.region.as_str()),
-                it.going.as_ref().map(|place| &place.job_id),
-                it.elsewhere.as_ref().map(|place| place.region.as_str()),
-                it.elsewhere.as_ref().map(|place| &place.job_id),
-                it.cancelled.map(Cancelled::as_str),
-                it.resolved_ms.map(whole),
-            ],
-        ),
-        Change::Keyed(it) => connection.execute(
-            "INSERT OR REPLACE INTO keyed VALUES (?1,?2,?3,?4,?5,?6,?7,?8)",
-            params![
-                it.key,
-                it.body,
-                whole(it.run),
-                whole(it.at_ms),
-                it.job_id,
-                it.private,
-                it.region.as_ref().map(RegionId::as_str),
-                it.status,
-            ],
-        ),
+        Change::Placement(run, it) => {
+            let document =
+                serde_json::to_string(it).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+            let values = params![whole(it.number), whole(*run), document];
+            connection.execute("INSERT OR REPLACE INTO placement VALUES (?1,?2,?3)", values)
+        }
+        Change::Secret(bytes) => connection.execute("INSERT OR REPLACE INTO secret VALUES (1,?1)", [bytes]),
         Change::Lease(it) => connection.execute(
             "INSERT OR REPLACE INTO lease VALUES (?1,?2,?3,?4,?5,?6,?7)",
             params![
@@ -226,12 +202,11 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
                 it.worker_id,
                 it.started_at,
                 whole(u64::try_from(it.visibility.as_millis()).unwrap_or(u64::MAX)),
-                whole(it.ends_ms),
+                whole(it.ends.0),
             ],
         ),
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
-        Change::DropUnknown(number) => connection.execute("DELETE FROM unknown WHERE number=?1", [whole(*number)]),
-        Change::DropKeyed(key) => connection.execute("DELETE FROM keyed WHERE key=?1", [key]),
+        Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
     }
     .map(drop)
 }
@@ -244,14 +219,20 @@ fn whole(number: u64) -> i64 {
 /// A row that makes no sense is passed over: it could not be acted on.
 fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let mut changes = Vec::new();
-    let mut statement = connection.prepare("SELECT * FROM unknown ORDER BY number")?;
-    for row in statement.query_map([], unknown)? {
-        changes.extend(row?.map(Change::Unknown));
+    let mut statement = connection.prepare("SELECT * FROM placement ORDER BY number")?;
+    for row in statement.query_map([], placement)? {
+        changes.extend(row?);
     }
-    let mut statement = connection.prepare("SELECT * FROM keyed ORDER BY at_ms")?;
-    for row in statement.query_map([], keyed)? {
-        changes.push(Change::Keyed(row?));
+    let mut statement = connection.prepare("SELECT bytes FROM secret")?;
+    for row in statement.query_map([], |row| row.get(0))? {
+        changes.push(Change::Secret(row?));
     }
+    changes.extend(leases(connection)?);
+    Ok(changes)
+}
+
+fn leases(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
+    let mut changes = Vec::new();
     let mut statement = connection.prepare("SELECT * FROM lease ORDER BY number")?;
     for row in statement.query_map([], lease)? {
         changes.extend(row?.map(Change::Lease));
@@ -259,56 +240,19 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     Ok(changes)
 }
 
-fn number(row: &Row<'_>, name: &str) -> rusqlite::Result<u64> {
+pub(super) fn number(row: &Row<'_>, name: &str) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(name)?).unwrap_or(0))
 }
 
-fn region(row: &Row<'_>, name: &str) -> rusqlite::Result<Option<RegionId>> {
+pub(super) fn region(row: &Row<'_>, name: &str) -> rusqlite::Result<Option<RegionId>> {
     Ok(row.get::<_, Option<String>>(name)?.and_then(|id| RegionId::parse(&id).ok()))
 }
 
-fn place(row: &Row<'_>, [region_name, job_id]: [&str; 2]) -> rusqlite::Result<Option<Place>> {
-    let place = region(row, region_name)?.zip(row.get(job_id)?);
-    Ok(place.map(|(region, job_id)| Place { region, job_id }))
-}
-
-fn unknown(row: &Row<'_>) -> rusqlite::Result<Option<Unknown>> {
-    let (Some(sent_to), Some(state)) = (region(row, "region")?, State::parse(&row.get::<_, String>("state")?)) else {
-        return Ok(None);
-    };
-    Ok(Some(Unknown {
-        number: number(row, "number")?,
-        run: number(row, "run")?,
-        job_id: row.get("job_id")?,
-        known_as: row.get("known_as")?,
-        tenant: row.get("tenant")?,
-        body: row.get("body")?,
-        region: sent_to,
-        federation_id: row.get("federation_id")?,
-        request_id: row.get("request_id")?,
-        at_ms: number(row, "at_ms")?,
-        ended: row.get("ended")?,
-        private: row.get("private")?,
-        proved: row.get("proved")?,
-        state,
-        going: place(row, ["going_region", "going_job_id"])?,
-        elsewhere: place(row, ["elsewhere_region", "elsewhere_job_id"])?,
-        cancelled: row.get::<_, Option<String>>("cancelled")?.and_then(|word| Cancelled::parse(&word)),
-        resolved_ms: row.get::<_, Option<i64>>("resolved_ms")?.and_then(|at| u64::try_from(at).ok()),
-    }))
-}
-
-fn keyed(row: &Row<'_>) -> rusqlite::Result<Keyed> {
-    Ok(Keyed {
-        key: row.get("key")?,
-        body: row.get("body")?,
-        run: number(row, "run")?,
-        at_ms: number(row, "at_ms")?,
-        job_id: row.get("job_id")?,
-        private: row.get("private")?,
-        region: region(row, "region")?,
-        status: row.get("status")?,
-    })
+fn placement(row: &Row<'_>) -> rusqlite::Result<Option<Change>> {
+    let (run, document) = (number(row, "run")?, row.get::<_, String>("document")?);
+    let read: Option<Placement> = serde_json::from_str(&document).ok();
+    let number = number(row, "number")?;
+    Ok(read.map(|placement| Change::Placement(run, Placement { number, ..placement })))
 }
 
 /// Of an earlier run: whether it still holds, only its region knows.
@@ -322,6 +266,6 @@ fn lease(row: &Row<'_>) -> rusqlite::Result<Option<Lease>> {
         started_at: row.get("started_at")?,
         visibility: std::time::Duration::from_millis(number(row, "visibility_ms")?),
         until: None,
-        ends_ms: number(row, "ends_ms")?,
+        ends: Moment(number(row, "ends_ms")?),
     }))
 }

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::engine::{Engine, Memory, Trouble};
 use super::record::Change;
-use super::sqlite::{Sqlite, Trouble, move_aside};
-use super::{Inner, QUEUE_MAX};
+use super::sqlite::{Sqlite, move_aside};
+use super::{Inner, QUEUE_MAX, decision};
+use crate::outcome::Rules;
 use crate::telemetry::{JournalWrite, event};
 
 /// Changes in one commit: enough that a slow disk does not fall behind, few enough that the first one does not wait for long.
@@ -22,7 +24,10 @@ const BATCH_MAX: usize = 256;
 /// How long changed leases wait to be written together: what a process that is killed loses of them.
 const LEASES_WAIT: Duration = Duration::from_millis(100);
 
-/// Changes that belong together, and who waits for them; without any, leases have changed.
+/// What was read is judged later, by the rules of the configuration: to begin anew takes none.
+const RULES: Rules = Rules { grace: Duration::ZERO, lag: Duration::ZERO };
+
+/// Changes that belong together, and who waits for them.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) changes: Vec<Change>,
@@ -31,53 +36,59 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Leases have changed, and are to be written with what else changes until then.
-    pub(super) const LEASES: Self = Self { changes: Vec::new(), done: None };
-}
-
-#[derive(Debug)]
-enum Engine {
-    Sqlite(Sqlite),
-    /// Since when the file cannot be used.
-    Memory(Instant),
+    /// Leases have changed, or notes wait: they are written with what else changes until then.
+    pub(super) const WAKE: Self = Self { changes: Vec::new(), done: None };
 }
 
 /// An open file with what is in it, and what is told of it.
-type Opened = ((Sqlite, Vec<Change>), event::JournalState);
+type Opened = (Sqlite, Vec<Change>, event::JournalState);
 
 pub(super) struct Writer {
-    pub(super) path: PathBuf,
-    pub(super) inner: Arc<Inner>,
+    path: PathBuf,
+    inner: Arc<Inner>,
     /// How long a file that cannot be used is left alone.
-    pub(super) retry: Duration,
+    retry: Duration,
+    engine: Box<dyn Engine>,
+    /// Since when the file cannot be used, and all is in memory.
+    broken: Option<Instant>,
+    /// Whether what the file held when this process began is in memory.
+    has_read: bool,
+    /// When notes of jobs were written last.
+    noted: Instant,
 }
 
 impl Writer {
+    pub(super) fn new(path: PathBuf, inner: Arc<Inner>, retry: Duration) -> Self {
+        let engine = Box::new(Memory(Trouble::Unusable("not_open")));
+        let now = Instant::now();
+        Self { path, inner, retry, engine, broken: Some(now), has_read: false, noted: now }
+    }
+
     /// The whole life of the thread; `opened` is told once when what the file holds is in memory, or cannot be.
-    pub(super) fn run(self, work: &Receiver<Work>, opened: &Sender<()>) {
-        let mut engine = self.open(false);
+    pub(super) fn run(mut self, work: &Receiver<Work>, opened: &Sender<()>) {
+        self.open(true);
         // Nobody listens any more when opening took too long.
         let _ = opened.send(());
-        let (mut leases_at, mut noted): (Option<Instant>, _) = (None, Instant::now());
+        let mut leases_at: Option<Instant> = None;
         loop {
             let leases = leases_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let notes = self.inner.decisions.due(noted);
+            let notes = self.inner.decisions.due(self.noted);
             let wait = leases.into_iter().chain(notes).fold(self.retry, Duration::min);
             let first = match work.recv_timeout(wait) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            engine = self.decisions(engine, &mut noted);
+            self.decisions();
             let mut batch: Vec<Work> = first.into_iter().collect();
-            let due = matches!(engine, Engine::Memory(since) if since.elapsed() >= self.retry);
+            let due = self.broken.is_some_and(|since| since.elapsed() >= self.retry);
             // Looked at before the queue is emptied: what is missed from now on is for the next turn.
             if self.inner.missed.swap(false, Relaxed) || due {
                 // What waits is older than what is in memory, and must not be written over it later.
                 batch.extend(work.try_iter().take(QUEUE_MAX));
                 batch.retain(|work| !work.changes.is_empty());
-                engine = self.renew(engine);
-                self.tell(batch, matches!(engine, Engine::Sqlite(_)));
+                self.renew();
+                self.tell(batch, self.broken.is_none());
                 continue;
             }
             batch.extend(work.try_iter().take(BATCH_MAX));
@@ -87,124 +98,167 @@ impl Writer {
                 leases_at.get_or_insert_with(|| Instant::now() + LEASES_WAIT);
             }
             if !batch.is_empty() {
-                engine = self.write(engine, batch);
+                self.write(batch);
             }
             if leases_at.is_some_and(|at| at <= Instant::now()) {
                 leases_at = None;
-                engine = self.write_leases(engine);
+                self.write_leases();
             }
         }
-        engine = self.write_leases(engine);
-        noted = noted.checked_sub(self.retry).unwrap_or(noted);
-        engine = self.decisions(engine, &mut noted);
-        if self.inner.missed.swap(false, Relaxed) || matches!(engine, Engine::Memory(_)) {
-            self.renew(engine);
+        self.write_leases();
+        self.noted = self.noted.checked_sub(self.retry).unwrap_or(self.noted);
+        self.decisions();
+        if self.inner.missed.swap(false, Relaxed) || self.broken.is_some() {
+            self.renew();
         }
     }
 
     /// Writes the notes of jobs that wait, unless that was done just now, and answers questions about them.
     ///
     /// A disk that is full costs notes and nothing else: the next outcome that must be kept finds out for itself.
-    fn decisions(&self, engine: Engine, noted: &mut Instant) -> Engine {
+    fn decisions(&mut self) {
         let decisions = &self.inner.decisions;
-        let is_due = decisions.due(*noted).is_some_and(|wait| wait.is_zero());
+        let is_due = decisions.due(self.noted).is_some_and(|wait| wait.is_zero());
         let rows = if is_due { decisions.take_waiting() } else { Vec::new() };
-        let Engine::Sqlite(mut sqlite) = engine else {
+        let Some(tables) = self.engine.tables() else {
             decisions.give_up(rows.len());
             decisions.answer(|_| Vec::new());
-            return engine;
+            return;
         };
-        let saved = if rows.is_empty() { Ok(()) } else { sqlite.save_decisions(&rows, decisions.rows_max()) };
+        let saved = if rows.is_empty() { Ok(()) } else { decision::save(tables, &rows, decisions.rows_max()) };
         if is_due {
-            *noted = Instant::now();
+            self.noted = Instant::now();
         }
         if saved.is_err() {
             decisions.give_up(rows.len());
         }
-        decisions.answer(|wanted| sqlite.find_decisions(wanted));
-        match saved {
-            Ok(()) | Err(Trouble::Unusable("disk_full")) => Engine::Sqlite(sqlite),
-            Err(trouble) => self.broken(true, trouble),
+        // What cannot be read is not there.
+        decisions.answer(|wanted| decision::find(tables, wanted).unwrap_or_default());
+        match saved.map_err(Trouble::from) {
+            Ok(()) | Err(Trouble::FULL) => {}
+            Err(trouble) => self.broken(trouble, Some(event::JournalState::Failed(trouble.as_str()))),
         }
     }
 
-    fn open(&self, again: bool) -> Engine {
-        let opened = match Sqlite::open(&self.path) {
+    /// Opens the file, takes what it holds into memory, and keeps rows in it from now on if it can be written.
+    fn open(&mut self, first: bool) {
+        let opened = match self.load() {
             Err(Trouble::Corrupt) => self.anew("corrupt", "corrupt_and_not_movable"),
             Err(Trouble::Older) => self.anew("older", "older_and_not_movable"),
-            opened => opened.map(|opened| (opened, event::JournalState::Durable)),
+            opened => opened,
         };
+        let opened = opened.and_then(|(mut sqlite, changes, state)| {
+            // What it holds is known, whatever comes of writing.
+            self.read(changes, first);
+            sqlite.health()?;
+            sqlite.append(&[&Change::Secret(*self.inner.secret.lock())])?;
+            Ok((sqlite, state))
+        });
         match opened {
-            Ok(((sqlite, changes), state)) => {
-                self.inner.leases.lock().merge(&changes);
-                self.inner.table.lock().merge(changes, self.inner.clock.now());
-                self.inner.changed.notify_one();
+            Ok((sqlite, state)) => {
+                (self.engine, self.broken) = (Box::new(sqlite), None);
                 self.inner.durable.store(true, Relaxed);
                 event::journal(&self.inner.metrics, state, Some(&self.path));
-                Engine::Sqlite(sqlite)
             }
-            // Reported when it began, and not at every try.
-            Err(trouble) => self.broken(!again, trouble),
+            Err(trouble) => {
+                let is_read = self.has_read || (trouble != Trouble::HELD && self.read_only(first));
+                let why = trouble.as_str();
+                let state = if is_read { event::JournalState::ReadOnly(why) } else { event::JournalState::Failed(why) };
+                // Reported when it began, and not at every try.
+                self.broken(trouble, first.then_some(state));
+            }
         }
+    }
+
+    fn load(&self) -> Result<Opened, Trouble> {
+        let mut sqlite = Sqlite::open(&self.path)?;
+        let changes = sqlite.load()?;
+        Ok((sqlite, changes, event::JournalState::Durable))
+    }
+
+    /// Takes what is in a file that cannot be written into memory; false where there is nothing, or none of ours.
+    fn read_only(&mut self, first: bool) -> bool {
+        let loaded = Sqlite::open_to_read(&self.path).and_then(|mut sqlite| sqlite.load());
+        let Some(changes) = loaded.ok().filter(|changes| !changes.is_empty()) else { return false };
+        self.read(changes, first);
+        true
+    }
+
+    /// Takes what a file holds into memory.
+    fn read(&mut self, changes: Vec<Change>, first: bool) {
+        let inner = &self.inner;
+        self.has_read |= !changes.is_empty();
+        inner.leases.lock().merge(&changes);
+        let mut last = None;
+        for change in &changes {
+            match change {
+                Change::Placement(_, placement) => last = last.max(Some(placement.last_moment())),
+                Change::Secret(secret) => *inner.secret.lock() = *secret,
+                Change::Lease(lease) => last = last.max(Some(lease.began())),
+                Change::DropPlacement(_) | Change::DropLease(_) => {}
+            }
+        }
+        // Once this run has given out moments, they stay.
+        if let Some(last) = last.filter(|_| first) {
+            inner.time.go_on_from(last);
+        }
+        inner.table.lock().merge(changes, inner.time.now(&inner.clock), RULES);
+        inner.changed.notify_one();
     }
 
     /// A new file in place of one that cannot be used, which is moved aside.
     fn anew(&self, word: &'static str, failed: &'static str) -> Result<Opened, Trouble> {
         move_aside(&self.path, word, self.inner.clock.unix_ms()).map_err(|_| Trouble::Unusable(failed))?;
-        Sqlite::open(&self.path).map(|opened| (opened, event::JournalState::Renewed(word)))
+        let (sqlite, changes, _) = self.load()?;
+        Ok((sqlite, changes, event::JournalState::Renewed(word)))
     }
 
-    fn broken(&self, report: bool, trouble: Trouble) -> Engine {
+    /// The file cannot be used for a while, which is told as this.
+    fn broken(&mut self, trouble: Trouble, told: Option<event::JournalState>) {
         self.inner.durable.store(false, Relaxed);
-        let why = match trouble {
-            Trouble::Corrupt => "corrupt",
-            Trouble::Older => "older",
-            Trouble::Unusable(why) => why,
-        };
-        if report {
-            event::journal(&self.inner.metrics, event::JournalState::Failed(why), Some(&self.path));
+        (self.engine, self.broken) = (Box::new(Memory(trouble)), Some(Instant::now()));
+        if let Some(state) = told {
+            event::journal(&self.inner.metrics, state, Some(&self.path));
         }
-        Engine::Memory(Instant::now())
     }
 
     /// Gives the file all that it has missed.
-    fn renew(&self, engine: Engine) -> Engine {
-        let mut sqlite = match engine {
-            Engine::Sqlite(sqlite) => sqlite,
-            Engine::Memory(_) => match self.open(true) {
-                Engine::Sqlite(sqlite) => sqlite,
-                memory @ Engine::Memory(_) => return memory,
-            },
-        };
-        let mut all = self.inner.table.lock().all();
-        all.extend(self.inner.leases.lock().all());
-        match sqlite.rewrite(&all) {
-            Ok(()) => Engine::Sqlite(sqlite),
-            Err(trouble) => self.broken(true, trouble),
+    fn renew(&mut self) {
+        if self.broken.is_some() {
+            self.open(false);
         }
+        if self.broken.is_some() {
+            return;
+        }
+        let mut all = vec![Change::Secret(*self.inner.secret.lock())];
+        all.extend(self.inner.table.lock().all());
+        all.extend(self.inner.leases.lock().all());
+        let kept = self.engine.compact(&all);
+        self.kept(kept);
     }
 
-    fn write(&self, engine: Engine, batch: Vec<Work>) -> Engine {
-        let Engine::Sqlite(mut sqlite) = engine else {
-            self.tell(batch, false);
-            return engine;
-        };
-        let written = sqlite.write(batch.iter().flat_map(|work| &work.changes));
-        self.tell(batch, written.is_ok());
-        match written {
-            Ok(()) => Engine::Sqlite(sqlite),
-            // What SQLite thinks of a file after a failed write or sync is not relied on: it is opened anew.
-            Err(trouble) => self.broken(true, trouble),
-        }
+    fn write(&mut self, batch: Vec<Work>) {
+        let changes: Vec<&Change> = batch.iter().flat_map(|work| &work.changes).collect();
+        let kept = self.engine.append(&changes);
+        self.tell(batch, kept.is_ok());
+        self.kept(kept);
     }
 
     /// Writes the leases that have changed; without a file they stay in memory, and a file that is opened later gets all.
-    fn write_leases(&self, engine: Engine) -> Engine {
+    fn write_leases(&mut self) {
         let changes = self.inner.leases.lock().changes();
-        let Engine::Sqlite(mut sqlite) = engine else { return engine };
-        match if changes.is_empty() { Ok(()) } else { sqlite.write(&changes) } {
-            Ok(()) => Engine::Sqlite(sqlite),
-            Err(trouble) => self.broken(true, trouble),
+        if !changes.is_empty() {
+            let kept = self.engine.append(&changes.iter().collect::<Vec<_>>());
+            self.kept(kept);
+        }
+    }
+
+    /// What SQLite thinks of a file after a failed write or sync is not relied on: it is opened anew.
+    fn kept(&mut self, kept: Result<(), Trouble>) {
+        if let Err(trouble) = kept
+            && self.broken.is_none()
+        {
+            self.broken(trouble, Some(event::JournalState::Failed(trouble.as_str())));
         }
     }
 

@@ -56,7 +56,7 @@ pub fn listed(item: &[u8]) -> Option<Progress> {
     if let Some(inner) = job.and_then(progress) {
         return Some(Progress { id, ..inner });
     }
-    Some(Progress { id, state, attempt: attempt.and_then(as_number).unwrap_or(0) })
+    Some(Progress { id, state, attempt: attempt.and_then(as_number).unwrap_or(0), ..Progress::default() })
 }
 
 /// The code of an error document, where it is a plain word and so nobody's data.

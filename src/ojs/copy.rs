@@ -1,9 +1,13 @@
-//! How far a job has come, as a region's answer shows it.
+//! How far a job has come, and which job it is, as a region's answer shows it.
 
-use super::answer::{as_number, as_text, members_of};
+use super::answer::{as_number, as_text, member, members_of, text};
+use super::attributes::Name;
+
+/// The job type of a tombstone: a job of ours that takes an id, and that no worker is ever handed.
+pub const FENCE_TYPE: &str = "ojs.federation.fence";
 
 /// What an answer shows of one job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Its id.
     pub id: String,
@@ -11,6 +15,12 @@ pub struct Progress {
     pub state: String,
     /// How often a worker has had it.
     pub attempt: u64,
+    /// Whether a worker has had it, by that count or by its `started_at`.
+    pub started: bool,
+    /// Its tracking id.
+    pub federation_id: Option<String>,
+    /// Whether it is a tombstone.
+    pub is_fence: bool,
 }
 
 /// Reads the job in an answer: `job`, or a bare one. None where the answer shows no job.
@@ -18,15 +28,51 @@ pub struct Progress {
 /// Spec: ojs-protocol 2.1; a server that leaves `attempt` out has not counted one.
 #[must_use]
 pub fn progress(body: &[u8]) -> Option<Progress> {
-    let [job, mut id, mut state, mut attempt] = members_of(body, ["job", "id", "state", "attempt"]);
-    if let Some(job) = job {
-        [id, state, attempt] = members_of(job, ["id", "state", "attempt"]);
+    const NAMES: [&str; 8] = ["job", "id", "state", "attempt", "started_at", "type", "meta", "options"];
+    let mut members = members_of(body, NAMES);
+    if let [Some(job), ..] = members {
+        members = members_of(job, NAMES);
     }
+    let [_, id, state, attempt, started_at, kind, meta, options] = members;
+    let attempt = attempt.and_then(as_number).unwrap_or(0);
+    let metadata = options.and_then(|options| member(options, "metadata"));
+    let tracking = |keys: &[u8]| text(keys, Name::FederationId.as_str()).map(std::borrow::Cow::into_owned);
     Some(Progress {
         id: id.and_then(as_text)?.into_owned(),
         state: state.and_then(as_text)?.into_owned(),
-        attempt: attempt.and_then(as_number).unwrap_or(0),
+        attempt,
+        started: attempt > 0 || started_at.and_then(as_text).is_some_and(|at| !at.is_empty()),
+        federation_id: meta.and_then(tracking).or_else(|| metadata.and_then(tracking)),
+        is_fence: kind.and_then(as_text).is_some_and(|kind| kind == FENCE_TYPE),
     })
+}
+
+/// What a job is to do, in a form that is the same however it was written: its type, its queue and its arguments. None for what is none.
+///
+/// By it a job is recognised that carries no tracking id. A queue that is left out is `default`. Spec: ojs-protocol 3.1.
+#[must_use]
+pub fn content(body: &[u8]) -> Option<Vec<u8>> {
+    let [job] = members_of(body, ["job"]);
+    let [kind, queue, args, options] = members_of(job.unwrap_or(body), ["type", "queue", "args", "options"]);
+    let within = options.and_then(|options| member(options, "queue"));
+    let queue = queue.or(within).and_then(as_text).unwrap_or("default".into());
+    let args: serde_json::Value = serde_json::from_slice(args?).ok()?;
+    Some(serde_json::json!([kind.and_then(as_text)?, queue, args]).to_string().into_bytes())
+}
+
+/// A tombstone with this id: due in a hundred years, in a queue of its own, without arguments.
+#[must_use]
+pub fn tombstone(id: &str, due: &str) -> Vec<u8> {
+    let job = serde_json::json!({
+        "id": id,
+        "type": FENCE_TYPE,
+        "queue": FENCE_TYPE,
+        "args": [],
+        "scheduled_at": due,
+        "options": { "queue": FENCE_TYPE, "scheduled_at": due },
+        "meta": { FENCE_TYPE: true },
+    });
+    job.to_string().into_bytes()
 }
 
 #[cfg(test)]
@@ -39,8 +85,32 @@ mod tests {
         let expected = |state: &str, attempt| Some(("a".to_owned(), state.to_owned(), attempt));
         assert_eq!(read(r#"{"job":{"id":"a","state":"active","attempt":2}}"#), expected("active", 2));
         assert_eq!(read(r#"{"id":"a","state":"available"}"#), expected("available", 0));
+        let read = |body: &str| progress(body.as_bytes()).map(|it| (it.started, it.federation_id, it.is_fence));
+        let stamped = r#"{"id":"a","state":"cancelled","started_at":"2026-01-01T00:00:00Z","meta":{"ojs.federation.federation_id":"f"}}"#;
+        assert_eq!(read(stamped), Some((true, Some("f".to_owned()), false)));
+        assert_eq!(
+            read(
+                &String::from_utf8(tombstone("a", "2126-01-01T00:00:00Z"))
+                    .unwrap()
+                    .replace(r#""id""#, r#""state":"scheduled","id""#)
+            ),
+            Some((false, None, true))
+        );
         for body in ["{}", r#"{"job":{"id":"a"}}"#, r#"{"error":{"code":"x"}}"#, "<html>"] {
             assert_eq!(read(body), None, "{body}");
         }
+    }
+
+    #[test]
+    fn a_job_is_recognised_by_what_it_is_to_do_however_it_is_written() {
+        let same = |a: &str, b: &str| content(a.as_bytes()) == content(b.as_bytes());
+        let sent = r#"{"type":"mail", "args":[1, {"a":1}]}"#;
+        assert!(same(
+            sent,
+            r#"{"job":{"id":"x","queue":"default","args":[1,{"a":1}],"type":"mail","state":"available"}}"#
+        ));
+        assert!(same(sent, r#"{"type":"mail","args":[1,{"a":1}],"options":{"queue":"default"}}"#));
+        assert!(!same(sent, r#"{"type":"mail","args":[2,{"a":1}]}"#));
+        assert!(!same(sent, r#"{"type":"mail","queue":"bulk","args":[1,{"a":1}]}"#));
     }
 }

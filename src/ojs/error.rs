@@ -121,6 +121,12 @@ impl ErrorDocument {
         self.details.get("reason").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Whether it says that nobody knows if a job is stored.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.reason() == "outcome_unknown"
+    }
+
     /// Adds a particular.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

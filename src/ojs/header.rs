@@ -35,6 +35,9 @@ pub const FEDERATION_HOPS: HeaderName = HeaderName::from_static("ojs-federation-
 /// On an answer from what is known: the call was recognised as a repetition and nothing was sent to be stored.
 pub const FEDERATION_REPLAYED: HeaderName = HeaderName::from_static("ojs-federation-replayed");
 
+/// `false` on an answer to a call that may be repeated, where its record is not on disk: a restart forgets it.
+pub const FEDERATION_DURABLE: HeaderName = HeaderName::from_static("ojs-federation-durable");
+
 /// The client's name for a call that it may repeat.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

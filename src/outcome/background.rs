@@ -130,6 +130,7 @@ const fn is_asked_about(copy: &Copy) -> bool {
 pub(super) fn due(copy: &Copy, now: Moment, rules: Rules) -> Moment {
     let longest = match copy.fate {
         Fate::Unknown { .. } => PAUSE_MAX,
+        Fate::Absent { by: Absence::Watched(until) } if until <= now && copy.asked.noes == 0 => PAUSE_MAX,
         _ => PAUSE_WATCHING,
     };
     let doublings = copy.asked.times.saturating_sub(1).min(31);

@@ -10,8 +10,11 @@ use super::moment::Moment;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause within a call.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Questions before a region that may still be at the job is taken at its "no such job" for this call.
+const ASKS_MIN: u32 = 3;
 /// Questions in a row that nobody answers: the region is gone for longer than a client should be kept waiting.
 const SILENT_MAX: u32 = 3;
+
 /// Steps that follow each other at once where the region answers: the job again, the look at what has its id, the tombstone.
 const AT_ONCE: u32 = 3;
 
@@ -24,6 +27,8 @@ pub enum Answered {
     No,
     /// The id is taken.
     Taken,
+    /// The id is another job's.
+    Other,
     /// It takes no job now, or not this one.
     Refused,
 }
@@ -93,8 +98,8 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
     let Rules { grace, lag } = side.rules;
     let settles_by_time = side.repeats || lost == Lost::Ended;
     let counts_from = side.rules.counts_from(copy).unwrap_or(since.after(grace + lag));
-    if !side.guarded && !settles_by_time && copy.asked.first_no.is_some() && now >= counts_from.min(since.after(grace))
-    {
+    let said_no = matches!(asking.last, Some((_, Answered::No))) && asking.times >= ASKS_MIN;
+    if !side.guarded && !settles_by_time && said_no && now >= since.after(grace) {
         return Step::Done;
     }
     let at = asking.last.map_or(now, |(last, _)| {

@@ -11,7 +11,7 @@ use crate::base::RegionId;
 pub struct Place {
     /// The region.
     pub region: RegionId,
-    /// The job's id there.
+    /// The job's id there; empty for a call that creates several jobs, and where none is known: nobody can ask for it then.
     pub job_id: String,
 }
 

@@ -42,6 +42,11 @@ impl Placement {
         match event {
             Event::Sending(place, stamp) => {
                 self.settled = None;
+                // Under one id, and with one tracking id, the two cannot be told apart.
+                let same = self.copies.iter_mut().filter(|copy| copy.place == place && copy.stamp == stamp);
+                for copy in same.filter(|copy| matches!(copy.fate, Fate::Absent { .. })) {
+                    copy.set(Fate::Absent { by: Absence::Final });
+                }
                 self.copies.push(Copy::sending(place, stamp, now));
             }
             Event::NotStored(at) => drop((at < self.copies.len()).then(|| self.copies.remove(at))),
@@ -49,7 +54,7 @@ impl Placement {
             Event::Lost(at, lost) => self.set(at, Fate::Unknown { lost, since: now }),
             Event::Heard(at, word, trust) => {
                 let Some(copy) = self.copies.get_mut(at) else { return };
-                hear(copy, word, trust, now, rules);
+                copy.hear(word, trust, now, rules);
             }
             Event::Fenced(at) => self.set(at, Fate::Absent { by: Absence::Fenced }),
             Event::Buried(at) => self.set(at, Fate::Absent { by: Absence::Buried }),
@@ -59,7 +64,13 @@ impl Placement {
                     copy.fate = Fate::Cancelling { since: now, progress };
                 }
             }
-            Event::Told(told) => self.told = told,
+            Event::Told(told) => {
+                self.told = told;
+                // The background begins with a question of its own.
+                for copy in &mut self.copies {
+                    (copy.asked.times, copy.asked.due) = (0, now);
+                }
+            }
             Event::Restarted => self.restarted(now),
             Event::Decided(at, stored) => {
                 let by = Absence::Final;
@@ -71,8 +82,9 @@ impl Placement {
     }
 
     fn set(&mut self, at: usize, fate: Fate) {
-        let Some(copy) = self.copies.get_mut(at) else { return };
-        copy.set(fate);
+        if let Some(copy) = self.copies.get_mut(at) {
+            copy.set(fate);
+        }
     }
 
     /// How long the process was away is not known: what lasts for a time begins anew.
@@ -94,20 +106,21 @@ impl Placement {
 }
 
 impl Copy {
+    /// Takes in what its region has said of it.
+    pub fn hear(&mut self, word: Word, trust: Trust, now: Moment, rules: Rules) {
+        self.asked.times = self.asked.times.saturating_add(1);
+        if word != Word::Silent {
+            self.asked.heard = Some(now);
+            learn(self, word, trust, now, rules);
+        }
+        self.asked.due = due(self, now, rules);
+    }
+
     /// What is known of it has changed: what was asked before says nothing about it any more.
-    fn set(&mut self, fate: Fate) {
+    pub fn set(&mut self, fate: Fate) {
         self.fate = fate;
         self.asked = Asked { heard: self.asked.heard, ..Asked::default() };
     }
-}
-
-fn hear(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
-    copy.asked.times = copy.asked.times.saturating_add(1);
-    if word != Word::Silent {
-        copy.asked.heard = Some(now);
-        learn(copy, word, trust, now, rules);
-    }
-    copy.asked.due = due(copy, now, rules);
 }
 
 fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {

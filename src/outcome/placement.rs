@@ -3,26 +3,44 @@
 use serde::{Deserialize, Serialize};
 
 use super::copy::{Absence, Copy, Fate, Place};
+use super::hex;
 use super::moment::Moment;
 use super::remedy::{Remedy, remedy};
 
 /// A fingerprint, so that neither key, nor caller, nor body is kept.
 pub type Digest = [u8; 32];
 
+/// To whom a region may show a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownTo {
+    /// Whoever asks.
+    Everybody,
+    /// Those with its caller's credentials, where its region gets them.
+    Credentials,
+    /// Those of its tenant.
+    Tenant,
+}
+
 /// What tells a job from others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// Of the tenant whose job it is: another one's job may have the same id.
+    #[serde(with = "hex")]
     pub tenant: Digest,
     /// Of the headers that identify the caller, keyed with the journal's secret.
+    #[serde(with = "hex")]
     pub caller: Digest,
-    /// Whether a region's word about the job may depend on who asks.
-    pub private: bool,
+    /// To whom a region may show the job.
+    pub shown_to: ShownTo,
     /// Of the client's body: another body under the same id or key is another job.
+    #[serde(with = "hex")]
     pub body: Digest,
     /// Of the job's type, queue and arguments, where no tracking id was stamped by which it could be recognised.
+    #[serde(serialize_with = "hex::serialize", deserialize_with = "hex::deserialize_any")]
     pub content: Option<Digest>,
     /// Of the `Idempotency-Key`, and of the tenant that it belongs to.
+    #[serde(serialize_with = "hex::serialize", deserialize_with = "hex::deserialize_any")]
     pub key: Option<Digest>,
     /// The job's id where the client gave it; else each copy has one of ours.
     pub own_id: Option<String>,
@@ -128,6 +146,8 @@ pub struct Placement {
     pub identity: Identity,
     /// When its first call came.
     pub at: Moment,
+    /// The same by the wall clock, for people. Units: milliseconds since the Unix epoch.
+    pub unix_ms: u64,
     /// Where it was sent, in order. Bounded by the regions and by the calls that repeat it.
     pub copies: Vec<Copy>,
     /// What its client was told last.
@@ -139,8 +159,8 @@ pub struct Placement {
 impl Placement {
     /// A job that was sent nowhere yet.
     #[must_use]
-    pub const fn new(identity: Identity, now: Moment) -> Self {
-        Self { number: 0, identity, at: now, copies: Vec::new(), told: Told::Nothing, settled: None }
+    pub const fn new(identity: Identity, now: Moment, unix_ms: u64) -> Self {
+        Self { number: 0, identity, at: now, unix_ms, copies: Vec::new(), told: Told::Nothing, settled: None }
     }
 
     /// What is known of it.
@@ -172,7 +192,20 @@ impl Placement {
     /// A place of which nobody knows whether the job is there; none where that is known of all.
     #[must_use]
     pub fn doubt(&self) -> Option<&Place> {
-        self.copies.iter().find(|copy| copy.is_in_doubt()).map(|copy| &copy.place)
+        // Told to go when its client was told that nobody knows.
+        let may_go = |copy: &&Copy| self.told == Told::Unknown && matches!(copy.fate, Fate::Cancelling { .. });
+        let alone = self.copies.iter().filter(|_| self.copies.len() == 1).find(may_go);
+        self.copies.iter().find(|copy| copy.is_in_doubt()).or(alone).map(|copy| &copy.place)
+    }
+
+    /// A place in which no other job must come under the same id: nobody knows whether this one is there, or a late copy of it will be
+    /// cancelled there.
+    #[must_use]
+    pub fn claim(&self) -> Option<&Place> {
+        let is_stored = matches!(self.told, Told::Stored { .. });
+        let watched = self.copies.iter().filter(|_| is_stored && self.settled.is_none());
+        let mut watched = watched.filter(|copy| matches!(copy.fate, Fate::Absent { by: Absence::Watched(_) }));
+        self.doubt().or_else(|| watched.next().map(|copy| &copy.place))
     }
 
     /// Where the job is, by a region's word: the copy that the client was told of, where that is there still.
@@ -210,6 +243,13 @@ impl Placement {
     pub fn is_fenced(&self, place: &Place) -> bool {
         let is_taken = |copy: &Copy| matches!(copy.fate, Fate::Absent { by: Absence::Fenced | Absence::Buried });
         self.copies.iter().any(|copy| copy.place == *place && is_taken(copy))
+    }
+
+    /// The last moment that it speaks of.
+    #[must_use]
+    pub fn last_moment(&self) -> Moment {
+        let sent = self.copies.iter().map(|copy| copy.sent);
+        sent.chain(self.settled.map(|settled| settled.at)).fold(self.at, Moment::max)
     }
 
     /// Every id that it was sent with or is known by.

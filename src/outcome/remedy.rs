@@ -37,7 +37,7 @@ pub(super) fn remedy(placement: &Placement) -> Remedy {
     let waiting = || live().filter(|(.., progress)| *progress == Progress::Waiting);
     let started = live().count() - waiting().count();
     let stays =
-        if started > 0 { None } else { waiting().find(|(_, copy, _)| is_told(copy)).or_else(|| waiting().next()) };
+        if started > 0 { None } else { waiting().find(|(_, copy, _)| is_told(copy)).or_else(|| waiting().next_back()) };
     let stays = stays.map(|(at, ..)| at);
     match waiting().find(|(at, ..)| Some(*at) != stays) {
         Some((at, ..)) => Remedy::Cancel(at),

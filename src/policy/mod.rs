@@ -37,7 +37,6 @@ mod plan;
 mod pressure;
 mod ratio;
 mod region_set;
-pub mod resolve;
 mod retry;
 mod route;
 mod rules;

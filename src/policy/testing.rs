@@ -80,8 +80,9 @@ pub(crate) fn config(regions: &[&str]) -> Config {
             on_unknown: OnUnknown::Fail,
             on_all_unhealthy: OnAllUnhealthy::Refuse,
             late_write_grace: Duration::from_secs(2),
+            read_lag: Duration::ZERO,
         },
-        journal: Journal { path: None, rows_max: 100 },
+        journal: Journal { path: None, required: false, rows_max: 100 },
         decisions: Decisions { rows_max: 100 },
         idempotency: Idempotency { enabled: true, ttl: Duration::from_secs(86_400) },
         limits: limits(),
@@ -121,6 +122,7 @@ fn region_config(name: &str) -> RegionConfig {
         tls: RegionTls::default(),
         bearer_token_file: None::<PathBuf>,
         forward_authorization: false,
+        duplicate_ids: crate::config::DuplicateIds::Auto,
         withheld_headers: Vec::new(),
     }
 }

@@ -20,7 +20,7 @@ use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::{Class, Segments, answer, segments_len};
-use crate::policy::resolve::Lost;
+use crate::outcome::Lost;
 use crate::policy::{
     Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away,
 };

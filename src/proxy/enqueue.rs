@@ -17,15 +17,14 @@ use super::head::tenant_of;
 use super::head::{in_parts, unboxed};
 use super::job::Job;
 use super::locate::unsure;
+use super::placement::{self, Expected, Followed, Trail, after_lost, answer_until, believed, keep_from_fences};
 use super::plan::{Planned, breaker_word, plan, plan_abridged};
 use super::received::Reading;
-use super::replay::{Ids, Recognised, Turns, is_named, recognise};
-use super::resolve::{self, Followed};
-use super::trail::{self, Trail};
+use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use super::{Proxy, Reply};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
-use crate::journal::{Note, Place};
+use crate::journal::Note;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::region::Queue;
@@ -54,12 +53,13 @@ pub(super) async fn enqueue(
     exchange.note = job.note.take();
     // Only of a job that is sent: a repetition has the tracking id of the first one.
     exchange.federation_id = job.trail.federation_id.take();
+    exchange.volatile = job.trail.volatile;
     if let Some(index) = ran.stored {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
     }
     if let Some(turns) = turns {
-        turns.end(proxy, &ran);
+        turns.end(&ran);
     }
     note(exchange, &mut ran);
     ran.result.map(Into::into)
@@ -95,33 +95,36 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
-    let Planned { decision, mut body, cuts, job_id, minted, hinted, federation_id, shared_queue, source } =
+    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source } =
         if reading.is_short() {
             plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
         } else {
             apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
         }?;
-    let ids = Ids { own: job_id.as_deref().filter(|_| !minted), sent: job_id.as_deref() };
-    if is_named(exchange, ids) {
+    let own_id = job_id.as_deref().filter(|_| !ours.minted);
+    if is_named(exchange, own_id) {
         // What is known of an earlier call may answer this one.
         note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
         reading = reading.held(&mut body, cuts.as_ref());
     }
-    let mut turns = match recognise(proxy, exchange, &head, reading.body(), ids).await {
+    let planned = placement::Planned { body: &body, job_id: job_id.as_deref(), federation_id: federation_id.as_ref() };
+    let mut turns = match recognise(proxy, exchange, &head, reading.body(), own_id, planned).await {
         Ok(Recognised::New(turns)) => turns,
         Ok(Recognised::Answer(answer, region)) => {
             exchange.region = region;
+            exchange.volatile = is_volatile(proxy, exchange);
             return Err(NotNew::Known(Box::new(answer)));
         }
         Err(document) => return Err(unsure(proxy, exchange, &document).into()),
     };
-    let key = turns.as_deref().and_then(Turns::key);
-    // What its key is remembered by stays the same wherever the job goes.
-    let hint = decision.target().filter(|_| hinted && key.is_none());
+    let hold = turns.as_deref_mut().and_then(Turns::hold);
+    if let Some(placement) = hold.as_ref().map(crate::journal::Hold::placement) {
+        keep_from_fences(proxy, &mut decision, placement, job_id.as_deref()).map_err(NotNew::from)?;
+    }
+    let hint = decision.target().filter(|_| ours.hinted);
     let received = reading.end(&mut body, cuts);
     let started = Instant::now();
-    let watched = turns.as_deref_mut().map(Turns::watched).unwrap_or_default();
-    let deadline = resolve::answer_until(head.deadline, started.into(), may_redirect(proxy, &decision));
+    let deadline = answer_until(head.deadline, started.into(), may_redirect(proxy, &decision));
     // The room is there before the job, which is then made in it instead of elsewhere and copied.
     let place = Box::new_uninit();
     let job = Box::write(
@@ -142,7 +145,13 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
             decision,
             job_id,
             hint,
-            trail: Trail { received, minted, key, watched, ..Trail::new(head.deadline, federation_id) },
+            trail: Trail {
+                received,
+                stamped: ours.stamped,
+                expected: Expected::Job { minted: ours.minted, unique: ours.unique },
+                hold,
+                ..Trail::new(head.deadline, federation_id)
+            },
             note: exchange.note.take(),
         },
     );
@@ -215,8 +224,6 @@ fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
 /// What became of a call that creates jobs.
 pub(super) struct Ran {
     pub(super) result: Result<RegionAnswer, ErrorDocument>,
-    /// Whether it may still be stored where it was left behind on the way.
-    pub(super) left: bool,
     /// The region that said so, where a region has stored what was sent.
     pub(super) stored: Option<RegionIndex>,
     pub(super) region: Option<RegionId>,
@@ -238,9 +245,13 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         let Some(&index) = job.decision.candidates.get(place) else {
             break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
         };
-        trail::sending(proxy, job, index).await;
+        if let Err(document) = placement::sending(proxy, job, index).await {
+            break (Err(document), None, None);
+        }
         let now = if tries == 0 { started } else { Instant::now() };
         let (tried, end) = attempt(proxy, index, &mut job.call, now, others(&job.decision, place)).await;
+        let tried = believed(job, tried);
+        placement::tried(job, &tried);
         tries += 1;
         passed_over += usize::from(tried.passed_over);
         attempts += u32::from(tried.shed.is_none());
@@ -259,21 +270,19 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         let step = next(tried.ending, progress, &budget, || proxy.shared.registry.clock().now());
         let outcome = AttemptOutcome::from(tried.ending.outcome());
         job.note_try(index, outcome, &tried, end);
-        let region = proxy.region(index).id.clone();
+        let region = (index, proxy.region(index).id.clone());
         let reason = match step {
             Step::Next { .. } => tried.reason,
-            Step::Stop(Stop::OutcomeUnknown) => {
-                match apart(|| resolve::after_unknown(proxy, job, index, &tried, to)).await {
-                    Followed::Next(reason) => reason,
-                    Followed::Again => continue,
-                    Followed::Found(answer) => {
-                        job.note_found();
-                        stored = Some(index);
-                        break (Ok(answer), Some(outcome), Some(region));
-                    }
-                    Followed::Fail(document) => break (Err(document), Some(outcome), Some(region)),
+            Step::Stop(Stop::OutcomeUnknown) => match apart(|| after_lost(proxy, job, index, &tried, to)).await {
+                Followed::Next(reason) => reason,
+                Followed::Again => continue,
+                Followed::Answer(answer) => {
+                    job.note_found();
+                    stored = Some(index).filter(|_| answer.status.is_success());
+                    break (Ok(answer), Some(outcome), Some(region));
                 }
-            }
+                Followed::Fail(document) => break (Err(document), Some(outcome), Some(region)),
+            },
             Step::Stop(stop) => {
                 (stored, ended) = (tried.is_stored().then_some(index), Some(end));
                 break (settle(proxy, job, index, stop, tried), Some(outcome), Some(region));
@@ -286,19 +295,21 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         place = left.first.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
-    if job.trail.proved.is_some() {
-        apart(|| trail::refused(proxy, job, &result)).await;
-    }
-    let left = trail::may_come_late(job);
-    let (result, outcome, region) = match trail::ended(proxy, job, &result, region.as_ref()) {
-        Some(Place { region, job_id }) => {
-            let document = ErrorDocument::outcome_unknown(region.as_str(), Some(&job_id));
-            (Err(document), Some(AttemptOutcome::Unknown), Some(region))
-        }
-        None => (result, outcome, region),
-    };
+    let last = region.as_ref().map(|(index, _)| *index);
+    let was_unknown = matches!(&result, Err(document) if document.is_outcome_unknown());
+    let result =
+        if job.trail.hold.is_some() { apart(|| placement::ended(proxy, job, last, result)).await } else { result };
+    let left = result.as_ref().err().filter(|document| document.is_outcome_unknown() && !was_unknown);
+    // Not the last region decides, but one that was left on the way.
+    let (outcome, region) = left.map_or((outcome, region.map(|(_, id)| id)), unknown_in);
     let upstream = upstream(ended, tries, started);
-    Ran { result, left, stored, region, moved_from, attempts, outcome, upstream }
+    Ran { result, stored, region, moved_from, attempts, outcome, upstream }
+}
+
+/// What is noted of a call whose answer is that nobody knows.
+fn unknown_in(document: &ErrorDocument) -> (Option<AttemptOutcome>, Option<RegionId>) {
+    let named = document.details.get("region").and_then(|region| RegionId::parse(region.as_str()?).ok());
+    (Some(AttemptOutcome::Unknown), named)
 }
 
 /// The time spent waiting for regions: of one try as long as it took, of several until the last one ended.

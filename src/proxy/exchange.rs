@@ -68,6 +68,8 @@ pub struct Exchange {
     /// The region that the refusal is about.
     refused_for: Option<RegionIndex>,
     vanished: bool,
+    /// Whether it may be repeated, and what is known of it is not on disk.
+    pub(super) volatile: bool,
     method: Method,
     request_id: HeaderValue,
     wants_json: bool,
@@ -97,6 +99,7 @@ impl Exchange {
             refusal: None,
             refused_for: None,
             vanished: false,
+            volatile: false,
             method: request.method().clone(),
             request_id: request_id(proxy, noted, headers),
             wants_json: wants_json(proxy.shared.config.compat.json_content_type, noted, headers),
@@ -244,6 +247,9 @@ impl Exchange {
         }
         if let Some(id) = self.federation_id.take() {
             headers.insert(header::FEDERATION_ID, id);
+        }
+        if self.volatile {
+            headers.insert(header::FEDERATION_DURABLE, HeaderValue::from_static("false"));
         }
         if self.wants_json && headers.get(CONTENT_TYPE).is_some_and(is_ojs_media_type) {
             headers.insert(CONTENT_TYPE, JSON);

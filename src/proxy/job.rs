@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::Proxy;
 use super::attempt::{Call, Ended, RegionAnswer, Tried};
-use super::trail::Trail;
+use super::placement::Trail;
 use crate::journal::Note;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;
@@ -65,7 +65,7 @@ impl Job {
     /// Gives a minted id way to a new one, so that what was sent under the old one can be told apart; false where the id is not
     /// ours to change.
     pub(super) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
-        let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted) else { return false };
+        let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted()) else { return false };
         let mut fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
         if proxy.shared.config.routing.id_hint {
             fresh = hint::give(fresh, proxy.region(index).id.as_str());
@@ -75,6 +75,18 @@ impl Job {
         replace_minted(&mut self.call.body, id, &fresh);
         *id = fresh;
         true
+    }
+
+    /// Gives a tracking id of ours way to a new one, so that what was sent before under the client's own id can be told apart.
+    pub(super) fn stamp_again(&mut self, proxy: &Proxy) {
+        let Some(id) = self.trail.federation_id.clone().filter(|_| self.trail.stamped) else { return };
+        let fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
+        let mut room = Uuid7Room::default();
+        let fresh = fresh.text(&mut room);
+        if let (Ok(id), Ok(header)) = (id.to_str(), HeaderValue::from_str(fresh)) {
+            replace_minted(&mut self.call.body, id, fresh);
+            self.trail.federation_id = Some(header);
+        }
     }
 
     /// Remembers where the job is, as the answer shows it. Where its id hints at that region, whoever needs to know asks there first,

@@ -22,10 +22,11 @@ use super::Proxy;
 use super::ask::Question;
 use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
+use super::placement::far;
 use crate::base::RegionId;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
 use crate::ojs::{ErrorDocument, Progress, hint, path_segment, progress};
-use crate::policy::resolve::CopyState;
+use crate::outcome;
 use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::LookupResult;
 use search::Search;
@@ -229,7 +230,7 @@ pub(super) fn was_called_off(shown: &[u8]) -> bool {
 
 /// The same of what was read of one.
 pub(super) fn is_called_off(shown: &Progress) -> bool {
-    CopyState::of(&shown.state, shown.attempt) == CopyState::Gone
+    far(shown) == outcome::Progress::Cancelled
 }
 
 /// The region of the answer is the one whose word is missing.

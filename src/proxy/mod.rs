@@ -49,7 +49,6 @@ mod heartbeat;
 mod hops;
 mod insist;
 mod job;
-mod known;
 mod lately;
 mod list;
 mod local;
@@ -61,6 +60,7 @@ mod notes;
 mod owned;
 mod pages;
 mod place;
+pub(crate) mod placement;
 mod plan;
 mod pools;
 mod proxies;
@@ -70,14 +70,12 @@ mod reads;
 mod received;
 mod replay;
 mod reply;
-mod resolve;
 mod running;
 mod settle;
 mod several;
 mod shown;
 mod streams;
 mod sum;
-mod trail;
 mod tunnel;
 mod vet;
 mod watch;
@@ -97,7 +95,7 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 
 use crate::base::in_place;
-use crate::config::Config;
+use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
@@ -184,6 +182,14 @@ pub struct Proxy {
     watched: Vec<Rc<Watched>>,
     notes: Notes,
     failovers: Vec<Ration>,
+}
+
+impl Shared {
+    /// What a region's server does with an id that it has already, as far as that is known.
+    #[must_use]
+    pub fn duplicate_ids(&self, index: RegionIndex) -> DuplicateIds {
+        self.registry.region(index).duplicate_ids()
+    }
 }
 
 impl Proxy {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 
+use super::placement::Ours;
 use super::shown::source;
 use super::{Proxy, Shared, notes};
 use crate::base::{Draw, RegionId, text};
@@ -36,10 +37,8 @@ pub(super) struct Planned {
     pub(super) cuts: Option<Cuts>,
     /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
     pub(super) job_id: Option<String>,
-    /// Whether the id was minted.
-    pub(super) minted: bool,
-    /// Whether it was minted with a hint of the region, which must change when the job goes to another.
-    pub(super) hinted: bool,
+    /// What of it is ours.
+    pub(super) ours: Ours,
     /// The tracking id, the client's or ours, as a header.
     pub(super) federation_id: Option<HeaderValue>,
     /// The queue, where other regions may be asked about it.
@@ -128,20 +127,6 @@ fn plan_read(
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
     Ok(stamped(proxy, envelope, body, decision))
-}
-
-/// The regions that a job may go to at all, whatever their state.
-///
-/// Errors: those of [`plan`] that are the client's fault.
-pub(super) fn permitted(proxy: &Proxy, body: Abridged<'_>) -> Result<Vec<RegionIndex>, ErrorDocument> {
-    let view = proxy.shared.registry.view();
-    // Of what could not be told so, everything is in the text by now.
-    let read = read_abridged(proxy, &view, body).map_or_else(|| read(&proxy.shared, body.text()), Ok);
-    let envelope = accepted(&proxy.shared, &read)?;
-    let may_go = |index| with_job(envelope, |job| policy::permits(&view, job, index));
-    let each = view.indexes().map(|index| may_go(index).map(|may| may.then_some(index)));
-    let all: Result<Vec<_>, RouteError> = each.collect();
-    all.map(|all| all.into_iter().flatten().collect()).map_err(|error| refusal(envelope, &view, &error))
 }
 
 /// Has the regions asked for their health at once that a refused job would have gone to.
@@ -262,8 +247,12 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
     Planned {
         body,
         cuts,
-        minted: stamp.is_minted(),
-        hinted: stamp.hinted,
+        ours: Ours {
+            minted: stamp.is_minted(),
+            stamped: stamp.federation_id.is_some(),
+            unique: envelope.is_unique(),
+            hinted: stamp.hinted,
+        },
         job_id: additions.id.or(envelope.id()).map(str::to_owned),
         federation_id: match stamp.federation_id {
             Some(_) => additions.federation_id.and_then(minted_header),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::HeaderValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
@@ -14,21 +14,18 @@ use super::enqueue::Ran;
 use super::exchange::Exchange;
 use super::head::Head;
 use super::hops;
-use super::known::{Caller, Known};
-use super::locate::IDENTIFYING;
 use super::noted::Noted;
-use super::resolve::{is_private, kept_of};
+use super::placement::{Caller, Known, Looked, Names, Planned, identity, kept_of, key_of, of_tenant, rules};
 use super::running::{End, Joined, Name, Turn};
-use super::trail::{Watched, rename};
 use crate::base::{RegionId, apart};
-use crate::journal::{Digest, ID_BYTES_MAX, Keyed, Unknown};
-use crate::ojs::answer::job_id_of;
-use crate::ojs::header::{FEDERATION_REPLAYED, IDEMPOTENCY_KEY};
+use crate::journal::Hold;
+use crate::ojs::header::FEDERATION_REPLAYED;
 use crate::ojs::{Abridged, ErrorDocument};
+use crate::outcome::{Identity, Placement, State};
 use crate::telemetry::ReplayBy;
 
-/// A longer key is refused; a UUID has 36 bytes.
-const KEY_BYTES_MAX: usize = 255;
+/// A job that turned out to be stored is shown to repetitions of its own id for so long; later, a repeated id is the region's to judge.
+const SHOWN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// Whether an enqueue was there before.
 pub(super) enum Recognised {
@@ -38,22 +35,19 @@ pub(super) enum Recognised {
     New(Option<Box<Turns>>),
 }
 
-/// The right to send an enqueue that others may repeat meanwhile.
+/// The right to send an enqueue that others may repeat meanwhile, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Turns {
     turns: Vec<Turn>,
-    keyed: Option<Keyed>,
-    /// What earlier calls of the same name have left, and nobody has found: watched for late copies, now together with this one.
-    watched: Vec<Watched>,
+    hold: Option<Hold>,
 }
 
-/// What names an enqueue.
-struct Names<'r> {
-    job_id: Option<&'r str>,
-    /// The fingerprint of that id.
-    job: Option<Digest>,
-    /// The fingerprint of the key.
-    key: Option<Digest>,
+/// What a call is waited for by.
+struct Waits<'r> {
+    /// The fingerprint of the client's own id.
+    job: Option<crate::outcome::Digest>,
+    own_id: Option<&'r str>,
+    key: Option<crate::outcome::Digest>,
     /// What was received.
     body: Abridged<'r>,
     /// How many sidecars the call has passed, this one included.
@@ -61,12 +55,17 @@ struct Names<'r> {
 }
 
 /// Whether an enqueue may have a name by which it could be repeated.
-pub(super) fn is_named(exchange: &Exchange, ids: Ids<'_>) -> bool {
-    ids.own.is_some() || exchange.noted.has(Noted::IDEMPOTENCY_KEY)
+pub(super) fn is_named(exchange: &Exchange, own_id: Option<&str>) -> bool {
+    own_id.is_some() || exchange.noted.has(Noted::IDEMPOTENCY_KEY)
 }
 
-/// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `sent_id` the one that it will be
-/// sent with.
+/// Whether what is known of a call that may be repeated is in memory only, though there should be a file, or the client counts on one.
+pub(super) fn is_volatile(proxy: &Proxy, exchange: &Exchange) -> bool {
+    let journal = &proxy.shared.journal;
+    !journal.is_durable() && (!journal.is_in_memory() || exchange.noted.has(Noted::IDEMPOTENCY_KEY))
+}
+
+/// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `planned` what would be sent.
 ///
 /// Errors: 400 for a key that is none, 409 for a key that came with another body, 508 for an enqueue that has come back, 500
 /// `outcome_unknown` for one whose first time nobody knows the outcome of, 503 for one that there is no time left to send.
@@ -75,64 +74,83 @@ pub(super) async fn recognise(
     exchange: &Exchange,
     head: &Head,
     body: Abridged<'_>,
-    ids: Ids<'_>,
+    own_id: Option<&str>,
+    planned: Planned<'_>,
 ) -> Result<Recognised, ErrorDocument> {
     let key = if exchange.noted.has(Noted::IDEMPOTENCY_KEY) { key_of(proxy, &head.headers)? } else { None };
-    if ids.own.is_none() && key.is_none() {
+    if own_id.is_none() && key.is_none() {
         return Ok(Recognised::New(None));
     }
     // Boxed, because most enqueues have no name by which they could be repeated, and need no room for looking.
-    apart(|| recognise_by(key, proxy, exchange, head, body, ids)).await
+    apart(|| recognise_by(Names { own_id, key }, proxy, exchange, head, body, planned)).await
 }
 
 async fn recognise_by(
-    key: Option<Digest>,
+    names: Names<'_>,
     proxy: &Proxy,
     exchange: &Exchange,
     head: &Head,
     body: Abridged<'_>,
-    ids: Ids<'_>,
+    planned: Planned<'_>,
 ) -> Result<Recognised, ErrorDocument> {
-    let job = ids.own.map(|id| of_tenant(&head.headers, id.as_bytes()));
-    let names = Names { job_id: ids.own, job, key, body, hops: hops::counted(&head.headers) };
-    let turns = match wait(proxy, &names, head.deadline).await? {
+    let job = names.own_id.map(|id| of_tenant(&head.headers, id.as_bytes()));
+    let waits = Waits { job, own_id: names.own_id, key: names.key, body, hops: hops::counted(&head.headers) };
+    let turns = match wait(proxy, &waits, head.deadline).await? {
         Waited::Answer(by, answer, region) => return Ok(replayed(proxy, by, answer, region)),
         Waited::Turns(turns) => turns,
     };
-    let caller = Caller { proxy, exchange, head, received: body };
-    // Held from before the question on, so that nobody else judges it in between.
-    let watched = watched(caller, &names);
-    if let Some((by, known)) = look_up(caller, &names).await? {
-        return Ok(replayed(proxy, by, known.answer, known.region));
-    }
+    let identity = identity(proxy, &head.headers, names, &body.pieces());
+    let caller = Caller { proxy, exchange, head, digest: &identity.caller, planned };
+    let hold = match earlier(proxy, &identity, names)? {
+        Some((by, hold)) => match caller.look(hold).await? {
+            Looked::Known(Known { answer, region }) => return Ok(replayed(proxy, by, answer, region)),
+            Looked::Nowhere(hold) => Some(*hold),
+        },
+        None => None,
+    };
     // What would be sent now could only end as unknown.
     if head.deadline.saturating_duration_since(Instant::now()) < kept_of(proxy.shared.config.limits.call_timeout) {
         return Err(ErrorDocument::no_time_left());
     }
-    let mut new = Turns { turns, keyed: None, watched };
-    if let Some(key) = names.key {
-        let job_id = ids.sent.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
-        let at_ms = proxy.shared.registry.clock().unix_ms();
-        let private = proxy.shared.registry.view().indexes().any(|index| is_private(proxy, index, &head.headers));
-        let keyed =
-            Keyed { key, body: digest(&body.pieces()), run: 0, at_ms, job_id, private, region: None, status: 0 };
-        for it in &new.watched {
-            rename(&it.hold, keyed.job_id.as_deref()).await;
-        }
-        proxy.shared.journal.begin_key(keyed.clone()).await;
-        new.keyed = Some(keyed);
-    }
+    let hold = hold.unwrap_or_else(|| proxy.shared.journal.begin(identity, rules(&proxy.shared.config)));
     // Boxed, because most have none.
-    Ok(Recognised::New(Some(Box::new(new))))
+    Ok(Recognised::New(Some(Box::new(Turns { turns, hold: Some(hold) }))))
 }
 
-/// The ids of a job.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ids<'r> {
-    /// The client's.
-    pub(super) own: Option<&'r str>,
-    /// The one that it is sent with.
-    pub(super) sent: Option<&'r str>,
+/// The placement of an earlier call with one of these names.
+///
+/// Errors: 409 for a key that came with another body, 500 `outcome_unknown` where a call has it still, or where nobody knows whether
+/// another job has the id.
+fn earlier(proxy: &Proxy, identity: &Identity, names: Names<'_>) -> Result<Option<(ReplayBy, Hold)>, ErrorDocument> {
+    let journal = &proxy.shared.journal;
+    let now = journal.now();
+    let ttl = proxy.shared.config.idempotency.ttl;
+    let is_remembered = |it: &Placement| !it.is_at_rest() || now.since(it.at) < ttl;
+    let held = |it: &Placement| {
+        let unknown = || {
+            let place = it.copies.last().map(|copy| &copy.place);
+            let region = place.map_or("", |place| place.region.as_str());
+            ErrorDocument::outcome_unknown(region, place.map(|place| place.job_id.as_str()))
+        };
+        journal.hold(it.number, rules(&proxy.shared.config)).ok_or_else(unknown)
+    };
+    if let Some(known) = names.key.and_then(|key| journal.of_key(&key)).filter(is_remembered) {
+        if known.identity.body != identity.body {
+            return Err(ErrorDocument::idempotency_key_reused());
+        }
+        return held(&known).map(|hold| Some((ReplayBy::Key, hold)));
+    }
+    let Some(id) = names.own_id else { return Ok(None) };
+    let all = journal.of_id(id, || identity.tenant);
+    let is_recent = |it: &&Placement| !it.is_at_rest() || now.since(it.last_moment()) < SHOWN;
+    // Under an id of which nobody knows where it is, another job must not be sent; nor where a late copy would be cancelled, and with it
+    // what it has been written over.
+    let other = all.iter().filter(|it| it.identity.body != identity.body).find_map(Placement::claim);
+    if let Some(place) = other {
+        return Err(ErrorDocument::outcome_unknown(place.region.as_str(), Some(&place.job_id)));
+    }
+    let mut same = all.iter().filter(|it| it.identity.body == identity.body && it.state() != State::Expired);
+    same.find(is_recent).map(|known| held(known).map(|hold| (ReplayBy::JobId, hold))).transpose()
 }
 
 enum Waited {
@@ -141,7 +159,7 @@ enum Waited {
 }
 
 /// Waits for others with one of these names, until one has an answer or all turns are ours.
-async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Waited, ErrorDocument> {
+async fn wait(proxy: &Proxy, names: &Waits<'_>, deadline: Instant) -> Result<Waited, ErrorDocument> {
     let mut turns = Vec::new();
     let key = names.key.map(|key| (Name::Key(key), ReplayBy::Key));
     let id = names.job.map(|job| (Name::Job(job), ReplayBy::JobId));
@@ -165,57 +183,12 @@ async fn wait(proxy: &Proxy, names: &Names<'_>, deadline: Instant) -> Result<Wai
                 }
                 Ok(End::Unknown(document)) if is_same => return Err(ErrorDocument::clone(&document)),
                 Ok(_) => {}
-                Err(_) if is_same => return Err(ErrorDocument::outcome_unknown("", names.job_id)),
+                Err(_) if is_same => return Err(ErrorDocument::outcome_unknown("", names.own_id)),
                 Err(_) => return Err(ErrorDocument::no_time_left()),
             }
         }
     }
     Ok(Waited::Turns(turns))
-}
-
-/// What the journal knows.
-async fn look_up(caller: Caller<'_>, names: &Names<'_>) -> Result<Option<(ReplayBy, Known)>, ErrorDocument> {
-    let (proxy, store) = (caller.proxy, &caller.proxy.shared.journal);
-    if let Some(key) = names.key
-        && let Some(keyed) = store.keyed(&key).filter(|it| is_remembered(proxy, it))
-    {
-        if keyed.body != digest(&names.body.pieces()) {
-            return Err(ErrorDocument::idempotency_key_reused());
-        }
-        if let Some(known) = caller.keyed(&keyed).await? {
-            return Ok(Some((ReplayBy::Key, known)));
-        }
-    }
-    if let Some(id) = names.job_id
-        && let Some(known) = caller.unknown(&store.unknowns_of(id, || caller.tenant())).await?
-    {
-        return Ok(Some((ReplayBy::JobId, known)));
-    }
-    Ok(None)
-}
-
-/// What earlier calls of these names have left, and is only watched.
-fn watched(caller: Caller<'_>, names: &Names<'_>) -> Vec<Watched> {
-    let store = &caller.proxy.shared.journal;
-    let keyed = names.key.and_then(|key| store.keyed(&key)).and_then(|keyed| keyed.job_id);
-    let keyed = keyed.as_deref().filter(|id| Some(*id) != names.job_id);
-    let rows = keyed.into_iter().chain(names.job_id).flat_map(|id| store.unknowns_of(id, || caller.tenant()));
-    let rows: Vec<Unknown> = rows.filter(Unknown::is_only_watched).collect();
-    // Nearly always there is none, and then nobody pays for the fingerprint.
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let body = digest(&names.body.pieces());
-    let watched = |it: Unknown| {
-        let (place, same_body) = (it.sent_to()?, it.body == body);
-        store.hold(it.number).map(|hold| Watched { hold, place, same_body })
-    };
-    rows.into_iter().filter_map(watched).collect()
-}
-
-fn is_remembered(proxy: &Proxy, keyed: &Keyed) -> bool {
-    let ttl = u64::try_from(proxy.shared.config.idempotency.ttl.as_millis()).unwrap_or(u64::MAX);
-    keyed.at_ms.saturating_add(ttl) > proxy.shared.registry.clock().unix_ms()
 }
 
 fn replayed(proxy: &Proxy, by: ReplayBy, mut answer: RegionAnswer, region: Option<RegionId>) -> Recognised {
@@ -224,84 +197,19 @@ fn replayed(proxy: &Proxy, by: ReplayBy, mut answer: RegionAnswer, region: Optio
     Recognised::Answer(answer, region)
 }
 
-/// The fingerprint of an `Idempotency-Key`.
-fn key_of(proxy: &Proxy, headers: &HeaderMap) -> Result<Option<Digest>, ErrorDocument> {
-    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(key) = keys.next().filter(|_| proxy.shared.config.idempotency.enabled) else { return Ok(None) };
-    if keys.next().is_some() || !(1..=KEY_BYTES_MAX).contains(&key.len()) {
-        return Err(ErrorDocument::idempotency_key_invalid());
-    }
-    Ok(Some(of_tenant(headers, key.as_bytes())))
-}
-
-/// The fingerprint of a caller's tenant.
-pub(super) fn tenant_of(headers: &HeaderMap) -> Digest {
-    of_tenant(headers, b"")
-}
-
-/// The fingerprint of a name, which belongs to its tenant. Credentials change while a call is repeated; whether they suffice, the
-/// region judges.
-fn of_tenant(headers: &HeaderMap, name: &[u8]) -> Digest {
-    let [_, tenants @ ..] = &IDENTIFYING;
-    let values = |name: &HeaderName| headers.get_all(name).iter().map(|value| value.as_bytes().to_vec()).collect();
-    let tenants: Vec<Vec<Vec<u8>>> = tenants.iter().map(values).collect();
-    digest(&[name, b"\n", format!("{tenants:?}").as_bytes()])
-}
-
-/// A fingerprint of bytes.
-pub(super) fn digest(parts: &[&[u8]]) -> Digest {
-    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
-    parts.iter().for_each(|part| context.update(part));
-    let mut digest = [0; 32];
-    digest.copy_from_slice(context.finish().as_ref());
-    digest
-}
-
 impl Turns {
-    /// The fingerprint of the key that the job is remembered by, together with the id that it is sent with.
-    pub(super) fn key(&self) -> Option<Digest> {
-        self.keyed.as_ref().map(|keyed| keyed.key)
+    /// What is known of it, for the call that is about to be made.
+    pub(super) fn hold(&mut self) -> Option<Hold> {
+        self.hold.take()
     }
 
-    /// What is watched, for the call that is about to be made.
-    pub(super) fn watched(&mut self) -> Vec<Watched> {
-        std::mem::take(&mut self.watched)
-    }
-
-    /// The call is over: tells those who wait, and remembers or forgets the key.
-    pub(super) fn end(self, proxy: &Proxy, ran: &Ran) {
+    /// The call is over: tells those who wait.
+    pub(super) fn end(self, ran: &Ran) {
         let end = match &ran.result {
             Ok(answer) if answer.status.is_success() => End::Answered(Arc::new(answer.clone()), ran.region.clone()),
-            Err(document) if document.reason() == "outcome_unknown" => End::Unknown(Arc::new(document.clone())),
+            Err(document) if document.is_outcome_unknown() => End::Unknown(Arc::new(document.clone())),
             _ => End::Nothing,
         };
-        if let Some(keyed) = self.keyed {
-            let store = &proxy.shared.journal;
-            // The job may have got another id on the way.
-            let keyed = store.keyed(&keyed.key).filter(|now| now.at_ms == keyed.at_ms).unwrap_or(keyed);
-            match &end {
-                End::Answered(answer, region) => store.end_key(answered(keyed, answer, region.clone())),
-                End::Nothing if !ran.left => store.forget_key(&keyed.key),
-                // Also where it was refused, and yet what was left behind on the way may still be stored.
-                End::Unknown(_) | End::Nothing => {
-                    store.end_key(Keyed { status: Keyed::ENDED_UNKNOWN, ..keyed });
-                }
-            }
-        }
         self.turns.into_iter().for_each(|turn| turn.end(end.clone()));
     }
-}
-
-/// What is remembered of a key whose job a region has.
-pub(super) fn answered(keyed: Keyed, answer: &RegionAnswer, region: Option<RegionId>) -> Keyed {
-    let job_id = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX).or(keyed.job_id);
-    Keyed { region, status: answer.status.as_u16(), job_id, ..keyed }
-}
-
-/// An answer about a job of which nobody can show more than its id.
-pub(super) fn bare(status: StatusCode, id: &str) -> RegionAnswer {
-    let mut headers = HeaderMap::new();
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(crate::ojs::header::MEDIA_TYPE));
-    let body = serde_json::json!({ "job": { "id": id } }).to_string();
-    RegionAnswer { status, headers, body: body.into() }
 }

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::attempt::RegionAnswer;
 use crate::base::RegionId;
-use crate::journal::Digest;
 use crate::ojs::{Abridged, ErrorDocument, Segments};
+use crate::outcome::Digest;
 
 /// What an enqueue is recognised by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

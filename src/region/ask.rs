@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, DATE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, DATE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
@@ -45,23 +45,39 @@ pub(super) async fn ask(
     path: &str,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), AskError> {
-    let asked = question(region, pool, Method::GET, path, ANSWER_BYTES_MAX, timeout).await;
+    let asked = question(region, pool, (Method::GET, path, Bytes::new()), ANSWER_BYTES_MAX, timeout).await;
     asked.map(|(head, body)| (head.status, body))
 }
 
-/// Asks a region about one job on our own behalf: `GET` looks it up, `DELETE` cancels it. The answer may be as long as a job.
+/// A question about one job on our own behalf.
+#[derive(Debug, Clone)]
+pub enum JobQuestion {
+    /// Looks it up.
+    Look,
+    /// Cancels it.
+    Cancel,
+    /// Creates it, from this body.
+    Create(Bytes),
+}
+
+/// Asks a region about one job on our own behalf. The answer may be as long as a job.
 ///
 /// Errors: [`AskError`].
 pub async fn ask_job(
     region: &Region,
     pool: &Pool,
-    method: Method,
+    asked: &JobQuestion,
     id: &str,
     bytes_max: usize,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), AskError> {
-    let path = format!("/ojs/v1/jobs/{}", path_segment(id));
-    let asked = question(region, pool, method, &path, bytes_max, timeout).await;
+    let path = || format!("/ojs/v1/jobs/{}", path_segment(id));
+    let (method, path, body) = match asked {
+        JobQuestion::Look => (Method::GET, path(), Bytes::new()),
+        JobQuestion::Cancel => (Method::DELETE, path(), Bytes::new()),
+        JobQuestion::Create(body) => (Method::POST, "/ojs/v1/jobs".to_owned(), body.clone()),
+    };
+    let asked = question(region, pool, (method, &path, body), bytes_max, timeout).await;
     asked.map(|(head, body)| (head.status, body))
 }
 
@@ -80,7 +96,8 @@ pub struct HealthAnswer {
 ///
 /// Errors: [`AskError`].
 pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Result<HealthAnswer, AskError> {
-    let (head, body) = question(region, pool, Method::GET, HEALTH_PATH, ANSWER_BYTES_MAX, timeout).await?;
+    let (head, body) =
+        question(region, pool, (Method::GET, HEALTH_PATH, Bytes::new()), ANSWER_BYTES_MAX, timeout).await?;
     let date = head.headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     Ok(HealthAnswer { status: head.status, word: answer::health(&body).status, date })
 }
@@ -88,19 +105,23 @@ pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Resu
 async fn question(
     region: &Region,
     pool: &Pool,
-    method: Method,
-    path: &str,
+    (method, path, body): (Method, &str, Bytes),
     bytes_max: usize,
     timeout: Duration,
 ) -> Result<(http::response::Parts, Bytes), AskError> {
-    let mut headers = HeaderMap::with_capacity(5);
+    let mut headers = HeaderMap::with_capacity(7);
     headers.insert(ACCEPT, HeaderValue::from_static(header::MEDIA_TYPE));
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(header::OJS_VERSION, HeaderValue::from_static(header::VERSION));
     let path = PathAndQuery::try_from(path).map_err(|_| AskError::TooLong)?;
     let reach = region.reach();
     let endpoint = reach.endpoint(timeout);
-    let request = reach.request(method, &path, headers, Outgoing::EMPTY).ok_or(AskError::TooLong)?;
+    if !body.is_empty() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(header::MEDIA_TYPE));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    let body = if body.is_empty() { Outgoing::EMPTY } else { Outgoing::pieces(&[body]) };
+    let request = reach.request(method, &path, headers, body).ok_or(AskError::TooLong)?;
     let mut request = Some(request);
     let asked = async {
         let response =

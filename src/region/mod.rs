@@ -21,7 +21,7 @@ mod trouble;
 mod unfit;
 mod workers;
 
-pub use ask::{AskError, HealthAnswer, ask_health, ask_job};
+pub use ask::{AskError, HealthAnswer, JobQuestion, ask_health, ask_job};
 pub use beat_forms::BeatForms;
 pub use identity::{Identity, IdentityError};
 pub use kept::{Kept, KeptJob, handed_out_until};

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::identity::{Files, Identity, IdentityError};
 use super::{RequestFailure, Trouble};
 use crate::base::RegionId;
-use crate::config::{Problem, RegionConfig};
+use crate::config::{DuplicateIds, Problem, RegionConfig};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
 use crate::net::usual::UsualConnect;
@@ -310,6 +310,15 @@ impl Region {
     #[must_use]
     pub fn reach(&self) -> Reach<'_> {
         Reach { region: self, way: self.way.load_full() }
+    }
+
+    /// What its server does with an id that it has already; `overwrite` where that is not known.
+    #[must_use]
+    pub const fn duplicate_ids(&self) -> DuplicateIds {
+        match self.config.duplicate_ids {
+            DuplicateIds::Auto => DuplicateIds::Overwrite,
+            known => known,
+        }
     }
 
     /// Whether a client's own `Authorization` would not travel to this region.

@@ -66,7 +66,7 @@ fn the_documents_promise_no_watch_that_is_not_kept() {
     let decisions = read("docs/decisions.md");
     assert!(decisions.contains("It is not caught where the job was sent to the same region again"));
     let clocks = read("docs/pitfalls.md");
-    assert!(clocks.contains("ages of rows in the journal follow this machine's wall clock"));
+    assert!(clocks.contains("ages of rows in the journal go by a clock of its own, which no jump moves"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ async fn an_answer_of_ours_that_nobody_reads_is_given_up_and_its_memory_free() {
     let answer = FaultAnswer { body: body.into(), ..FaultAnswer::balancer(http::StatusCode::CREATED) };
     federation.regions[0].faults().add(When::enqueue(), Fault::Answer { answer, store: false });
     let mut wire = federation.client.wire().await;
-    let job = job("unread");
+    let job = r#"{"id":"a","type":"unread","args":[]}"#;
     wire.send(format!("POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{job}", job.len()))
         .await;
     eventually("the answer is held", async || federation.shared.buffered.bytes() > 8 << 20).await;

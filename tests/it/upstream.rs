@@ -64,12 +64,22 @@ async fn an_answer_without_end_is_cut_at_its_bound() {
 #[tokio::test]
 async fn an_answer_with_too_long_a_head_or_too_many_headers_is_no_answer() {
     let federation = patient().yaml("circuit_breaker: { failure_threshold: 1000 }").start().await;
-    let created = "HTTP/1.1 201 Created\r\ncontent-length: 2\r\n";
-    check_unknown(&federation, raw(format!("{created}x-padding: {}\r\n\r\n{{}}", "x".repeat(128 * 1024)))).await;
-    check_unknown(&federation, raw(format!("{created}{}\r\n{{}}", "x-more: y\r\n".repeat(200)))).await;
+    let created = "HTTP/1.1 201 Created\r\ncontent-length: 18\r\n";
+    check_unknown(
+        &federation,
+        raw(format!("{created}x-padding: {}\r\n\r\n{{\"job\":{{\"id\":\"a\"}}}}", "x".repeat(128 * 1024))),
+    )
+    .await;
+    check_unknown(
+        &federation,
+        raw(format!("{created}{}\r\n{{\"job\":{{\"id\":\"a\"}}}}", "x-more: y\r\n".repeat(200))),
+    )
+    .await;
     // The same answer within bounds is one.
-    federation.regions[0].faults().add(When::enqueue().next(1), raw(format!("{created}x-more: y\r\n\r\n{{}}")));
-    assert_eq!(federation.client.enqueue(job("a")).await.status, 201);
+    federation.regions[0]
+        .faults()
+        .add(When::enqueue().next(1), raw(format!("{created}x-more: y\r\n\r\n{{\"job\":{{\"id\":\"a\"}}}}")));
+    assert_eq!(federation.client.enqueue(r#"{"id":"a","type":"t","args":[]}"#.to_owned()).await.status, 201);
 }
 
 #[tokio::test]

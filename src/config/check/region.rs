@@ -6,7 +6,7 @@ use rustls_pki_types::ServerName;
 
 use super::super::files::{FILE_KEYS, RegionFiles};
 use super::super::raw::{RawRegion, RawTls};
-use super::super::types::{RegionConfig, RegionTls, RegionUrl, ServerIdentity};
+use super::super::types::{DuplicateIds, RegionConfig, RegionTls, RegionUrl, ServerIdentity};
 use super::super::url;
 use super::{Check, Registered};
 use crate::base::RegionId;
@@ -33,6 +33,7 @@ pub(super) struct Draft {
     tls: RegionTls,
     bearer_token_file: Option<PathBuf>,
     forward_authorization: Option<bool>,
+    duplicate_ids: DuplicateIds,
 }
 
 impl Draft {
@@ -51,6 +52,7 @@ impl Draft {
             tls: self.tls,
             bearer_token_file: self.bearer_token_file,
             forward_authorization: self.forward_authorization.unwrap_or(by_default),
+            duplicate_ids: self.duplicate_ids,
         })
     }
 }
@@ -115,6 +117,7 @@ impl Check {
             max_queue_depth: raw.max_queue_depth,
             bearer_token_file: raw.bearer_token_file,
             forward_authorization: raw.forward_authorization,
+            duplicate_ids: raw.duplicate_ids.unwrap_or(DuplicateIds::Auto),
         }
     }
 

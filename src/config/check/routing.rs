@@ -181,11 +181,21 @@ impl Check {
             on_unknown: raw.on_unknown,
             on_all_unhealthy: raw.on_all_unhealthy,
             late_write_grace: raw.late_write_grace.0,
+            read_lag: raw.read_lag.0,
         }
     }
 }
 
-/// The word `off` stands for no file.
-pub(super) fn journal(raw: RawJournal) -> Journal {
-    Journal { path: raw.path.filter(|path| path.as_os_str() != "off"), rows_max: raw.rows_max }
+impl Check {
+    /// The word `off` stands for no file.
+    pub(super) fn journal(&mut self, raw: RawJournal) -> Journal {
+        let path = raw.path.filter(|path| path.as_os_str() != "off");
+        if raw.required && path.is_none() && !self.is_wrong_within("journal.path") {
+            self.refuse(
+                "journal.required",
+                "expected false, or a file in journal.path: in memory nothing outlives the process",
+            );
+        }
+        Journal { path, required: raw.required, rows_max: raw.rows_max }
+    }
 }

@@ -1,8 +1,8 @@
 //! The rows of the key table. Reasons for the less obvious bounds stand beside them.
 
 use super::super::types::{
-    AccessLog, ClientReplicatedFrom, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy,
-    OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, DuplicateIds, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
+    OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use super::Key;
 use super::kind::Kind::{
@@ -76,6 +76,9 @@ pub(super) const KEYS: &[Key] = &[
     open("regions[].forward_authorization", Flag, "",
         "Whether a client's `Authorization` goes to this region; by default to the local region, and nowhere where \
             `bearer_token_file` is set"),
+    open("regions[].duplicate_ids", Choice(DuplicateIds::NAMES), "",
+        "What its server does with an id that it has already: answer 409, answer with the job it has, store the new job in its place; \
+            `auto`, the default, learns it and takes it for `overwrite` until then"),
     open("tenants[].match", NAME, "",
         "Glob over the tenant: `meta.tenant_id` of the job, else the header `X-OJS-Tenant`; the first that fits decides"),
     open("tenants[].regions", NAMES, "", "The regions that jobs of the tenant may go to; narrows pins and rules"),
@@ -158,8 +161,12 @@ pub(super) const KEYS: &[Key] = &[
     // A server whose client has gone still ends the statement that it is at; two seconds are many times what one takes.
     key("failover.late_write_grace", Duration(0, 60 * SECOND), "2s", "duration",
         "How long after the end of its connection a region may still store a job"),
+    key("failover.read_lag", Duration(0, 60 * SECOND), "0s", "duration",
+        "How far a region's reads may be behind its writes, as with read replicas; added to `late_write_grace`"),
     open("journal.path", Path, "",
         "The file of the journal of unknown outcomes; without it, or with `off`, they are kept in memory and lost with the process"),
+    key("journal.required", Flag, "false", "",
+        "Whether an enqueue with an `Idempotency-Key`, or with the client's own id, is refused with 503 `journal_unavailable` while the journal's file cannot be written"),
     key("journal.rows_max", Integer(100, 1_000_000), "10000", "rows",
         "Unknown outcomes that are kept, and as many calls with an `Idempotency-Key`; about 500 bytes each"),
     // A sidecar beside one pod routes a few jobs a second: some hours of them. 10000 notes of either kind are 10 MB at most.

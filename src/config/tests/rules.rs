@@ -166,6 +166,8 @@ fn times_and_counts_are_in_their_ranges() {
         ("limits: { body_bytes: 99999999999999999999GiB }", "limits.body_bytes"),
         ("limits: { body_bytes: 2MiB, buffered_bytes: 1MiB }", "limits.buffered_bytes"),
         ("limits: { head_bytes: 4096 }", "limits.head_bytes"),
+        ("journal: { required: true }", "journal.required"),
+        ("journal: { path: off, required: true }", "journal.required"),
         ("load: { tolerance: 1.5 }", "load.tolerance"),
         ("load: [1]", "load"),
         ("log: { level: debgu }", "log.level"),

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Journal {
     /// Its file; none: what it would hold is kept in memory, with the same bounds.
     pub path: Option<PathBuf>,
+    /// Whether a call that may be repeated is refused while its record cannot be in the file.
+    pub required: bool,
     /// Unknown outcomes, and as many calls with an `Idempotency-Key`, that are kept.
     pub rows_max: usize,
 }
@@ -35,6 +37,19 @@ pub enum OnAllUnhealthy {
     Refuse,
     /// One try at the region that was well last; never for a pinned job.
     TryLastGood,
+}
+
+/// What a region's server does with an enqueue under an id that it has already. Spec: ojs-protocol 5.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DuplicateIds {
+    /// What its manifest says, or its answers have shown; `overwrite` until known.
+    Auto,
+    /// It answers 409.
+    Refuse,
+    /// It answers with the job that it has.
+    Same,
+    /// It stores the new job in place of the first.
+    Overwrite,
 }
 
 /// What follows an enqueue whose outcome cannot be found out within the call.

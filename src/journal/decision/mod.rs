@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Semaphore, oneshot};
 
+use super::Journal;
+use super::writer::Work;
 use crate::base::RegionId;
 pub(super) use file::{TABLES, find, save};
 pub use note::{CallKind, Note, NotedCall, Wanted, milliseconds};
@@ -226,12 +228,49 @@ impl Decisions {
     }
 
     /// Answers what waits, from the file or, without one, with nothing.
-    pub(super) fn answer(&self, find: impl Fn(&Wanted) -> Vec<(u64, Value)>) {
+    pub(super) fn answer(&self, mut find: impl FnMut(&Wanted) -> Vec<(u64, Value)>) {
         let questions = std::mem::take(&mut *self.questions.lock());
         for Question { wanted, answer } in questions {
             // Whoever asked may have given up.
             let _ = answer.send(find(&wanted));
         }
+    }
+}
+
+impl Journal {
+    /// Takes another bound on the notes of jobs; with 0 none are kept.
+    pub fn set_decisions_max(&self, rows_max: usize) {
+        self.inner.decisions.set_rows_max(rows_max);
+    }
+
+    /// Where one more thread keeps its notes of jobs.
+    #[must_use]
+    pub fn notebook(&self) -> Notebook {
+        self.inner.decisions.notebook()
+    }
+
+    /// The numbers that these regions have in notes, in their order.
+    #[must_use]
+    pub fn region_numbers(&self, regions: impl Iterator<Item = RegionId>) -> Vec<u16> {
+        self.inner.decisions.numbers(regions)
+    }
+
+    /// Keeps the note of a job; one that did not go as planned is on its way to the file, too. Waits for nothing.
+    pub fn keep(&self, notebook: &mut Notebook, note: &mut Note, numbers: &[u16], went_as_planned: bool) {
+        if notebook.keep(note, numbers, went_as_planned, self.work.is_some()) {
+            self.wake();
+        }
+    }
+
+    /// What is known of how a job was routed.
+    pub async fn decided(&self, wanted: Wanted) -> Decided {
+        let wake = self.work.is_some().then_some(|| self.wake());
+        self.inner.decisions.decided(wanted, wake).await
+    }
+
+    /// Makes the thread look up. One whose queue is full does so anyway.
+    fn wake(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.try_send(Work::WAKE).is_ok())
     }
 }
 

@@ -11,11 +11,11 @@ fn lease(job_id: &str) -> Lease {
         started_at: Some("2026-03-15T10:30:00.123Z".to_owned()),
         visibility: Duration::from_secs(30),
         until: None,
-        ends_ms: 0,
+        ends: Moment::default(),
     }
 }
 
-fn take(store: &Journal, job_id: &str) {
+pub(super) fn take(store: &Journal, job_id: &str) {
     store.leased(std::iter::once(lease(job_id)));
 }
 
@@ -48,7 +48,7 @@ async fn leases_outlive_the_process_until_their_jobs_are_done() {
     assert_eq!((a.started_at, a.region), (lease("a").started_at, region("us-east-1")));
     assert_eq!(store.lease_of("b"), None);
     store.end_lease(a.number, true);
-    store.prune(store.lease_of("c").unwrap().ends_ms + 86_400_001, Duration::MAX);
+    store.prune_leases(store.lease_of("c").unwrap().ends.after(Duration::from_millis(86_400_001)));
     take(&store, "e");
     drop(store);
     assert_eq!(rows(&path), ["e"]);

@@ -263,8 +263,8 @@ impl ErrorDocument {
     pub fn outcomes_query() -> Self {
         Self::invalid(
             "outcomes_query",
-            "`state` is one of pending, landed, absent, doubled, expired, and `limit` a number from 1 to 1000; leave them out to \
-             see the newest of all",
+            "expected `state` (one of open, unknown, watched, stored, absent, doubled, expired), `job_id`, `federation_id`, `region`, \
+             `limit` (1 to 1000) and `cursor` (`next_cursor` of an earlier answer); without any, the newest of all are shown",
         )
     }
 

@@ -100,6 +100,17 @@ impl ErrorDocument {
         )
     }
 
+    /// 503: a call that may be repeated cannot be recorded, and `journal.required` is set.
+    #[must_use]
+    pub fn journal_unavailable() -> Self {
+        Self::unavailable(
+            "journal_unavailable",
+            1,
+            "the journal's file cannot be written, so after a restart a repetition of this call would not be recognised; nothing was \
+             stored, try again",
+        )
+    }
+
     /// 500: the job may have been stored or not. Never 502 or 504, which SDKs replay and so duplicate.
     #[must_use]
     pub fn outcome_unknown(region: &str, job_id: Option<&str>) -> Self {

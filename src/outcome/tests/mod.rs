@@ -13,7 +13,9 @@ mod world;
 
 use std::time::Duration;
 
-use super::{Absence, Copy, Event, Fate, Identity, Lost, Moment, Place, Placement, Progress, Rules, Told, Trust, Word};
+use super::{
+    Absence, Copy, Event, Fate, Identity, Lost, Moment, Place, Placement, Progress, Rules, ShownTo, Told, Trust, Word,
+};
 use crate::base::RegionId;
 
 const RULES: Rules = Rules { grace: secs(2), lag: secs(1) };
@@ -50,7 +52,7 @@ fn identity(own_id: Option<&str>) -> Identity {
     Identity {
         tenant: [0; 32],
         caller: [0; 32],
-        private: false,
+        shown_to: ShownTo::Everybody,
         body: [0; 32],
         content: None,
         key: Some([1; 32]),
@@ -60,7 +62,7 @@ fn identity(own_id: Option<&str>) -> Identity {
 }
 
 fn new_placement(own_id: Option<&str>, now: Moment) -> Placement {
-    Placement::new(identity(own_id), now)
+    Placement::new(identity(own_id), now, 0)
 }
 
 /// A placement whose copies are in regions a, b, c and so on, and whose client was told of the last one where `told`.

@@ -49,8 +49,8 @@ fn the_copy_that_no_worker_had_goes_and_one_stays() {
 }
 
 #[test]
-fn of_copies_that_wait_the_first_stays_where_the_client_was_told_of_none() {
-    assert_eq!(remedy(&with_copies(&[WAITING, WAITING], false)), Remedy::Cancel(1));
+fn of_copies_that_wait_the_last_stays_where_the_client_was_told_of_none() {
+    assert_eq!(remedy(&with_copies(&[WAITING, WAITING], false)), Remedy::Cancel(0));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn copies_under_one_id_in_one_region_are_never_cancelled() {
         assert_eq!(remedy(&placement), Remedy::Doubled, "{fates:?}");
     }
     // A read that lags may show the copy that was overwritten and cancelled.
-    for (other, expected) in [(GONE, Remedy::Doubled), (watched(900), Remedy::Doubled), (FINAL, Remedy::Cancel(1))] {
+    for (other, expected) in [(GONE, Remedy::Doubled), (watched(900), Remedy::Doubled), (FINAL, Remedy::Cancel(0))] {
         let mut placement = with_copies(&[WAITING, WAITING, other], false);
         placement.copies[2].place = placement.copies[0].place.clone();
         assert_eq!(remedy(&placement), expected, "{other:?}");

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use super::super::Proxy;
 use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
-use super::super::replay::{digest, tenant_of};
-use super::super::resolve::is_private;
-use crate::journal::{Cancelled, ID_BYTES_MAX, State, Unknown};
+use super::super::placement::{Names, identity, rules};
+use crate::journal::ID_BYTES_MAX;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, path_segment, progress};
+use crate::outcome::{Event, Place, Told};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::event;
 
@@ -67,9 +67,7 @@ pub(super) async fn undo(
     let one = |job: Doomed| async move {
         let undone = cancel(proxy, headers, &job, deadline).await;
         if job.may_be_there(&undone) {
-            let unknown = record(proxy, headers, &job);
-            event::unknown_outcome(proxy.metrics(job.region), unknown.job_id.as_deref(), &unknown.request_id);
-            proxy.shared.journal.record_unknown(unknown).await;
+            record(proxy, headers, &job).await;
         }
         (job, undone)
     };
@@ -128,30 +126,21 @@ async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
     }
 }
 
-/// The journal's record of a job that is stored, or may be, while a cancellation may have come through.
+/// Records a job that is stored, or may be, while a cancellation may have come through.
 ///
 /// It is asked about, and never cancelled behind the client's back, who is told to look it up.
-fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) -> Unknown {
-    Unknown {
-        number: 0,
-        run: 0,
-        job_id: (job.id.len() <= ID_BYTES_MAX).then(|| job.id.clone()),
-        known_as: None,
-        tenant: tenant_of(headers),
-        // No call is a repetition of what was a part of another one.
-        body: digest(&[]),
-        region: proxy.region(job.region).id.clone(),
-        federation_id: None,
-        request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
-        at_ms: proxy.shared.registry.clock().unix_ms(),
-        // The region has answered the call that carried the job: nothing of it can be stored any more.
-        ended: true,
-        private: is_private(proxy, job.region, headers),
-        proved: false,
-        state: State::Pending,
-        going: None,
-        elsewhere: None,
-        cancelled: Some(Cancelled::Late),
-        resolved_ms: None,
+async fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) {
+    let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    event::unknown_outcome(proxy.metrics(job.region), Some(&job.id), request_id);
+    if job.id.len() > ID_BYTES_MAX {
+        return;
     }
+    // No call is a repetition of what was a part of another one.
+    let identity = identity(proxy, headers, Names::default(), &[]);
+    let place = Place { region: proxy.region(job.region).id.clone(), job_id: job.id.clone() };
+    let mut hold = proxy.shared.journal.begin(identity, rules(&proxy.shared.config));
+    for event in [Event::Sending(place, None), Event::Stored(0), Event::Cancelling(0)] {
+        hold.apply(event);
+    }
+    hold.end_durably(Told::Unknown).await;
 }

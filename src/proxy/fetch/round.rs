@@ -19,6 +19,7 @@ use crate::journal::Lease;
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
+use crate::outcome::Moment;
 use crate::policy::{GuardClass, RegionIndex, permits};
 use crate::region::{KeptJob, handed_out_until};
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
@@ -235,7 +236,7 @@ impl<'p, 'b> Round<'p, 'b> {
             started_at: text(job.started_at.as_ref()),
             visibility: lease(self.claims, Some(job)),
             until: None,
-            ends_ms: 0,
+            ends: Moment::default(),
         })
     }
 }

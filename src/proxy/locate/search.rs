@@ -12,11 +12,10 @@ use super::super::Proxy;
 use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
-use super::super::resolve::word;
+use super::super::placement::has;
 use super::{Doubt, Found, Left, RETRY_AFTER_MIN, was_called_off};
 use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
-use crate::policy::resolve::Word;
 use crate::telemetry::LookupResult;
 
 /// A job that was cancelled is shown after this long although another region may have a copy that lives: a region that hangs holds
@@ -59,8 +58,8 @@ impl Search {
             };
             let Some((index, answered)) = next else { break };
             match answered {
-                Ok(answer) => match word(&answer, id).await {
-                    Word::Has => {
+                Ok(answer) => match has(&answer, id).await {
+                    Some(true) => {
                         let body = answer.body;
                         if !aside(body.len(), move || was_called_off(&body)).await {
                             return Some(index);
@@ -68,9 +67,9 @@ impl Search {
                         self.called_off.get_or_insert(index);
                         self.patience.get_or_insert_with(|| Instant::now() + TWIN_MAX);
                     }
-                    Word::HasNot => self.nowhere.push((index, answer)),
-                    Word::Silent if is_refusal(answer.status) => self.refused.push((index, answer)),
-                    Word::Silent => self.is_silent(proxy, index, Silence::Unknown),
+                    Some(false) => self.nowhere.push((index, answer)),
+                    None if is_refusal(answer.status) => self.refused.push((index, answer)),
+                    None => self.is_silent(proxy, index, Silence::Unknown),
                 },
                 Err(silence) => self.is_silent(proxy, index, silence),
             }

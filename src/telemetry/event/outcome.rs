@@ -16,6 +16,8 @@ pub enum JournalState {
     Durable,
     /// In memory, because the file cannot be used now; the word says why.
     Failed(&'static str),
+    /// In memory, with what the file holds, which can be read but not written; the word says why.
+    ReadOnly(&'static str),
     /// In a new file, because the old one cannot be used; it was moved aside with this word in its name, which says why.
     Renewed(&'static str),
 }
@@ -59,6 +61,11 @@ pub fn journal(metrics: &Metrics, state: JournalState, path: Option<&Path>) {
             target: TARGET, event, durable = false, reason = why, path = %shown(path),
             detail = path.and_then(open_error).map(tracing::field::display),
             "the journal's file cannot be used; routing goes on, what is new is kept in memory, and the file is tried again"
+        ),
+        JournalState::ReadOnly(why) => warn!(
+            target: TARGET, event, durable = false, reason = why, path = %shown(path),
+            detail = path.and_then(open_error).map(tracing::field::display),
+            "the journal's file cannot be written; what it holds is known, what is new is kept in memory, and writing is tried again"
         ),
         JournalState::Renewed(why) => warn!(
             target: TARGET, event, durable = true, reason = why, path = %shown(path),

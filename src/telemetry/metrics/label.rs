@@ -128,6 +128,8 @@ labels! {
         OwnerUnavailable = "owner_unavailable",
         /// A further region was left, but the retry budget was spent.
         RetryBudget = "retry_budget",
+        /// A call that may be repeated could not be recorded, and `journal.required` is set.
+        JournalUnavailable = "journal_unavailable",
         /// An enqueue may or may not have been stored.
         OutcomeUnknown = "outcome_unknown",
         /// A region did not answer a call in time.
@@ -164,6 +166,14 @@ labels! {
         Nowhere = "nowhere",
         /// No region has the job, and not every region answered.
         Unsure = "unsure",
+    }
+
+    /// What is open about a job's fate.
+    OpenFate {
+        /// Nobody knows whether it is stored, and its client was not told that it is.
+        Unknown = "unknown",
+        /// Its client knows; a late copy is looked for, or one is being cancelled.
+        Watched = "watched",
     }
 
     /// What became of a job whose outcome was unknown.

@@ -24,8 +24,8 @@ use crate::base::RegionId;
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalEviction,
-    JournalWrite, KeptJob, Label, LookupResult, PoolState, ProbeResult, RefusalReason, ReloadKind, ReloadResult,
-    RemoteFetch, ReplayBy, Resolution, StatusClass,
+    JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, RefusalReason, ReloadKind,
+    ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -88,8 +88,10 @@ pub struct Metrics {
     pub owners: IntGauge,
     /// Unknown outcomes that were cleared up; counted by [`super::event`].
     pub(super) outcomes: Cells<Resolution, Counter>,
-    /// Unknown outcomes that are still asked about; set before each rendering.
-    pub outcomes_pending: IntGauge,
+    /// Jobs whose fate is open; set before each rendering.
+    pub outcomes_pending: Cells<OpenFate, IntGauge>,
+    /// Ids that were taken by a tombstone.
+    pub fences: Counter,
     /// Enqueues that were answered from what is known.
     pub replays: Cells<ReplayBy, Counter>,
     /// Records for the journal.
@@ -142,6 +144,7 @@ impl Metrics {
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let lookups = families.counters(&family::LOOKUPS);
         let outcomes = families.counters(&family::OUTCOMES);
+        let pending = families.int_gauges(&family::OUTCOMES_PENDING);
         let replays = families.counters(&family::REPLAYS);
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
@@ -172,7 +175,8 @@ impl Metrics {
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
-            outcomes_pending: families.int_gauge(&family::OUTCOMES_PENDING),
+            outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
+            fences: families.counter(&family::FENCES),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
             journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
             journal_evictions: Cells::each(JournalEviction::ALL, |it| evictions.with_label_values(&[it.as_str()])),
@@ -230,6 +234,7 @@ impl Metrics {
             owners: self.owners.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
+            fences: self.fences.clone(),
             replays: self.replays.clone(),
             journal_writes: self.journal_writes.clone(),
             journal_evictions: self.journal_evictions.clone(),

@@ -49,12 +49,13 @@ async fn a_job_whose_cancellation_may_have_come_through_is_not_told_to_be_there(
         federation.regions[0].faults().clear();
         if !is_cancelled {
             federation.advance(Duration::from_secs(60));
-            assert_eq!(newest_in(&federation.client, "pending").await["cancelled_in"], json!(null));
+            assert_eq!(newest_in(&federation.client, "unknown").await["cancelled_in"], json!(null));
             federation.advance(Duration::from_secs(15 * 60));
         }
-        let is_landed = async || outcomes(&federation.client).await["outcomes"][0]["state"] == "landed";
-        advance_until(&federation, "it has landed", is_landed).await;
-        let shown = newest_in(&federation.client, "landed").await;
+        let state = if is_cancelled { "absent" } else { "stored" };
+        let is_known = async || outcomes(&federation.client).await["outcomes"][0]["state"] == state;
+        advance_until(&federation, "it is known", is_known).await;
+        let shown = newest_in(&federation.client, state).await;
         assert_eq!((&shown["job_id"], &shown["region"]), (&left["id"], &left["region"]));
         let cancelled_in = if is_cancelled { json!("us-east-1") } else { json!(null) };
         assert_eq!(shown["cancelled_in"], cancelled_in);

@@ -45,7 +45,7 @@ async fn after_a_late_copy_is_cancelled_its_id_means_the_one_that_stays() {
     gate.open();
     eventually("the late write", async || state(&federation, 0).is_some()).await;
     eventually("the late copy is cleared up", async || {
-        let cleared = client.get("/v1/federation/outcomes").await.json()["outcomes"][0]["state"] == "landed";
+        let cleared = client.get("/v1/federation/outcomes").await.json()["outcomes"][0]["state"] == "stored";
         if !cleared {
             federation.advance(std::time::Duration::from_secs(1));
         }

@@ -2,6 +2,7 @@
 //!
 //! Judged at the regions' stores: how often a job was stored, where, and in which state it ended.
 
+mod durable;
 mod keys;
 mod late;
 mod proof;
@@ -44,6 +45,12 @@ pub(super) async fn outcomes(client: &Client) -> Value {
     let answer = client.get("/v1/federation/outcomes").await;
     assert_eq!(answer.status, 200);
     answer.json()
+}
+
+/// How many jobs' fates are open.
+pub(super) async fn open(client: &Client) -> u64 {
+    let all = outcomes(client).await;
+    all["unknown"].as_u64().unwrap() + all["watched"].as_u64().unwrap()
 }
 
 /// Waits until the newest outcome is in a state, and returns it.

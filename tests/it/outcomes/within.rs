@@ -81,7 +81,8 @@ async fn a_pinned_job_under_the_clients_own_id_keeps_it_when_it_is_sent_again() 
     let answer = federation.client.enqueue(own("us-east-1")).await;
     assert_eq!((answer.status.as_u16(), answer.job_id().as_str()), (201, OWN));
     assert_eq!((federation.stored(OWN), federation.enqueues(0)), (vec![(0, 1)], 2));
-    assert!(outcomes(&federation.client).await["outcomes"].as_array().unwrap().is_empty());
+    let newest = outcomes(&federation.client).await["outcomes"][0].take();
+    assert_eq!((&newest["state"], newest["copies"].as_array().unwrap().len()), (&"watched".into(), 2), "{newest}");
 }
 
 #[tokio::test]
@@ -105,11 +106,11 @@ async fn while_nobody_answers_for_the_job_it_is_unknown_and_goes_nowhere() {
         let shown = outcomes(&federation.client).await;
         let newest = &shown["outcomes"][0];
         assert_eq!(newest["job_id"], answer.json()["error"]["details"]["job_id"]);
-        assert_eq!((&newest["state"], &newest["region"]), (&"pending".into(), &"us-east-1".into()));
+        assert_eq!((&newest["state"], &newest["region"]), (&"unknown".into(), &"us-east-1".into()));
         assert_eq!(newest["request_id"].as_str(), answer.header("x-request-id"));
     }
     assert_eq!((federation.enqueues(0), federation.enqueues(1)), (2, 0));
-    assert_eq!(federation.metric("outcomes_pending").await, 2.0);
+    assert_eq!(federation.metric(r#"outcomes_pending{state="unknown"}"#).await, 2.0);
 }
 
 #[tokio::test]

@@ -324,6 +324,12 @@ impl Federation {
         self.time.as_ref().unwrap().advance(by);
     }
 
+    /// Sets the steered wall clock by so many milliseconds; monotonic time does not follow.
+    pub fn jump(&self, by_ms: i64) {
+        let time = self.time.as_ref().unwrap();
+        time.set_wall(self.clock.unix_ms().checked_add_signed(by_ms).unwrap());
+    }
+
     /// Moves the steered clock, second by second, until something is true: probes and polls come due on the way.
     pub async fn advance_until(&self, what: &str, mut is_true: impl FnMut() -> bool) {
         eventually(what, async || {

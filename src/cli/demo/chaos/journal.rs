@@ -12,15 +12,16 @@ use bytes::Bytes;
 use http::Method;
 use smallvec::SmallVec;
 
-use super::case::{Fate, Row};
-use super::ledger::{call_of, id_of};
+use super::case::Row;
 use super::rows;
 use super::sidecar::Start;
+use crate::api::outcome_row;
 use crate::base::{Clock, Draw, RegionId};
 use crate::cli::client::ask;
 use crate::cli::demo::stage::IDS;
 use crate::config;
-use crate::journal::{Journal, State};
+use crate::journal::Journal;
+use crate::outcome::Placement;
 use crate::telemetry::Metrics;
 
 /// More rows than a run has unknown outcomes.
@@ -217,7 +218,7 @@ impl Rows {
         }
         self.reads += 1;
         let read = self.reads;
-        self.by_name.extend(of_file(copy).map(|(name, row)| (name, (read, SmallVec::from_elem(row, 1)))));
+        self.by_name.extend(of_file(copy).map(|(name, rows)| (name, (read, rows))));
         Ok(())
     }
 
@@ -255,30 +256,11 @@ impl Rows {
     }
 }
 
-/// The rows in a journal's file, by a name: the only look into it.
-fn of_file(journal: PathBuf) -> impl Iterator<Item = (String, Row)> {
-    let config = config::Journal { path: Some(journal), rows_max: ROWS_MAX };
+/// The rows in a journal's file, as the API shows them: the only look into it.
+fn of_file(journal: PathBuf) -> impl Iterator<Item = (String, SmallVec<[Row; 1]>)> {
+    let config = config::Journal { path: Some(journal), required: false, rows_max: ROWS_MAX };
     let regions: Vec<RegionId> = IDS.iter().filter_map(|id| RegionId::parse(id).ok()).collect();
     let store = Journal::open(&config, Clock::system(), Metrics::new(&regions, &["enqueue"]));
-    let place = |id: &RegionId| super::place_of(id.as_str());
-    store.unknowns(ROWS_MAX, |_| true).into_iter().map(move |it| {
-        let row = Row {
-            job: it.job_id.as_deref().and_then(id_of),
-            region: place(&it.region),
-            call: call_of(&it.request_id),
-            at_ms: it.at_ms,
-            state: match it.state {
-                State::Pending if it.is_settled() => Fate::Watched,
-                State::Pending => Fate::Unknown,
-                State::Landed => Fate::Stored,
-                State::Absent => Fate::Absent,
-                State::Doubled => Fate::Doubled,
-                State::Expired => Fate::Expired,
-            },
-            elsewhere: it.elsewhere.as_ref().and_then(|at| Some((place(&at.region), id_of(&at.job_id)?))),
-            cancelled_in: it.cancelled_in().map(place),
-            kept: true,
-        };
-        (format!("{} {}", it.number, it.request_id), row)
-    })
+    let placements = store.placements(ROWS_MAX, Placement::has_traces);
+    placements.into_iter().map(move |it| rows::of(&outcome_row(&store, &it)))
 }

@@ -38,6 +38,11 @@ pub(super) fn unknown_in(body: &[u8]) -> Option<u64> {
     ["unknown", "pending"].into_iter().find_map(|name| document[name].as_u64())
 }
 
+/// A row of the sidecar's, by its name.
+pub(super) fn of(row: &Value) -> (String, SmallVec<[Row; 1]>) {
+    (name_of(row), rows_of(row))
+}
+
 fn name_of(row: &Value) -> String {
     ["id", "region", "job_id"].map(|name| row[name].as_str().unwrap_or_default()).join(" ")
 }
@@ -57,7 +62,7 @@ fn rows_of(row: &Value) -> SmallVec<[Row; 1]> {
             job,
             region,
             call: row["request_id"].as_str().and_then(call_of),
-            at_ms: row["at_ms"].as_u64().unwrap_or(0),
+            at_ms: row["sent_at"].as_str().and_then(ms_of).unwrap_or(0),
             state,
             elsewhere: other.and_then(place),
             cancelled_in: is_cancelled.then_some(region),
@@ -65,6 +70,12 @@ fn rows_of(row: &Value) -> SmallVec<[Row; 1]> {
         }
     };
     copies.iter().map(of_copy).collect()
+}
+
+/// A time as people read it. Units: milliseconds since the Unix epoch.
+fn ms_of(time: &str) -> Option<u64> {
+    let time: jiff::Timestamp = time.parse().ok()?;
+    u64::try_from(time.as_millisecond()).ok()
 }
 
 /// What a row and one of its copies say together; the words of a sidecar with other states among them.

@@ -1,0 +1,119 @@
+//! What a job, its key and its caller are recognised by: fingerprints of what came with the call.
+
+use aws_lc_rs::{digest as hash, hmac};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::super::locate::IDENTIFYING;
+use super::super::{Proxy, Shared};
+use crate::journal::ID_BYTES_MAX;
+use crate::ojs::header::{IDEMPOTENCY_KEY, REQUEST_ID};
+use crate::ojs::{ErrorDocument, content};
+use crate::outcome::{Copy, Digest, Identity, ShownTo, Trust};
+
+/// A longer key is refused; a UUID has 36 bytes.
+const KEY_BYTES_MAX: usize = 255;
+
+/// What a call is recognised by.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::proxy) struct Names<'r> {
+    /// The id that the client gave its job.
+    pub(in crate::proxy) own_id: Option<&'r str>,
+    /// The fingerprint of its key.
+    pub(in crate::proxy) key: Option<Digest>,
+}
+
+/// What tells the job of a call from others. `body` is what the client sent, in pieces.
+pub(in crate::proxy) fn identity(proxy: &Proxy, headers: &HeaderMap, names: Names<'_>, body: &[&[u8]]) -> Identity {
+    // An id of ours is nobody else's; under a client's own there may be another job.
+    let content = names.own_id.and_then(|_| content(&body.concat()));
+    let secret = hmac::Key::new(hmac::HMAC_SHA256, &proxy.shared.journal.secret());
+    let mut caller = Digest::default();
+    caller.copy_from_slice(hmac::sign(&secret, &identifying(headers, &IDENTIFYING)).as_ref());
+    let [authorization, tenants @ ..] = &IDENTIFYING;
+    let shown_to = match () {
+        () if tenants.iter().any(|name| headers.contains_key(name)) => ShownTo::Tenant,
+        () if headers.contains_key(authorization) => ShownTo::Credentials,
+        () => ShownTo::Everybody,
+    };
+    let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    Identity {
+        tenant: tenant_of(headers),
+        caller,
+        shown_to,
+        body: digest(body),
+        content: content.map(|content| digest(&[&content])),
+        key: names.key,
+        own_id: names.own_id.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned),
+        request_id: request_id.map_or_else(String::new, str::to_owned),
+    }
+}
+
+/// Whether a region's "no such job" is believed when this caller asks.
+pub(in crate::proxy) fn trust(proxy: &Proxy, identity: &Identity, copy: &Copy, caller: &Digest) -> Trust {
+    believed(&proxy.shared, identity, copy, Some(caller))
+}
+
+fn believed(shared: &Shared, identity: &Identity, copy: &Copy, caller: Option<&Digest>) -> Trust {
+    let registry = &shared.registry;
+    let index = registry.view().index_of(copy.place.region.as_str());
+    let drops = index.is_some_and(|index| registry.region(index).drops_authorization());
+    let is_shown = match identity.shown_to {
+        ShownTo::Everybody => true,
+        ShownTo::Credentials => drops || caller == Some(&identity.caller),
+        ShownTo::Tenant => caller == Some(&identity.caller),
+    };
+    if is_shown { Trust::Believed } else { Trust::Doubted }
+}
+
+/// Whether a region's "no such job" is believed when the sidecar itself asks.
+pub(crate) fn trust_of_ourselves(shared: &Shared, identity: &Identity, copy: &Copy) -> Trust {
+    believed(shared, identity, copy, None)
+}
+
+/// The fingerprint of an `Idempotency-Key`.
+///
+/// Errors: 400 for several keys, and for one that is empty or too long.
+pub(in crate::proxy) fn key_of(proxy: &Proxy, headers: &HeaderMap) -> Result<Option<Digest>, ErrorDocument> {
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(key) = keys.next().filter(|_| proxy.shared.config.idempotency.enabled) else { return Ok(None) };
+    if keys.next().is_some() || !(1..=KEY_BYTES_MAX).contains(&key.len()) {
+        return Err(ErrorDocument::idempotency_key_invalid());
+    }
+    Ok(Some(of_tenant(headers, key.as_bytes())))
+}
+
+/// The fingerprint of a caller's tenant.
+pub(in crate::proxy) fn tenant_of(headers: &HeaderMap) -> Digest {
+    of_tenant(headers, b"")
+}
+
+/// The fingerprint of a name, which belongs to its tenant. Credentials change while a call is repeated; whether they suffice, the
+/// region judges. Written as earlier versions did, whose journals are read.
+pub(in crate::proxy) fn of_tenant(headers: &HeaderMap, name: &[u8]) -> Digest {
+    let [_, tenants @ ..] = &IDENTIFYING;
+    let values = |name: &HeaderName| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    let tenants: Vec<Vec<&[u8]>> = tenants.iter().map(values).collect();
+    digest(&[name, b"\n", format!("{tenants:?}").as_bytes()])
+}
+
+/// The values of these headers, each with its length, so that no two lists look alike.
+fn identifying(headers: &HeaderMap, names: &[HeaderName]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for name in names {
+        for value in headers.get_all(name) {
+            all.extend_from_slice(&(value.len() as u64).to_be_bytes());
+            all.extend_from_slice(value.as_bytes());
+        }
+        all.push(b'\n');
+    }
+    all
+}
+
+/// A fingerprint of bytes.
+pub(in crate::proxy) fn digest(parts: &[&[u8]]) -> Digest {
+    let mut context = hash::Context::new(&hash::SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    let mut digest = Digest::default();
+    digest.copy_from_slice(context.finish().as_ref());
+    digest
+}

@@ -1,0 +1,242 @@
+//! Finding out, within a call, what became of one copy: the steps of [`call::next`], carried out on fresh connections, because what an old
+//! one says may come from before.
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::time::{Duration, Instant};
+
+use super::super::Proxy;
+use super::super::attempt::{Call, RegionAnswer, attempt_on};
+use super::super::locate::question;
+use super::fence::{Fenced, fence};
+use super::{Expected, is_guarded, is_shown, rules, word};
+use crate::net::pool::{Pool, PoolLimits};
+use crate::ojs::answer::is_error_document;
+use crate::ojs::{Class, Segments};
+use crate::outcome::call::{self, Answered, Asking, Side, Step};
+use crate::outcome::{Absence, Copy, Fate, Identity, Lost, Moment, Progress, Trust, Word};
+use crate::policy::{BreakerState, GuardClass, RegionIndex};
+
+/// One question takes at most this long, so that a region that hangs is asked again on another connection.
+pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is sent once more where a region refuses or returns an id that it has.
+#[derive(Debug, Clone)]
+pub(in crate::proxy) struct Resend {
+    pub(in crate::proxy) path: http::uri::PathAndQuery,
+    pub(in crate::proxy) headers: HeaderMap,
+    /// The job, with the id and the tracking id of the copy.
+    pub(in crate::proxy) body: Segments,
+}
+
+/// Who asks for a job, and until when.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::proxy) struct Inquiry<'h> {
+    pub(in crate::proxy) identity: &'h Identity,
+    /// Of whoever is to be told.
+    pub(in crate::proxy) headers: &'h HeaderMap,
+    pub(in crate::proxy) request_id: &'h HeaderValue,
+    pub(in crate::proxy) until: Instant,
+    /// Whether it repeats an earlier call.
+    pub(in crate::proxy) repeats: bool,
+    /// Whether its "no such job" is believed.
+    pub(in crate::proxy) trust: Trust,
+}
+
+/// What has become known of a copy, and the answer that shows it.
+pub(in crate::proxy) struct Found {
+    pub(in crate::proxy) copy: Copy,
+    /// The job as its region shows it, or the region's word for an id that another job has.
+    pub(in crate::proxy) answer: Option<RegionAnswer>,
+}
+
+/// Asks for a copy until it is known what became of it, or cannot be within the time.
+pub(in crate::proxy) async fn inquire(
+    proxy: &Proxy,
+    inquiry: Inquiry<'_>,
+    mut copy: Copy,
+    resend: Option<Resend>,
+) -> Found {
+    let Some(index) = proxy.shared.registry.view().index_of(copy.place.region.as_str()) else {
+        return Found { copy, answer: None };
+    };
+    let (began, started) = (proxy.shared.journal.now(), Instant::now());
+    let now = || began.after(started.elapsed());
+    let side = Side {
+        until: began.after(inquiry.until.saturating_duration_since(started)),
+        rules: rules(&proxy.shared.config),
+        repeats: inquiry.repeats,
+        guarded: resend.is_some() && is_guarded(proxy.shared.duplicate_ids(index)),
+    };
+    let (mut asking, mut conflict) = (Asking::default(), None);
+    loop {
+        let at = now();
+        let step = call::next(&copy, asking, side, at);
+        if let Step::Wait(until) = step {
+            tokio::time::sleep(until.since(at)).await;
+            continue;
+        }
+        // Nothing is sent to a region whose breaker is open, and the call would be over before it is closed again.
+        if step == Step::Done || proxy.shared.registry.view().region(index).breaker != BreakerState::Closed {
+            return Found { copy, answer: None };
+        }
+        let asked = Asked { proxy, inquiry, index, rules: side.rules };
+        let (answered, answer) = match (step, &resend) {
+            (Step::SendAgain, Some(resend)) => asked.again(&mut copy, resend, at, &mut conflict).await,
+            (Step::Fence, _) => asked.fence(&mut copy, at).await,
+            _ => asked.about(&mut copy, at).await,
+        };
+        asking.note(at, answered);
+        // The region that refuses a taken id has another job under it: this one was never stored, and never will be.
+        if answered == Answered::Other
+            && let Some(conflict) = conflict.take()
+        {
+            copy.set(Fate::Absent { by: Absence::Final });
+            return Found { copy, answer: Some(conflict) };
+        }
+        if let Some(answer) = answer {
+            proxy.shared.owners.learn(&copy.place.job_id, &copy.place.region);
+            return Found { copy, answer: Some(answer) };
+        }
+    }
+}
+
+/// Asks once whether a copy that was absent has come since.
+pub(in crate::proxy) async fn has_come(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy) -> Found {
+    let view = proxy.shared.registry.view();
+    let index = view.index_of(copy.place.region.as_str());
+    let Some(index) = index.filter(|index| view.region(*index).breaker == BreakerState::Closed) else {
+        return Found { copy, answer: None };
+    };
+    drop(view);
+    let asked = Asked { proxy, inquiry, index, rules: rules(&proxy.shared.config) };
+    let (_, answer) = asked.about(&mut copy, proxy.shared.journal.now()).await;
+    Found { copy, answer }
+}
+
+/// One question to one region.
+struct Asked<'h> {
+    proxy: &'h Proxy,
+    inquiry: Inquiry<'h>,
+    index: RegionIndex,
+    rules: crate::outcome::Rules,
+}
+
+impl Asked<'_> {
+    /// Asks for the job.
+    async fn about(&self, copy: &mut Copy, at: Moment) -> (Answered, Option<RegionAnswer>) {
+        let Inquiry { headers, request_id, identity, trust, .. } = self.inquiry;
+        let Some(question) = question(request_id, headers, &copy.place.job_id, self.deadline()) else {
+            return (Answered::Silent, None);
+        };
+        let call =
+            Call::asking(question.method, question.path, question.headers, question.body.into(), self.deadline());
+        let Some(answer) = ask_fresh(self.proxy, self.index, call).await else { return (Answered::Silent, None) };
+        let word = word(&answer, copy, identity).await;
+        // Of a region that may still be at the job, the call itself believes no absence: a repetition does.
+        let may_be_at_it = matches!(copy.fate, Fate::Unknown { lost: Lost::TimedOut, .. }) && !self.inquiry.repeats;
+        let trust = if may_be_at_it { Trust::Doubted } else { trust };
+        copy.hear(word, trust, at, self.rules);
+        match word {
+            Word::Has(_) => (Answered::Taken, Some(answer)),
+            Word::Tombstone(_) | Word::Taken => (Answered::Taken, None),
+            Word::Other => (Answered::Other, None),
+            Word::No => (Answered::No, None),
+            Word::Silent => (Answered::Silent, None),
+        }
+    }
+
+    /// Sends the job once more, where that stores it once at most.
+    async fn again(
+        &self,
+        copy: &mut Copy,
+        resend: &Resend,
+        at: Moment,
+        conflict: &mut Option<RegionAnswer>,
+    ) -> (Answered, Option<RegionAnswer>) {
+        let Resend { path, headers, body } = resend.clone();
+        let call = Call::asking(Method::POST, path, headers, body, self.deadline());
+        let Some(answer) = ask_fresh(self.proxy, self.index, call).await else {
+            // It may come from now on, however long the first one is gone.
+            copy.set(Fate::Unknown { lost: Lost::TimedOut, since: at });
+            return (Answered::Silent, None);
+        };
+        let minted = self.inquiry.identity.own_id.is_none();
+        let expected = Expected::Job { minted, unique: false };
+        match answer.status {
+            status if status.is_success() => {
+                let is_ours = is_shown(expected, &answer, Some(&copy.place.job_id));
+                // A region that returns what it has may have returned another job.
+                let word = if is_ours { word(&answer, copy, self.inquiry.identity).await } else { Word::Silent };
+                match word {
+                    Word::Has(_) => {
+                        copy.hear(word, self.inquiry.trust, at, self.rules);
+                        (Answered::Taken, Some(answer))
+                    }
+                    Word::Silent if is_ours => {
+                        copy.set(Fate::Stored { progress: Progress::Waiting });
+                        (Answered::Taken, Some(answer))
+                    }
+                    Word::Silent => (Answered::Silent, None),
+                    word => {
+                        copy.hear(word, self.inquiry.trust, at, self.rules);
+                        (Answered::Taken, None)
+                    }
+                }
+            }
+            StatusCode::CONFLICT if is_error_document(&answer.body) => {
+                *conflict = Some(answer);
+                copy.hear(Word::Taken, self.inquiry.trust, at, self.rules);
+                (Answered::Taken, None)
+            }
+            _ if is_error_document(&answer.body) => (Answered::Refused, None),
+            _ => (Answered::Silent, None),
+        }
+    }
+
+    async fn fence(&self, copy: &mut Copy, at: Moment) -> (Answered, Option<RegionAnswer>) {
+        let word = fence(self.proxy, self.index, &copy.place.job_id, self.inquiry.headers, self.deadline()).await;
+        match word {
+            Fenced::Taken => copy.set(Fate::Absent { by: Absence::Fenced }),
+            // Another one has the id: what it is, the region shows.
+            Fenced::Met => copy.hear(Word::Taken, self.inquiry.trust, at, self.rules),
+            Fenced::Silent => {}
+        }
+        (if word == Fenced::Met { Answered::Taken } else { Answered::Silent }, None)
+    }
+
+    fn deadline(&self) -> Instant {
+        self.inquiry.until.min(Instant::now() + ASK_TIMEOUT)
+    }
+}
+
+/// Sends a call on a connection of its own.
+pub(super) async fn ask_fresh(proxy: &Proxy, index: RegionIndex, mut call: Call) -> Option<RegionAnswer> {
+    let metrics = super::super::pool_meters(proxy.metrics(index));
+    let pool = Pool::new(PoolLimits { idle_max: 0, ..super::super::pool_limits(&proxy.shared.config) }, metrics);
+    let (tried, _) = attempt_on(proxy, &pool, index, &mut call, Instant::now().into_std(), &[]).await;
+    tried.answer
+}
+
+impl Call {
+    /// A call of ours about one job.
+    pub(super) fn asking(
+        method: Method,
+        path: http::uri::PathAndQuery,
+        headers: HeaderMap,
+        body: Segments,
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            headers: headers.into(),
+            body,
+            deadline,
+            class: Class::Job,
+            pinned: true,
+            guard: GuardClass::Read,
+            source: None,
+            pressing: true,
+        }
+    }
+}

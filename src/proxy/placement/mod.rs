@@ -1,0 +1,51 @@
+//! Carrying out what the machine of `outcome` decides within a call: asking, sending again, fencing, recording.
+
+mod fence;
+mod identity;
+mod inquiry;
+mod known;
+mod lost;
+mod shown;
+mod trail;
+
+pub(crate) use fence::fence_due;
+pub(crate) use identity::trust_of_ourselves;
+pub(super) use identity::{Names, identity, key_of, of_tenant, trust};
+pub(super) use known::{Caller, Known, Looked, Planned, keep_from_fences};
+pub(super) use lost::{Followed, after_lost, answer_until, kept_of};
+pub(super) use shown::{Expected, far, has, is_shown, word};
+pub(crate) use shown::{Sought, judge};
+pub(super) use trail::{Trail, believed, ended, sending, tried};
+
+use super::Shared;
+use crate::config::{Config, DuplicateIds};
+use crate::outcome::{Place, Rules};
+
+/// How long regions may take, by the configuration.
+pub(crate) const fn rules(config: &Config) -> Rules {
+    Rules { grace: config.failover.late_write_grace, lag: config.failover.read_lag }
+}
+
+/// Whether the region of a place refuses, or returns, an id that it has.
+pub(crate) fn is_guarded_place(shared: &Shared, place: &Place) -> bool {
+    let index = shared.registry.view().index_of(place.region.as_str());
+    index.is_some_and(|index| is_guarded(shared.duplicate_ids(index)))
+}
+
+/// Whether a region refuses, or returns, an id that it has: what is sent twice there is stored once.
+const fn is_guarded(ids: DuplicateIds) -> bool {
+    matches!(ids, DuplicateIds::Refuse | DuplicateIds::Same)
+}
+
+/// What of an enqueue is ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ours {
+    /// Its id was minted.
+    pub(super) minted: bool,
+    /// Its tracking id was.
+    pub(super) stamped: bool,
+    /// By its `unique` policy a region may answer with another job.
+    pub(super) unique: bool,
+    /// Its id carries a hint of its region.
+    pub(super) hinted: bool,
+}

@@ -1,0 +1,112 @@
+//! Whether an answer shows the job that it should: nothing else is believed to be about it.
+
+use http::StatusCode;
+
+use super::super::aside::aside;
+use super::super::attempt::RegionAnswer;
+use super::identity::digest;
+use crate::ojs::answer::{is_error_document, job_id_of};
+use crate::ojs::{Progress, content, progress};
+use crate::outcome::{self, Copy, Digest, Identity, Word};
+
+/// An id that we made is drawn at random, and so long: who shows it has seen the job.
+const MINTED_BYTES: usize = 36;
+
+/// What a 2xx to a creating call must show, to be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) enum Expected {
+    /// The job that was sent.
+    Job {
+        /// Its id is ours.
+        minted: bool,
+        /// By its `unique` policy the region may show another job that was there before.
+        unique: bool,
+    },
+    /// What its reader judges: the jobs of a batch, a workflow, a cron job.
+    Else,
+}
+
+/// Whether an answer shows the job with this id, or one that stands for it; without an id any job.
+pub(in crate::proxy) fn is_shown(expected: Expected, answer: &RegionAnswer, id: Option<&str>) -> bool {
+    let Expected::Job { minted, unique } = expected else { return true };
+    let body = &answer.body;
+    let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    if !is_object {
+        return false;
+    }
+    if let Some(id) = id.filter(|id| minted && id.len() == MINTED_BYTES)
+        && memchr::memmem::find(body, id.as_bytes()).is_some()
+    {
+        return true;
+    }
+    match (job_id_of(body), id) {
+        (Some(shown), Some(id)) => unique || shown.eq_ignore_ascii_case(id),
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}
+
+/// What an answer to the question for a job says of it: of this very job, by its tracking id or by what it is to do.
+pub(in crate::proxy) async fn word(answer: &RegionAnswer, copy: &Copy, identity: &Identity) -> Word {
+    let (status, body) = (answer.status, answer.body.clone());
+    let sought = Sought::of(copy, identity);
+    aside(answer.body.len(), move || judge(status, &body, &sought)).await
+}
+
+/// What is sought, apart from whose it is.
+#[derive(Debug)]
+pub(crate) struct Sought {
+    id: String,
+    stamp: Option<String>,
+    content: Option<Digest>,
+    is_own: bool,
+}
+
+impl Sought {
+    /// A copy of a job.
+    pub(crate) fn of(copy: &Copy, identity: &Identity) -> Self {
+        Self {
+            id: copy.place.job_id.clone(),
+            stamp: copy.stamp.clone(),
+            content: identity.content,
+            is_own: identity.own_id.is_some(),
+        }
+    }
+}
+
+/// Judges an answer to the question for a job.
+pub(crate) fn judge(status: StatusCode, body: &[u8], sought: &Sought) -> Word {
+    if status == StatusCode::NOT_FOUND {
+        // A 404 that is no document is a balancer's, or a path that is not served.
+        return if is_error_document(body) { Word::No } else { Word::Silent };
+    }
+    let Some(shown) = progress(body).filter(|it| status.is_success() && it.id.eq_ignore_ascii_case(&sought.id)) else {
+        return Word::Silent;
+    };
+    if shown.is_fence {
+        return Word::Tombstone(shown.state == "cancelled");
+    }
+    let is_same = match (&sought.stamp, &shown.federation_id) {
+        (Some(sent), Some(shown)) => sent == shown,
+        // An id of ours names one job only.
+        _ if !sought.is_own => true,
+        _ => content(body).map(|content| digest(&[&content])) == sought.content,
+    };
+    if is_same { Word::Has(far(&shown)) } else { Word::Other }
+}
+
+/// How far a shown job has come.
+pub(in crate::proxy) fn far(shown: &Progress) -> outcome::Progress {
+    outcome::Progress::of(&shown.state, shown.started)
+}
+
+/// Whether an answer to the question for a job shows one of this id, whoever's it is; none where it says nothing about it.
+pub(in crate::proxy) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
+    let (status, body, id) = (answer.status, answer.body.clone(), id.to_owned());
+    let read = move || match status.as_u16() {
+        200..=299 if progress(&body).is_some_and(|it| it.id.eq_ignore_ascii_case(&id)) => Some(true),
+        404 if is_error_document(&body) => Some(false),
+        _ => None,
+    };
+    aside(answer.body.len(), read).await
+}

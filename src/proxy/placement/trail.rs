@@ -1,0 +1,189 @@
+//! Where an enqueue has been, for as long as its call takes: its placement, which exists only where the job may be repeated or its answer
+//! was lost.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use tokio::time::Instant;
+
+use super::super::Proxy;
+use super::super::attempt::{RegionAnswer, Tried};
+use super::super::job::Job;
+use super::super::received::Received;
+use super::{Expected, Names, identity, is_shown, rules};
+use crate::journal::{Hold, ID_BYTES_MAX};
+use crate::ojs::ErrorDocument;
+use crate::ojs::answer::job_id_of;
+use crate::outcome::{Copy, Event, Lost, Place, Told};
+use crate::policy::{Answer, Ending, RegionIndex};
+
+/// Where an enqueue has been.
+#[derive(Debug)]
+pub(in crate::proxy) struct Trail {
+    /// Until when the whole call may take.
+    pub(in crate::proxy) until: Instant,
+    /// The job's tracking id.
+    pub(in crate::proxy) federation_id: Option<HeaderValue>,
+    /// Whether that is ours.
+    pub(in crate::proxy) stamped: bool,
+    /// What the client sent.
+    pub(in crate::proxy) received: Received,
+    /// What a 2xx must show.
+    pub(in crate::proxy) expected: Expected,
+    /// Whether it was sent to the same region twice.
+    pub(in crate::proxy) sent_again: bool,
+    /// Whether it was sent on while nobody knew whether it was where it had been.
+    pub(in crate::proxy) gone_on_unknown: bool,
+    /// Whether it may be repeated, and its record is not on disk.
+    pub(in crate::proxy) volatile: bool,
+    /// What is known of it, in the hands of this call.
+    pub(in crate::proxy) hold: Option<Hold>,
+}
+
+impl Trail {
+    /// An enqueue that has been nowhere yet.
+    pub(in crate::proxy) const fn new(until: Instant, federation_id: Option<HeaderValue>) -> Self {
+        Self {
+            until,
+            federation_id,
+            stamped: false,
+            received: Received::Held(Bytes::new(), Vec::new()),
+            expected: Expected::Else,
+            sent_again: false,
+            gone_on_unknown: false,
+            volatile: false,
+            hold: None,
+        }
+    }
+
+    /// Whether the job's id is ours.
+    pub(in crate::proxy) const fn minted(&self) -> bool {
+        matches!(self.expected, Expected::Job { minted: true, .. })
+    }
+
+    /// Whether a client may repeat the call under the same name: of this job, its key or its own id.
+    fn is_named(&self) -> bool {
+        let is_own = matches!(self.expected, Expected::Job { minted: false, .. });
+        is_own || self.hold.as_ref().is_some_and(|hold| hold.placement().identity.key.is_some())
+    }
+
+    fn stamp(&self) -> Option<String> {
+        let id = self.federation_id.as_ref()?.to_str().ok()?;
+        (id.len() <= ID_BYTES_MAX).then(|| id.to_owned())
+    }
+}
+
+impl Job {
+    /// The job in a region, under the id that it has now; none where nobody could ask for it by that.
+    fn place_in(&self, proxy: &Proxy, index: RegionIndex) -> Option<Place> {
+        let job_id = self.job_id.clone().filter(|id| id.len() <= ID_BYTES_MAX)?;
+        Some(Place { region: proxy.region(index).id.clone(), job_id })
+    }
+}
+
+/// The job goes to a region: where it may be repeated, or has been elsewhere, that is durable before anything is sent.
+///
+/// Errors: 503 where it may be repeated and that is not durable, with `journal.required`.
+pub(in crate::proxy) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) -> Result<(), ErrorDocument> {
+    if job.trail.hold.is_none() {
+        return Ok(());
+    }
+    let (place, stamp, is_named) = (job.place_in(proxy, index), job.trail.stamp(), job.trail.is_named());
+    let Some(hold) = &mut job.trail.hold else { return Ok(()) };
+    // Under an id that is too long to be kept nothing is recorded.
+    let is_recorded = place.is_some();
+    let mut is_kept = false;
+    if let Some(place) = place {
+        hold.apply(Event::Sending(place, stamp));
+        is_kept = hold.save_durably().await;
+    }
+    let in_memory = proxy.shared.journal.is_in_memory();
+    job.trail.volatile |= is_named && (!is_kept || (in_memory && hold.placement().identity.key.is_some()));
+    if is_kept || !is_named || !proxy.shared.config.journal.required {
+        return Ok(());
+    }
+    if let Some(last) = hold.placement().copies.len().checked_sub(1).filter(|_| is_recorded) {
+        hold.apply(Event::NotStored(last));
+    }
+    Err(ErrorDocument::journal_unavailable())
+}
+
+/// A 2xx that does not show the job is somebody else's word, and nobody's about it.
+pub(in crate::proxy) fn believed(job: &Job, tried: Tried) -> Tried {
+    let is_doubtful = tried.is_stored()
+        && tried.answer.as_ref().is_some_and(|answer| !is_shown(job.trail.expected, answer, job.job_id.as_deref()));
+    if is_doubtful { Tried { ending: Ending::Answered(Answer::Unknown), ..tried } } else { tried }
+}
+
+/// A try has ended with an answer, or with nothing sent.
+pub(in crate::proxy) fn tried(job: &mut Job, tried: &Tried) {
+    let Some(hold) = &mut job.trail.hold else { return };
+    let Some(last) = hold.placement().copies.len().checked_sub(1) else { return };
+    match tried.ending {
+        Ending::Answered(_) if tried.is_stored() => hold.apply(Event::Stored(last)),
+        ending if ending.outcome() == crate::policy::Outcome::Unknown => {}
+        _ => hold.apply(Event::NotStored(last)),
+    }
+}
+
+/// The answer of a try is lost: its place in the placement, and what is known of it. None where nobody could ask for it, by an id that it
+/// does not have.
+pub(super) fn lost(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost) -> Option<(usize, Copy)> {
+    let nameless = || Place { region: proxy.region(index).id.clone(), job_id: String::new() };
+    let place = job.place_in(proxy, index).unwrap_or_else(nameless);
+    let stamp = job.trail.stamp();
+    if job.trail.hold.is_none() {
+        let headers = job.call.headers.all();
+        let names = Names { own_id: job.job_id.as_deref().filter(|_| !job.trail.minted()), key: None };
+        let identity = identity(proxy, &headers, names, &job.trail.received.pieces(&job.call.body));
+        let mut hold = proxy.shared.journal.begin(identity, rules(&proxy.shared.config));
+        hold.apply(Event::Sending(place, stamp));
+        job.trail.hold = Some(hold);
+    }
+    let hold = job.trail.hold.as_mut()?;
+    let last = hold.placement().copies.len().checked_sub(1)?;
+    hold.apply(Event::Lost(last, lost));
+    let copy = hold.placement().copies.get(last)?.clone();
+    Some((last, copy)).filter(|(_, copy)| !copy.place.job_id.is_empty())
+}
+
+/// The call is over, and its answer is this one, unless it has left behind a place of which nobody knows whether the job is there. What it
+/// has left behind is durable before the client hears of it.
+pub(in crate::proxy) async fn ended(
+    proxy: &Proxy,
+    job: &mut Job,
+    index: Option<RegionIndex>,
+    result: Result<RegionAnswer, ErrorDocument>,
+) -> Result<RegionAnswer, ErrorDocument> {
+    let Some(hold) = job.trail.hold.take() else { return result };
+    match &result {
+        Ok(answer) if answer.status.is_success() => {
+            let id = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX).or_else(|| job.job_id.clone());
+            let place = index.zip(id).map(|(index, job_id)| Place { region: proxy.region(index).id.clone(), job_id });
+            let status = answer.status.as_u16();
+            hold.end(place.map_or(Told::Unknown, |place| Told::Stored { place, status }));
+            return result;
+        }
+        Err(document) if document.is_outcome_unknown() => {
+            hold.end_durably(Told::Unknown).await;
+            return result;
+        }
+        _ => {}
+    }
+    let doubt = hold.placement().doubt().map(|Place { region, job_id }| {
+        ErrorDocument::outcome_unknown(region.as_str(), Some(job_id.as_str()).filter(|id| !id.is_empty()))
+    });
+    match doubt {
+        Some(document) => {
+            hold.end_durably(Told::Unknown).await;
+            Err(document)
+        }
+        None if hold.placement().has_traces() => {
+            hold.end_durably(Told::Refused).await;
+            result
+        }
+        None => {
+            hold.end(Told::Refused);
+            result
+        }
+    }
+}
