@@ -15,7 +15,7 @@ use crate::ojs::{progress, tombstone};
 use crate::outcome::background::{Action, next};
 use crate::outcome::{Event, Fate, Moment, Place, Settlement, Told, Word};
 use crate::policy::BreakerState;
-use crate::proxy::placement::{Sought, fence_due, is_guarded_place, judge, rules, trust_of_ourselves};
+use crate::proxy::placement::{Sought, fence_due, is_fenceable, judge, rules, trust_of_ourselves};
 use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
 use crate::region::{JobQuestion, ask_job};
 use crate::telemetry::{Resolution, event};
@@ -70,8 +70,10 @@ impl Resolver {
         let shared = &*self.shared;
         let round = shared.journal.now();
         let is_due = |action| !matches!(action, Action::Rest | Action::Wait(_));
-        let guarded = |place: &Place| is_guarded_place(shared, place);
-        let due = shared.journal.due(ROUND_MAX, |placement| is_due(next(placement, round, round, guarded)));
+        let due = shared.journal.due(ROUND_MAX, |placement| {
+            let guarded = |place: &Place| is_fenceable(shared, &placement.identity, place);
+            is_due(next(placement, round, round, guarded))
+        });
         let looks = due.into_iter().map(|found| Look { shared, round, found }.run());
         stream::iter(looks).buffer_unordered(CONCURRENT).collect::<Vec<()>>().await;
     }
@@ -87,8 +89,9 @@ struct Look<'s> {
 impl Look<'_> {
     async fn run(mut self) {
         for _ in 0..STEPS_MAX {
-            let action =
-                next(&self.found.placement, self.now(), self.round, |place| is_guarded_place(self.shared, place));
+            let action = next(&self.found.placement, self.now(), self.round, |place| {
+                is_fenceable(self.shared, &self.found.placement.identity, place)
+            });
             let goes_on = match action {
                 Action::Rest | Action::Wait(_) => false,
                 Action::Ask(at) => self.ask(at).await,
@@ -119,7 +122,7 @@ impl Look<'_> {
     fn heard(&mut self, at: usize, word: Word) -> bool {
         let Some(copy) = self.found.placement.copies.get(at) else { return false };
         let before = copy.fate;
-        let trust = trust_of_ourselves(self.shared, &self.found.placement.identity, copy);
+        let trust = trust_of_ourselves(self.shared, &self.found.placement.identity, &copy.place.region);
         self.apply(Event::Heard(at, word, trust));
         let after = self.found.placement.copies.get(at).map(|copy| copy.fate);
         if after == Some(before) {

@@ -195,8 +195,11 @@ impl Journal {
 
     fn release(&self, number: u64) {
         if number != 0 {
-            self.inner.table.lock().release(number);
-            self.inner.changed.notify_one();
+            let is_open = self.inner.table.lock().release(number);
+            // What has ended well is nobody's work.
+            if is_open {
+                self.inner.changed.notify_one();
+            }
         }
     }
 
@@ -250,7 +253,7 @@ impl Journal {
     /// The placements, at most so many, that `is_due` chooses among those that something is to be found out about.
     #[must_use]
     pub fn due(&self, max: usize, mut is_due: impl FnMut(&Placement) -> bool) -> Vec<Found> {
-        self.inner.table.lock().to_look_at().filter(|it| is_due(&it.placement)).take(max).collect()
+        self.inner.table.lock().to_look_at(&mut is_due).take(max).collect()
     }
 
     /// A placement for a change by somebody who is no call; none where a call has it.

@@ -59,6 +59,8 @@ pub(super) struct Table {
     /// Those that a call is busy with.
     held: HashSet<u64, RandomState>,
     revisions: u64,
+    /// The highest number that was given out.
+    last_number: u64,
     evicted: Evicted,
 }
 
@@ -75,6 +77,7 @@ impl Table {
             order: BTreeSet::new(),
             held: HashSet::default(),
             revisions: 0,
+            last_number: 0,
             evicted: Evicted::default(),
         }
     }
@@ -89,9 +92,11 @@ impl Table {
     }
 
     /// A number that is higher than all before: the time leads, so that it is unique over restarts, too.
-    pub(super) fn number(&self, now: Moment) -> u64 {
-        let last = self.rows.last_key_value().map_or(0, |(number, _)| number + 1);
-        (now.0.min(1 << 46) << 16).max(last)
+    pub(super) fn number(&mut self, now: Moment) -> u64 {
+        let last = self.rows.last_key_value().map_or(0, |(number, _)| *number).max(self.last_number);
+        // One that was forgotten since may still be let go by its call.
+        self.last_number = (now.0.min(1 << 46) << 16).max(last + 1);
+        self.last_number
     }
 
     /// Takes a placement as it is; `changes` gets what follows for the file.
@@ -206,8 +211,10 @@ impl Table {
         self.held.insert(number);
     }
 
-    pub(super) fn release(&mut self, number: u64) {
+    /// Lets go of one; whether something is to be found out or done about it.
+    pub(super) fn release(&mut self, number: u64) -> bool {
         self.held.remove(&number);
+        self.pending.contains(&number)
     }
 
     /// The newest first, those that calls are busy with included.
@@ -216,10 +223,11 @@ impl Table {
     }
 
     /// Those that are looked after by nobody else, the newest first.
-    pub(super) fn to_look_at(&self) -> impl Iterator<Item = Found> {
+    pub(super) fn to_look_at(&self, mut is_due: impl FnMut(&Placement) -> bool) -> impl Iterator<Item = Found> {
         let free = self.pending.iter().rev().filter(|number| !self.held.contains(number));
         let rows = free.filter_map(|number| self.rows.get(number));
-        rows.map(|row| Found { placement: row.placement.clone(), revision: row.revision })
+        rows.filter(move |row| is_due(&row.placement))
+            .map(|row| Found { placement: row.placement.clone(), revision: row.revision })
     }
 
     pub(super) fn found(&self, number: u64) -> Option<Found> {

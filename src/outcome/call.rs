@@ -42,10 +42,16 @@ pub struct Asking {
 }
 
 impl Asking {
+    /// Whether the region has said anything to the last question.
+    const fn is_answered(&self) -> bool {
+        !matches!(self.last, None | Some((_, Answered::Silent)))
+    }
+
     /// Notes an answer to what was sent at `at`.
     pub const fn note(&mut self, at: Moment, answered: Answered) {
         self.times = self.times.saturating_add(1);
-        self.silent = if matches!(answered, Answered::Silent) { self.silent.saturating_add(1) } else { 0 };
+        self.silent =
+            if matches!(answered, Answered::Silent | Answered::Refused) { self.silent.saturating_add(1) } else { 0 };
         self.last = Some((at, answered));
     }
 }
@@ -105,7 +111,7 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
     let at = asking.last.map_or(now, |(last, _)| {
         let next = last.after(PAUSE.saturating_mul(1 << (asking.times - 1).min(31)).min(PAUSE_MAX));
         match () {
-            () if side.guarded && asking.silent == 0 && asking.times <= AT_ONCE => last,
+            () if side.guarded && asking.is_answered() && asking.times <= AT_ONCE => last,
             // What is said before then proves nothing; what is said then, does.
             () if last < counts_from => next.min(counts_from),
             () => last.after(PAUSE),

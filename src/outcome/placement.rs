@@ -11,7 +11,7 @@ use super::remedy::{Remedy, remedy};
 pub type Digest = [u8; 32];
 
 /// To whom a region may show a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownTo {
     /// Whoever asks.
@@ -204,7 +204,12 @@ impl Placement {
     pub fn claim(&self) -> Option<&Place> {
         let is_stored = matches!(self.told, Told::Stored { .. });
         let watched = self.copies.iter().filter(|_| is_stored && self.settled.is_none());
-        let mut watched = watched.filter(|copy| matches!(copy.fate, Fate::Absent { by: Absence::Watched(_) }));
+        let may_go = |copy: &&Copy| match copy.fate {
+            Fate::Absent { by: Absence::Watched(_) } | Fate::Cancelling { .. } => true,
+            Fate::Stored { .. } => self.stored() != Some(&copy.place),
+            _ => false,
+        };
+        let mut watched = watched.filter(may_go);
         self.doubt().or_else(|| watched.next().map(|copy| &copy.place))
     }
 

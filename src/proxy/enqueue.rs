@@ -118,7 +118,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
         Err(document) => return Err(unsure(proxy, exchange, &document).into()),
     };
     let hold = turns.as_deref_mut().and_then(Turns::hold);
-    if let Some(placement) = hold.as_ref().map(crate::journal::Hold::placement) {
+    if let Some(placement) = hold.as_deref().map(crate::journal::Hold::placement) {
         keep_from_fences(proxy, &mut decision, placement, job_id.as_deref()).map_err(NotNew::from)?;
     }
     let hint = decision.target().filter(|_| ours.hinted);

@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::Proxy;
 use super::attempt::{Call, Ended, RegionAnswer, Tried};
-use super::placement::Trail;
+use super::placement::{Expected, Trail};
 use crate::journal::Note;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;
@@ -105,6 +105,11 @@ impl Job {
             (StatusCode::CONFLICT, _) => {
                 if let Some(id) = existing_job_id(&answer.body) {
                     owners.learn(&id, region);
+                    // By its `unique` policy a job may be refused for another one that is like it.
+                    let is_refused = matches!(self.trail.expected, Expected::Job { unique: false, .. });
+                    if is_refused && self.job_id.as_deref() == Some(&id) {
+                        proxy.region(index).has_refused_id();
+                    }
                 }
             }
             _ => {}

@@ -39,7 +39,7 @@ pub(super) enum Recognised {
 #[derive(Debug)]
 pub(super) struct Turns {
     turns: Vec<Turn>,
-    hold: Option<Hold>,
+    hold: Option<Box<Hold>>,
 }
 
 /// What a call is waited for by.
@@ -104,7 +104,12 @@ async fn recognise_by(
     let hold = match earlier(proxy, &identity, names)? {
         Some((by, hold)) => match caller.look(hold).await? {
             Looked::Known(Known { answer, region }) => return Ok(replayed(proxy, by, answer, region)),
-            Looked::Nowhere(hold) => Some(*hold),
+            Looked::Nowhere(mut hold) => {
+                // What is sent from now on is this caller's.
+                let known = &mut hold.placement_mut().identity;
+                (known.caller, known.shown_to) = (identity.caller, known.shown_to.max(identity.shown_to));
+                Some(hold)
+            }
         },
         None => None,
     };
@@ -112,7 +117,8 @@ async fn recognise_by(
     if head.deadline.saturating_duration_since(Instant::now()) < kept_of(proxy.shared.config.limits.call_timeout) {
         return Err(ErrorDocument::no_time_left());
     }
-    let hold = hold.unwrap_or_else(|| proxy.shared.journal.begin(identity, rules(&proxy.shared.config)));
+    let begin = || Box::new(proxy.shared.journal.begin(identity, rules(&proxy.shared.config)));
+    let hold = hold.unwrap_or_else(begin);
     // Boxed, because most have none.
     Ok(Recognised::New(Some(Box::new(Turns { turns, hold: Some(hold) }))))
 }
@@ -199,7 +205,7 @@ fn replayed(proxy: &Proxy, by: ReplayBy, mut answer: RegionAnswer, region: Optio
 
 impl Turns {
     /// What is known of it, for the call that is about to be made.
-    pub(super) fn hold(&mut self) -> Option<Hold> {
+    pub(super) fn hold(&mut self) -> Option<Box<Hold>> {
         self.hold.take()
     }
 

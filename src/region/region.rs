@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -44,6 +44,8 @@ pub struct Region {
     failure: Mutex<Option<RequestFailure>>,
     /// When it is probed next, in milliseconds since the Unix epoch; 0 before the first probe has ended.
     next_probe: AtomicU64,
+    /// Whether it has refused an id because a job has it.
+    refuses_ids: AtomicBool,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -137,17 +139,9 @@ impl Region {
         let identity = Identity::build(config, files, 0).map_err(|error| failed(error.into()))?;
         // An address literal needs no resolver; a name has no address until the control thread has asked for it.
         let literal = config.url.host.parse().ok().map(|ip| SocketAddr::new(ip, config.url.port));
-        Self::new(
-            place,
-            config,
-            Arc::new(ArcSwap::from_pointee(Way {
-                addresses: Arc::new(literal.into_iter().collect()),
-                identity: Arc::new(identity),
-                retired: 0,
-            })),
-            Arc::default(),
-        )
-        .ok_or_else(|| failed(SetupCause::Authority))
+        let way = Way { addresses: Arc::new(literal.into_iter().collect()), identity: Arc::new(identity), retired: 0 };
+        Self::new(place, config, Arc::new(ArcSwap::from_pointee(way)), Arc::default())
+            .ok_or_else(|| failed(SetupCause::Authority))
     }
 
     /// The region in a new configuration: its identity, addresses and connections stay if they are configured as before, else
@@ -181,6 +175,7 @@ impl Region {
             trouble: ArcSwapOption::empty(),
             failure: Mutex::default(),
             next_probe: AtomicU64::new(0),
+            refuses_ids: AtomicBool::new(false),
         })
     }
 
@@ -314,11 +309,17 @@ impl Region {
 
     /// What its server does with an id that it has already; `overwrite` where that is not known.
     #[must_use]
-    pub const fn duplicate_ids(&self) -> DuplicateIds {
+    pub fn duplicate_ids(&self) -> DuplicateIds {
         match self.config.duplicate_ids {
+            DuplicateIds::Auto if self.refuses_ids.load(Relaxed) => DuplicateIds::Refuse,
             DuplicateIds::Auto => DuplicateIds::Overwrite,
             known => known,
         }
+    }
+
+    /// It has refused an id because a job has it.
+    pub fn has_refused_id(&self) {
+        self.refuses_ids.store(true, Relaxed);
     }
 
     /// Whether a client's own `Authorization` would not travel to this region.

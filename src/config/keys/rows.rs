@@ -78,7 +78,7 @@ pub(super) const KEYS: &[Key] = &[
             `bearer_token_file` is set"),
     open("regions[].duplicate_ids", Choice(DuplicateIds::NAMES), "",
         "What its server does with an id that it has already: answer 409, answer with the job it has, store the new job in its place; \
-            `auto`, the default, learns it and takes it for `overwrite` until then"),
+            `auto`, the default, takes it for `overwrite` until it has refused one"),
     open("tenants[].match", NAME, "",
         "Glob over the tenant: `meta.tenant_id` of the job, else the header `X-OJS-Tenant`; the first that fits decides"),
     open("tenants[].regions", NAMES, "", "The regions that jobs of the tenant may go to; narrows pins and rules"),

@@ -42,7 +42,7 @@ pub enum OnAllUnhealthy {
 /// What a region's server does with an enqueue under an id that it has already. Spec: ojs-protocol 5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuplicateIds {
-    /// What its manifest says, or its answers have shown; `overwrite` until known.
+    /// `refuse` once it has refused one; `overwrite` until then.
     Auto,
     /// It answers 409.
     Refuse,

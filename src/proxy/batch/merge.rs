@@ -1,13 +1,16 @@
 //! What each part of a split call came to, and one answer out of several.
 
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 
 use super::super::enqueue::Ran;
 use super::super::exchange::Exchange;
+use super::super::placement::{Names, identity, rules};
 use super::super::{Proxy, Reply, collect};
 use super::Parcel;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Item, Line, Listed};
+use crate::ojs::header::REQUEST_ID;
+use crate::outcome::{Event, Lost, Place, Told};
 use crate::telemetry::{AttemptOutcome, event};
 
 /// What a part came to.
@@ -69,11 +72,18 @@ pub(super) fn came<'a>(parcel: &Parcel, ran: &'a Ran) -> Came<'a> {
     }
 }
 
-/// Counts answers that say "stored" and do not say what: to the client, their outcome is unknown.
+/// Counts and records answers that say "stored" and do not say what: to the client, their outcome is unknown.
 pub(super) fn illegible(proxy: &Proxy, exchange: &Exchange, ran: &Ran) {
     if let (Some(index), Ok(_)) = (ran.stored, &ran.result) {
-        let request_id = exchange.request_id().to_str().unwrap_or_default();
-        event::unknown_outcome(proxy.metrics(index), None, request_id);
+        let request_id = exchange.request_id();
+        event::unknown_outcome(proxy.metrics(index), None, request_id.to_str().unwrap_or_default());
+        let headers = HeaderMap::from_iter([(REQUEST_ID, request_id.clone())]);
+        let place = Place { region: proxy.region(index).id.clone(), job_id: String::new() };
+        let identity = identity(proxy, &headers, Names::default(), &[]);
+        let mut hold = proxy.shared.journal.begin(identity, rules(&proxy.shared.config));
+        hold.apply(Event::Sending(place, None));
+        hold.apply(Event::Lost(0, Lost::TimedOut));
+        hold.end(Told::Unknown);
     }
 }
 

@@ -12,7 +12,7 @@ use super::super::Proxy;
 use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
-use super::super::placement::has;
+use super::super::placement::{has, no_job};
 use super::{Doubt, Found, Left, RETRY_AFTER_MIN, was_called_off};
 use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
@@ -67,6 +67,7 @@ impl Search {
                         self.called_off.get_or_insert(index);
                         self.patience.get_or_insert_with(|| Instant::now() + TWIN_MAX);
                     }
+                    Some(false) if answer.status.is_success() => self.nowhere.push((index, no_job())),
                     Some(false) => self.nowhere.push((index, answer)),
                     None if is_refusal(answer.status) => self.refused.push((index, answer)),
                     None => self.is_silent(proxy, index, Silence::Unknown),

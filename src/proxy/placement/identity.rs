@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::locate::IDENTIFYING;
 use super::super::{Proxy, Shared};
+use crate::base::RegionId;
 use crate::journal::ID_BYTES_MAX;
 use crate::ojs::header::{IDEMPOTENCY_KEY, REQUEST_ID};
 use crate::ojs::{ErrorDocument, content};
@@ -50,12 +51,12 @@ pub(in crate::proxy) fn identity(proxy: &Proxy, headers: &HeaderMap, names: Name
 
 /// Whether a region's "no such job" is believed when this caller asks.
 pub(in crate::proxy) fn trust(proxy: &Proxy, identity: &Identity, copy: &Copy, caller: &Digest) -> Trust {
-    believed(&proxy.shared, identity, copy, Some(caller))
+    believed(&proxy.shared, identity, &copy.place.region, Some(caller))
 }
 
-fn believed(shared: &Shared, identity: &Identity, copy: &Copy, caller: Option<&Digest>) -> Trust {
+fn believed(shared: &Shared, identity: &Identity, region: &RegionId, caller: Option<&Digest>) -> Trust {
     let registry = &shared.registry;
-    let index = registry.view().index_of(copy.place.region.as_str());
+    let index = registry.view().index_of(region.as_str());
     let drops = index.is_some_and(|index| registry.region(index).drops_authorization());
     let is_shown = match identity.shown_to {
         ShownTo::Everybody => true,
@@ -66,8 +67,8 @@ fn believed(shared: &Shared, identity: &Identity, copy: &Copy, caller: Option<&D
 }
 
 /// Whether a region's "no such job" is believed when the sidecar itself asks.
-pub(crate) fn trust_of_ourselves(shared: &Shared, identity: &Identity, copy: &Copy) -> Trust {
-    believed(shared, identity, copy, None)
+pub(crate) fn trust_of_ourselves(shared: &Shared, identity: &Identity, region: &RegionId) -> Trust {
+    believed(shared, identity, region, None)
 }
 
 /// The fingerprint of an `Idempotency-Key`.

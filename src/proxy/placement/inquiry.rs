@@ -40,6 +40,8 @@ pub(in crate::proxy) struct Inquiry<'h> {
     pub(in crate::proxy) repeats: bool,
     /// Whether its "no such job" is believed.
     pub(in crate::proxy) trust: Trust,
+    /// Whether the job may go on under another id, or in another region, so that its id may be taken where it was.
+    pub(in crate::proxy) may_leave: bool,
 }
 
 /// What has become known of a copy, and the answer that shows it.
@@ -56,7 +58,8 @@ pub(in crate::proxy) async fn inquire(
     mut copy: Copy,
     resend: Option<Resend>,
 ) -> Found {
-    let Some(index) = proxy.shared.registry.view().index_of(copy.place.region.as_str()) else {
+    let index = proxy.shared.registry.view().index_of(copy.place.region.as_str());
+    let Some(index) = index.filter(|_| !copy.place.job_id.is_empty()) else {
         return Found { copy, answer: None };
     };
     let (began, started) = (proxy.shared.journal.now(), Instant::now());
@@ -82,7 +85,8 @@ pub(in crate::proxy) async fn inquire(
         let asked = Asked { proxy, inquiry, index, rules: side.rules };
         let (answered, answer) = match (step, &resend) {
             (Step::SendAgain, Some(resend)) => asked.again(&mut copy, resend, at, &mut conflict).await,
-            (Step::Fence, _) => asked.fence(&mut copy, at).await,
+            (Step::Fence, _) if inquiry.may_leave => asked.fence(&mut copy, at).await,
+            (Step::Fence, _) => (Answered::Silent, None),
             _ => asked.about(&mut copy, at).await,
         };
         asking.note(at, answered);
@@ -104,7 +108,8 @@ pub(in crate::proxy) async fn inquire(
 pub(in crate::proxy) async fn has_come(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy) -> Found {
     let view = proxy.shared.registry.view();
     let index = view.index_of(copy.place.region.as_str());
-    let Some(index) = index.filter(|index| view.region(*index).breaker == BreakerState::Closed) else {
+    let is_open = |index: &RegionIndex| view.region(*index).breaker == BreakerState::Closed;
+    let Some(index) = index.filter(|index| is_open(index) && !copy.place.job_id.is_empty()) else {
         return Found { copy, answer: None };
     };
     drop(view);
@@ -179,7 +184,9 @@ impl Asked<'_> {
                     Word::Silent => (Answered::Silent, None),
                     word => {
                         copy.hear(word, self.inquiry.trust, at, self.rules);
-                        (Answered::Taken, None)
+                        let is_other = word == Word::Other;
+                        *conflict = Some(answer).filter(|_| is_other);
+                        (if is_other { Answered::Other } else { Answered::Taken }, None)
                     }
                 }
             }

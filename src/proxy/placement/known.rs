@@ -75,6 +75,9 @@ impl Caller<'_> {
                 Told::Stored { status, .. } => StatusCode::from_u16(*status).unwrap_or(StatusCode::CREATED),
                 _ => StatusCode::CREATED,
             };
+            if !matches!(hold.placement().told, Told::Stored { .. }) {
+                hold.apply(Event::Told(Told::Stored { place: place.clone(), status: status.as_u16() }));
+            }
             hold.leave();
             return Ok(Looked::Known(self.shown(&place, status).await));
         }
@@ -151,6 +154,7 @@ impl Caller<'_> {
             until: self.head.deadline,
             repeats: true,
             trust: trust(self.proxy, identity, &copy, self.digest),
+            may_leave: identity.own_id.is_none(),
         };
         // Where the id itself can prove it, time has proved nothing.
         let by_id = is_guarded_place(&self.proxy.shared, &copy.place);
@@ -231,7 +235,7 @@ pub(in crate::proxy) fn keep_from_fences(
     placement: &Placement,
     job_id: Option<&str>,
 ) -> Result<(), ErrorDocument> {
-    let Some(id) = job_id.filter(|id| placement.identity.own_id.as_deref() == Some(id)) else { return Ok(()) };
+    let Some(id) = job_id else { return Ok(()) };
     let place = |index: &RegionIndex| Place { region: proxy.region(*index).id.clone(), job_id: id.to_owned() };
     decision.candidates.retain(|index| !placement.is_fenced(&place(index)));
     if decision.candidates.is_empty() { Err(ErrorDocument::no_healthy_region(RETRY_AFTER)) } else { Ok(()) }

@@ -13,7 +13,7 @@ use super::{trail, trust};
 use crate::config::OnUnknown;
 use crate::ojs::ErrorDocument;
 use crate::outcome::call::{Circumstances, Follow, follow};
-use crate::outcome::{Copy, Fate, Trust};
+use crate::outcome::{Absence, Copy, Fate, Trust};
 use crate::policy::{Pays as _, RegionIndex};
 use crate::telemetry::{FailoverReason, Resolution, event};
 
@@ -63,7 +63,8 @@ pub(in crate::proxy) async fn after_lost(
         tell_unknown(proxy, job, index);
         return Followed::Fail(unknown(job));
     };
-    let found = find_out(proxy, job, copy, redirects).await;
+    let may_leave = next.is_some() || job.trail.minted();
+    let found = find_out(proxy, job, copy, redirects, may_leave).await;
     let copy = found.copy.clone();
     let absent = matches!(copy.fate, Fate::Absent { .. });
     let resolution = match copy.fate {
@@ -92,7 +93,13 @@ pub(in crate::proxy) async fn after_lost(
         gone_on_unknown: job.trail.gone_on_unknown,
     };
     let in_time = Instant::now() < job.call.deadline;
-    let follow = if in_time { follow(&copy, circumstances) } else { Follow::Fail };
+    let is_fenced = matches!(copy.fate, Fate::Absent { by: Absence::Fenced | Absence::Buried });
+    let follow = match follow(&copy, circumstances) {
+        _ if !in_time => Follow::Fail,
+        // An id of ours is given up for another one.
+        Follow::Fail if is_fenced && job.trail.minted() && !job.trail.sent_again => Follow::Again,
+        follow => follow,
+    };
     let to = next.filter(|_| follow == Follow::Next).unwrap_or(index);
     match follow {
         Follow::Next | Follow::Again if !pays(proxy, to) => {
@@ -120,7 +127,7 @@ pub(in crate::proxy) async fn after_lost(
     Followed::Fail(unknown(job))
 }
 
-async fn find_out(proxy: &Proxy, job: &Job, copy: Copy, redirects: bool) -> Found {
+async fn find_out(proxy: &Proxy, job: &Job, copy: Copy, redirects: bool, may_leave: bool) -> Found {
     let headers = job.call.headers.all();
     let request_id = job.request_id();
     let Some(hold) = &job.trail.hold else { return Found { copy, answer: None } };
@@ -129,7 +136,8 @@ async fn find_out(proxy: &Proxy, job: &Job, copy: Copy, redirects: bool) -> Foun
     let trust = trust(proxy, identity, &copy, &identity.caller);
     debug_assert_eq!(trust, Trust::Believed, "a caller is shown its own job");
     let until = if redirects { quarter(job.trail.until) } else { job.trail.until };
-    let inquiry = Inquiry { identity, headers: &headers, request_id: &request_id, until, repeats: false, trust };
+    let inquiry =
+        Inquiry { identity, headers: &headers, request_id: &request_id, until, repeats: false, trust, may_leave };
     let resend =
         Resend { path: job.call.path.clone(), headers: headers.clone().into_owned(), body: job.call.body.clone() };
     inquire(proxy, inquiry, copy, Some(resend)).await

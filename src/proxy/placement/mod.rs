@@ -13,17 +13,22 @@ pub(crate) use identity::trust_of_ourselves;
 pub(super) use identity::{Names, identity, key_of, of_tenant, trust};
 pub(super) use known::{Caller, Known, Looked, Planned, keep_from_fences};
 pub(super) use lost::{Followed, after_lost, answer_until, kept_of};
-pub(super) use shown::{Expected, far, has, is_shown, word};
+pub(super) use shown::{Expected, far, has, is_shown, no_job, word};
 pub(crate) use shown::{Sought, judge};
 pub(super) use trail::{Trail, believed, ended, sending, tried};
 
 use super::Shared;
 use crate::config::{Config, DuplicateIds};
-use crate::outcome::{Place, Rules};
+use crate::outcome::{Identity, Place, Rules, Trust};
 
 /// How long regions may take, by the configuration.
 pub(crate) const fn rules(config: &Config) -> Rules {
     Rules { grace: config.failover.late_write_grace, lag: config.failover.read_lag }
+}
+
+/// Whether a tombstone of ours in a place stands in the way of the job: its region refuses or returns an id that it has, whoever asks.
+pub(crate) fn is_fenceable(shared: &Shared, identity: &Identity, place: &Place) -> bool {
+    is_guarded_place(shared, place) && trust_of_ourselves(shared, identity, &place.region) == Trust::Believed
 }
 
 /// Whether the region of a place refuses, or returns, an id that it has.

@@ -1,12 +1,15 @@
 //! Whether an answer shows the job that it should: nothing else is believed to be about it.
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::super::aside::aside;
 use super::super::attempt::RegionAnswer;
 use super::identity::digest;
 use crate::ojs::answer::{is_error_document, job_id_of};
-use crate::ojs::{Progress, content, progress};
+use crate::ojs::header::MEDIA_TYPE;
+use crate::ojs::{FENCE_TYPE, Progress, content, progress};
 use crate::outcome::{self, Copy, Digest, Identity, Word};
 
 /// An id that we made is drawn at random, and so long: who shows it has seen the job.
@@ -38,6 +41,10 @@ pub(in crate::proxy) fn is_shown(expected: Expected, answer: &RegionAnswer, id: 
         && memchr::memmem::find(body, id.as_bytes()).is_some()
     {
         return true;
+    }
+    // A region that returns what it has may return our own tombstone.
+    if memchr::memmem::find(body, FENCE_TYPE.as_bytes()).is_some() && progress(body).is_some_and(|it| it.is_fence) {
+        return false;
     }
     match (job_id_of(body), id) {
         (Some(shown), Some(id)) => unique || shown.eq_ignore_ascii_case(id),
@@ -104,9 +111,20 @@ pub(in crate::proxy) fn far(shown: &Progress) -> outcome::Progress {
 pub(in crate::proxy) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
     let (status, body, id) = (answer.status, answer.body.clone(), id.to_owned());
     let read = move || match status.as_u16() {
-        200..=299 if progress(&body).is_some_and(|it| it.id.eq_ignore_ascii_case(&id)) => Some(true),
+        200..=299 => {
+            let shown = progress(&body).filter(|it| it.id.eq_ignore_ascii_case(&id));
+            // A tombstone has the id, and is no job.
+            shown.map(|it| !it.is_fence)
+        }
         404 if is_error_document(&body) => Some(false),
         _ => None,
     };
     aside(answer.body.len(), read).await
+}
+
+/// What a client is told of an id that nothing but a tombstone has: the word of a region that has no such job.
+pub(in crate::proxy) fn no_job() -> RegionAnswer {
+    const DOCUMENT: &[u8] = br#"{"error":{"code":"not_found","message":"no job has this id","retryable":false}}"#;
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))]);
+    RegionAnswer { status: StatusCode::NOT_FOUND, headers, body: Bytes::from_static(DOCUMENT) }
 }

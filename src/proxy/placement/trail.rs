@@ -36,7 +36,7 @@ pub(in crate::proxy) struct Trail {
     /// Whether it may be repeated, and its record is not on disk.
     pub(in crate::proxy) volatile: bool,
     /// What is known of it, in the hands of this call.
-    pub(in crate::proxy) hold: Option<Hold>,
+    pub(in crate::proxy) hold: Option<Box<Hold>>,
 }
 
 impl Trail {
@@ -73,10 +73,10 @@ impl Trail {
 }
 
 impl Job {
-    /// The job in a region, under the id that it has now; none where nobody could ask for it by that.
-    fn place_in(&self, proxy: &Proxy, index: RegionIndex) -> Option<Place> {
-        let job_id = self.job_id.clone().filter(|id| id.len() <= ID_BYTES_MAX)?;
-        Some(Place { region: proxy.region(index).id.clone(), job_id })
+    /// The job in a region, under the id that it has now; without one where nobody could ask for it by that.
+    fn place_in(&self, proxy: &Proxy, index: RegionIndex) -> Place {
+        let job_id = self.job_id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX).unwrap_or("");
+        Place { region: proxy.region(index).id.clone(), job_id: job_id.to_owned() }
     }
 }
 
@@ -89,19 +89,14 @@ pub(in crate::proxy) async fn sending(proxy: &Proxy, job: &mut Job, index: Regio
     }
     let (place, stamp, is_named) = (job.place_in(proxy, index), job.trail.stamp(), job.trail.is_named());
     let Some(hold) = &mut job.trail.hold else { return Ok(()) };
-    // Under an id that is too long to be kept nothing is recorded.
-    let is_recorded = place.is_some();
-    let mut is_kept = false;
-    if let Some(place) = place {
-        hold.apply(Event::Sending(place, stamp));
-        is_kept = hold.save_durably().await;
-    }
+    hold.apply(Event::Sending(place, stamp));
+    let is_kept = hold.save_durably().await;
     let in_memory = proxy.shared.journal.is_in_memory();
     job.trail.volatile |= is_named && (!is_kept || (in_memory && hold.placement().identity.key.is_some()));
     if is_kept || !is_named || !proxy.shared.config.journal.required {
         return Ok(());
     }
-    if let Some(last) = hold.placement().copies.len().checked_sub(1).filter(|_| is_recorded) {
+    if let Some(last) = hold.placement().copies.len().checked_sub(1) {
         hold.apply(Event::NotStored(last));
     }
     Err(ErrorDocument::journal_unavailable())
@@ -128,8 +123,7 @@ pub(in crate::proxy) fn tried(job: &mut Job, tried: &Tried) {
 /// The answer of a try is lost: its place in the placement, and what is known of it. None where nobody could ask for it, by an id that it
 /// does not have.
 pub(super) fn lost(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost) -> Option<(usize, Copy)> {
-    let nameless = || Place { region: proxy.region(index).id.clone(), job_id: String::new() };
-    let place = job.place_in(proxy, index).unwrap_or_else(nameless);
+    let place = job.place_in(proxy, index);
     let stamp = job.trail.stamp();
     if job.trail.hold.is_none() {
         let headers = job.call.headers.all();
@@ -137,7 +131,7 @@ pub(super) fn lost(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost)
         let identity = identity(proxy, &headers, names, &job.trail.received.pieces(&job.call.body));
         let mut hold = proxy.shared.journal.begin(identity, rules(&proxy.shared.config));
         hold.apply(Event::Sending(place, stamp));
-        job.trail.hold = Some(hold);
+        job.trail.hold = Some(Box::new(hold));
     }
     let hold = job.trail.hold.as_mut()?;
     let last = hold.placement().copies.len().checked_sub(1)?;
@@ -154,7 +148,7 @@ pub(in crate::proxy) async fn ended(
     index: Option<RegionIndex>,
     result: Result<RegionAnswer, ErrorDocument>,
 ) -> Result<RegionAnswer, ErrorDocument> {
-    let Some(hold) = job.trail.hold.take() else { return result };
+    let Some(hold) = job.trail.hold.take().map(|hold| *hold) else { return result };
     match &result {
         Ok(answer) if answer.status.is_success() => {
             let id = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX).or_else(|| job.job_id.clone());

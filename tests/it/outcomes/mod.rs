@@ -2,6 +2,7 @@
 //!
 //! Judged at the regions' stores: how often a job was stored, where, and in which state it ended.
 
+mod belief;
 mod durable;
 mod keys;
 mod late;

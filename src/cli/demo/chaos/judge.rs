@@ -46,7 +46,9 @@ impl<'c> Case<'c> {
         if self.seen & forbidden != 0 {
             judged.wrongs.push(Wrong::Leaked);
         }
-        if self.is_minted() && self.copies.iter().any(|copy| copy.stored > 1) {
+        // Where a taken id is refused, or returned, the same id is sent again to find out what became of the first try.
+        let again = |copy: &Copy| copy.stored > 1 && self.overwrites(copy.region);
+        if self.is_minted() && self.copies.iter().any(again) {
             judged.wrongs.push(Wrong::Resent);
         }
     }
@@ -268,6 +270,8 @@ impl<'c> Case<'c> {
             let Some(id) = row.job else { continue };
             let copy = self.copies.iter().find(|copy| copy.id == id && copy.region == row.region);
             match (row.state, copy) {
+                // Its client has used the id for another job since, which is there in its place.
+                (Fate::Stored, None) if self.issue.shares_id => {}
                 (Fate::Stored, None) => judged.wrongs.push(Wrong::FalselyLanded),
                 (Fate::Absent, Some(copy)) if !copy.cancelled && !self.was_sent_again(row) => {
                     if !self.rules.strict && copy.created_ms > row.at_ms.saturating_add(self.rules.grace_ms) {

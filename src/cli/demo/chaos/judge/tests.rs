@@ -319,6 +319,7 @@ fn a_journal_that_says_what_is_not_true_is_told() {
 fn a_minted_id_that_a_region_was_sent_twice_is_told() {
     let twice = |mut history: History| {
         history.copies[0].stored = 2;
+        history.duplicate_ids = DuplicateIds::Overwrite;
         history
     };
     twice(History::new().told(End::Stored(7)).stored(0, 7)).check(&[Wrong::Resent], &[Note::StoredOnce]);
