@@ -253,8 +253,8 @@ fn a_file_that_is_opened_again_brings_nothing_back() {
 /// The thread's whole life, with what waits for it in its queue.
 fn write_to(path: &Path, store: &Journal, waiting: Vec<Change>) {
     let (work, queue) = mpsc::sync_channel(QUEUE_MAX);
-    if !waiting.is_empty() {
-        work.try_send(Work { changes: waiting, done: None }).unwrap();
+    for change in waiting {
+        work.try_send(Work { changes: vec![change], done: None }).unwrap();
     }
     drop(work);
     store.inner.missed.store(true, Relaxed);
@@ -269,7 +269,7 @@ async fn what_waited_for_the_disk_is_never_written_over_what_is_newer() {
     sent(&store, "a", None, Told::Unknown).await;
     let older = of(&store, "a").unwrap();
     settle(&store, "a", Settlement::Absent);
-    for (name, waiting) in [("queued", vec![Change::Placement(1, older)]), ("ended", Vec::new())] {
+    for (name, waiting) in [("queued", vec![Change::Placement(1, older); 2]), ("ended", Vec::new())] {
         let path = dir.path().join(name);
         write_to(&path, &store, waiting);
         assert_eq!(of(&open(&path), "a").map(|it| it.state()), Some(State::Absent), "{name}");
