@@ -172,6 +172,10 @@ impl Writer {
 
     fn load(&self) -> Result<Opened, Trouble> {
         let mut sqlite = Sqlite::open(&self.path)?;
+        if self.has_read {
+            // A file that is known is read again only once it can be written.
+            sqlite.health()?;
+        }
         let changes = sqlite.load()?;
         Ok((sqlite, changes, event::JournalState::Durable))
     }
