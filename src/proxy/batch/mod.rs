@@ -33,6 +33,7 @@ use crate::ojs::{ErrorDocument, Segments};
 use crate::policy::{Decision, GuardClass, RegionIndex};
 use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
+use merge::illegible;
 use plan::{Planned, plan};
 
 /// Jobs that go to one region together.
@@ -47,6 +48,18 @@ struct Parcel {
     source: u64,
     /// The place of its note.
     part: usize,
+}
+
+impl Parcel {
+    /// Whether an answer shows one of the jobs: a page, or an answer to another call, shows none. Where jobs have no id that is known, or
+    /// may be answered with others, that cannot be told.
+    fn is_shown(&self, body: &[u8]) -> bool {
+        let is_one = |job: &Sent| {
+            let Some(id) = job.id.as_deref().filter(|_| !job.unique) else { return true };
+            memchr::memmem::find(body, id.as_bytes()).is_some()
+        };
+        self.jobs.is_empty() || self.jobs.iter().any(is_one)
+    }
 }
 
 /// What is remembered of a job that is sent.
@@ -129,6 +142,12 @@ async fn send_one(
     let mut ran = run(proxy, &mut job, Instant::now()).await;
     notes.give_back(parcel.part, job.note.take());
     note(exchange, &mut ran);
+    let is_doubtful = ran.stored.is_some() && ran.result.as_ref().is_ok_and(|answer| !parcel.is_shown(&answer.body));
+    if is_doubtful {
+        illegible(proxy, exchange, &ran);
+        let region = exchange.region.as_ref().map_or("", |region| region.as_str());
+        return Err(ErrorDocument::outcome_unknown(region, None));
+    }
     account(proxy, &parcel, &ran);
     ran.result.map(Into::into)
 }

@@ -146,3 +146,16 @@ async fn a_job_leaves_a_region_that_refuses_taken_ids_only_behind_a_tombstone() 
         assert_eq!(federation.metric("fences_total").await, 1.0);
     }
 }
+
+#[tokio::test]
+async fn a_page_in_the_place_of_an_answer_to_a_batch_is_no_word_about_its_jobs() {
+    for answer in [FaultAnswer::page(), FaultAnswer::other_job("another")] {
+        let federation = quiet().start().await;
+        let enqueue = When::path("/ojs/v1/jobs/batch");
+        federation.regions[0].faults().add(enqueue, Fault::Answer { answer, store: false });
+        let body = format!(r#"{{"jobs":[{},{}]}}"#, job("a"), job("b"));
+        check_unknown(&federation.client.post("/ojs/v1/jobs/batch", body).await);
+        let row = outcomes(&federation.client).await["outcomes"][0].take();
+        assert_eq!((&row["state"], &row["region"]), (&"unknown".into(), &"us-east-1".into()), "{row}");
+    }
+}
