@@ -133,8 +133,11 @@ impl Look<'_> {
             return false;
         }
         let is_open = matches!(self.found.placement.told, Told::Unknown | Told::BrokenOff);
-        if is_open && matches!((before, after), (Fate::Unknown { .. }, Some(Fate::Absent { .. }))) {
-            self.tell(Resolution::Absent, at);
+        if is_open
+            && matches!((before, after), (Fate::Unknown { .. }, Some(Fate::Absent { .. })))
+            && let Some(place) = self.place(at)
+        {
+            self.tell(Resolution::Absent, &place);
         }
         true
     }
@@ -149,7 +152,7 @@ impl Look<'_> {
                 let is_taken = self.shared.journal.update(&mut self.found);
                 if is_taken {
                     self.shared.metrics.fences.inc();
-                    self.tell(Resolution::Absent, at);
+                    self.tell(Resolution::Absent, &place);
                 }
                 is_taken
             }
@@ -190,29 +193,27 @@ impl Look<'_> {
             // Both may have the same id: what is asked of it from now on is asked where it lives.
             self.shared.owners.learn(&place.job_id, &place.region);
         }
-        let cancelled = placement.copies.iter().position(|copy| copy.fate == Fate::Cancelled { by_us: true });
         let is_told = matches!(placement.told, Told::Stored { .. });
-        match how {
-            Settlement::Doubled => self.tell_doubled(),
-            Settlement::Expired => self.tell(Resolution::Expired, 0),
-            Settlement::Stored if cancelled.is_some() => self.tell(Resolution::Cancelled, cancelled.unwrap_or(0)),
-            Settlement::Stored if !is_told => {
-                let at = placement.copies.iter().position(|copy| matches!(copy.fate, Fate::Stored { .. }));
-                self.tell(Resolution::Landed, at.unwrap_or(0));
+        let cancelled = placement.copies.iter().find(|copy| copy.fate == Fate::Cancelled { by_us: true });
+        match (how, cancelled) {
+            (Settlement::Doubled, _) => self.tell_doubled(),
+            (Settlement::Expired, _) => {
+                let open = placement.copies.iter().find(|copy| !copy.is_final());
+                open.or(placement.copies.first())
+                    .into_iter()
+                    .for_each(|copy| self.tell(Resolution::Expired, &copy.place));
             }
-            Settlement::Stored | Settlement::Absent => {}
+            (Settlement::Stored, Some(copy)) => self.tell(Resolution::Cancelled, &copy.place),
+            (Settlement::Stored, None) if !is_told => {
+                placement.stored().into_iter().for_each(|place| self.tell(Resolution::Landed, place));
+            }
+            (Settlement::Stored | Settlement::Absent, _) => {}
         }
     }
 
-    fn tell(&self, result: Resolution, at: usize) {
-        let place = self.place(at);
-        let region = place.as_ref().map_or("", |place| place.region.as_str());
-        event::outcome_resolved(
-            &self.shared.metrics,
-            result,
-            region,
-            place.as_ref().map(|place| place.job_id.as_str()),
-        );
+    fn tell(&self, result: Resolution, place: &Place) {
+        let job_id = Some(place.job_id.as_str()).filter(|id| !id.is_empty());
+        event::outcome_resolved(&self.shared.metrics, result, place.region.as_str(), job_id);
     }
 
     fn tell_doubled(&self) {

@@ -252,7 +252,8 @@ fn placement(row: &Row<'_>) -> rusqlite::Result<Option<Change>> {
     let (run, document) = (number(row, "run")?, row.get::<_, String>("document")?);
     let read: Option<Placement> = serde_json::from_str(&document).ok();
     let number = number(row, "number")?;
-    Ok(read.map(|placement| Change::Placement(run, Placement { number, ..placement })))
+    // 0 is given to none: such a row was not written by this program.
+    Ok(read.filter(|_| number > 0).map(|placement| Change::Placement(run, Placement { number, ..placement })))
 }
 
 /// Of an earlier run: whether it still holds, only its region knows.

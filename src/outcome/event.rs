@@ -36,9 +36,30 @@ pub enum Event {
     Settled(Settlement),
 }
 
+impl Event {
+    /// The copy that it is about.
+    const fn copy(&self) -> Option<usize> {
+        match self {
+            Self::NotStored(at)
+            | Self::Stored(at)
+            | Self::Lost(at, _)
+            | Self::Heard(at, ..)
+            | Self::Fenced(at)
+            | Self::Buried(at)
+            | Self::Cancelling(at)
+            | Self::Decided(at, _) => Some(*at),
+            Self::Sending(..) | Self::Told(_) | Self::Restarted | Self::Settled(_) => None,
+        }
+    }
+}
+
 impl Placement {
     /// Takes in what has become known.
     pub fn apply(&mut self, event: Event, now: Moment, rules: Rules) {
+        debug_assert!(
+            event.copy().is_none_or(|at| at < self.copies.len()),
+            "an event is about a copy of its placement"
+        );
         match event {
             Event::Sending(place, stamp) => {
                 self.settled = None;

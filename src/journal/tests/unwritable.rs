@@ -85,7 +85,7 @@ fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
     let path = dir.path().join("journal");
     let mut sqlite = Sqlite::open(&path).unwrap();
     sqlite.health().unwrap();
-    let rows: Vec<Change> = (0..2_000).map(|number| row(number, &format!("job-{number}"))).collect();
+    let rows: Vec<Change> = (1..=2_000).map(|number| row(number, &format!("job-{number}"))).collect();
     let rows: Vec<&Change> = rows.iter().collect();
     sqlite.append(&rows[..10]).unwrap();
     sqlite.set_pages_max(16);

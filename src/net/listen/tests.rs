@@ -8,8 +8,7 @@ fn loopback(port: u16) -> SocketAddr {
     (IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()
 }
 
-fn unix(path: &Path) -> Listen {
-    let clients = vec![ClientListen::Unix { path: path.to_owned() }];
+fn listen(clients: Vec<ClientListen>) -> Listen {
     Listen {
         clients,
         allowed_hosts: Vec::new(),
@@ -20,16 +19,12 @@ fn unix(path: &Path) -> Listen {
     }
 }
 
+fn unix(path: &Path) -> Listen {
+    listen(vec![ClientListen::Unix { path: path.to_owned() }])
+}
+
 fn tcp(clients: &[(SocketAddr, bool)]) -> Listen {
-    let clients = clients.iter().map(|&(address, optional)| ClientListen::Tcp { address, optional }).collect();
-    Listen {
-        clients,
-        allowed_hosts: Vec::new(),
-        allowed_origins: Vec::new(),
-        credential_headers: Vec::new(),
-        admin: loopback(0),
-        unix_mode: MODE,
-    }
+    listen(clients.iter().map(|&(address, optional)| ClientListen::Tcp { address, optional }).collect())
 }
 
 fn bind_alone(listen: &Listen) -> Result<Vec<BoundListener>, BindError> {

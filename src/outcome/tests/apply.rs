@@ -100,7 +100,6 @@ fn only_a_copy_that_is_there_can_be_told_to_go_and_each_time_counts() {
     let mut placement = with_copies(&[WAITING, lost(Lost::Ended)], false);
     placement.apply(Event::Cancelling(0), at(1), RULES);
     placement.apply(Event::Cancelling(1), at(1), RULES);
-    placement.apply(Event::Cancelling(9), at(1), RULES);
     let going = |since| Fate::Cancelling { since, progress: Progress::Waiting };
     assert_eq!((fate(&placement, 0), fate(&placement, 1)), (going(at(1)), lost(Lost::Ended)));
     placement.apply(Event::Cancelling(0), at(800), RULES);

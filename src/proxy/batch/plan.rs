@@ -239,6 +239,7 @@ impl<'p, 'b> Planner<'p, 'b> {
     /// `room` is how many of its jobs are told of in notes.
     fn parcel(&self, part: &Part, room: usize) -> Result<Parcel, ErrorDocument> {
         let members = &part.members;
+        debug_assert!(!members.is_empty(), "a part has the job that it was made for");
         let leader = members.first().copied().unwrap_or_default();
         let told = members.get(..room).unwrap_or(members);
         let (decision, course) =

@@ -151,10 +151,13 @@ pub(in crate::proxy) async fn ended(
     let Some(hold) = job.trail.hold.take().map(|hold| *hold) else { return result };
     match &result {
         Ok(answer) if answer.status.is_success() => {
-            let id = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX).or_else(|| job.job_id.clone());
-            let place = index.zip(id).map(|(index, job_id)| Place { region: proxy.region(index).id.clone(), job_id });
-            let status = answer.status.as_u16();
-            hold.end(place.map_or(Told::Unknown, |place| Told::Stored { place, status }));
+            let shown = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX);
+            // A region has answered, so that there is one; without an id the place says where to look.
+            if let Some(index) = index {
+                let here = job.place_in(proxy, index);
+                let place = Place { job_id: shown.unwrap_or(here.job_id), ..here };
+                hold.end(Told::Stored { place, status: answer.status.as_u16() });
+            }
             return result;
         }
         Err(document) if document.is_outcome_unknown() => {

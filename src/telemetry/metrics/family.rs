@@ -90,7 +90,7 @@ families! {
     REDIRECTS = Kind::Counter, "redirects_total", ["region"], "Attempts at a region after another had been tried", Basic::Absent;
     UNKNOWN_OUTCOMES = Kind::Counter, "unknown_outcomes_total", ["region"], "Enqueues that the region may or may not have stored";
     OUTCOMES = Kind::Counter, "outcomes_resolved_total", ["result"], "Unknown outcomes that were cleared up, by what became of the job";
-    OUTCOMES_PENDING = Kind::Gauge, "outcomes_pending", ["state"], "Jobs whose fate is open: `unknown` ones, of which nobody knows whether they are stored, and `watched` ones, of which a late copy is looked for";
+    OUTCOMES_PENDING = Kind::Gauge, "outcomes_pending", ["state"], "Jobs by what the sidecar still has to find out: `unknown`, whether they are stored; `watched`, whether a late copy comes";
     FENCES = Kind::Counter, "fences_total", [], "Ids that were taken by a tombstone, so that a late write is refused";
     REPLAYS = Kind::Counter, "replays_total", ["by"], "Enqueues that were recognised as a repetition and answered from what is known";
     JOURNAL_WRITES = Kind::Counter, "journal_writes_total", ["result"], "Records for the journal, by whether they were on disk in time";

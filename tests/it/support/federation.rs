@@ -330,23 +330,6 @@ impl Federation {
         time.set_wall(self.clock.unix_ms().checked_add_signed(by_ms).unwrap());
     }
 
-    /// Moves the steered clock, second by second, until something is true: probes and polls come due on the way.
-    pub async fn advance_until(&self, what: &str, mut is_true: impl FnMut() -> bool) {
-        eventually(what, async || {
-            let holds = is_true();
-            if !holds {
-                self.advance(Duration::from_secs(1));
-            }
-            holds
-        })
-        .await;
-    }
-
-    /// Moves the steered clock until the probes of a region say so.
-    pub async fn advance_until_health(&self, place: usize, health: &str) {
-        self.advance_until(health, || self.health(place) == health).await;
-    }
-
     /// The requests below `/ojs/v1/jobs` that each region has received, by place.
     pub fn job_requests(&self) -> Vec<usize> {
         self.regions.iter().map(|region| region.record().requests_to("/ojs/v1/jobs").len()).collect()

@@ -7,6 +7,7 @@ mod judge;
 mod process;
 mod scrape;
 mod scripted;
+mod steer;
 mod wire;
 
 pub use beside::Sidecar;

@@ -119,7 +119,7 @@ impl<'c> Case<'c> {
     fn doubles(self, judged: &mut Judged) {
         let mut extra = self.live().count().saturating_sub(1);
         let reasons = [
-            (Note::DoubleReported, self.live().filter(|copy| self.is_reported(copy)).count()),
+            (Note::DoubleReported, self.live().filter(|copy| self.is_reported(copy) && self.may_double()).count()),
             (Note::LateWrite, self.live().filter(|copy| self.is_excused(copy)).count()),
             self.own_doing(),
         ];
@@ -129,6 +129,11 @@ impl<'c> Case<'c> {
             extra -= explained;
         }
         judged.wrongs.extend(std::iter::repeat_n(Wrong::Doubled, extra));
+    }
+
+    /// Whether it may be stored twice at all, and said: not where every region with a copy refuses or returns a taken id.
+    fn may_double(self) -> bool {
+        !self.rules.strict || self.live().any(|copy| self.overwrites(copy.region))
     }
 
     /// How many copies the client, or the plan, has to answer for.
@@ -287,6 +292,11 @@ impl<'c> Case<'c> {
 
     /// Whether the same id came to the row's region more than once, or by another call: what is there now may be from that.
     fn was_sent_again(self, row: &Row) -> bool {
+        // What the region has swallowed never came there, and what was sent after it is told by a row of its own.
+        let is_same = |it: &&Row| it.job == row.job && it.region == row.region;
+        if !self.is_minted() && self.rows.iter().filter(is_same).any(|it| it.state == Fate::Stored) {
+            return true;
+        }
         let here = || self.arrivals.iter().filter(|(_, region)| *region == row.region);
         !self.is_minted()
             && (here().count() > 1 || here().any(|(call, _)| row.call.is_none_or(|(_, of_row)| *call != of_row)))

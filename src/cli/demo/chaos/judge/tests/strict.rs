@@ -8,8 +8,17 @@ fn a_late_copy_is_cancelled_or_said_where_it_is_judged_strictly() {
     late().check(&[], &[Note::LateWrite]);
     late().strictly().check(&[Wrong::Doubled], &[]);
     late().cancelled().strictly().check(&[], &[Note::StoredOnce]);
-    late().row(0, 7, Fate::Doubled).strictly().check(&[], &[Note::DoubleReported]);
-    late().row(0, 7, Fate::Unknown).strictly().check(&[], &[Note::DoubleReported]);
+    for state in [Fate::Doubled, Fate::Unknown] {
+        let reported = |duplicate_ids| {
+            let mut history = late().row(0, 7, state);
+            history.duplicate_ids = duplicate_ids;
+            history.strictly()
+        };
+        reported(DuplicateIds::Overwrite).check(&[], &[Note::DoubleReported]);
+        // There a fence keeps the second copy away: a report does not excuse it.
+        reported(DuplicateIds::Refuse).check(&[Wrong::Doubled], &[]);
+        reported(DuplicateIds::Same).check(&[Wrong::Doubled], &[]);
+    }
     // To look for it is not to have found it.
     late().row(0, 7, Fate::Watched).check(&[], &[Note::DoubleReported]);
     late().row(0, 7, Fate::Watched).strictly().check(&[Wrong::Doubled], &[]);
