@@ -244,9 +244,6 @@ struct DemoArgs {
     /// Regions lie and lag, clients use ids twice and have credentials, and the process is ended in more ways
     #[arg(long, requires = "chaos")]
     chaos_hostile: bool,
-    /// However late a copy comes, somebody must say it; flexible calls must succeed while a region is left alone
-    #[arg(long, requires = "chaos")]
-    chaos_strict: bool,
 }
 
 /// A whole number within bounds.

@@ -188,7 +188,7 @@ fn help_names_every_command_and_every_option_and_ends_with_0() {
         ("route", &["<FILE>", "--address <ADDRESS>", "--json"]),
         ("demo", &["--port <PORT>", "--admin-port <ADMIN_PORT>", "--tour-only", "--chaos <SECONDS>"]),
         ("demo", &["--chaos-enqueues <N>", "--chaos-kills <N>", "--chaos-seed <N>"]),
-        ("demo", &["--chaos-regions <WHAT>", "--chaos-late-writes <DURATION>", "--chaos-hostile", "--chaos-strict"]),
+        ("demo", &["--chaos-regions <WHAT>", "--chaos-late-writes <DURATION>", "--chaos-hostile"]),
         ("demo", &["--chaos-http2", "--chaos-default-timings"]),
         ("region", &["--duplicate-ids <WHAT>"]),
     ] {

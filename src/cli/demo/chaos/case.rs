@@ -85,13 +85,11 @@ pub(super) struct Case<'c> {
     pub(super) rules: &'c Rules,
 }
 
-/// How strictly it is judged, and what the regions are.
+/// What the sidecar was configured with, and what the regions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rules {
     /// What the sidecar was told a late write takes at most.
     pub(super) grace_ms: u64,
-    /// Whether a late copy that nobody reports is a wrong, as is what is still unknown at the end, and a job that runs twice.
-    pub(super) strict: bool,
     /// What the regions do with an id that is taken.
     pub(super) duplicate_ids: [DuplicateIds; IDS.len()],
 }

@@ -18,10 +18,8 @@ pub(super) fn judge(case: Case<'_>) -> Judged {
     case.refusals(&mut judged);
     case.unknowns(&mut judged);
     case.rows(&mut judged);
-    if case.rules.strict {
-        case.runs(&mut judged);
-        case.last_word(&mut judged);
-    }
+    case.runs(&mut judged);
+    case.last_word(&mut judged);
     judged
 }
 
@@ -133,7 +131,7 @@ impl<'c> Case<'c> {
 
     /// Whether it may be stored twice at all, and said: not where every region with a copy refuses or returns a taken id.
     fn may_double(self) -> bool {
-        !self.rules.strict || self.live().any(|copy| self.overwrites(copy.region))
+        self.live().any(|copy| self.overwrites(copy.region))
     }
 
     /// How many copies the client, or the plan, has to answer for.
@@ -174,21 +172,20 @@ impl<'c> Case<'c> {
         };
         self.rows.iter().filter(is_about).any(|row| match row.state {
             Fate::Doubled | Fate::Unknown | Fate::Expired => true,
-            // It looks for it, and has not found it although it is there: at the end of a run nothing is late any more.
-            Fate::Watched => !self.rules.strict,
+            // Where it is watched for, and there, the sidecar has not found it: at the end of a run nothing is late any more.
             Fate::Stored => refused(row) && row.at_ms <= copy.created_ms,
-            Fate::Absent => false,
+            Fate::Watched | Fate::Absent => false,
         })
     }
 
-    /// Whether nobody could have said that a copy came late: strictly only where its region overwrites, so that nothing fences it, and
+    /// Whether nobody could have said that a copy came late: only where its region overwrites, so that nothing fences it, and
     /// the journal with its row is gone.
     fn is_excused(self, copy: &Copy) -> bool {
         let last = u16::try_from(self.epochs.len().saturating_sub(1)).unwrap_or(u16::MAX);
         let is_gone =
             |send: &Send| self.epoch(send.epoch).is_some_and(|it| !it.durable) || self.has_forgotten(send.epoch, last);
         let is_untold = || self.overwrites(copy.region) && self.issue.sends.iter().any(is_gone);
-        self.is_late(copy) && (!self.rules.strict || is_untold())
+        self.is_late(copy) && is_untold()
     }
 
     fn overwrites(self, region: u8) -> bool {
@@ -229,7 +226,7 @@ impl<'c> Case<'c> {
     /// Whether the journal said of this copy that it might still come, before it came.
     fn was_watched(self, copy: &Copy) -> bool {
         let is_about = |row: &&Row| row.region == copy.region && row.job == Some(copy.id);
-        let says = |fate: Fate| fate != Fate::Absent && !(self.rules.strict && fate == Fate::Watched);
+        let says = |fate: Fate| !matches!(fate, Fate::Absent | Fate::Watched);
         let said = |row: &Row| row.at_ms <= copy.created_ms && says(row.state);
         self.rows.iter().filter(is_about).any(said)
     }
@@ -279,11 +276,7 @@ impl<'c> Case<'c> {
                 (Fate::Stored, None) if self.issue.shares_id => {}
                 (Fate::Stored, None) => judged.wrongs.push(Wrong::FalselyLanded),
                 (Fate::Absent, Some(copy)) if !copy.cancelled && !self.was_sent_again(row) => {
-                    if !self.rules.strict && copy.created_ms > row.at_ms.saturating_add(self.rules.grace_ms) {
-                        judged.notes.push(Note::LateWrite);
-                    } else {
-                        judged.wrongs.push(Wrong::FalselyAbsent);
-                    }
+                    judged.wrongs.push(Wrong::FalselyAbsent);
                 }
                 _ => {}
             }

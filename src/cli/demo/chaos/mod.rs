@@ -190,9 +190,7 @@ async fn act(
     // Nothing of it can fail, and a panic is seen in what is missing.
     let _ = weather.await;
     played?;
-    if plan.hostile || plan.strict {
-        client::insist(world, plan.grace() + plan.lag()).await;
-    }
+    client::insist(world, plan.grace() + plan.lag()).await;
     if world.interrupted.get() { Err("interrupted".to_owned()) } else { Ok(elapsed) }
 }
 

@@ -38,8 +38,6 @@ pub(super) struct Plan {
     pub(super) default_timings: bool,
     /// Whether regions lie and lag, clients use ids twice and have credentials, and the process is ended in more ways.
     pub(super) hostile: bool,
-    /// Whether what nobody says is a wrong, however late it came, and availability is judged.
-    pub(super) strict: bool,
 }
 
 impl Plan {
@@ -51,7 +49,6 @@ impl Plan {
             http2: arguments.chaos_http2,
             default_timings: arguments.chaos_default_timings,
             hostile: arguments.chaos_hostile,
-            strict: arguments.chaos_strict,
         }
     }
 
@@ -73,11 +70,6 @@ impl Plan {
         if self.default_timings { LAG_USUAL } else { LAG_SHORT }
     }
 
-    /// Whether one region in turn is left alone, so that availability can be judged.
-    pub(super) const fn spares(self) -> bool {
-        self.strict
-    }
-
     /// The options for the same plan.
     pub(super) fn words(self) -> String {
         let mut words = match self.regions {
@@ -93,7 +85,6 @@ impl Plan {
             (self.http2, " --chaos-http2"),
             (self.default_timings, " --chaos-default-timings"),
             (self.hostile, " --chaos-hostile"),
-            (self.strict, " --chaos-strict"),
         ];
         flags.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, flag)| words.push_str(flag));
         words

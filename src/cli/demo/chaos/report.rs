@@ -46,7 +46,6 @@ pub(super) fn report(found: &Found<'_>, again: &str) -> bool {
     let rivals = rivals(found.ledger, &copies);
     let rules = Rules {
         grace_ms: u64::try_from(found.plan.grace().as_millis()).unwrap_or(u64::MAX),
-        strict: found.plan.strict,
         duplicate_ids: found.plan.duplicate_ids(),
     };
     let mut tally = Tally::default();
@@ -70,7 +69,7 @@ pub(super) fn report(found: &Found<'_>, again: &str) -> bool {
     kept &= attempts(found);
     kept &= processes(found);
     kept &= acknowledged(found, &copies);
-    kept &= available(found) || !found.plan.strict;
+    kept &= available(found);
     say(if kept { "\nchaos: every promise was kept" } else { "\nchaos: PROMISES WERE BROKEN" });
     if !kept {
         say(format_args!("the same plan again: demo {again}"));
@@ -134,9 +133,6 @@ fn acknowledged(found: &Found<'_>, copies: &[SmallVec<[Copy; 1]>]) -> bool {
 
 /// Whether flexible calls succeeded while a region was well.
 fn available(found: &Found<'_>) -> bool {
-    if !found.plan.spares() {
-        return true;
-    }
     let verdict = availability::judge(&found.ledger.issues, found.windows, &found.restarts.epochs);
     line(
         "flexible calls succeed at 99.9 % while a region is well",

@@ -42,7 +42,7 @@ pub(super) async fn make(weather: Rc<Weather>, seed: u64, calm: Rc<Cell<bool>>) 
     while !calm.get() {
         tokio::time::sleep(EVERY.mul_f64(0.5 + draw.unit())).await;
         let now = began.elapsed().as_secs() / SPARED.as_secs();
-        if weather.plan.spares() && turn != Some(now) {
+        if turn != Some(now) {
             turn = Some(now);
             weather.spare(usize::try_from(now).unwrap_or(0) % weather.regions.len()).await;
         }

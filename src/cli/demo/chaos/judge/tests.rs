@@ -6,7 +6,7 @@ use super::super::case::Rules;
 use super::super::ledger::Issue;
 use super::*;
 
-mod strict;
+mod late;
 
 const GRACE_MS: u64 = 500;
 const ANYWHERE: u8 = 0b111;
@@ -25,7 +25,6 @@ struct History {
     arrivals: Vec<(u8, u8)>,
     seen: u8,
     rivals: Vec<Copy>,
-    strict: bool,
     duplicate_ids: DuplicateIds,
 }
 
@@ -35,12 +34,7 @@ impl History {
         let (own, sends) = (None, smallvec![]);
         let issue = Issue { client: "test", permitted: ANYWHERE, own, shares_id: false, keyed: false, first: 0, sends };
         let (copies, rows, arrivals, rivals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { issue, copies, rows, arrivals, seen: 0, rivals, strict: false, duplicate_ids: DuplicateIds::Refuse }
-    }
-
-    fn strictly(mut self) -> Self {
-        self.strict = true;
-        self
+        Self { issue, copies, rows, arrivals, seen: 0, rivals, duplicate_ids: DuplicateIds::Overwrite }
     }
 
     /// Its id is that of another job, too, which has a copy.
@@ -119,7 +113,7 @@ impl History {
             from_ms: 0,
             until_ms: u64::MAX,
         });
-        let rules = Rules { grace_ms: GRACE_MS, strict: self.strict, duplicate_ids: [self.duplicate_ids; 3] };
+        let rules = Rules { grace_ms: GRACE_MS, duplicate_ids: [self.duplicate_ids; 3] };
         let judged = judge(Case {
             issue: &self.issue,
             copies: &self.copies,
@@ -253,6 +247,10 @@ fn a_write_long_after_the_call_is_the_regions_doing_and_one_in_time_is_not() {
     let written_at = |ms: u64| History::new().told(End::Stored(8)).stored(1, 8).stored_at(0, 7, ms);
     written_at(1_100 + GRACE_MS + 1).check(&[], &[Note::LateWrite]);
     written_at(1_100 + GRACE_MS).check(&[Wrong::Doubled], &[]);
+    // A fence keeps it away, journal or not.
+    let mut fenced = written_at(1_100 + GRACE_MS + 1);
+    fenced.duplicate_ids = DuplicateIds::Refuse;
+    fenced.check(&[Wrong::Doubled], &[]);
     // Within a call that went on, the journal tells; one in memory is gone with its process.
     let within = |epoch: u16| {
         let mut history =
@@ -308,7 +306,7 @@ fn a_journal_that_says_what_is_not_true_is_told() {
         .check(&[Wrong::FalselyLanded], &[Note::UnknownLanded]);
     let absent = |ms: u64| History::new().told(End::Unknown(Some(7))).row(0, 7, Fate::Absent).stored_at(0, 7, ms);
     absent(1_050).check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
-    absent(1_100 + GRACE_MS + 1).check(&[], &[Note::UnknownAbsent, Note::LateWrite]);
+    absent(1_100 + GRACE_MS + 1).check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
     // Of a job under the client's own id, what is there may be from a later call.
     let refused = || History::new().own().told(End::Refused(503)).row(0, 1, Fate::Absent);
     refused().told(End::Stored(1)).stored(0, 1).check(&[], &[Note::StoredOnce]);

@@ -1,18 +1,21 @@
-//! What only a strict judgement finds, and what hostile clients do.
+//! Copies that come late, and what hostile clients do.
 
 use super::*;
 
 #[test]
-fn a_late_copy_is_cancelled_or_said_where_it_is_judged_strictly() {
-    let late = || History::new().told(End::Stored(8)).stored(1, 8).stored_at(0, 7, 60_000);
-    late().check(&[], &[Note::LateWrite]);
-    late().strictly().check(&[Wrong::Doubled], &[]);
-    late().cancelled().strictly().check(&[], &[Note::StoredOnce]);
+fn a_late_copy_is_cancelled_or_reported() {
+    let late = || {
+        let mut history = History::new().told_by(2, End::Stored(8)).stored(1, 8).stored_at(0, 7, 60_000);
+        history.duplicate_ids = DuplicateIds::Refuse;
+        history
+    };
+    late().check(&[Wrong::Doubled], &[]);
+    late().cancelled().check(&[], &[Note::StoredOnce]);
     for state in [Fate::Doubled, Fate::Unknown] {
         let reported = |duplicate_ids| {
             let mut history = late().row(0, 7, state);
             history.duplicate_ids = duplicate_ids;
-            history.strictly()
+            history
         };
         reported(DuplicateIds::Overwrite).check(&[], &[Note::DoubleReported]);
         // There a fence keeps the second copy away: a report does not excuse it.
@@ -20,24 +23,22 @@ fn a_late_copy_is_cancelled_or_said_where_it_is_judged_strictly() {
         reported(DuplicateIds::Same).check(&[Wrong::Doubled], &[]);
     }
     // To look for it is not to have found it.
-    late().row(0, 7, Fate::Watched).check(&[], &[Note::DoubleReported]);
-    late().row(0, 7, Fate::Watched).strictly().check(&[Wrong::Doubled], &[]);
-    late().row(0, 7, Fate::Absent).strictly().check(&[Wrong::Doubled, Wrong::FalselyAbsent], &[]);
+    late().row(0, 7, Fate::Watched).check(&[Wrong::Doubled], &[]);
+    late().row(0, 7, Fate::Absent).check(&[Wrong::Doubled, Wrong::FalselyAbsent], &[]);
     // Nothing fences it in a region that overwrites, and who knew of it is gone with its journal.
     let gone = |epoch, duplicate_ids| {
         let mut history = History::new().told_by(epoch, End::Stored(8)).stored(1, 8).stored_at(0, 7, 60_000);
         history.duplicate_ids = duplicate_ids;
-        history.strictly()
+        history
     };
     gone(1, DuplicateIds::Overwrite).check(&[], &[Note::LateWrite]);
     gone(0, DuplicateIds::Overwrite).check(&[], &[Note::LateWrite]);
     gone(2, DuplicateIds::Overwrite).check(&[Wrong::Doubled], &[]);
     gone(1, DuplicateIds::Refuse).check(&[Wrong::Doubled], &[]);
-    let refused = || History::new().told(End::Refused(503)).stored_at(0, 7, 60_000);
-    refused().check(&[], &[Note::LateWrite]);
-    refused().strictly().check(&[Wrong::RefusedAndStored], &[]);
-    refused().row(0, 7, Fate::Watched).strictly().check(&[Wrong::RefusedAndStored], &[]);
-    refused().row(0, 7, Fate::Stored).strictly().check(&[], &[Note::DoubleReported]);
+    let refused = || History::new().told_by(2, End::Refused(503)).stored_at(0, 7, 60_000);
+    refused().check(&[Wrong::RefusedAndStored], &[]);
+    refused().row(0, 7, Fate::Watched).check(&[Wrong::RefusedAndStored], &[]);
+    refused().row(0, 7, Fate::Stored).check(&[], &[Note::DoubleReported]);
 }
 
 #[test]
@@ -72,22 +73,20 @@ fn a_job_that_ran_and_was_stored_again_under_its_id_is_told() {
         history.copies[0].runs = 2;
         history
     };
-    twice(History::new().own().keyed()).check(&[], &[Note::StoredOnce]);
-    twice(History::new().own().keyed()).strictly().check(&[Wrong::RanTwice], &[Note::StoredOnce]);
-    twice(History::new().own().keyed()).row(0, 1, Fate::Doubled).strictly().check(&[], &[Note::StoredOnce]);
-    twice(History::new().own()).strictly().check(&[Wrong::RanTwice], &[Note::StoredOnce]);
+    twice(History::new().own().keyed()).check(&[Wrong::RanTwice], &[Note::StoredOnce]);
+    twice(History::new().own().keyed()).row(0, 1, Fate::Doubled).check(&[], &[Note::StoredOnce]);
+    twice(History::new().own()).check(&[Wrong::RanTwice], &[Note::StoredOnce]);
     // The client has sent it again itself.
-    twice(History::new().own().told(End::Refused(503))).strictly().check(&[], &[Note::StoredOnce]);
+    twice(History::new().own().told(End::Refused(503))).check(&[], &[Note::StoredOnce]);
 }
 
 #[test]
 fn a_client_that_insists_with_its_key_and_does_not_get_to_know_is_told() {
     let unknown = || History::new().keyed().told(End::Unknown(Some(7))).row(0, 7, Fate::Unknown);
-    unknown().check(&[], &[Note::UnknownPending]);
-    unknown().strictly().check(&[Wrong::StillUnknown], &[Note::UnknownPending]);
-    unknown().told(End::Stored(7)).stored(0, 7).strictly().check(&[], &[Note::StoredOnce, Note::UnknownPending]);
+    unknown().check(&[Wrong::StillUnknown], &[Note::UnknownPending]);
+    unknown().told(End::Stored(7)).stored(0, 7).check(&[], &[Note::StoredOnce, Note::UnknownPending]);
     let minted = History::new().told(End::Unknown(Some(7))).row(0, 7, Fate::Unknown);
-    minted.strictly().check(&[], &[Note::UnknownPending]);
+    minted.check(&[], &[Note::UnknownPending]);
 }
 
 #[test]
