@@ -45,7 +45,8 @@ impl Found {
 /// Looks at every call for a job that may go anywhere.
 ///
 /// Shape: a call counts that began [`RECOVERY_MS`] after a region was left alone and after the process was started, and ended before either
-/// was over. A region's own word, such as 429, is no failure of the sidecar's. Batches and ids that are used twice are left out.
+/// was over. A region's own word, such as 429, is no failure of the sidecar's. Batches and ids that are used twice are left out, and so are
+/// repetitions of a call whose outcome is unknown: only the region that may have the job can tell, and it is another one.
 pub(super) fn judge(issues: &[Issue], windows: &[Window], epochs: &[Epoch]) -> Found {
     let mut found = Found::default();
     let is_batch = |place: usize, issue: &Issue| {
@@ -64,7 +65,10 @@ pub(super) fn judge(issues: &[Issue], windows: &[Window], epochs: &[Epoch]) -> F
             let was_up = lived
                 .is_some_and(|epoch| epoch.able && within(epoch.from_ms, epoch.until_ms, send.began_ms, send.ended_ms));
             let was_well = windows.iter().any(|it| within(it.from_ms, it.until_ms, send.began_ms, send.ended_ms));
-            if !(was_up && was_well) {
+            let earlier = issue.sends.get(..number).unwrap_or(&[]);
+            let has_name = issue.keyed || issue.own.is_some();
+            let is_bound = has_name && earlier.iter().any(|send| matches!(send.end, End::Unknown(_) | End::Silent));
+            if is_bound || !(was_up && was_well) {
                 continue;
             }
             found.calls += 1;
@@ -96,7 +100,7 @@ mod tests {
             ours: *ours,
         };
         let sends = sends.iter().map(send).collect();
-        Issue { client: "", permitted, own: None, shares_id: false, keyed: false, first, sends }
+        Issue { client: "", permitted, own: None, shares_id: false, keyed: false, hidden: false, first, sends }
     }
 
     fn check(issues: &[Issue], expected: (u64, u64, u64)) {
@@ -139,6 +143,8 @@ mod tests {
             (150_000, End::Unknown(None), true),
         ];
         check(&[issue(0, ANYWHERE, &sends)], (5, 3, 1));
+        // The one after a lost answer can be answered by the region that lost it only.
+        check(&[Issue { keyed: true, ..issue(0, ANYWHERE, &sends) }], (4, 2, 0));
         let of = |calls, failed| Found { calls, failed, ..Found::default() }.is_kept();
         assert!(of(1_000, 1) && of(0, 0) && !of(1_000, 2) && !of(999, 1));
     }

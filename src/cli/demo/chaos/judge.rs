@@ -179,13 +179,13 @@ impl<'c> Case<'c> {
     }
 
     /// Whether nobody could have said that a copy came late: only where its region overwrites, so that nothing fences it, and
-    /// the journal with its row is gone.
+    /// the journal with its row is gone, or the region hides the job from the sidecar.
     fn is_excused(self, copy: &Copy) -> bool {
         let last = u16::try_from(self.epochs.len().saturating_sub(1)).unwrap_or(u16::MAX);
         let is_gone =
             |send: &Send| self.epoch(send.epoch).is_some_and(|it| !it.durable) || self.has_forgotten(send.epoch, last);
-        let is_untold = || self.overwrites(copy.region) && self.issue.sends.iter().any(is_gone);
-        self.is_late(copy) && is_untold()
+        let is_untold = || self.issue.hidden || self.issue.sends.iter().any(is_gone);
+        self.overwrites(copy.region) && self.is_late(copy) && is_untold()
     }
 
     fn overwrites(self, region: u8) -> bool {
@@ -276,7 +276,11 @@ impl<'c> Case<'c> {
                 (Fate::Stored, None) if self.issue.shares_id => {}
                 (Fate::Stored, None) => judged.wrongs.push(Wrong::FalselyLanded),
                 (Fate::Absent, Some(copy)) if !copy.cancelled && !self.was_sent_again(row) => {
-                    judged.wrongs.push(Wrong::FalselyAbsent);
+                    if self.is_excused(copy) {
+                        judged.notes.push(Note::LateWrite);
+                    } else {
+                        judged.wrongs.push(Wrong::FalselyAbsent);
+                    }
                 }
                 _ => {}
             }

@@ -53,6 +53,8 @@ pub(super) struct Issue {
     pub(super) shares_id: bool,
     /// Whether it came with an `Idempotency-Key`.
     pub(super) keyed: bool,
+    /// Whether regions show it to its own caller only, so that the sidecar cannot ask for it by itself.
+    pub(super) hidden: bool,
     /// The first job of the same call, itself where it came alone.
     pub(super) first: Mark,
     pub(super) sends: SmallVec<[Send; 1]>,

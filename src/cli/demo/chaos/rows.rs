@@ -168,7 +168,7 @@ mod tests {
     fn issue(first: Mark, ends: &[End]) -> Issue {
         let send = |end: &End| Send { epoch: 0, began_ms: 0, ended_ms: 1, end: *end, ours: false };
         let sends = ends.iter().map(send).collect();
-        Issue { client: "", permitted: 7, own: None, shares_id: false, keyed: false, first, sends }
+        Issue { client: "", permitted: 7, own: None, shares_id: false, keyed: false, hidden: false, first, sends }
     }
 
     fn row(job: Option<JobId>, call: Option<(Mark, u8)>) -> Row {

@@ -92,6 +92,7 @@ pub(super) fn draw_hostile(draw: &mut Draw, first: Mark, now_ms: u64, used: &mut
             own: Some(id.as_u128()),
             shares_id: true,
             keyed: false,
+            hidden: false,
             first,
             sends: smallvec::SmallVec::new(),
         };
@@ -104,6 +105,7 @@ pub(super) fn draw_hostile(draw: &mut Draw, first: Mark, now_ms: u64, used: &mut
     let mut shape = self::draw(draw, first, now_ms);
     let repeats = shape.key.is_some() || shape.issues.iter().any(|issue| issue.own.is_some());
     shape.caller = (repeats && draw.below(3) == 0).then(|| draw.below(CALLERS));
+    shape.issues.iter_mut().for_each(|issue| issue.hidden = shape.caller.is_some());
     (shape, None)
 }
 
@@ -130,7 +132,16 @@ pub(super) fn draw(draw: &mut Draw, first: Mark, now_ms: u64) -> Shape {
         jobs.push(job(sdk, mark, own, &meta, draw));
         used = own.map(|id| Used { mark, id, meta, permitted });
         let (client, keyed, own) = (name(sdk), sdk == Sdk::Keyed, own.map(|id| id.as_u128()));
-        issues.push(Issue { client, permitted, own, shares_id: false, keyed, first, sends: smallvec::SmallVec::new() });
+        issues.push(Issue {
+            client,
+            permitted,
+            own,
+            shares_id: false,
+            keyed,
+            hidden: false,
+            first,
+            sends: smallvec::SmallVec::new(),
+        });
     }
     let (path, body) = match sdk {
         Sdk::Batch => ("/ojs/v1/jobs/batch", format!(r#"{{"jobs":[{}]}}"#, jobs.join(","))),

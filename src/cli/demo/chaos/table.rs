@@ -104,6 +104,9 @@ fn show(mark: Mark, case: &Case<'_>, wrongs: &[Wrong]) {
     if let Some(own) = case.issue.own {
         say(format_args!("  its own id: {}", id(own)));
     }
+    if case.issue.hidden {
+        say("  shown to its own caller only");
+    }
     for (number, send) in case.issue.sends.iter().enumerate() {
         let end = match send.end {
             super::ledger::End::Stored(told) => format!("stored as {}", id(told)),

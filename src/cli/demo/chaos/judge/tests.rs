@@ -32,7 +32,16 @@ impl History {
     /// A flexible job without an id, of which nothing has happened yet.
     fn new() -> Self {
         let (own, sends) = (None, smallvec![]);
-        let issue = Issue { client: "test", permitted: ANYWHERE, own, shares_id: false, keyed: false, first: 0, sends };
+        let issue = Issue {
+            client: "test",
+            permitted: ANYWHERE,
+            own,
+            shares_id: false,
+            keyed: false,
+            hidden: false,
+            first: 0,
+            sends,
+        };
         let (copies, rows, arrivals, rivals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { issue, copies, rows, arrivals, seen: 0, rivals, duplicate_ids: DuplicateIds::Overwrite }
     }
@@ -306,7 +315,10 @@ fn a_journal_that_says_what_is_not_true_is_told() {
         .check(&[Wrong::FalselyLanded], &[Note::UnknownLanded]);
     let absent = |ms: u64| History::new().told(End::Unknown(Some(7))).row(0, 7, Fate::Absent).stored_at(0, 7, ms);
     absent(1_050).check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
-    absent(1_100 + GRACE_MS + 1).check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
+    absent(1_100 + GRACE_MS + 1).check(&[], &[Note::UnknownAbsent, Note::LateWrite]);
+    let mut fenced = absent(1_100 + GRACE_MS + 1);
+    fenced.duplicate_ids = DuplicateIds::Refuse;
+    fenced.check(&[Wrong::FalselyAbsent], &[Note::UnknownAbsent]);
     // Of a job under the client's own id, what is there may be from a later call.
     let refused = || History::new().own().told(End::Refused(503)).row(0, 1, Fate::Absent);
     refused().told(End::Stored(1)).stored(0, 1).check(&[], &[Note::StoredOnce]);

@@ -35,6 +35,14 @@ fn a_late_copy_is_cancelled_or_reported() {
     gone(0, DuplicateIds::Overwrite).check(&[], &[Note::LateWrite]);
     gone(2, DuplicateIds::Overwrite).check(&[Wrong::Doubled], &[]);
     gone(1, DuplicateIds::Refuse).check(&[Wrong::Doubled], &[]);
+    // Nor can anybody ask for it there whom the region does not show it to.
+    let mut hidden = late();
+    (hidden.issue.hidden, hidden.duplicate_ids) = (true, DuplicateIds::Overwrite);
+    hidden = hidden.row(0, 7, Fate::Absent);
+    hidden.check(&[], &[Note::LateWrite, Note::LateWrite]);
+    let mut fenced = late();
+    fenced.issue.hidden = true;
+    fenced.check(&[Wrong::Doubled], &[]);
     let refused = || History::new().told_by(2, End::Refused(503)).stored_at(0, 7, 60_000);
     refused().check(&[Wrong::RefusedAndStored], &[]);
     refused().row(0, 7, Fate::Watched).check(&[Wrong::RefusedAndStored], &[]);
