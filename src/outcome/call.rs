@@ -12,8 +12,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Questions before a region that may still be at the job is taken at its "no such job" for this call.
 const ASKS_MIN: u32 = 3;
-/// Questions in a row that nobody answers: the region is gone for longer than a client should be kept waiting.
-const SILENT_MAX: u32 = 3;
+/// A call gives up once so many questions in a row, for so long, were not answered: most falls of a region's connections are over by
+/// then, and a client should not be kept waiting for longer.
+const SILENT_MIN: u32 = 3;
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Steps that follow each other at once where the region answers: the job again, the look at what has its id, the tombstone.
 const AT_ONCE: u32 = 3;
@@ -38,6 +40,8 @@ pub enum Answered {
 pub struct Asking {
     times: u32,
     silent: u32,
+    /// When the first of them was asked.
+    silent_from: Option<Moment>,
     last: Option<(Moment, Answered)>,
 }
 
@@ -50,8 +54,11 @@ impl Asking {
     /// Notes an answer to what was sent at `at`.
     pub const fn note(&mut self, at: Moment, answered: Answered) {
         self.times = self.times.saturating_add(1);
-        self.silent =
-            if matches!(answered, Answered::Silent | Answered::Refused) { self.silent.saturating_add(1) } else { 0 };
+        (self.silent, self.silent_from) = match (answered, self.silent_from) {
+            (Answered::Silent | Answered::Refused, None) => (1, Some(at)),
+            (Answered::Silent | Answered::Refused, from) => (self.silent.saturating_add(1), from),
+            _ => (0, None),
+        };
         self.last = Some((at, answered));
     }
 }
@@ -98,9 +105,6 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
         }
         _ => return Step::Done,
     };
-    if asking.silent >= SILENT_MAX {
-        return Step::Done;
-    }
     let Rules { grace, lag } = side.rules;
     let settles_by_time = side.repeats || lost == Lost::Ended;
     let counts_from = side.rules.counts_from(copy).unwrap_or(since.after(grace + lag));
@@ -117,7 +121,8 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
             () => last.after(PAUSE),
         }
     });
-    if at >= side.until {
+    let is_patient = asking.silent < SILENT_MIN || asking.silent_from.is_none_or(|from| at.since(from) < PATIENCE);
+    if at >= side.until || !is_patient {
         return Step::Done;
     }
     if at > now {

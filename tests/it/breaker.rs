@@ -13,9 +13,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longer than the interval of probes, jitter included, and than a quarter of the cooldown.
 const PROBE_DUE: Duration = Duration::from_secs(12);
 const COOLDOWN: Duration = Duration::from_secs(30);
-/// How often a silent region is asked within a call what became of its job (`SILENT_MAX` of `outcome::call`); once more at once by whoever
+/// How often a silent region is asked within a call what became of its job (`PATIENCE` of `outcome::call`); once more at once by whoever
 /// asks later.
-const ASKED_WITHIN_CALL: usize = 3;
+const ASKED_WITHIN_CALL: usize = 5;
 
 /// Two regions that are not probed early. Deadlines are real time, so that a probe may be held for as long as a test takes.
 fn quiet() -> Setup {

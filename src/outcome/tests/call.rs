@@ -33,7 +33,8 @@ fn a_region_that_guards_ids_gets_the_same_job_until_it_answers() {
         (vec![(0, Refused), (1, Taken)], 2, Step::Ask),
         // What goes round in a circle does so slowly.
         (vec![(0, Taken), (1, No), (2, Taken), (3, No)], 4, Step::Wait(ms(803))),
-        (vec![(0, Silent), (100, Silent), (300, Silent)], 700, Step::Done),
+        (vec![(0, Silent), (100, Silent), (300, Silent)], 700, Step::SendAgain),
+        (vec![(0, Silent), (100, Silent), (300, Silent), (700, Silent), (1_500, Silent)], 1_501, Step::Done),
     ];
     for (said, now, expected) in cases {
         assert_eq!(next(&copy(lost(Lost::TimedOut)), asking(&said), GUARDED, ms(now)), expected, "{said:?} at {now}");
@@ -91,9 +92,9 @@ fn a_repetition_waits_until_the_timed_out_call_is_absent() {
 }
 
 #[test]
-fn a_region_that_says_nothing_is_asked_three_times() {
+fn a_region_that_is_silent_is_asked_for_two_seconds() {
     let (asked, fate) = asked_at(Lost::Ended, SIDE, Word::Silent);
-    assert_eq!((asked, fate), (vec![0, 100, 300], lost(Lost::Ended)));
+    assert_eq!((asked, fate), (vec![0, 100, 300, 700, 1_500], lost(Lost::Ended)));
 }
 
 #[test]

@@ -78,9 +78,13 @@ pub(in crate::proxy) async fn inquire(
             tokio::time::sleep(until.since(at)).await;
             continue;
         }
-        // Nothing is sent to a region whose breaker is open, and the call would be over before it is closed again.
-        if step == Step::Done || proxy.shared.registry.view().region(index).breaker != BreakerState::Closed {
+        if step == Step::Done {
             return Found { copy, answer: None };
+        }
+        // Nothing is sent to a region whose breaker is open; it may be closed again before the call is over.
+        if proxy.shared.registry.view().region(index).breaker != BreakerState::Closed {
+            asking.note(at, Answered::Silent);
+            continue;
         }
         let asked = Asked { proxy, inquiry, index, rules: side.rules };
         let (answered, answer) = match (step, &resend) {

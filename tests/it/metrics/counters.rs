@@ -162,7 +162,7 @@ async fn an_unknown_outcome_is_counted_as_such_and_nowhere_as_stored() {
     // The questions for what became of it are tries like others.
     let asked = changes.remove("attempts_total{class=\"job\",outcome=\"answered\",region=\"us-east-1\"}");
     let timed = changes.remove("request_duration_seconds_count{class=\"job\",region=\"us-east-1\"}");
-    assert_eq!((asked, timed), (Some(3.0), Some(3.0)));
+    assert_eq!((asked, timed), (Some(5.0), Some(5.0)));
     check(
         "a cut",
         &changes,
