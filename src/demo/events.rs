@@ -1,7 +1,8 @@
 //! What has happened in a region, as the events of the protocol.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::answer::Object;
@@ -66,9 +67,31 @@ impl Asked {
 pub(super) struct EventLog {
     kept: VecDeque<Event>,
     dropped: u64,
+    /// Who waits for events of a queue, by its name: thousands who wait for one queue are not woken by what happens in another.
+    listeners: HashMap<String, watch::Sender<()>>,
+    /// Whether somebody sees to it that what only time brings happens while others listen.
+    pub(super) is_kept_up: bool,
 }
 
 impl EventLog {
+    /// Tells of every further event of a queue, until [`Self::leave`].
+    pub(super) fn listen(&mut self, queue: &str) -> watch::Receiver<()> {
+        self.listeners.entry(queue.to_owned()).or_default().subscribe()
+    }
+
+    /// Forgets those who have ceased to listen; true when nobody is left.
+    pub(super) fn leave(&mut self, queue: &str) -> bool {
+        if self.listeners.get(queue).is_some_and(|it| it.receiver_count() == 0) {
+            self.listeners.remove(queue);
+        }
+        self.listeners.is_empty()
+    }
+
+    /// Whether anybody listens.
+    pub(super) fn is_heard(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
     /// How many events there have been; a place from which [`Self::since`] goes on.
     pub(super) fn end(&self) -> u64 {
         self.dropped.saturating_add(u64::try_from(self.kept.len()).unwrap_or(u64::MAX))
@@ -189,6 +212,9 @@ impl EventLog {
     }
 
     fn push(&mut self, event: Event) {
+        if let Some(listeners) = self.listeners.get(&event.queue) {
+            listeners.send_replace(());
+        }
         self.kept.push_back(event);
         if self.kept.len() > KEPT_MAX {
             self.kept.pop_front();
@@ -205,4 +231,21 @@ fn new_id() -> String {
 fn ran(data: Object, job: &Job, at_ms: u64) -> Object {
     let duration = job.times.started.map_or(0, |started| at_ms.saturating_sub(started));
     data.number("duration_ms", duration).number("attempt", job.attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_to_a_queue_hears_of_it_alone_and_is_forgotten_when_gone() {
+        let mut log = EventLog::default();
+        let [mail, other] = ["mail", "other"].map(|queue| log.listen(queue));
+        log.queue("queue.paused", "mail", 0);
+        assert_eq!([mail.has_changed().unwrap(), other.has_changed().unwrap()], [true, false]);
+        drop(other);
+        assert!(!log.leave("other") && !log.leave("mail") && log.is_heard());
+        drop(mail);
+        assert!(log.leave("mail") && !log.is_heard());
+    }
 }

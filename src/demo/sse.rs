@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, BoxError, Object, typed};
 use super::problem::Problem;
@@ -48,10 +48,57 @@ pub(super) fn job_events(context: &Arc<Context>, id: String) -> Result<Response<
 
 /// `queues/{name}/events`: what happens in the queue from now on, until the reader goes.
 pub(super) fn queue_events(context: &Arc<Context>, name: String) -> Response<Body> {
-    let shared = Arc::clone(context);
     // Taken before the answer begins, so that nothing that follows it is missed.
-    let place = context.store.lock().events().end();
-    stream(move |events| async move { tell_of_queue(&shared, &name, place, &events).await })
+    let mut listening = Listening::begin(context, name);
+    stream(move |events| async move { tell_of_queue(&mut listening, &events).await })
+}
+
+/// Somebody who waits for what happens in a queue.
+struct Listening {
+    context: Arc<Context>,
+    queue: String,
+    /// None only while it ends.
+    heard: Option<watch::Receiver<()>>,
+    place: u64,
+}
+
+impl Listening {
+    fn begin(context: &Arc<Context>, queue: String) -> Self {
+        let mut store = context.store.lock();
+        let log = store.events_mut();
+        let (place, heard) = (log.end(), log.listen(&queue));
+        if !std::mem::replace(&mut log.is_kept_up, true) {
+            tokio::spawn(keep_up(Arc::clone(context)));
+        }
+        Self { context: Arc::clone(context), queue, heard: Some(heard), place }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.heard = None;
+        let mut store = self.context.store.lock();
+        if store.events_mut().leave(&self.queue) {
+            store.announce();
+        }
+    }
+}
+
+/// Has happen in time what only time brings, as long as anybody listens: one task for all of them.
+async fn keep_up(context: Arc<Context>) {
+    let mut changes = context.store.lock().changes();
+    loop {
+        changes.borrow_and_update();
+        {
+            let mut store = context.store.lock();
+            let log = store.events_mut();
+            log.is_kept_up = log.is_heard();
+            if !log.is_kept_up {
+                return;
+            }
+        }
+        changed(&context, &mut changes, HEARTBEAT).await;
+    }
 }
 
 fn stream<F: Future<Output = ()> + Send + 'static>(tell: impl FnOnce(mpsc::Sender<Bytes>) -> F) -> Response<Body> {
@@ -96,24 +143,26 @@ async fn tell_of_job(context: &Context, id: &str, events: &mpsc::Sender<Bytes>) 
     }
 }
 
-async fn tell_of_queue(context: &Context, name: &str, mut place: u64, events: &mpsc::Sender<Bytes>) {
-    let mut changes = context.store.lock().changes();
+async fn tell_of_queue(listening: &mut Listening, events: &mpsc::Sender<Bytes>) {
     let mut text = PRELUDE.to_owned();
+    let Listening { context, queue, heard: Some(heard), place } = listening else { return };
     loop {
-        changes.borrow_and_update();
+        heard.borrow_and_update();
         {
             let mut store = context.store.lock();
             let log = store.events();
-            for event in log.since(place).filter(|event| event.queue == name) {
+            for event in log.since(*place).filter(|event| event.queue == *queue) {
                 text.push_str(&format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.kind, event.data()));
             }
-            place = log.end();
+            *place = log.end();
         }
         if !text.is_empty() && events.send(std::mem::take(&mut text).into()).await.is_err() {
             return;
         }
-        if !changed(context, &mut changes, HEARTBEAT).await {
-            text.push_str(":heartbeat\n\n");
+        tokio::select! {
+            // Its sender stays for as long as anybody listens.
+            _ = heard.changed() => {}
+            () = context.clock.sleep(HEARTBEAT) => text.push_str(":heartbeat\n\n"),
         }
     }
 }
@@ -136,7 +185,7 @@ pub(super) async fn until_final(context: &Context, id: &str, patience: Duration)
 }
 
 /// Waits for a change, also one that only time brings; false when none came within `patience`.
-async fn changed(context: &Context, changes: &mut tokio::sync::watch::Receiver<u64>, patience: Duration) -> bool {
+async fn changed(context: &Context, changes: &mut watch::Receiver<u64>, patience: Duration) -> bool {
     let due = context.store.lock().due_in_ms().map(Duration::from_millis);
     let by_time = due.filter(|due| *due < patience);
     tokio::select! {

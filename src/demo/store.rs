@@ -135,6 +135,17 @@ impl Store {
         &self.events
     }
 
+    /// The same, for those who listen.
+    pub(super) fn events_mut(&mut self) -> &mut EventLog {
+        self.settle();
+        &mut self.events
+    }
+
+    /// Wakes everybody who waits for a change.
+    pub(super) fn announce(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
     /// How much was done when.
     pub(super) fn flow(&mut self) -> &Flow {
         self.settle();

@@ -1,10 +1,14 @@
 //! What a server of level 1 adds: dead letters, results, events, directives, paused queues.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
 
 use super::client::{Client, plain};
-use crate::demo::{Directive, JobState};
+use crate::base::{Clock, SteeredTime};
+use crate::demo::{DemoRegion, Directive, JobState, RegionOptions};
 
 const ONE: &str = "019461a8-0000-7000-8000-000000000001";
 const TWO: &str = "019461a8-0000-7000-8000-000000000002";
@@ -87,6 +91,24 @@ async fn events_can_be_polled_and_a_queues_events_are_streamed() {
     let text = stream.until("job.cancelled").await;
     assert!(text.starts_with("retry: 3000\n\nid: evt_"), "{text}");
     assert!(text.ends_with("event: job.cancelled\ndata: {\"job_type\":\"a\",\"queue\":\"mail\"}\n\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_queues_stream_tells_what_only_time_brings_while_nobody_calls() {
+    let time = SteeredTime::starting_at(1_800_000_000_000);
+    let mut options = RegionOptions::new("us-east-1");
+    options.clock = Clock::new(Arc::new(Arc::clone(&time)));
+    let region = DemoRegion::start(options).await.unwrap();
+    let mut client = Client::plain(&region).await;
+    let [mut first, mut second] = [Client::plain(&region).await, Client::plain(&region).await];
+    let mut mail = first.open("/ojs/v1/queues/mail/events").await;
+    // Nobody keeps up what happens in time for one alone: it goes on when another reader leaves.
+    drop(second.open("/ojs/v1/queues/other/events").await);
+    let later = r#"{"queue":"mail","delay_until":"2027-01-15T08:01:00Z"}"#;
+    client.post("/ojs/v1/jobs", &job(ONE, later)).await;
+    assert!(mail.until("job.scheduled").await.contains(r#""queue":"mail""#));
+    time.advance(Duration::from_secs(120));
+    assert!(mail.until("job.enqueued").await.contains(r#""queue":"mail""#));
 }
 
 #[tokio::test]
