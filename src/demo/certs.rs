@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -86,6 +87,19 @@ impl Authority {
         self.issue(params(common, names, -LIFETIME_DAYS, -1), ExtendedKeyUsagePurpose::ServerAuth)
     }
 
+    /// An identity for a server that is valid for so long from now, in whole seconds.
+    #[must_use]
+    pub fn brief_server(&self, names: &[&str], valid: Duration) -> Identity {
+        let common = names.first().copied().unwrap_or("server");
+        self.issue(brief(params(common, names, -1, 0), valid), ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// An identity for a client that is valid for so long from now, in whole seconds.
+    #[must_use]
+    pub fn brief_client(&self, name: &str, valid: Duration) -> Identity {
+        self.issue(brief(params(name, &[], -1, 0), valid), ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
     /// An identity for a client; a `spiffe://` name becomes its URI, any other its common name.
     #[must_use]
     pub fn client(&self, name: &str) -> Identity {
@@ -158,6 +172,14 @@ fn params(common_name: &str, names: &[&str], from_day: i64, to_day: i64) -> Cert
     };
     params.not_before = midnight(from_day);
     params.not_after = midnight(to_day);
+    params
+}
+
+/// The same, valid for so long from now.
+fn brief(mut params: CertificateParams, valid: Duration) -> CertificateParams {
+    let now = i64::try_from(Clock::system().unix_ms()).unwrap_or(0);
+    let of_today = Duration::from_secs(u64::try_from(now % DAY_MS / 1000).unwrap_or(0));
+    params.not_after += of_today + valid;
     params
 }
 

@@ -23,9 +23,8 @@ use tokio::sync::Notify;
 use super::body::Outgoing;
 use super::dial::{DialError, Endpoint, dial};
 use super::framing::Violation;
-use super::stream::Stream;
-use crate::base::apart;
-use connection::{Failed, Http1, Http2};
+use crate::base::{SystemTime, Time as _, apart};
+use connection::{Failed, Http1, Http2, lifetime};
 pub use lease::{Cut, RegionBody};
 pub use turns::Turn;
 use turns::Turns;
@@ -90,8 +89,8 @@ impl PoolMeters {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^53")]
-    fn saw(&self, stream: &Stream) {
-        if let Some(expiry) = stream.server_expiry() {
+    fn saw(&self, expiry: Option<i64>) {
+        if let Some(expiry) = expiry {
             self.server_expiry.set(expiry as f64);
         }
     }
@@ -246,16 +245,12 @@ impl Pool {
     /// Connections of another identity than this one go, too.
     pub fn sweep(&self, identity: u64) {
         let now = Instant::now();
-        let limits = &self.0.limits;
         let mut idle = self.0.idle.borrow_mut();
         let before = idle.len();
         idle.retain(|http1| http1.is_of(identity) && http1.is_open() && !http1.is_expired(now));
         self.0.meters.idle.sub(gauge_of(before - idle.len()));
         let mut http2 = self.0.http2.borrow_mut();
-        if http2
-            .as_ref()
-            .is_some_and(|http2| http2.identity != identity || !http2.is_open() || http2.is_expired(now, limits))
-        {
+        if http2.as_ref().is_some_and(|http2| http2.identity != identity || !http2.is_open() || http2.is_expired(now)) {
             *http2 = None;
         }
     }
@@ -299,9 +294,8 @@ impl Pool {
 
     fn usable_http2(&self, identity: u64, now: Instant) -> Option<Http2> {
         let mut slot = self.0.http2.borrow_mut();
-        let usable = slot
-            .as_ref()
-            .filter(|http2| http2.identity == identity && http2.is_open() && !http2.is_expired(now, &self.0.limits));
+        let usable =
+            slot.as_ref().filter(|http2| http2.identity == identity && http2.is_open() && !http2.is_expired(now));
         let found = usable.cloned();
         if found.is_none() {
             *slot = None;
@@ -347,18 +341,20 @@ impl Pool {
     }
 
     async fn connect_now(&self, endpoint: &Endpoint<'_>) -> Result<Fresh, DialError> {
-        let began = Instant::now();
+        let (began, began_ms) = (Instant::now(), SystemTime.unix_ms());
         let stream = dial(endpoint, true).await?;
         endpoint.usual.took(began.elapsed());
         self.0.made.set(self.0.made.get() + 1);
-        self.0.meters.saw(&stream);
+        let expiry = stream.server_expiry();
+        self.0.meters.saw(expiry);
+        let lifetime = lifetime(self.0.limits.lifetime, began_ms, expiry, endpoint.tls);
+        let limits = &PoolLimits { lifetime, ..self.0.limits };
         let is_http2 = stream.is_http2();
         self.0.prefers_http2.set(is_http2);
         if !is_http2 {
-            return Ok(Fresh::Http1(Http1::start(stream, &self.0.limits, endpoint.identity).await?));
+            return Ok(Fresh::Http1(Http1::start(stream, limits, endpoint.identity).await?));
         }
-        let http2 =
-            Http2::start(stream, &self.0.limits, endpoint.identity, lease::Busy::count(&self.0.meters.busy)).await?;
+        let http2 = Http2::start(stream, limits, endpoint.identity, lease::Busy::count(&self.0.meters.busy)).await?;
         self.0.http2.borrow_mut().get_or_insert_with(|| http2.clone());
         Ok(Fresh::Http2(http2))
     }

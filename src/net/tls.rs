@@ -7,11 +7,12 @@
 
 mod explain;
 mod identity;
+mod sessions;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -20,6 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use crate::base::shown_path;
 use crate::config::{RegionTls, ServerIdentity};
 pub use explain::explain;
+pub use sessions::Sessions;
 
 /// A region's TLS configuration, ready to dial with.
 #[derive(Debug, Clone)]
@@ -30,6 +32,8 @@ pub struct ClientTls {
     pub config_http1: Arc<ClientConfig>,
     /// The name that is asked for (SNI) and, unless a URI is expected, verified.
     pub name: ServerName<'static>,
+    /// The sessions of both.
+    pub sessions: Arc<Sessions>,
     /// When our client certificate ends, in seconds since the Unix epoch; none without a client certificate.
     pub client_expiry: Option<i64>,
     /// When the first of our trust roots ends; none with the system's roots.
@@ -139,6 +143,8 @@ pub fn build(tls: &RegionTls, files: &TlsFiles, url_host: &str) -> Result<Client
         }
         _ => (builder.with_no_client_auth(), None),
     };
+    let sessions = Arc::new(Sessions::default());
+    config.resumption = Resumption::store(Arc::<Sessions>::clone(&sessions));
     let mut config_http1 = config.clone();
     config_http1.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -147,7 +153,8 @@ pub fn build(tls: &RegionTls, files: &TlsFiles, url_host: &str) -> Result<Client
         ServerIdentity::UrlHost | ServerIdentity::Uri(_) => url_host,
     };
     let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name)?;
-    Ok(ClientTls { config: Arc::new(config), config_http1: Arc::new(config_http1), name, client_expiry, ca_expiry })
+    let (config, config_http1) = (Arc::new(config), Arc::new(config_http1));
+    Ok(ClientTls { config, config_http1, name, sessions, client_expiry, ca_expiry })
 }
 
 fn verifier(

@@ -81,6 +81,42 @@ async fn an_expired_certificate_gets_no_byte() {
     check_refused(&federation).await;
 }
 
+/// A federation in which the certificate of the local region, or ours for it, ends soon; a job has got there before.
+async fn brief(http2: bool, of_region: bool) -> Federation {
+    // Long enough that a connection comes about before the end, on a machine that is busy, too.
+    for seconds in [2, 4, 8, 16, 32] {
+        // Nothing but that end may close a connection.
+        let yaml = "limits: { worker_threads: 1, connection_lifetime: 1h, pool_idle_timeout: 1h }";
+        let setup = Setup::default().regions(2).yaml(yaml).yaml("health_check: { interval: 1h }");
+        let stage = if http2 { setup.http2() } else { setup }.stage().await;
+        let (authority, valid) = (&stage.authorities[0], Duration::from_secs(seconds));
+        if of_region {
+            stage.regions[0].set_server(authority.brief_server(&["localhost", "127.0.0.1"], valid)).unwrap();
+        } else {
+            authority.brief_client("sidecar", valid).write_to(stage.files.path(), "us-east-1-client").unwrap();
+        }
+        let federation = stage.launch();
+        eventually("the first round of probes", async || federation.admin.get("/readyz").await.status == 200).await;
+        if federation.client.enqueue(pinned("us-east-1", "before")).await.status == 201 {
+            return federation;
+        }
+    }
+    panic!("no job gets there before the end");
+}
+
+#[tokio::test]
+async fn no_call_begins_on_a_connection_whose_certificates_have_ended() {
+    for (http2, of_region) in [(false, true), (true, true), (false, false), (true, false)] {
+        let federation = brief(http2, of_region).await;
+        eventually(&format!("a job is refused, {http2} {of_region}"), async || {
+            let answer = federation.client.enqueue(pinned("us-east-1", "after")).await;
+            assert!(answer.status == 201 || answer.reason() == "region_unavailable", "{answer:?}");
+            answer.status == 503
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn an_expected_server_name_replaces_the_host_of_the_url() {
     let federation = shared_trust(quiet(false), "server_name: us-east-1.test").start().await;

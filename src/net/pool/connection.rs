@@ -17,6 +17,7 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::lease::Busy;
 use super::{PoolLimits, RegionBody, within};
+use crate::base::{SystemTime, Time as _};
 use crate::net::Arriving;
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
@@ -25,6 +26,7 @@ use crate::net::framing::{Violation, judge_answer};
 use crate::net::outbox;
 use crate::net::quiet::Quiet;
 use crate::net::stream::Stream;
+use crate::net::tls::ClientTls;
 
 /// An HTTP/2 connection with calls on it is pinged after this much silence, so that a black hole is noticed.
 const PING_AFTER: Duration = Duration::from_secs(10);
@@ -46,6 +48,23 @@ pub(super) enum Failed {
     Broken(Violation),
     /// Some of it may have arrived, and no answer came in time.
     TimedOut,
+}
+
+/// How long a connection may live that was begun at this time: no longer than the certificates of both sides, with which its session ends,
+/// too. One that had ended before, and was accepted, ends nothing: each call would connect anew. Units: milliseconds since the Unix epoch.
+pub(super) fn lifetime(
+    longest: Duration,
+    began_ms: u64,
+    server_expiry: Option<i64>,
+    tls: Option<&ClientTls>,
+) -> Duration {
+    let Some(tls) = tls else { return longest };
+    // A certificate is good for the whole of its last second.
+    let end = |expiry: i64| u64::try_from(expiry.saturating_add(1).saturating_mul(1000)).ok();
+    let ends = [server_expiry, tls.client_expiry].into_iter().flatten().filter_map(end);
+    let Some(end) = ends.filter(|end| *end > began_ms).min() else { return longest };
+    tls.sessions.end_by(end);
+    longest.min(Duration::from_millis(end.saturating_sub(SystemTime.unix_ms())))
 }
 
 /// An HTTP/1.1 connection: one request at a time. One pointer, because it is handed from the pool through the call to the answer's body,
@@ -194,7 +213,8 @@ pub(super) struct Http2 {
 
 #[derive(Debug)]
 struct Life {
-    born: Instant,
+    /// When it has lived for long enough.
+    old_at: Instant,
     _open: Busy,
 }
 
@@ -214,7 +234,12 @@ impl Http2 {
             .await
             .map_err(|error| DialError::Connect(io::Error::other(error)))?;
         tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(Self { identity, sender, evidence, life: Rc::new(Life { born: Instant::now(), _open: open }) })
+        Ok(Self {
+            identity,
+            sender,
+            evidence,
+            life: Rc::new(Life { old_at: Instant::now() + limits.lifetime, _open: open }),
+        })
     }
 
     pub(super) async fn send(
@@ -252,8 +277,8 @@ impl Http2 {
     }
 
     /// Requests that are on an expired connection finish there; new ones go to a new connection.
-    pub(super) fn is_expired(&self, now: Instant, limits: &PoolLimits) -> bool {
-        now.duration_since(self.life.born) >= limits.lifetime
+    pub(super) fn is_expired(&self, now: Instant) -> bool {
+        now >= self.life.old_at
     }
 }
 
