@@ -196,7 +196,8 @@ async fn exchange(
         event::dropped_authorization(proxy.metrics(index));
     }
     let body = Outgoing::pieces(&call.body);
-    let reach = region.reach();
+    let left = call.deadline.into_std().saturating_duration_since(started);
+    let reach = region.reach(proxy.connect_timeout().min(left / 2)).await;
     let headers = call.headers_to_send();
     let mut request = reach.request(call.method.clone(), &call.path, headers, body);
     if request.is_none() {

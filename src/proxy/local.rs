@@ -182,7 +182,7 @@ pub(super) async fn send(
     let Parts { method, path, mut headers, outgoing, upload } = parts;
     let is_read = matches!(method, Method::GET | Method::HEAD);
     delimit(&mut headers, &outgoing, is_read);
-    let reach = region.reach();
+    let reach = region.reach(proxy.connect_timeout()).await;
     let mut request =
         Some(reach.request(method.clone(), &path, headers, outgoing).ok_or_else(|| unavailable(proxy, index))?);
     let endpoint = reach.endpoint(proxy.connect_timeout());

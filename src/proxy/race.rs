@@ -110,7 +110,8 @@ impl Race<'_> {
     async fn warm(&self, index: RegionIndex) -> bool {
         let (region, pool) = (Arc::clone(self.proxy.region(index)), self.proxy.pool(index).clone());
         let timeout = self.proxy.connect_timeout();
-        let warming = tokio::task::spawn_local(async move { pool.warm(&region.reach().endpoint(timeout)).await });
+        let warm = async move { pool.warm(&region.reach(timeout).await.endpoint(timeout)).await };
+        let warming = tokio::task::spawn_local(warm);
         // A task fails only with its thread.
         warming.await.unwrap_or(false)
     }

@@ -41,7 +41,7 @@ pub(super) async fn tunnel(
     headers.extend(offer.map(|offer| (UPGRADE, offer)));
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let region = proxy.region(index);
-    let reach = region.reach();
+    let reach = region.reach(proxy.connect_timeout()).await;
     let request = reach.request(parts.method, &path, headers, crate::net::body::Outgoing::EMPTY);
     let request = request.ok_or_else(|| unavailable(proxy, index))?;
     let endpoint = reach.endpoint(proxy.connect_timeout());

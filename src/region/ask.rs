@@ -114,7 +114,7 @@ async fn question(
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(header::OJS_VERSION, HeaderValue::from_static(header::VERSION));
     let path = PathAndQuery::try_from(path).map_err(|_| AskError::TooLong)?;
-    let reach = region.reach();
+    let reach = region.reach(timeout).await;
     let endpoint = reach.endpoint(timeout);
     if !body.is_empty() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(header::MEDIA_TYPE));

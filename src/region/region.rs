@@ -12,8 +12,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use parking_lot::Mutex;
 
 use super::identity::{Files, Identity, IdentityError};
+use super::names::FirstAnswer;
 use super::{RequestFailure, Trouble};
-use crate::base::RegionId;
+use crate::base::{RegionId, apart};
 use crate::config::{DuplicateIds, Problem, RegionConfig};
 use crate::net::body::Outgoing;
 use crate::net::dial::Endpoint;
@@ -46,6 +47,7 @@ pub struct Region {
     next_probe: AtomicU64,
     /// Whether it has refused an id because a job has it.
     refuses_ids: AtomicBool,
+    pub(super) first_answer: FirstAnswer,
 }
 
 /// What data threads count at a region for its breaker and its guards.
@@ -176,6 +178,7 @@ impl Region {
             failure: Mutex::default(),
             next_probe: AtomicU64::new(0),
             refuses_ids: AtomicBool::new(false),
+            first_answer: FirstAnswer::default(),
         })
     }
 
@@ -301,9 +304,11 @@ impl Region {
         self.way.rcu(|way| Way { addresses: Arc::clone(&addresses), ..Way::clone(way) });
     }
 
-    /// What a request needs to reach it now.
-    #[must_use]
-    pub fn reach(&self) -> Reach<'_> {
+    /// What a request needs to reach it now; in the first moments of the process it waits for an address, no longer than for a connection.
+    pub async fn reach(&self, connect_timeout: Duration) -> Reach<'_> {
+        if self.way.load().addresses.is_empty() {
+            apart(|| self.first_answer.wait(connect_timeout)).await;
+        }
         Reach { region: self, way: self.way.load_full() }
     }
 

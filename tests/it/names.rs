@@ -10,6 +10,7 @@ use ojs_sidecar::demo::{DemoRegion, RegionOptions, RegionTls};
 use ojs_sidecar::net::resolve::{Resolve, Resolving};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::support::{Federation, Setup, eventually, job, pinned};
@@ -53,6 +54,38 @@ impl Resolve for Book {
             }
         };
         Box::pin(async move { found })
+    }
+}
+
+/// A resolver whose answers wait for the test.
+struct Late(watch::Sender<bool>);
+
+impl Resolve for Late {
+    fn resolve(&self, _: &str, port: u16) -> Resolving {
+        let mut told = self.0.subscribe();
+        Box::pin(async move {
+            // Its sender is with the test.
+            let _ = told.wait_for(|told| *told).await;
+            Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))])
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_call_before_the_first_answer_of_the_resolver_waits_for_it() {
+    let late = Arc::new(Late(watch::Sender::new(false)));
+    let resolver: Arc<dyn Resolve> = late.clone();
+    let patient = "limits: { connect_timeout: 10min, call_timeout: 10min }";
+    let federation = Setup::default().regions(2).resolver(resolver).yaml(patient).stage().await.launch();
+    let client = federation.client;
+    let calls = [job("anywhere"), pinned("eu-west-1", "there")];
+    let calls = calls.map(|body| tokio::spawn(async move { client.enqueue(body).await }));
+    eventually("both are under way", async || federation.shared.concurrency.total_in_flight() == 2).await;
+    federation.settle().await;
+    late.0.send_replace(true);
+    for call in calls {
+        let answer = call.await.unwrap();
+        assert_eq!(answer.status, 201, "{answer:?}");
     }
 }
 
