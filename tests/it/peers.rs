@@ -1,6 +1,7 @@
 //! Peers that are slow, greedy or both: clients here, regions in `peers/regions`. What they hold is bounded, and it is theirs.
 
 mod hostile;
+mod http2;
 mod memory;
 mod regions;
 

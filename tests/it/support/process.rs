@@ -55,6 +55,21 @@ impl Process {
 
     /// The same, as the end of another command's line.
     pub async fn run_under(under: &[&str], config: &Path, arguments: &[&str]) -> Self {
+        let process = Self::begin_under(under, config, arguments).await;
+        eventually("the sidecar is ready", async || process.admin.get("/readyz").await.status == 200).await;
+        process
+    }
+
+    /// The same; returns once it has said where it listens.
+    pub async fn begin_under(under: &[&str], config: &Path, arguments: &[&str]) -> Self {
+        let begun = Self::try_begin_under(under, config, arguments).await;
+        begun.unwrap_or_else(|log| panic!("it has ended: {}", log.join("\n")))
+    }
+
+    /// The same.
+    ///
+    /// Errors: the log of one that has ended before.
+    pub async fn try_begin_under(under: &[&str], config: &Path, arguments: &[&str]) -> Result<Self, Vec<String>> {
         let own = program_path();
         let line = [under, &[own.to_str().unwrap(), "run", "--config", config.to_str().unwrap()], arguments].concat();
         let mut child = started(Command::new(line[0]).args(&line[1..])).spawn().unwrap();
@@ -63,18 +78,16 @@ impl Process {
         let reader = std::thread::spawn(move || lines.for_each(|line| seen.lock().unwrap().push(line.unwrap())));
         let mut started = None;
         eventually("the sidecar has started", async || {
-            let exited = child.try_wait().unwrap();
-            assert!(exited.is_none(), "{exited:?}: {}", log.lock().unwrap().join("\n"));
+            let has_ended = child.try_wait().unwrap().is_some();
             started = log.lock().unwrap().iter().find(|line| line.contains("ojs.federation.started")).cloned();
-            started.is_some()
+            started.is_some() || has_ended
         })
         .await;
-        let started = started.unwrap();
+        let Some(started) = started else { return Err(log.lock().unwrap().clone()) };
         let client_address = field(&started, "clients").split(' ').next().unwrap().to_owned();
         let client = Client::new(client_address.parse().unwrap());
         let admin = Client::new(field(&started, "admin").parse().unwrap());
-        eventually("the sidecar is ready", async || admin.get("/readyz").await.status == 200).await;
-        Self { child, log, reader: Some(reader), client, admin, client_address }
+        Ok(Self { child, log, reader: Some(reader), client, admin, client_address })
     }
 
     /// Every line that it has logged so far.
