@@ -121,6 +121,9 @@ impl Look<'_> {
     /// Takes in a region's word; false where the placement is in other hands by now.
     fn heard(&mut self, at: usize, word: Word) -> bool {
         let Some(copy) = self.found.placement.copies.get(at) else { return false };
+        if matches!(word, Word::Tombstone(_)) {
+            self.shared.owners.forget_in(&copy.place.job_id, &copy.place.region);
+        }
         let before = copy.fate;
         let trust = trust_of_ourselves(self.shared, &self.found.placement.identity, &copy.place.region);
         self.apply(Event::Heard(at, word, trust));
@@ -152,6 +155,7 @@ impl Look<'_> {
                 let is_taken = self.shared.journal.update(&mut self.found);
                 if is_taken {
                     self.shared.metrics.fences.inc();
+                    self.shared.owners.forget_in(&place.job_id, &place.region);
                     self.tell(Resolution::Absent, &place);
                 }
                 is_taken

@@ -3,8 +3,8 @@
 use super::answer::{as_number, as_text, member, members_of, text};
 use super::attributes::Name;
 
-/// The job type of a tombstone: a job of ours that takes an id, and that no worker is ever handed.
-pub const FENCE_TYPE: &str = "ojs.federation.fence";
+/// The job type of a tombstone, and its queue: a job of ours that takes an id, and that no worker is ever handed.
+const FENCE_TYPE: &str = "ojs.federation.fence";
 
 /// What an answer shows of one job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +60,32 @@ pub fn content(body: &[u8]) -> Option<Vec<u8>> {
     Some(serde_json::json!([kind.and_then(as_text)?, queue, args]).to_string().into_bytes())
 }
 
+/// Whether an answer shows a tombstone in the place of a job.
+#[must_use]
+pub fn shows_fence(body: &[u8]) -> bool {
+    mentions_fence(body) && progress(body).is_some_and(|it| it.is_fence)
+}
+
+/// Whether an item of a list is a tombstone, tells of one as an event does, or is the queue that tombstones are in.
+///
+/// A job that only mentions the name, in its arguments or its meta, is none.
+#[must_use]
+pub fn is_of_fence(item: &[u8]) -> bool {
+    const NAMES: [&str; 4] = ["type", "job_type", "queue", "name"];
+    let is_named =
+        |object: &[u8]| members_of(object, NAMES).into_iter().flatten().filter_map(as_text).any(|it| it == FENCE_TYPE);
+    if !mentions_fence(item) {
+        return false;
+    }
+    let [job, data] = members_of(item, ["job", "data"]);
+    is_named(item) || [job, data].into_iter().flatten().any(is_named)
+}
+
+/// Nothing is taken apart that does not hold the name; no server escapes a letter of it.
+pub(super) fn mentions_fence(body: &[u8]) -> bool {
+    memchr::memmem::find(body, FENCE_TYPE.as_bytes()).is_some()
+}
+
 /// A tombstone with this id: due in a hundred years, in a queue of its own, without arguments.
 #[must_use]
 pub fn tombstone(id: &str, due: &str) -> Vec<u8> {
@@ -99,6 +125,30 @@ mod tests {
         for body in ["{}", r#"{"job":{"id":"a"}}"#, r#"{"error":{"code":"x"}}"#, "<html>"] {
             assert_eq!(read(body), None, "{body}");
         }
+    }
+
+    #[test]
+    fn a_tombstone_is_recognised_in_lists_and_events_and_a_job_that_mentions_it_is_none() {
+        for item in [
+            r#"{"id":"a","type":"ojs.federation.fence","state":"cancelled"}"#,
+            r#"{"id":"a","job":{"id":"a","type":"ojs.federation.fence"}}"#,
+            r#"{"type":"job.cancelled","subject":"a","data":{"job_type":"ojs.federation.fence"}}"#,
+            r#"{"type":"job.cancelled","data":{"job_id":"a","queue":"ojs.federation.fence"}}"#,
+            r#"{"name":"ojs.federation.fence","available":0}"#,
+        ] {
+            assert!(is_of_fence(item.as_bytes()), "{item}");
+        }
+        for item in [
+            r#"{"id":"a","type":"mail","args":["ojs.federation.fence",{"type":"ojs.federation.fence"}]}"#,
+            r#"{"id":"a","type":"mail","meta":{"ojs.federation.fence":true,"queue":"ojs.federation.fence"}}"#,
+            r#"{"id":"a","type":"mail","queue":"default"}"#,
+            r#""ojs.federation.fence""#,
+        ] {
+            assert!(!is_of_fence(item.as_bytes()), "{item}");
+        }
+        let shown = |kind: &str| format!(r#"{{"job":{{"id":"a","state":"cancelled","type":"{kind}"}}}}"#);
+        assert!(shows_fence(shown(FENCE_TYPE).as_bytes()));
+        assert!(!shows_fence(shown("ojs.federation.fences").as_bytes()));
     }
 
     #[test]

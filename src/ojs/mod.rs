@@ -41,7 +41,7 @@ pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
 pub use channel::{Channel, query_value};
-pub use copy::{FENCE_TYPE, Progress, content, progress, tombstone};
+pub use copy::{Progress, content, is_of_fence, progress, shows_fence, tombstone};
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};

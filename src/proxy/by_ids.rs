@@ -1,7 +1,7 @@
 //! Calls that name several jobs: each region gets the ids of the jobs that it holds, and the answers become one.
 //!
 //! What is not known where it is is searched for first, so that no region is asked about jobs of others. An id that no region
-//! knows goes to the local region, which says so. With a filter in place of ids, every region is asked and the counts summed.
+//! knows goes to the local region, which says so; where that has a tombstone under it, to another one. With a filter in place of ids, every region is asked and the counts summed.
 
 use crate::net::Arriving;
 use bytes::Bytes;
@@ -88,7 +88,7 @@ async fn by_owner(
     for (place, located) in located.into_iter().enumerate() {
         let index = match located {
             Located::At(index) => index,
-            Located::Nowhere(_) => local,
+            Located::Nowhere(nobody) => nobody.index(proxy).unwrap_or(local),
             Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
                 Some(index) => index,
                 None => return Err(unsure(proxy, exchange, &doubt)),

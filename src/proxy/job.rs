@@ -104,10 +104,14 @@ impl Job {
             }
             (StatusCode::CONFLICT, _) => {
                 if let Some(id) = existing_job_id(&answer.body) {
-                    owners.learn(&id, region);
+                    // What has the id of this job is not shown: it may be a tombstone, and the job elsewhere.
+                    let is_own = self.job_id.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(&id));
+                    if !is_own {
+                        owners.learn(&id, region);
+                    }
                     // By its `unique` policy a job may be refused for another one that is like it.
                     let is_refused = matches!(self.trail.expected, Expected::Job { unique: false, .. });
-                    if is_refused && self.job_id.as_deref() == Some(&id) {
+                    if is_refused && is_own {
                         proxy.region(index).has_refused_id();
                     }
                 }

@@ -25,7 +25,7 @@ use super::reads::admit_unjudged;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
 use crate::ojs::list::{Ask, Figures, Page, Pick, Told, Walk, Wanted, added_up, merged};
-use crate::ojs::{ErrorDocument, Paging, normal_path};
+use crate::ojs::{ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
 
 /// A list as the client asked for it.
@@ -221,10 +221,14 @@ fn one_page(
     (picks, bare): (&[Pick], bool),
     mut figures: Figures,
 ) -> Vec<u8> {
-    let mut items = Vec::new();
+    let (mut items, mut fences) = (Vec::new(), 0);
     for pick in picks {
         let (Some(page), Some(index)) = (pages.get(pick.answer), from.get(pick.answer)) else { continue };
         for item in (pick.from..pick.to).map(|place| page.item(place)) {
+            if is_of_fence(&item) {
+                fences += 1;
+                continue;
+            }
             show::learn(proxy, *index, &item);
             match show::shown(proxy, *index, item, bare) {
                 Some(item) => items.push(item),
@@ -232,8 +236,16 @@ fn one_page(
             }
         }
     }
+    figures.total = figures.total.map(|total| without_fences(total, picks, fences));
     figures.summary = summary(pages, from);
     Page::model(pages).map(|model| merged(model, &items, &figures)).unwrap_or_default()
+}
+
+/// How many items there are beside tombstones, where the page holds all of them. Of a part nobody knows how many tombstones the rest has,
+/// and a client that counts up to the total must not end before it.
+fn without_fences(total: u64, picks: &[Pick], fences: u64) -> u64 {
+    let picked: usize = picks.iter().map(|pick| pick.to.saturating_sub(pick.from)).sum();
+    if picked as u64 == total { total.saturating_sub(fences) } else { total }
 }
 
 /// What each region says of its whole list beside the items, added up.

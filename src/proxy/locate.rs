@@ -44,10 +44,26 @@ pub(super) const IDENTIFYING: [HeaderName; 3] =
 pub(super) enum Located {
     /// In this region, which has shown it.
     At(RegionIndex),
-    /// In no region: each has said so. Holds the local region's word.
-    Nowhere(Arc<RegionAnswer>),
+    /// In no region: each has said so.
+    Nowhere(Arc<Nobody>),
     /// No region has shown it, and not every region has said that it does not have it.
     Unsure(Doubt),
+}
+
+/// What is said of a job that no region has.
+#[derive(Debug)]
+pub(super) struct Nobody {
+    /// The word of the region whose word stands for all.
+    pub(super) answer: RegionAnswer,
+    /// That region: the local one, or another where the local one has a tombstone under the id; none where all of them have one.
+    pub(super) region: Option<RegionId>,
+}
+
+impl Nobody {
+    /// Where that region is.
+    pub(super) fn index(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        proxy.shared.registry.view().index_of(self.region.as_ref()?.as_str())
+    }
 }
 
 /// Why nobody can say where a job is: the document for the client, and what may be done all the same.
@@ -121,7 +137,7 @@ type Key = (String, Vec<u8>);
 #[derive(Debug, Clone)]
 enum Found {
     At(RegionId),
-    Nowhere(Arc<RegionAnswer>),
+    Nowhere(Arc<Nobody>),
     Unsure(Doubt),
 }
 
@@ -207,7 +223,7 @@ pub(super) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
                 Located::Unsure(Doubt::new(document))
             }
         },
-        Found::Nowhere(answer) => Located::Nowhere(answer),
+        Found::Nowhere(nobody) => Located::Nowhere(nobody),
         Found::Unsure(doubt) => Located::Unsure(doubt),
     }
 }

@@ -1,17 +1,19 @@
 //! Calls about one job whose id is in the path: to the region that holds it, streamed both ways.
 //!
 //! A job is in any region, because routing put it there. Where nothing is known of it the regions are asked first, with reads,
-//! so that only its own region gets the call. A 404 for a job is passed on only when every region has said so.
+//! so that only its own region gets the call. A 404 for a job is passed on only when every region has said so. A tombstone is no job:
+//! where one has the id, the region has no such job.
+
+mod tombstone;
 
 use crate::net::Arriving;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
-use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
-use super::locate::{Located, in_doubt, known, search};
+use super::locate::{Located, Nobody, in_doubt, known, search};
 use super::reads::Guard;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};
@@ -49,16 +51,18 @@ async fn to_owner(
     exchange: &mut Exchange,
     request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    if exchange.addressed.is_some() {
-        return local(proxy, exchange, request).await;
-    }
     let id = exchange.matched.named_in(request.uri().path());
+    if let Some(index) = exchange.addressed {
+        let headers = request.headers().clone();
+        let response = local(proxy, exchange, request).await?;
+        return tombstone::passed_over(proxy, exchange, (index, &id), &headers, response).await;
+    }
     if let Some(index) = known(proxy, &id) {
         return at_owner(proxy, exchange, index, &id, request).await;
     }
     match search(proxy, exchange, request.headers(), &id).await {
         Located::At(index) => at_owner(proxy, exchange, index, &id, request).await,
-        Located::Nowhere(answer) => nowhere(proxy, exchange, &answer, request).await,
+        Located::Nowhere(nobody) => nowhere(proxy, exchange, &nobody, request).await,
         Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
             Some(index) => forward(proxy, exchange, index, request).await,
             None => in_doubt(proxy, exchange, &doubt).map(Into::into),
@@ -79,6 +83,7 @@ async fn at_owner(
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let (method, headers, bare) = (request.method().clone(), request.headers().clone(), request.body().is_end_stream());
     let response = forward(proxy, exchange, index, request).await?;
+    let response = tombstone::passed_over(proxy, exchange, (index, id), &headers, response).await?;
     if response.status() != StatusCode::NOT_FOUND {
         return Ok(response);
     }
@@ -108,19 +113,24 @@ async fn at_owner(
     if response.status() == StatusCode::NOT_FOUND && contradicted { Err(unavailable()) } else { Ok(response) }
 }
 
-/// No region has the job. Its own region's word is the answer to a lookup; any other call is the local region's to answer,
-/// whose ids may be others than those of jobs.
+/// No region has the job. The local region's word is the answer to a lookup; any other call is its to answer, whose ids may be others than
+/// those of jobs. Where it has a tombstone, another region stands for it.
 async fn nowhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    answer: &RegionAnswer,
+    nobody: &Nobody,
     request: Request<Arriving>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let is_lookup = exchange.matched.operation == Operation::JobGet && *request.method() == Method::GET;
-    if !is_lookup || request.uri().query().is_some() {
-        return local(proxy, exchange, request).await;
-    }
     let view = proxy.shared.registry.view();
-    exchange.region = Some(view.region(view.local).id.clone());
-    Ok(answer.clone().into())
+    match nobody.index(proxy) {
+        Some(index) if !is_lookup || request.uri().query().is_some() => {
+            drop(view);
+            forward(proxy, exchange, index, request).await
+        }
+        index => {
+            exchange.region = Some(view.region(index.unwrap_or(view.local)).id.clone());
+            Ok(nobody.answer.clone().into())
+        }
+    }
 }

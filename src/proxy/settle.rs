@@ -114,10 +114,10 @@ fn region_of(exchange: &Exchange) -> &str {
 /// The answer where there is no owner to tell.
 fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result<Response<Reply>, ErrorDocument> {
     match located {
-        Located::Nowhere(answer) => {
+        Located::Nowhere(nobody) => {
             let view = proxy.shared.registry.view();
             exchange.region = Some(view.region(view.local).id.clone());
-            Ok(RegionAnswer::clone(&answer).into())
+            Ok(nobody.answer.clone().into())
         }
         Located::Unsure(doubt) => in_doubt(proxy, exchange, &doubt).map(Into::into),
         Located::At(index) => Err(ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1)),

@@ -82,6 +82,13 @@ impl Owners {
         self.shard(key).lock().0.iter_mut().for_each(|generation| generation.remove(key));
     }
 
+    /// This region does not hold the job: a tombstone has its id there.
+    pub fn forget_in(&self, id: &str, region: &RegionId) {
+        if self.region_of(id).as_ref() == Some(region) {
+            self.forget(id);
+        }
+    }
+
     /// How many jobs are remembered; one that was learned again and is in several generations counts, and takes room, as often.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -215,6 +222,16 @@ mod tests {
             }
             assert_eq!(owners.region_of("job"), None);
         }
+    }
+
+    #[test]
+    fn a_job_is_forgotten_in_the_place_of_its_tombstone_and_in_no_other() {
+        let owners = Owners::new(1_000);
+        owners.learn("a", &region("us-east-1"));
+        owners.forget_in("a", &region("eu-west-1"));
+        assert_eq!(owners.region_of("a"), Some(region("us-east-1")));
+        owners.forget_in("a", &region("us-east-1"));
+        assert_eq!(owners.region_of("a"), None);
     }
 
     #[test]

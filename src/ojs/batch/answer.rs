@@ -4,6 +4,7 @@
 //! own part.
 
 use crate::ojs::answer::{DEPTH_MAX, text};
+use crate::ojs::copy::{is_of_fence, mentions_fence};
 use crate::ojs::error::ErrorDocument;
 use crate::ojs::scan::{ScanError, Scanner};
 
@@ -53,9 +54,20 @@ impl std::fmt::Debug for Item<'_> {
     }
 }
 
+/// Whether a region that returns what it has has returned a tombstone of ours for one of the jobs: that one is not stored.
+#[must_use]
+pub fn shows_fence(body: &[u8]) -> bool {
+    let is_one = |(start, end): &(usize, usize)| body.get(*start..*end).is_some_and(is_of_fence);
+    mentions_fence(body)
+        && ["jobs", "items"].iter().filter_map(|name| elements(body, name)).any(|places| places.iter().any(is_one))
+}
+
 /// The jobs in the answer to a batch, in order; none where it is no such answer. Spec: ojs-protocol 2.1.
 #[must_use]
 pub fn jobs(body: &[u8]) -> Option<Vec<Listed<'_>>> {
+    if shows_fence(body) {
+        return None;
+    }
     let listed = |(start, end)| {
         let bytes = body.get(start..end).unwrap_or_default();
         Listed { bytes, id: text(bytes, "id").map(std::borrow::Cow::into_owned) }
@@ -68,6 +80,9 @@ pub fn jobs(body: &[u8]) -> Option<Vec<Listed<'_>>> {
 /// None where it is no such answer, or does not have one item for each of them.
 #[must_use]
 pub fn items(body: &[u8], count: usize) -> Option<Vec<Item<'_>>> {
+    if shows_fence(body) {
+        return None;
+    }
     let places = elements(body, "items")?;
     let item = |(start, end)| Item::read(body.get(start..end)?);
     let mut items: Vec<Item<'_>> = places.into_iter().map(item).collect::<Option<_>>()?;

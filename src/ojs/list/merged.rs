@@ -126,10 +126,19 @@ pub fn merged(page: &Page, items: &[Bytes], figures: &Figures) -> Vec<u8> {
     spliced(page, splices)
 }
 
-/// Writes one region's own page with other items, its paging untouched.
+/// Writes one region's own page with other items, its paging untouched. `left_out`: items that do not count, which go off its total where
+/// the page holds all that there is.
 #[must_use]
-pub fn replaced(page: &Page, items: &[Bytes], withheld: usize) -> Vec<u8> {
+pub fn replaced(page: &Page, items: &[Bytes], withheld: usize, left_out: usize) -> Vec<u8> {
     let mut splices = vec![(page.array.0, page.array.1, joined(items))];
+    let all = page.told().items;
+    let is_whole = page.told().total == Some(all as u64);
+    for (figure, start, end) in page.figures.iter().filter(|_| left_out > 0) {
+        let counts_all = (*figure == Figure::Total && is_whole) || (*figure == Figure::Count && page.counts_items());
+        if counts_all {
+            splices.push((*start, *end, all.saturating_sub(left_out).to_string().into_bytes()));
+        }
+    }
     let mut at_root = String::new();
     withhold(&mut at_root, withheld);
     if let Some(room) = page.root {
@@ -211,6 +220,22 @@ mod tests {
             &[],
             &of_page,
             r#"{"items":[],"pagination":{"total":12,"page":2,"per_page":5,"total_pages":3}}"#,
+        );
+    }
+
+    #[test]
+    fn what_does_not_count_goes_off_the_figures_of_a_page_that_holds_all() {
+        let written = |page: &str| {
+            let page = Page::read(&Bytes::copy_from_slice(page.as_bytes())).unwrap();
+            String::from_utf8(replaced(&page, &[Bytes::from_static(b"1")], 0, 1)).unwrap()
+        };
+        assert_eq!(
+            written(r#"{"jobs":[1,2],"count":2,"pagination":{"total":2,"limit":50}}"#),
+            r#"{"jobs":[1],"count":1,"pagination":{"total":1,"limit":50}}"#
+        );
+        assert_eq!(
+            written(r#"{"jobs":[1,2],"pagination":{"total":3,"limit":2}}"#),
+            r#"{"jobs":[1],"pagination":{"total":3,"limit":2}}"#
         );
     }
 

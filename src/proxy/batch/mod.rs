@@ -58,7 +58,7 @@ impl Parcel {
             let Some(id) = job.id.as_deref().filter(|_| !job.unique) else { return true };
             memchr::memmem::find(body, id.as_bytes()).is_some()
         };
-        self.jobs.is_empty() || self.jobs.iter().any(is_one)
+        !answer::shows_fence(body) && (self.jobs.is_empty() || self.jobs.iter().any(is_one))
     }
 }
 

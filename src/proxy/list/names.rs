@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use super::{Gathered, Listing, read_page};
 use crate::base::RegionId;
 use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Told, Wanted, merged, united};
-use crate::ojs::{Class, ErrorDocument, Paging, normal_path};
+use crate::ojs::{Class, ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
 use crate::proxy::ask::{Silence, ask};
 use crate::proxy::everywhere::{Said, name_missing, name_regions, nobody, note_outcome, while_wanted};
@@ -88,6 +88,7 @@ fn union(proxy: &Proxy, gathered: &Gathered) -> Vec<Bytes> {
         .iter()
         .zip(&gathered.from)
         .flat_map(|(page, index)| page.items().map(move |item| (*index, item)))
+        .filter(|(_, item)| !is_of_fence(item))
         .collect();
     let part = |(index, item): &(RegionIndex, Bytes)| (proxy.region(*index).id.clone(), item.clone());
     let named: Vec<(RegionId, Bytes)> = items.iter().map(part).collect();

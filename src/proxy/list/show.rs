@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::config::ReadResidency;
 use crate::ojs::list::{NoPage, Page, replaced};
-use crate::ojs::{ErrorDocument, answer, normal_path, residency};
+use crate::ojs::{ErrorDocument, answer, is_of_fence, normal_path, residency};
 use crate::policy::RegionIndex;
 use crate::proxy::ask::Question;
 use crate::proxy::everywhere::{RETRY_AFTER_MIN, ask_each, read_headers};
@@ -91,14 +91,18 @@ pub(super) async fn of_one(
 /// A page as the client may see it; none where it may see all as it is.
 fn as_shown(proxy: &Proxy, index: RegionIndex, body: &Bytes, bare: bool) -> Result<Option<Bytes>, NoPage> {
     let page = Page::read(body)?;
-    let mut items = Vec::new();
+    let (mut items, mut fences) = (Vec::new(), 0);
     let mut as_it_was = true;
     for item in page.items() {
+        if is_of_fence(&item) {
+            (as_it_was, fences) = (false, fences + 1);
+            continue;
+        }
         learn(proxy, index, &item);
         let shown = shown(proxy, index, item.clone(), bare);
         as_it_was &= shown.as_ref() == Some(&item);
         items.extend(shown);
     }
-    let withheld = page.told().items - items.len();
-    Ok((!as_it_was).then(|| Bytes::from(replaced(&page, &items, withheld))))
+    let withheld = page.told().items - items.len() - fences;
+    Ok((!as_it_was).then(|| Bytes::from(replaced(&page, &items, withheld, fences))))
 }

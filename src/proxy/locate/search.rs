@@ -13,7 +13,7 @@ use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
 use super::super::attempt::RegionAnswer;
 use super::super::placement::{has, no_job};
-use super::{Doubt, Found, Left, RETRY_AFTER_MIN, was_called_off};
+use super::{Doubt, Found, Left, Nobody, RETRY_AFTER_MIN, was_called_off};
 use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
 use crate::telemetry::LookupResult;
@@ -26,6 +26,8 @@ const TWIN_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Search {
     nowhere: Vec<(RegionIndex, RegionAnswer)>,
+    /// Regions in which a tombstone has its id.
+    fenced: usize,
     /// The first region that shows the job as one that was cancelled before it began.
     pub(super) called_off: Option<RegionIndex>,
     /// Until when the others are waited for then.
@@ -67,7 +69,11 @@ impl Search {
                         self.called_off.get_or_insert(index);
                         self.patience.get_or_insert_with(|| Instant::now() + TWIN_MAX);
                     }
-                    Some(false) if answer.status.is_success() => self.nowhere.push((index, no_job())),
+                    // A tombstone.
+                    Some(false) if answer.status.is_success() => {
+                        proxy.shared.owners.forget_in(id, &proxy.region(index).id);
+                        self.fenced += 1;
+                    }
                     Some(false) => self.nowhere.push((index, answer)),
                     None if is_refusal(answer.status) => self.refused.push((index, answer)),
                     None => self.is_silent(proxy, index, Silence::Unknown),
@@ -90,7 +96,7 @@ impl Search {
     /// The result where no region has the job.
     pub(super) fn without(self, proxy: &Proxy, id: &str) -> (LookupResult, Found) {
         let local = proxy.shared.registry.view().local;
-        let Self { nowhere, refused, silent, called_off, .. } = self;
+        let Self { nowhere, fenced, refused, silent, called_off, .. } = self;
         let called_off = called_off.map(|index| Left::CalledOff(proxy.region(index).id.clone()));
         if let Some(document) = silent {
             let left = called_off.unwrap_or(Left::Unknown);
@@ -98,13 +104,19 @@ impl Search {
         }
         if let Some((index, _)) = refused.first() {
             let document = Silence::Unknown.document(proxy, *index);
-            let left = called_off.unwrap_or_else(|| left(proxy, id, nowhere.is_empty(), refused));
+            let left = called_off.unwrap_or_else(|| left(proxy, id, nowhere.is_empty() && fenced == 0, refused));
             return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
         }
         let mut words = nowhere.into_iter();
         let first = words.next();
         match words.find(|(index, _)| *index == local).or(first) {
-            Some((_, answer)) => (LookupResult::Nowhere, Found::Nowhere(Arc::new(answer))),
+            Some((index, answer)) => {
+                let region = Some(proxy.region(index).id.clone());
+                (LookupResult::Nowhere, Found::Nowhere(Arc::new(Nobody { answer, region })))
+            }
+            None if fenced > 0 => {
+                (LookupResult::Nowhere, Found::Nowhere(Arc::new(Nobody { answer: no_job(), region: None })))
+            }
             None => {
                 let document = ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN);
                 (LookupResult::Unsure, Found::Unsure(Doubt::new(document)))

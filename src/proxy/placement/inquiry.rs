@@ -94,6 +94,9 @@ pub(in crate::proxy) async fn inquire(
             _ => asked.about(&mut copy, at).await,
         };
         asking.note(at, answered);
+        if matches!(copy.fate, Fate::Absent { by: Absence::Fenced | Absence::Buried }) {
+            proxy.shared.owners.forget_in(&copy.place.job_id, &copy.place.region);
+        }
         // The region that refuses a taken id has another job under it: this one was never stored, and never will be.
         if answered == Answered::Other
             && let Some(conflict) = conflict.take()

@@ -20,6 +20,7 @@ pub(super) use trail::{Trail, believed, ended, sending, tried};
 use super::Shared;
 use crate::config::{Config, DuplicateIds};
 use crate::outcome::{Identity, Place, Rules, Trust};
+use crate::policy::RegionIndex;
 
 /// How long regions may take, by the configuration.
 pub(crate) const fn rules(config: &Config) -> Rules {
@@ -35,6 +36,11 @@ pub(crate) fn is_fenceable(shared: &Shared, identity: &Identity, place: &Place) 
 pub(crate) fn is_guarded_place(shared: &Shared, place: &Place) -> bool {
     let index = shared.registry.view().index_of(place.region.as_str());
     index.is_some_and(|index| is_guarded(shared.duplicate_ids(index)))
+}
+
+/// Whether a region refuses, or returns, an id that it has, so that it may have tombstones.
+pub(super) fn is_guarded_region(shared: &Shared, index: RegionIndex) -> bool {
+    is_guarded(shared.duplicate_ids(index))
 }
 
 /// Whether a region refuses, or returns, an id that it has: what is sent twice there is stored once.

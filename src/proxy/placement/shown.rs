@@ -9,7 +9,7 @@ use super::super::attempt::RegionAnswer;
 use super::identity::digest;
 use crate::ojs::answer::{is_error_document, job_id_of};
 use crate::ojs::header::MEDIA_TYPE;
-use crate::ojs::{FENCE_TYPE, Progress, content, progress};
+use crate::ojs::{Progress, content, progress, shows_fence};
 use crate::outcome::{self, Copy, Digest, Identity, Word};
 
 /// An id that we made is drawn at random, and so long: who shows it has seen the job.
@@ -43,7 +43,7 @@ pub(in crate::proxy) fn is_shown(expected: Expected, answer: &RegionAnswer, id: 
         return true;
     }
     // A region that returns what it has may return our own tombstone.
-    if memchr::memmem::find(body, FENCE_TYPE.as_bytes()).is_some() && progress(body).is_some_and(|it| it.is_fence) {
+    if shows_fence(body) {
         return false;
     }
     match (job_id_of(body), id) {

@@ -11,6 +11,7 @@ mod refused;
 mod restart;
 mod synced;
 mod told;
+mod tombstones;
 mod within;
 
 use std::time::Duration;
