@@ -2,17 +2,33 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its own project has failed")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// README's tables that come from the code, by the name of their markers.
-const TABLES: &[(&str, Table)] = &[
-    ("config-table", ojs_sidecar::config::table_markdown),
-    ("metrics-table", ojs_sidecar::telemetry::metrics::table_markdown),
+use ojs_sidecar::base::{Code, Reason};
+
+/// The parts of documents that come from the code: the document, the markers around the part, and what makes it.
+const PARTS: &[(&str, &str, &str, Part)] = &[
+    ("README.md", "<!-- config-table -->", "<!-- /config-table -->", ojs_sidecar::config::table_markdown),
+    ("README.md", "<!-- errors-table -->", "<!-- /errors-table -->", Reason::table_markdown),
+    ("README.md", "<!-- metrics-table -->", "<!-- /metrics-table -->", ojs_sidecar::telemetry::metrics::table_markdown),
+    ("docs/openapi.yaml", "            # codes", "            # /codes", codes),
+    ("docs/openapi.yaml", "        # reasons", "        # /reasons", reasons),
 ];
 
-type Table = fn() -> String;
+type Part = fn() -> String;
+
+/// The codes of errors, as the description of the API lists them.
+fn codes() -> String {
+    Code::ALL.iter().map(|code| format!("            - {}\n", code.as_str())).collect()
+}
+
+/// The reasons of errors, each word once.
+fn reasons() -> String {
+    let words: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    words.into_iter().map(|word| format!("        - {word}\n")).collect()
+}
 
 const LINES_MAX: usize = 400;
 
@@ -154,23 +170,28 @@ const OUTSIDE: &[&str] = &[
     "SystemTime",
     "async fn",
 ];
-/// How strings are compared.
-const COMPARISONS: &[&str] = &[
-    "== \"",
-    "!= \"",
-    "\" =>",
-    "\" | \"",
-    "\" if ",
-    "as_str() ==",
-    "as_str() !=",
-    "starts_with(",
-    "ends_with(",
-    "contains(\"",
-    "eq_ignore_ascii_case(",
+/// How a string is compared with another one.
+const EQUALITIES: &[&str] = &["== \"", "!= \"", "\" =>", "\" | \"", "\" if ", "as_str() ==", "as_str() !="];
+/// How it is looked through.
+const SEARCHES: &[&str] = &["starts_with(", "ends_with(", "contains(\"", "eq_ignore_ascii_case("];
+/// Where words from outside become enums or bits: a region's word for a job's state, the API's for a placement's, and what clients
+/// write in a head.
+const READERS: &[(&str, &str)] = &[
+    ("src/outcome/word.rs", "\""),
+    ("src/outcome/placement.rs", "state.as_str() == word"),
+    ("src/proxy/noted.rs", "\" => Self::"),
+    ("src/proxy/exchange.rs", "lower == \"localhost\""),
+    ("src/proxy/local.rs", "length != \"0\""),
 ];
-/// Where words from outside become enums: a region's word for a job's state, and the API's for a placement's.
-const READERS: &[(&str, &str)] =
-    &[("src/outcome/word.rs", "\""), ("src/outcome/placement.rs", "state.as_str() == word")];
+
+/// The lines of code that compare text in one of these ways; comments, readers and a file's own tests are left out.
+fn comparisons(path: &str, text: &str, ways: &[&str]) -> Vec<String> {
+    let is_reader = |line: &str| READERS.iter().any(|(file, mark)| *file == path && line.contains(mark));
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = (1..).zip(code.lines()).filter(|(_, line)| !line.trim_start().starts_with("//") && !is_reader(line));
+    let found = lines.filter_map(|(number, line)| Some((number, ways.iter().find(|word| line.contains(**word))?)));
+    found.map(|(number, word)| format!("{path}:{number}: {word}: no text decides; match an enum")).collect()
+}
 
 /// What the code of the machine has that it must not have.
 fn impure(path: &str, text: &str) -> Vec<String> {
@@ -178,11 +199,8 @@ fn impure(path: &str, text: &str) -> Vec<String> {
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim_start().starts_with("//")) {
         let outside = OUTSIDE.iter().filter(|word| line.contains(**word));
         problems.extend(outside.map(|word| format!("{path}:{number}: {word}: time and answers are arguments here")));
-        let is_reader = READERS.iter().any(|(file, mark)| *file == path && line.contains(mark));
-        if let Some(word) = COMPARISONS.iter().find(|word| line.contains(**word) && !is_reader) {
-            problems.push(format!("{path}:{number}: {word}: no text decides; match an enum"));
-        }
     }
+    problems.extend(comparisons(path, text, &[EQUALITIES, SEARCHES].concat()));
     problems
 }
 
@@ -195,6 +213,25 @@ fn the_machine_of_outcomes_reaches_for_nothing_and_compares_no_text() {
 }
 
 #[test]
+fn no_text_decides_what_is_done_with_a_call() {
+    let code = files(&["src/proxy", "src/app"]).into_iter();
+    let code: Vec<_> = code.filter(|(path, _)| !path.contains("/tests/") && !path.ends_with("tests.rs")).collect();
+    assert!(code.len() > 50, "src/proxy and src/app are not where they were");
+    assert_none(&code.iter().flat_map(|(path, text)| comparisons(path, text, EQUALITIES)).collect::<Vec<_>>());
+    // What makes it impossible for the errors of our own: a reason compares with reasons only.
+    let reasons = read("src/base/reason.rs") + &read("src/base/words.rs");
+    assert!(!reasons.contains("PartialEq<") && !reasons.contains("Deref"), "a reason is compared with a text");
+}
+
+#[test]
+fn a_decision_by_text_is_seen() {
+    let code = "// == \"a\"\nif document.reason.as_str() == \"retry_budget\" {}\nmatch word {\n    \"a\" => 1,\n    A => \"a\",\n}\n\
+                #[cfg(test)]\nmod tests {\n    it == \"a\"\n}\n";
+    assert_eq!(comparisons("src/proxy/a.rs", code, EQUALITIES).len(), 2);
+    assert!(comparisons("src/proxy/local.rs", "if length != \"0\" {", EQUALITIES).is_empty());
+}
+
+#[test]
 fn an_impure_machine_is_seen() {
     let code =
         "//! tokio\nuse tokio::time::Instant;\nmatch word {\n    \"open\" => 1,\n    State::Open => \"open\",\n}\n";
@@ -204,22 +241,25 @@ fn an_impure_machine_is_seen() {
     assert_eq!(impure("src/outcome/call.rs", reader).len(), 1);
 }
 
-/// `readme` with `table` between the markers `name`.
-fn with_table(readme: &str, name: &str, table: &str) -> String {
-    let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
-    let (before, rest) = readme.split_once(&open).unwrap_or_else(|| panic!("README.md lacks {open}"));
-    let (_, after) = rest.split_once(&close).unwrap_or_else(|| panic!("README.md lacks {close}"));
-    format!("{before}{open}{table}{close}{after}")
+/// `text` with `part` between the lines `open` and `close`.
+fn with_part(text: &str, open: &str, close: &str, part: &str) -> String {
+    let (before, rest) = text.split_once(&format!("{open}\n")).unwrap_or_else(|| panic!("{open} is not there"));
+    let (_, after) = rest.split_once(close).unwrap_or_else(|| panic!("{close} is not there"));
+    format!("{before}{open}\n{part}{close}{after}")
 }
 
 #[test]
-fn the_tables_of_readme_are_those_of_the_code() {
-    let readme = read("README.md");
-    let expected = TABLES.iter().fold(readme.clone(), |text, (name, table)| with_table(&text, name, &table()));
-    if std::env::var_os("README_UPDATE").is_some() {
-        fs::write(root().join("README.md"), &expected).unwrap();
-    } else {
-        assert!(readme == expected, "README.md is out of date; run: README_UPDATE=1 cargo test --test tidy");
+fn the_tables_of_documents_are_those_of_the_code() {
+    for name in PARTS.iter().map(|(name, ..)| name).collect::<BTreeSet<_>>() {
+        let document = read(name);
+        let parts = PARTS.iter().filter(|(document, ..)| document == name);
+        let expected =
+            parts.fold(document.clone(), |text, (_, open, close, part)| with_part(&text, open, close, &part()));
+        if std::env::var_os("README_UPDATE").is_some() {
+            fs::write(root().join(name), &expected).unwrap();
+        } else {
+            assert!(document == expected, "{name} is out of date; run: README_UPDATE=1 cargo test --test tidy");
+        }
     }
 }
 

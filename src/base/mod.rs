@@ -1,22 +1,26 @@
-//! The ground floor: identifiers, the names of strategies, time, randomness, and bounds with their reasons.
+//! The ground floor: identifiers, the names of strategies, the reasons of errors, time, randomness, and bounds with their reasons.
 //!
-//! Nothing here knows of HTTP, jobs or configuration files.
+//! Nothing here knows of jobs or configuration files, and of HTTP only the statuses of errors.
 
 pub(crate) mod block;
 mod clock;
 mod draw;
 mod ewma;
 mod in_place;
+mod reason;
 mod region_id;
 mod shown_path;
 mod strategy;
 pub mod text;
+mod words;
 
 pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time, instant_about};
 pub use draw::Draw;
 pub use ewma::Ewma;
 pub(crate) use in_place::in_place;
 pub use in_place::{Boxed, apart};
+pub use reason::{Code, Reason, RefusalReason};
 pub use region_id::{RegionId, RegionIdError};
 pub use shown_path::shown_path;
 pub use strategy::{Strategy, UnknownStrategy};
+pub(crate) use words::words;

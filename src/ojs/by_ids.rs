@@ -34,7 +34,7 @@ impl JobIds {
         if scanner.next() != Some(b'{') {
             scanner.skip()?;
             scanner.end()?;
-            return Err(Fault::not_an_object("body"));
+            return Err(Fault::body_not_an_object());
         }
         let mut found: Option<Self> = None;
         let mut all_text = true;
@@ -203,7 +203,7 @@ mod tests {
             assert!(JobIds::read(body.as_bytes(), 64).is_err(), "{body}");
         }
         let many = format!(r#"{{"ids":[{}"x"]}}"#, r#""x","#.repeat(IDS_MAX));
-        assert_eq!(JobIds::read(many.as_bytes(), 64).unwrap_err().reason, "too_many_objects");
+        assert_eq!(JobIds::read(many.as_bytes(), 64).unwrap_err().reason.as_str(), "too_many_objects");
     }
 
     #[test]

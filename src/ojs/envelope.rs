@@ -129,7 +129,7 @@ impl<'b> Envelope<'b> {
         if scanner.next() != Some(b'{') {
             scanner.skip()?;
             scanner.end()?;
-            return Err(Fault::not_an_object("body"));
+            return Err(Fault::body_not_an_object());
         }
         let open = scanner.at();
         let any = scanner.object(|scanner, key| draft.member(scanner, key))?;

@@ -10,62 +10,21 @@ mod several;
 mod tenant;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::base::RegionId;
+use crate::base::{Code, Reason, RefusalReason, RegionId};
 
 pub use several::Fates;
-
-/// The `code` of an error document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    /// The request is wrong.
-    InvalidRequest,
-    /// The body is wrong.
-    InvalidPayload,
-    /// A body above the bound.
-    PayloadTooLarge,
-    /// Nothing is there.
-    NotFound,
-    /// A policy of the operator forbids it.
-    Forbidden,
-    /// Something of this name or id is there already.
-    Duplicate,
-    /// The state of the job does not permit it.
-    Conflict,
-    /// Too much at once.
-    RateLimited,
-    /// We do not do this, or not yet.
-    Unsupported,
-    /// A region, or we ourselves, could not do it now.
-    BackendError,
-}
-
-impl Code {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::InvalidPayload => "invalid_payload",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::NotFound => "not_found",
-            Self::Forbidden => "forbidden",
-            Self::Duplicate => "duplicate",
-            Self::Conflict => "conflict",
-            Self::RateLimited => "rate_limited",
-            Self::Unsupported => "unsupported",
-            Self::BackendError => "backend_error",
-        }
-    }
-}
 
 /// An error, ready to be answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorDocument {
+    /// Why: this alone is what decisions look at.
+    pub reason: Reason,
     /// The HTTP status.
     pub status: StatusCode,
     /// The machine's word for it.
@@ -74,8 +33,12 @@ pub struct ErrorDocument {
     pub message: Cow<'static, str>,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// Particulars; `reason` is always among them.
-    pub details: Map<String, Value>,
+    /// The region that it is about.
+    pub region: Option<RegionId>,
+    /// The methods that the path answers to, for the header `Allow`.
+    pub allow: Option<&'static str>,
+    /// Further particulars, which only clients read.
+    details: Map<String, Value>,
     /// Units: seconds, at least 1, for the `Retry-After` header.
     pub retry_after: Option<u64>,
 }
@@ -94,14 +57,14 @@ impl ErrorDocument {
             code: &'a str,
             message: &'a str,
             retryable: bool,
-            details: &'a Map<String, Value>,
+            details: BTreeMap<&'a str, Detail<'a>>,
             request_id: &'a str,
         }
         let error = Inner {
             code: self.code.as_str(),
             message: &self.message,
             retryable: self.retryable,
-            details: &self.details,
+            details: self.details(),
             request_id,
         };
         serde_json::to_vec(&Document { error }).expect("a document without maps of odd keys always serialises")
@@ -110,21 +73,28 @@ impl ErrorDocument {
     /// The error of one job in an answer about several: as in [`Self::to_json`], without a request id.
     #[must_use]
     pub(super) fn to_member(&self) -> Vec<u8> {
-        let (code, message, details) = (self.code.as_str(), &*self.message, &self.details);
+        let (code, message, details) = (self.code.as_str(), &*self.message, self.details());
         let error = json!({ "code": code, "message": message, "retryable": self.retryable, "details": details });
         error.to_string().into_bytes()
     }
 
-    /// `details.reason`: a fixed word for logs and metrics.
+    fn details(&self) -> BTreeMap<&str, Detail<'_>> {
+        let region = self.region.as_ref().map(RegionId::as_str);
+        let typed = [("reason", Some(self.reason.as_str())), ("region", region), ("allow", self.allow)];
+        let typed = typed.into_iter().filter_map(|(name, text)| Some((name, Detail::Text(text?))));
+        self.details.iter().map(|(name, value)| (name.as_str(), Detail::Value(value))).chain(typed).collect()
+    }
+
+    /// Its label in metrics and logs.
     #[must_use]
-    pub fn reason(&self) -> &str {
-        self.details.get("reason").and_then(Value::as_str).unwrap_or_default()
+    pub fn label(&self) -> RefusalReason {
+        self.reason.label(self.code)
     }
 
     /// Whether it says that nobody knows if a job is stored.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
-        self.reason() == "outcome_unknown"
+        self.reason == Reason::OutcomeUnknown
     }
 
     /// Adds a particular.
@@ -134,28 +104,47 @@ impl ErrorDocument {
         self
     }
 
-    fn new(status: StatusCode, code: Code, reason: &str, message: impl Into<Cow<'static, str>>) -> Self {
-        let mut details = Map::new();
-        details.insert("reason".to_owned(), reason.into());
-        Self { status, code, message: message.into(), retryable: false, details, retry_after: None }
-    }
-
-    fn invalid(reason: &str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, reason, message)
-    }
-
-    fn unavailable(reason: &str, retry_after: u64, message: impl Into<Cow<'static, str>>) -> Self {
-        let mut document = Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::BackendError, reason, message);
-        document.retryable = true;
-        // SDKs may not be told to retry at once.
-        document.retry_after = Some(retry_after.max(1));
-        document
-    }
-
     /// A region's name, when it looks like one: a pin that does not is not repeated.
-    fn with_region(self, region: &str) -> Self {
-        if RegionId::parse(region).is_ok() { self.with("region", region) } else { self }
+    #[must_use]
+    pub fn with_region(self, region: &str) -> Self {
+        Self { region: RegionId::parse(region).ok().or(self.region), ..self }
     }
+
+    fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
+        let (status, code, message) = (reason.status(), reason.code(), message.into());
+        // What SDKs replay anyhow.
+        let retryable = matches!(status.as_u16(), 502..=504);
+        let (details, region) = (Map::new(), None);
+        Self { reason, status, code, message, retryable, region, allow: None, details, retry_after: None }
+    }
+
+    fn unavailable(reason: Reason, retry_after: u64, message: impl Into<Cow<'static, str>>) -> Self {
+        // SDKs may not be told to retry at once.
+        Self { retry_after: Some(retry_after.max(1)), ..Self::new(reason, message) }
+    }
+
+    /// With the status that a region chose, and the code for it.
+    fn of_status(self, status: StatusCode) -> Self {
+        let code = match status {
+            StatusCode::CONFLICT => Code::Duplicate,
+            StatusCode::TOO_MANY_REQUESTS => Code::RateLimited,
+            StatusCode::NOT_FOUND => Code::NotFound,
+            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Code::Forbidden,
+            StatusCode::PAYLOAD_TOO_LARGE => Code::PayloadTooLarge,
+            StatusCode::UNPROCESSABLE_ENTITY => Code::Unsupported,
+            _ if status.as_u16() < 500 => Code::InvalidRequest,
+            _ => Code::BackendError,
+        };
+        Self { status, code, retryable: false, ..self }
+    }
+}
+
+/// A particular, as it is written.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Detail<'a> {
+    Text(&'a str),
+    Value(&'a Value),
 }
 
 #[cfg(test)]

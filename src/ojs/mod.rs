@@ -45,8 +45,8 @@ pub use copy::{Progress, content, is_of_fence, progress, shows_fence, tombstone}
 pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
 pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};
-pub use error::{Code, ErrorDocument};
-pub use fault::{Fault, FaultKind};
+pub use error::ErrorDocument;
+pub use fault::Fault;
 pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest, restricted_manifest};
 pub use operation::{
     Class, Endpoint, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify, surface,

@@ -22,7 +22,7 @@ use super::reads::Guard;
 use super::several::check_each_reserved;
 use super::shown::source;
 use super::{Proxy, Reply};
-use crate::base::Strategy;
+use crate::base::{Reason, Strategy};
 use crate::journal::Note;
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, Segments, jobs_within};
 use crate::policy::{Decision, GuardClass, RegionIndex, View, has_tags, permits};
@@ -114,7 +114,7 @@ pub(super) async fn to_region(
     let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);
     ran.result
         .map(Into::into)
-        .map_err(|document| if document.reason() == "region_unavailable" { owner() } else { document })
+        .map_err(|document| if document.reason == Reason::RegionUnavailable { owner() } else { document })
 }
 
 fn only(index: RegionIndex) -> Decision {

@@ -308,8 +308,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
 
 /// What is noted of a call whose answer is that nobody knows.
 fn unknown_in(document: &ErrorDocument) -> (Option<AttemptOutcome>, Option<RegionId>) {
-    let named = document.details.get("region").and_then(|region| RegionId::parse(region.as_str()?).ok());
-    (Some(AttemptOutcome::Unknown), named)
+    (Some(AttemptOutcome::Unknown), document.region.clone())
 }
 
 /// The time spent waiting for regions: of one try as long as it took, of several until the last one ended.

@@ -11,16 +11,16 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 
 use super::noted::Noted;
 use super::{Proxy, Reply, notes};
-use crate::base::{RegionId, Strategy};
+use crate::base::{RefusalReason, RegionId, Strategy};
 use crate::config::JsonContentType;
 use crate::journal::Note;
 use crate::net::headers::number;
 use crate::net::origin;
 use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
-use crate::ojs::{self, Code, ErrorDocument, Matched};
+use crate::ojs::{self, ErrorDocument, Matched};
 use crate::policy::{RegionIndex, jittered};
-use crate::telemetry::{AccessEvent, AttemptOutcome, RefusalReason, StatusClass};
+use crate::telemetry::{AccessEvent, AttemptOutcome, StatusClass};
 
 /// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -151,9 +151,9 @@ impl Exchange {
     /// Answers with an error document of ours. Who is told to come back is told when, each a little otherwise.
     #[must_use]
     pub fn refuse(&mut self, proxy: &Proxy, document: &ErrorDocument) -> Response<Reply> {
-        self.refusal = (!self.vanished).then(|| refusal_reason(document));
-        let region = document.details.get("region").and_then(serde_json::Value::as_str);
-        self.refused_for = region.and_then(|region| proxy.shared.registry.view().index_of(region));
+        self.refusal = (!self.vanished).then(|| document.label());
+        let region = document.region.as_ref();
+        self.refused_for = region.and_then(|region| proxy.shared.registry.view().index_of(region.as_str()));
         let id = self.request_id.to_str().unwrap_or_default();
         let mut response = self.json(document.status.as_u16(), document.to_json(id));
         // The rest of such a body is not read, so that no request can follow it.
@@ -164,9 +164,8 @@ impl Exchange {
         if document.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        let allow = document.details.get("allow").filter(|_| document.status == StatusCode::METHOD_NOT_ALLOWED);
-        if let Some(allow) = allow.and_then(|allow| HeaderValue::from_str(allow.as_str()?).ok()) {
-            response.headers_mut().insert(ALLOW, allow);
+        if let Some(allow) = document.allow {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         }
         if let Some(seconds) = document.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(jittered(seconds, &mut proxy.random.draw())));
@@ -319,28 +318,6 @@ fn mend_retry_after(headers: &mut HeaderMap, now_ms: impl FnOnce() -> u64) {
 
 fn is_ojs_media_type(value: &HeaderValue) -> bool {
     value.as_bytes().get(..MEDIA_TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()))
-}
-
-/// The class of a refusal, for counters: the document's own reason where it is a class of its own, else by its code.
-pub(super) fn refusal_reason(document: &ErrorDocument) -> RefusalReason {
-    let word = document.reason();
-    if let Some(reason) = RefusalReason::ALL.iter().copied().find(|reason| reason.as_str() == word) {
-        return reason;
-    }
-    match (word, document.code) {
-        ("region_unknown", _) => RefusalReason::UnknownRegion,
-        ("host_not_allowed", _) => RefusalReason::Misdirected,
-        ("request_timeout" | "upstream_timeout", _) => RefusalReason::Timeout,
-        ("regions_missing" | "broken_answer", _) => RefusalReason::OwnerUnavailable,
-        (_, Code::InvalidPayload) => RefusalReason::InvalidPayload,
-        (_, Code::InvalidRequest) => RefusalReason::InvalidRequest,
-        (_, Code::PayloadTooLarge) => RefusalReason::BodyTooLarge,
-        (_, Code::NotFound) => RefusalReason::NotFound,
-        (_, Code::Forbidden) => RefusalReason::NotPermitted,
-        (_, Code::Duplicate | Code::Conflict) => RefusalReason::InvalidRequest,
-        (_, Code::Unsupported) => RefusalReason::Unsupported,
-        (_, Code::RateLimited | Code::BackendError) => RefusalReason::Internal,
-    }
 }
 
 #[cfg(test)]

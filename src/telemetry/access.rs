@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::AttemptOutcome;
 use super::event::TARGET;
 use super::ration::{Kind, Rations};
-use super::{AttemptOutcome, RefusalReason};
-use crate::base::Strategy;
+use crate::base::{RefusalReason, Strategy};
 use crate::config::AccessLog;
 
 /// What may be told of one request: how it was handled, never what it said.

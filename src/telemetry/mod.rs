@@ -15,7 +15,6 @@ pub use log::{LogError, LogHandle, dropped_lines, init, tell_panics};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
     Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
-    ProbeResult, RefusalReason, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope,
-    StatusClass,
+    ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope, StatusClass,
 };
 pub use ration::{Kind as LineKind, Ration, Rations};

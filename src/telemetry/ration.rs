@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use super::{HeadRejection, RefusalReason};
-use crate::base::Clock;
+use super::HeadRejection;
+use crate::base::{Clock, RefusalReason};
 
 /// Lines of one kind that are written at once: what a person reads to see a pattern.
 const BURST: u64 = 10;

@@ -66,30 +66,6 @@ fn settings_named_anywhere_exist() {
 }
 
 #[test]
-fn readme_lists_every_reason_of_an_error_and_no_other() {
-    let mut given = BTreeSet::new();
-    for file in [
-        "src/ojs/error/client.rs",
-        "src/ojs/error/region.rs",
-        "src/ojs/error/several.rs",
-        "src/ojs/fault.rs",
-        "src/ojs/scan.rs",
-    ] {
-        // Reasons are the words with underscores that are not names of further particulars.
-        for line in read(file).lines().filter(|line| !line.trim_start().starts_with('/') && !line.contains(".with(")) {
-            let words = line.split('"').skip(1).step_by(2);
-            let is_word = |word: &&str| word.contains('_') && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-            given.extend(words.filter(is_word).map(str::to_owned));
-        }
-    }
-    given.extend(["draining", "overloaded", "residency"].map(str::to_owned));
-    let readme = read("README.md");
-    let listed = rows(&readme).into_iter().filter(|row| row.len() == 4 && row[0].parse::<u16>().is_ok());
-    let listed: BTreeSet<String> = listed.map(|row| row[2].clone()).collect();
-    assert_eq!(listed, given);
-}
-
-#[test]
 fn readme_lists_every_command_and_its_commands_are_known() {
     let help = command(&["--help"], &[], "").stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Names;
-use crate::base::{Strategy, text::rfc3339};
+use crate::base::{RefusalReason, Strategy, text::rfc3339};
 use crate::policy::{Grounds, Origin, RegionIndex};
-use crate::telemetry::{AttemptOutcome, FailoverReason, RefusalReason};
+use crate::telemetry::{AttemptOutcome, FailoverReason};
 
 /// A UUID has 36 letters, a request id of ours 40.
 const ID_BYTES: usize = 40;

@@ -25,7 +25,7 @@ fn batch(body: &str) -> Batch<'_> {
 fn check_refused(body: &str, reason: &str) {
     let body = body.replace('@', PIN);
     match Several::read(body.as_bytes(), 64) {
-        Err(fault) => assert_eq!(fault.reason, reason, "{body}"),
+        Err(fault) => assert_eq!(fault.reason.as_str(), reason, "{body}"),
         Ok(_) => panic!("read: {body}"),
     }
 }

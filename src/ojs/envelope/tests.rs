@@ -1,13 +1,13 @@
 use super::*;
-use crate::ojs::fault::FaultKind;
+use crate::base::Code;
 
 fn read(body: &str) -> Envelope<'_> {
     Envelope::read(body.as_bytes(), 16).unwrap_or_else(|fault| panic!("{body}: {fault}"))
 }
 
-fn check_fault(body: &str, kind: FaultKind, field: &str, reason: &str) {
+fn check_fault(body: &str, code: Code, field: &str, reason: &str) {
     let fault = Envelope::read(body.as_bytes(), 16).expect_err(body);
-    assert_eq!((fault.kind, &*fault.field, fault.reason), (kind, field, reason), "{body}");
+    assert_eq!((fault.reason.code(), &*fault.field, fault.reason.as_str()), (code, field, reason), "{body}");
     assert!(!fault.message.contains("secret"), "{fault}");
 }
 
@@ -72,13 +72,13 @@ fn a_routing_key_that_stands_where_it_is_lost_is_refused() {
             r#""OJS.Federation.Region" :7"#,
             r#""oj\u017F\u002efederation.regio\u006e" : "secret""#,
         ] {
-            check_fault(&body.replace('@', pin), FaultKind::InvalidRequest, region, "invalid_federation_meta");
+            check_fault(&body.replace('@', pin), Code::InvalidRequest, region, "invalid_federation_meta");
         }
         read(&body.replace('@', r#""ojs.federation.region":null"#));
     }
     check_fault(
         r#"{"x":{"ojs.federation.region_affinity":"overflow"}}"#,
-        FaultKind::InvalidRequest,
+        Code::InvalidRequest,
         "ojs.federation.region_affinity",
         "invalid_federation_meta",
     );
@@ -136,7 +136,7 @@ fn a_job_that_could_be_read_in_two_ways_is_refused() {
         (r#"{"options":{"metadata":{"ojs.federation.Weights":{}}}}"#, "options.metadata.ojs.federation.weights"),
         (r#"{"meta":{"ojs.federation.weights":{"a":1,"\u0061":1}}}"#, "meta.ojs.federation.weights"),
     ] {
-        check_fault(body, FaultKind::InvalidRequest, field, "ambiguous_member");
+        check_fault(body, Code::InvalidRequest, field, "ambiguous_member");
     }
 }
 
@@ -164,14 +164,14 @@ fn attributes_of_the_wrong_kind_and_contradictions_are_refused() {
             "ojs.federation.weights",
         ),
     ] {
-        check_fault(body, FaultKind::InvalidRequest, field, "invalid_federation_meta");
+        check_fault(body, Code::InvalidRequest, field, "invalid_federation_meta");
     }
     for (body, field) in [
         (r#"{"meta":[]}"#, "meta"),
         (r#"{"options":"secret"}"#, "options"),
         (r#"{"options":{"metadata":1}}"#, "options.metadata"),
     ] {
-        check_fault(body, FaultKind::InvalidRequest, field, "not_an_object");
+        check_fault(body, Code::InvalidRequest, field, "not_an_object");
     }
 }
 
@@ -186,11 +186,11 @@ fn what_is_not_json_or_no_object_or_too_deep_is_an_invalid_payload() {
         (r#"{"meta":nope}"#, "malformed_json"),
         (r#"{"options":{"metadata":{"ojs.federation.region":nul}}}"#, "malformed_json"),
     ] {
-        check_fault(body, FaultKind::InvalidPayload, "body", reason);
+        check_fault(body, Code::InvalidPayload, "body", reason);
     }
     let deep = |levels: usize| format!(r#"{{"meta":{{"a":{}{}}}}}"#, "[".repeat(levels), "]".repeat(levels));
     read(&deep(14));
-    check_fault(&deep(15), FaultKind::InvalidPayload, "body", "too_deep");
+    check_fault(&deep(15), Code::InvalidPayload, "body", "too_deep");
 }
 
 #[test]

@@ -2,34 +2,26 @@
 
 use std::borrow::Cow;
 
-use http::StatusCode;
 use serde_json::json;
 
-use super::{Code, ErrorDocument};
-use crate::base::UnknownStrategy;
-use crate::ojs::fault::{FEDERATION_META, Fault, FaultKind};
+use super::ErrorDocument;
+use crate::base::{Reason, UnknownStrategy};
+use crate::ojs::fault::Fault;
 
 /// Refusals of what the client sent.
 impl ErrorDocument {
     /// 400: the body cannot be accepted.
     #[must_use]
     pub fn from_fault(fault: &Fault) -> Self {
-        let code = match fault.kind {
-            FaultKind::InvalidPayload => Code::InvalidPayload,
-            FaultKind::InvalidRequest => Code::InvalidRequest,
-        };
-        let ojs_code = if fault.reason == FEDERATION_META { "OJS-1004" } else { "OJS-1000" };
-        Self::new(StatusCode::BAD_REQUEST, code, fault.reason, fault.message.clone())
-            .with("field", fault.field.as_ref())
-            .with("ojs_code", ojs_code)
+        let ojs_code = if fault.reason == Reason::InvalidFederationMeta { "OJS-1004" } else { "OJS-1000" };
+        Self::new(fault.reason, fault.message.clone()).with("field", fault.field.as_ref()).with("ojs_code", ojs_code)
     }
 
     /// 400: the pin names a region that is not registered. Spec: federation-spec §3.3.
     #[must_use]
     pub fn unknown_region<'a>(region: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
-        Self::invalid(
-            "region_unknown",
+        Self::new(Reason::RegionUnknown,
             "the job is pinned to a region that is not registered here; use one of `details.known_regions`, or add the region \
              to the sidecar's configuration",
         )
@@ -42,8 +34,8 @@ impl ErrorDocument {
     #[must_use]
     pub fn unknown_address<'a>(region: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
-        Self::invalid(
-            "region_unknown",
+        Self::new(
+            Reason::RegionUnknown,
             "the call names a region that is not registered here; use one of `details.known_regions`",
         )
         .with_region(region)
@@ -54,8 +46,8 @@ impl ErrorDocument {
     /// 400: the call names two regions.
     #[must_use]
     pub fn address_unclear() -> Self {
-        Self::invalid(
-            "address_unclear",
+        Self::new(
+            Reason::AddressUnclear,
             "the call names two different regions in `OJS-Federation-Region` and `?region=`; name one",
         )
         .with("field", "OJS-Federation-Region")
@@ -64,8 +56,8 @@ impl ErrorDocument {
     /// 400: the count of sidecars that the call has passed is none.
     #[must_use]
     pub fn hops_unreadable() -> Self {
-        Self::invalid(
-            "hops_unreadable",
+        Self::new(
+            Reason::HopsUnreadable,
             "`OJS-Federation-Hops` is set by sidecars and holds one number of at most three digits: leave it out",
         )
         .with("field", "OJS-Federation-Hops")
@@ -74,8 +66,7 @@ impl ErrorDocument {
     /// 400: a call that does not take a region names one.
     #[must_use]
     pub fn not_addressable() -> Self {
-        Self::invalid(
-            "not_addressable",
+        Self::new(Reason::NotAddressable,
             "`OJS-Federation-Region` and `?region=` address reads and administration; where a job goes is said by the job itself \
              (`ojs.federation.region` in its `meta`), and what workers say goes to the region that holds the job: leave them out",
         )
@@ -85,8 +76,7 @@ impl ErrorDocument {
     /// 400: the event stream is asked for a channel that no server has.
     #[must_use]
     pub fn unknown_channel() -> Self {
-        Self::invalid(
-            "unknown_channel",
+        Self::new(Reason::UnknownChannel,
             "the event stream needs one `channel`, which is `job:` and the id of a job, or `queue:` and the name of a queue",
         )
         .with("field", "channel")
@@ -95,8 +85,7 @@ impl ErrorDocument {
     /// 400: a list cannot be continued there.
     #[must_use]
     pub fn bad_cursor() -> Self {
-        Self::invalid(
-            "invalid_cursor",
+        Self::new(Reason::InvalidCursor,
             "the cursor is damaged, or was given for another list or by one region alone; read the list from its beginning",
         )
         .with("field", "cursor")
@@ -106,9 +95,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn residency() -> Self {
         Self::new(
-            StatusCode::FORBIDDEN,
-            Code::Forbidden,
-            "residency",
+            Reason::Residency,
             "the job is pinned to another region than this sidecar's, and `residency.read` does not let it be read here; read it \
              in its own region",
         )
@@ -117,8 +104,8 @@ impl ErrorDocument {
     /// 400: no strategy has the name that the job asks for.
     #[must_use]
     pub fn unknown_strategy() -> Self {
-        Self::invalid(
-            FEDERATION_META,
+        Self::new(
+            Reason::InvalidFederationMeta,
             format!("`ojs.federation.region_affinity` names no strategy: {}", UnknownStrategy),
         )
         .with("field", "ojs.federation.region_affinity")
@@ -128,8 +115,8 @@ impl ErrorDocument {
     /// 400: the job asks for `geo-pin` and names no region.
     #[must_use]
     pub fn pin_without_region() -> Self {
-        Self::invalid(
-            FEDERATION_META,
+        Self::new(
+            Reason::InvalidFederationMeta,
             "`geo-pin` needs `ojs.federation.region`; name the region, or ask for another strategy",
         )
         .with("field", "ojs.federation.region")
@@ -139,10 +126,7 @@ impl ErrorDocument {
     /// 403: a routing rule of the operator does not permit the region that the job is pinned to.
     #[must_use]
     pub fn pin_not_permitted(region: &str) -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            Code::Forbidden,
-            "pin_not_permitted",
+        Self::new(Reason::PinNotPermitted,
             "a routing rule of this sidecar does not permit the region that the job is pinned to; change the pin, or ask the \
              operator to change `routing.rules`",
         )
@@ -156,14 +140,14 @@ impl ErrorDocument {
             "a routing rule of this sidecar reads `{field}`, which servers could read in another way: it is repeated, differs between \
              the job and its `options`, or is no text; send it once, or the same in both places"
         );
-        Self::invalid("ambiguous_member", message).with("field", field).with("ojs_code", "OJS-1000")
+        Self::new(Reason::AmbiguousMember, message).with("field", field).with("ojs_code", "OJS-1000")
     }
 
     /// 400: a client set `replicated_from`, and the operator refuses that.
     #[must_use]
     pub fn client_replicated_from() -> Self {
-        Self::invalid(
-            FEDERATION_META,
+        Self::new(
+            Reason::InvalidFederationMeta,
             "`ojs.federation.replicated_from` is set by replication and not by clients; leave it out",
         )
         .with("field", "ojs.federation.replicated_from")
@@ -173,8 +157,7 @@ impl ErrorDocument {
     /// 400: a job has undefined keys under `ojs.federation.`, and the operator refuses them. `keys`: as the client wrote them.
     #[must_use]
     pub fn unknown_federation_keys(keys: &[Cow<'_, str>]) -> Self {
-        Self::invalid(
-            FEDERATION_META,
+        Self::new(Reason::InvalidFederationMeta,
             "the job has keys under `ojs.federation.` that are not defined, which this sidecar refuses; leave them out, or choose \
              names that do not begin with `ojs.federation.`",
         )
@@ -186,9 +169,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn content_encoding() -> Self {
         Self::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Code::Unsupported,
-            "content_encoding",
+            Reason::ContentEncoding,
             "the only `Content-Encoding` that is read here is one `gzip`; send the body so, or uncompressed",
         )
         .with("field", "Content-Encoding")
@@ -197,8 +178,7 @@ impl ErrorDocument {
     /// 400: a body that is not what its `Content-Encoding` says.
     #[must_use]
     pub fn no_gzip() -> Self {
-        Self::invalid(
-            "content_encoding",
+        Self::new(Reason::NoGzip,
             "the body is not one complete gzip document, as its `Content-Encoding` says; compress it again, or send it uncompressed",
         )
         .with("field", "Content-Encoding")
@@ -208,9 +188,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn compression_ratio(ratio_max: usize) -> Self {
         Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            Code::PayloadTooLarge,
-            "compression_ratio",
+            Reason::CompressionRatio,
             format!("the body grows to more than 1 MiB and more than {ratio_max} times its size; send it uncompressed"),
         )
     }
@@ -218,8 +196,8 @@ impl ErrorDocument {
     /// 400: a creating call whose path could be read in two ways.
     #[must_use]
     pub fn ambiguous_path() -> Self {
-        Self::invalid(
-            "ambiguous_path",
+        Self::new(
+            Reason::AmbiguousPath,
             "write the path plainly: no overlong UTF-8 and no `%u` escapes, and in a call that creates jobs no doubled or trailing \
              slashes, dot segments or percent-encoding",
         )
@@ -228,8 +206,8 @@ impl ErrorDocument {
     /// 400: a header names another method or path than the request line.
     #[must_use]
     pub fn restated_request() -> Self {
-        Self::invalid(
-            "restated_request",
+        Self::new(
+            Reason::RestatedRequest,
             "a header such as `X-HTTP-Method-Override` or `X-Original-URL` names a method or a path beside the request line, and \
              servers differ in which they follow; leave it out and call with the method and path that are meant",
         )
@@ -238,8 +216,8 @@ impl ErrorDocument {
     /// 400: the `Idempotency-Key` cannot be one.
     #[must_use]
     pub fn idempotency_key_invalid() -> Self {
-        Self::invalid(
-            "idempotency_key_invalid",
+        Self::new(
+            Reason::IdempotencyKeyInvalid,
             "`Idempotency-Key` must be there once and have 1 to 255 bytes; send one key a call, such as a UUID",
         )
         .with("field", "Idempotency-Key")
@@ -248,10 +226,7 @@ impl ErrorDocument {
     /// 409: the `Idempotency-Key` came before with another body.
     #[must_use]
     pub fn idempotency_key_reused() -> Self {
-        Self::new(
-            StatusCode::CONFLICT,
-            Code::InvalidRequest,
-            "idempotency_key_reused",
+        Self::new(Reason::IdempotencyKeyReused,
             "this `Idempotency-Key` came before with another body, and nothing was sent; send a new key for a new job, or the \
              first body again",
         )
@@ -261,8 +236,8 @@ impl ErrorDocument {
     /// 400: the query of `GET /v1/federation/outcomes` names what there is not.
     #[must_use]
     pub fn outcomes_query() -> Self {
-        Self::invalid(
-            "outcomes_query",
+        Self::new(
+            Reason::OutcomesQuery,
             "expected `state` (one of open, unknown, watched, stored, absent, doubled, expired), `job_id`, `federation_id`, `region`, \
              `limit` (1 to 1000) and `cursor` (`next_cursor` of an earlier answer); without any, the newest of all are shown",
         )
@@ -271,8 +246,8 @@ impl ErrorDocument {
     /// 400: the query of `GET /v1/federation/decisions` does not name one job.
     #[must_use]
     pub fn decisions_query() -> Self {
-        Self::invalid(
-            "decisions_query",
+        Self::new(
+            Reason::DecisionsQuery,
             "expected exactly one of `job_id`, `federation_id` and `request_id`, with an id of at most 256 bytes, and nothing else; name \
              the job as its client knows it",
         )
@@ -282,27 +257,17 @@ impl ErrorDocument {
     #[must_use]
     pub fn body_too_large(limit: usize) -> Self {
         Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            Code::PayloadTooLarge,
-            "body_too_large",
+            Reason::BodyTooLarge,
             format!("the body is longer than {limit} bytes; send less, or raise `limits.body_bytes`"),
         )
         .with("limit_bytes", limit)
-    }
-
-    /// 422: something that this sidecar does not do yet.
-    #[must_use]
-    pub fn unsupported(reason: &str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, Code::Unsupported, reason, message)
     }
 
     /// 421: the `Host` is not one that this listener answers to, which stops DNS rebinding.
     #[must_use]
     pub fn misdirected_host() -> Self {
         Self::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            Code::InvalidRequest,
-            "host_not_allowed",
+            Reason::HostNotAllowed,
             "the `Host` header is neither a loopback name nor one of `listen.allowed_hosts`; call the sidecar as localhost, or \
              add the name",
         )
@@ -312,9 +277,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn cross_origin() -> Self {
         Self::new(
-            StatusCode::FORBIDDEN,
-            Code::Forbidden,
-            "cross_origin",
+            Reason::CrossOrigin,
             "a web page of another origin sent this request (`Origin`, `Sec-Fetch-Site`); nothing was done. Serve the page from one of \
              `listen.allowed_origins`, or add its origin there",
         )
@@ -325,9 +288,7 @@ impl ErrorDocument {
     pub fn not_found(path: &str) -> Self {
         let shown: String = path.chars().take(200).collect();
         Self::new(
-            StatusCode::NOT_FOUND,
-            Code::NotFound,
-            "no_such_path",
+            Reason::NoSuchPath,
             "there is no such path here; the OJS API is below /ojs/v1, the federation API below /v1/federation",
         )
         .with("path", shown)
@@ -336,13 +297,8 @@ impl ErrorDocument {
     /// 405: the path is known, with other methods; `allow` is for the `Allow` header too.
     #[must_use]
     pub fn method_not_allowed(allow: &'static str) -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            Code::InvalidRequest,
-            "method_not_allowed",
-            format!("this path answers to {allow}; use that method"),
-        )
-        .with("allow", allow)
+        let message = format!("this path answers to {allow}; use that method");
+        Self { allow: Some(allow), ..Self::new(Reason::MethodNotAllowed, message) }
     }
 }
 
@@ -351,16 +307,14 @@ impl ErrorDocument {
     /// 400: the request is not strict HTTP/1.1.
     #[must_use]
     pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::invalid("malformed_request", message)
+        Self::new(Reason::MalformedRequest, message)
     }
 
     /// 408: the head or the body did not arrive in time.
     #[must_use]
     pub fn request_timeout() -> Self {
         Self::new(
-            StatusCode::REQUEST_TIMEOUT,
-            Code::InvalidRequest,
-            "request_timeout",
+            Reason::RequestTimeout,
             "the request did not arrive completely in time; send it again on a new connection",
         )
     }
@@ -368,33 +322,18 @@ impl ErrorDocument {
     /// 414: the target of the request is too long.
     #[must_use]
     pub fn uri_too_long() -> Self {
-        Self::new(
-            StatusCode::URI_TOO_LONG,
-            Code::InvalidRequest,
-            "uri_too_long",
-            "the request target is too long; shorten the path and the query",
-        )
+        Self::new(Reason::UriTooLong, "the request target is too long; shorten the path and the query")
     }
 
     /// 431: the head of the request is too large.
     #[must_use]
     pub fn head_too_large() -> Self {
-        Self::new(
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Code::InvalidRequest,
-            "head_too_large",
-            "the request head has too many bytes or lines; send fewer or shorter headers",
-        )
+        Self::new(Reason::HeadTooLarge, "the request head has too many bytes or lines; send fewer or shorter headers")
     }
 
     /// 505: not HTTP/1.0 or HTTP/1.1.
     #[must_use]
     pub fn version_not_supported() -> Self {
-        Self::new(
-            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Code::InvalidRequest,
-            "http_version",
-            "this listener speaks HTTP/1.1 and HTTP/1.0; use one of them",
-        )
+        Self::new(Reason::HttpVersion, "this listener speaks HTTP/1.1 and HTTP/1.0; use one of them")
     }
 }

@@ -1,17 +1,16 @@
 //! The errors that only time, or an operator, can mend.
 
-use http::StatusCode;
 use serde_json::json;
 
-use super::{Code, ErrorDocument};
+use super::ErrorDocument;
+use crate::base::Reason;
 
 /// What regions, or we ourselves, could not do.
 impl ErrorDocument {
     /// 503: the pinned region is down. `breaker` is its state on the wire; Units: `retry_after` in seconds.
     #[must_use]
     pub fn region_unavailable(region: &str, breaker: &str, retry_after: u64) -> Self {
-        Self::unavailable(
-            "region_unavailable",
+        Self::unavailable(Reason::RegionUnavailable,
             retry_after,
             "the job is pinned to a region that is unavailable now, and it may go nowhere else; nothing was sent, try again later",
         )
@@ -24,7 +23,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn no_healthy_region(retry_after: u64) -> Self {
         Self::unavailable(
-            "no_healthy_region",
+            Reason::NoHealthyRegion,
             retry_after,
             "no region can take the job now; nothing was stored, try again later",
         )
@@ -35,7 +34,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn owner_unavailable(region: Option<&str>, retry_after: u64) -> Self {
         let document = Self::unavailable(
-            "owner_unavailable",
+            Reason::OwnerUnavailable,
             retry_after,
             "the region that may hold this is unavailable, and no other may answer for it; try again later",
         )
@@ -55,8 +54,7 @@ impl ErrorDocument {
     ) -> Self {
         let followed: Vec<&str> = followed.into_iter().collect();
         let missing: Vec<&str> = missing.into_iter().collect();
-        Self::unavailable(
-            "regions_missing",
+        Self::unavailable(Reason::RegionsMissing,
             retry_after,
             "the regions in `details.followed` did it, those in `details.missing` did not, or did not say so; send the call \
              again, or address one region with `OJS-Federation-Region`",
@@ -69,21 +67,17 @@ impl ErrorDocument {
     /// 409: an acknowledgement whose lease is over, and whose job the region shows in another state or with another worker.
     #[must_use]
     pub fn lease_lost(region: &str) -> Self {
-        Self::new(
-            StatusCode::CONFLICT,
-            Code::Conflict,
-            "lease_lost",
+        Self::new(Reason::LeaseLost,
             "the lease of this job is over and the region shows it in another state or with another worker, so nothing was sent; \
              drop the result, and send heartbeats within the visibility timeout for jobs that take longer",
         )
-        .with("region", region)
+        .with_region(region)
     }
 
     /// 503: the next region may not be tried, because redirects are rationed. Units: `retry_after` in seconds.
     #[must_use]
     pub fn retry_budget(retry_after: u64) -> Self {
-        Self::unavailable(
-            "retry_budget",
+        Self::unavailable(Reason::RetryBudget,
             retry_after,
             "the first region could not take the job and the retry budget is spent; nothing was stored, try again later",
         )
@@ -94,7 +88,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn no_time_left() -> Self {
         Self::unavailable(
-            "no_time_left",
+            Reason::NoTimeLeft,
             1,
             "the call waited for an earlier one until its time was nearly over; nothing was sent, try again",
         )
@@ -104,7 +98,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn journal_unavailable() -> Self {
         Self::unavailable(
-            "journal_unavailable",
+            Reason::JournalUnavailable,
             1,
             "the journal's file cannot be written, so after a restart a repetition of this call would not be recognised; nothing was \
              stored, try again",
@@ -114,10 +108,7 @@ impl ErrorDocument {
     /// 500: the job may have been stored or not. Never 502 or 504, which SDKs replay and so duplicate.
     #[must_use]
     pub fn outcome_unknown(region: &str, job_id: Option<&str>) -> Self {
-        let document = Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Code::BackendError,
-            "outcome_unknown",
+        let document = Self::new(Reason::OutcomeUnknown,
             "the request was sent and no answer came, so the job may or may not be stored; look it up in `details.region` \
              before sending it again",
         )
@@ -131,51 +122,30 @@ impl ErrorDocument {
     /// 504: a region did not answer a call that changes nothing, or that may safely be repeated.
     #[must_use]
     pub fn upstream_timeout(region: &str) -> Self {
-        let mut document = Self::new(
-            StatusCode::GATEWAY_TIMEOUT,
-            Code::BackendError,
-            "upstream_timeout",
-            "the region did not answer in time; try again",
-        )
-        .with_region(region);
-        document.retryable = true;
-        document
+        Self::new(Reason::UpstreamTimeout, "the region did not answer in time; try again").with_region(region)
     }
 
     /// 502: what a region answered to a call that may safely be repeated could be read in two ways, or is no HTTP.
     #[must_use]
     pub fn broken_answer(region: &str) -> Self {
-        let mut document = Self::new(
-            StatusCode::BAD_GATEWAY,
-            Code::BackendError,
-            "broken_answer",
+        Self::new(Reason::BrokenAnswer,
             "the region's answer is not HTTP that is read one way only (look for two lengths, an unknown transfer coding, or bytes \
              behind its end), and was not passed on; mend the region or what stands before it",
         )
-        .with_region(region);
-        document.retryable = true;
-        document
+        .with_region(region)
     }
 
     /// 405: TRACE, which would show the sidecar's own credentials to whoever asks.
     #[must_use]
     pub fn echo_refused() -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            Code::InvalidRequest,
-            "method_not_allowed",
-            "TRACE is not forwarded; use another method",
-        )
-        .with("allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+        let allow = Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+        Self { allow, ..Self::new(Reason::MethodNotAllowed, "TRACE is not forwarded; use another method") }
     }
 
     /// 508: sidecars send the call to each other. No SDK replays that status, which would only make the circle busier.
     #[must_use]
     pub fn too_many_hops(hops: u16) -> Self {
-        Self::new(
-            StatusCode::LOOP_DETECTED,
-            Code::BackendError,
-            "too_many_hops",
+        Self::new(Reason::TooManyHops,
             "the call has come back to a sidecar, or has passed as many as `limits.hops` allows, and was not sent any further: a \
              region's URL leads to a sidecar; correct it, or raise the limit if the chain is meant to be this long",
         )
@@ -187,7 +157,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn draining(retry_after: u64) -> Self {
         Self::unavailable(
-            "draining",
+            Reason::Draining,
             retry_after,
             "the sidecar is about to end and takes no further call; try again later",
         )
@@ -196,6 +166,10 @@ impl ErrorDocument {
     /// 503: too many connections, requests or calls. Units: `retry_after` in seconds.
     #[must_use]
     pub fn overloaded(retry_after: u64) -> Self {
-        Self::unavailable("overloaded", retry_after, "the sidecar has as many requests as it may hold; try again later")
+        Self::unavailable(
+            Reason::Overloaded,
+            retry_after,
+            "the sidecar has as many requests as it may hold; try again later",
+        )
     }
 }

@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::{Code, ErrorDocument};
-use crate::ojs::fault::FEDERATION_META;
+use super::ErrorDocument;
+use crate::base::Reason;
 
 /// What became of each job of a batch that failed, by its place in the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,8 +24,7 @@ impl ErrorDocument {
     /// 400: the jobs demand different regions, and the operator keeps batches whole. `regions` names the jobs of each.
     #[must_use]
     pub fn mixed_batch(regions: Map<String, Value>) -> Self {
-        Self::invalid(
-            "mixed_batch",
+        Self::new(Reason::MixedBatch,
             "the jobs of this call may not all go to one region, and `batch.mixed` is `reject`; nothing was sent: send the jobs \
              of each region, as `details.regions` lists them, in a call of their own",
         )
@@ -35,8 +34,7 @@ impl ErrorDocument {
     /// 400: what must go to one region is bound to several. `places` tells which parts of the body are bound to which region.
     #[must_use]
     pub fn contradicting_pins(places: Vec<Value>) -> Self {
-        Self::invalid(
-            "contradicting_pins",
+        Self::new(Reason::ContradictingPins,
             "this call goes to one region as a whole, and parts of it are bound to different ones; nothing was sent: bind all of \
              them to the same region, or send them apart",
         )
@@ -47,8 +45,8 @@ impl ErrorDocument {
     /// 422: what is sent can only go to one region, and something in it asks for another, or for routing.
     #[must_use]
     pub fn bound_elsewhere(region: &str) -> Self {
-        Self::unsupported(
-            "routing_unsupported",
+        Self::new(
+            Reason::RoutingUnsupported,
             "this call can only go to the region in `details.region`, and something in it asks for, or is bound to, another one; \
              nothing was sent: leave the routing keys out, or send a new job with POST /ojs/v1/jobs",
         )
@@ -58,16 +56,19 @@ impl ErrorDocument {
     /// 400: a pin is no text.
     #[must_use]
     pub fn pin_is_no_text() -> Self {
-        Self::invalid(FEDERATION_META, "`ojs.federation.region` must be a string; name one region, or leave it out")
-            .with("field", "ojs.federation.region")
-            .with("ojs_code", "OJS-1004")
+        Self::new(
+            Reason::InvalidFederationMeta,
+            "`ojs.federation.region` must be a string; name one region, or leave it out",
+        )
+        .with("field", "ojs.federation.region")
+        .with("ojs_code", "OJS-1004")
     }
 
     /// 400: a bulk enqueue that must be split does not say how much of it may fail.
     #[must_use]
     pub fn unknown_atomicity() -> Self {
-        Self::invalid(
-            "unknown_atomicity",
+        Self::new(
+            Reason::UnknownAtomicity,
             "`atomicity` must be `partial` or `atomic`, because this call is split over regions; nothing was sent",
         )
         .with("field", "atomicity")
@@ -89,14 +90,15 @@ impl ErrorDocument {
              `details.jobs` before sending any of them again"
         };
         let reason = if !fates.unknown.is_empty() {
-            "outcome_unknown"
+            Reason::OutcomeUnknown
         } else if torn {
-            "partly_created"
+            Reason::PartlyCreated
         } else {
-            "batch_failed"
+            Reason::BatchFailed
         };
         let status = if torn { StatusCode::INTERNAL_SERVER_ERROR } else { status };
-        let mut document = Self::new(status, code_of(status), reason, message)
+        let mut document = Self::new(reason, message)
+            .of_status(status)
             .with("created", json!(fates.created))
             .with("failed", json!(fates.failed))
             .with("cancelled", json!(fates.cancelled))
@@ -122,40 +124,19 @@ impl ErrorDocument {
     /// A region refused a part of a bulk enqueue as a whole.
     #[must_use]
     pub fn part_refused(region: &str, status: StatusCode) -> Self {
-        Self::new(
-            status,
-            code_of(status),
-            "part_refused",
-            "the region refused this part of the call; nothing of it was stored",
-        )
-        .with_region(region)
-        .with("status", status.as_u16())
+        Self::new(Reason::PartRefused, "the region refused this part of the call; nothing of it was stored")
+            .of_status(status)
+            .with_region(region)
+            .with("status", status.as_u16())
     }
 
     /// 409: a cron job of this name lives in another region.
     #[must_use]
     pub fn cron_elsewhere(region: &str) -> Self {
-        Self::new(
-            StatusCode::CONFLICT,
-            Code::Duplicate,
-            "cron_in_other_region",
+        Self::new(Reason::CronInOtherRegion,
             "a cron job of this name lives in another region, and in both it would fire twice; change it by its name, delete it \
              first, or choose another name",
         )
         .with_region(region)
-    }
-}
-
-/// The code for a status that a region chose.
-const fn code_of(status: StatusCode) -> Code {
-    match status {
-        StatusCode::CONFLICT => Code::Duplicate,
-        StatusCode::TOO_MANY_REQUESTS => Code::RateLimited,
-        StatusCode::NOT_FOUND => Code::NotFound,
-        StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Code::Forbidden,
-        StatusCode::PAYLOAD_TOO_LARGE => Code::PayloadTooLarge,
-        StatusCode::UNPROCESSABLE_ENTITY => Code::Unsupported,
-        _ if status.as_u16() < 500 => Code::InvalidRequest,
-        _ => Code::BackendError,
     }
 }

@@ -27,7 +27,7 @@ impl<'b, const N: usize> Members<'b, N> {
         if scanner.next() != Some(b'{') {
             scanner.skip()?;
             scanner.end()?;
-            return Err(Fault::not_an_object("body"));
+            return Err(Fault::body_not_an_object());
         }
         let open = scanner.at();
         let mut spans = [None; N];

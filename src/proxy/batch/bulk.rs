@@ -35,7 +35,7 @@ pub(super) async fn send(
     // Documents of ours for whole parts; they outlive the lines.
     let own: Vec<Option<ErrorDocument>> =
         parcels.iter().zip(&all).map(|(parcel, ran)| document_of(proxy, parcel, ran)).collect();
-    for (ran, _) in all.iter().zip(&own).filter(|(_, own)| own.as_ref().is_some_and(is_unknown)) {
+    for (ran, _) in all.iter().zip(&own).filter(|(_, own)| own.as_ref().is_some_and(ErrorDocument::is_outcome_unknown)) {
         illegible(proxy, exchange, ran);
     }
     let mut lines: Vec<(usize, Line<'_>)> = Vec::new();
@@ -57,7 +57,7 @@ pub(super) async fn send(
     lines.sort_by_key(|(member, _)| *member);
     let lines: Vec<Line<'_>> = lines.into_iter().map(|(_, line)| line).collect();
     let stored = lines.iter().filter(|line| line.is_stored()).count();
-    let unknown = own.iter().flatten().any(is_unknown);
+    let unknown = own.iter().flatten().any(ErrorDocument::is_outcome_unknown);
     let nothing_sent = all.iter().all(|ran| matches!(ran.outcome, None | Some(AttemptOutcome::NotSent)));
     let first = refused.first().map(|(_, document)| document).or(own.iter().flatten().next());
     if let Some(document) = first.filter(|_| nothing_sent) {
@@ -71,10 +71,6 @@ pub(super) async fn send(
     Ok(respond(proxy, exchange, status, answer::bulk(&lines)))
 }
 
-fn is_unknown(document: &ErrorDocument) -> bool {
-    document.reason() == "outcome_unknown"
-}
-
 /// The document for every job of a part, where the region does not list them one by one.
 fn document_of(proxy: &Proxy, parcel: &Parcel, ran: &Ran) -> Option<ErrorDocument> {
     let region = ran.region.as_ref().map_or("", |region| region.as_str());
@@ -86,7 +82,7 @@ fn document_of(proxy: &Proxy, parcel: &Parcel, ran: &Ran) -> Option<ErrorDocumen
         Ok(answer) => Some(ErrorDocument::part_refused(region, answer.status)),
     }
     .map(|document| match parcel.region() {
-        Some(index) => document.with("region", proxy.region(index).id.as_str()),
+        Some(index) => document.with_region(proxy.region(index).id.as_str()),
         None => document,
     })
 }

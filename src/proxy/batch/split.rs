@@ -91,7 +91,9 @@ impl Failure {
     fn of_part(proxy: &Proxy, parcel: &Parcel, came: &Came<'_>) -> Option<Self> {
         let (status, retry_after, code) = match came {
             Came::Stored(_) | Came::Unknown => return None,
-            Came::NotSent(document) => (document.status, document.retry_after, Some(document.reason().to_owned())),
+            Came::NotSent(document) => {
+                (document.status, document.retry_after, Some(document.reason.as_str().to_owned()))
+            }
             Came::Refused { status, code, .. } => (*status, None, code.clone()),
         };
         let mut cause = Map::new();

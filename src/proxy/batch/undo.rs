@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use super::super::Proxy;
 use super::super::aside::aside;
 use super::super::ask::{Question, Silence, ask};
-use super::super::placement::{Names, identity, rules};
+use super::super::placement::{Names, far, identity, rules};
 use crate::journal::ID_BYTES_MAX;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, path_segment, progress};
-use crate::outcome::{Event, Place, Told};
+use crate::outcome::{Event, Place, Progress, Told};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::telemetry::event;
 
@@ -119,10 +119,10 @@ async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
     let Ok(answer) = ask(proxy, Class::Job, job.region, question).await else { return Undone::Unknown };
     let shown =
         aside(answer.body.len(), move || progress(&answer.body)).await.filter(|it| it.id.eq_ignore_ascii_case(&job.id));
-    match shown.as_ref().map(|it| it.state.as_str()) {
-        Some("cancelled") => Undone::Cancelled,
-        Some("completed" | "discarded") => Undone::Not,
-        _ => Undone::Unknown,
+    match shown.as_ref().map(far) {
+        Some(Progress::Cancelled | Progress::Stopped) => Undone::Cancelled,
+        Some(Progress::Ended) => Undone::Not,
+        Some(Progress::Waiting | Progress::Started) | None => Undone::Unknown,
     }
 }
 

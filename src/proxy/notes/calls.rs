@@ -4,7 +4,7 @@
 
 use http::Response;
 
-use super::super::exchange::{Exchange, refusal_reason};
+use super::super::exchange::Exchange;
 use super::super::{Proxy, Reply};
 use crate::journal::{CallKind, Note, NotedCall, milliseconds};
 use crate::ojs::{Envelope, ErrorDocument};
@@ -99,7 +99,7 @@ impl CallNotes {
     ) {
         let (status, refusal) = match answer {
             Ok(response) => (response.status(), None),
-            Err(document) => (document.status, Some(refusal_reason(document))),
+            Err(document) => (document.status, Some(document.label())),
         };
         let noted: usize = self.parts.iter().map(|part| part.members.len()).sum();
         let count = |jobs: usize| u16::try_from(jobs).unwrap_or(u16::MAX);

@@ -91,7 +91,7 @@ pub(crate) fn judge(status: StatusCode, body: &[u8], sought: &Sought) -> Word {
         return Word::Silent;
     };
     if shown.is_fence {
-        return Word::Tombstone(shown.state == "cancelled");
+        return Word::Tombstone(matches!(far(&shown), outcome::Progress::Cancelled | outcome::Progress::Stopped));
     }
     let is_same = match (&sought.stamp, &shown.federation_id) {
         (Some(sent), Some(shown)) => sent == shown,

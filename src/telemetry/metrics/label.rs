@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Index;
 
-use crate::base::Strategy;
+use crate::base::{RefusalReason, Strategy, words};
 
 /// One value out of a closed set, usable as an index.
 pub trait Label: Copy {
@@ -15,6 +15,12 @@ pub trait Label: Copy {
 impl Label for usize {
     fn index(self) -> usize {
         self
+    }
+}
+
+impl Label for RefusalReason {
+    fn index(self) -> usize {
+        self as usize
     }
 }
 
@@ -59,28 +65,15 @@ impl<L, T> std::fmt::Debug for Cells<L, T> {
 }
 
 macro_rules! labels {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $text:literal,)+ })+) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$value_doc])* $value,)+ }
+    ($($(#[$doc:meta])* $name:ident { $($values:tt)+ })+) => {
+        words! { $($(#[$doc])* $name { $($values)+ })+ }
 
-        impl $name {
-            /// Every value, in the order of their numbers.
-            pub const ALL: &'static [Self] = &[$(Self::$value,)+];
-
-            /// The value as metrics and logs spell it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$value => $text,)+ }
-            }
-        }
-
-        impl Label for $name {
+        $(impl Label for $name {
             fn index(self) -> usize {
                 self as usize
             }
-        }
-    )+};
+        })+
+    };
 }
 
 labels! {
@@ -108,52 +101,6 @@ labels! {
         ServerError = "5xx",
         /// Nothing: the client went away first.
         Vanished = "vanished",
-    }
-
-    /// Why the sidecar answered a request with an error of its own.
-    RefusalReason {
-        /// The body is no job: malformed, nested too deep, not JSON.
-        InvalidPayload = "invalid_payload",
-        /// The federation attributes, the path or a header cannot be followed.
-        InvalidRequest = "invalid_request",
-        /// The job names a region that is not registered.
-        UnknownRegion = "unknown_region",
-        /// A rule forbids the region that the job is pinned to.
-        NotPermitted = "not_permitted",
-        /// The pinned region cannot be used now.
-        RegionUnavailable = "region_unavailable",
-        /// No permitted region can be used now.
-        NoHealthyRegion = "no_healthy_region",
-        /// The region that holds the job cannot be reached.
-        OwnerUnavailable = "owner_unavailable",
-        /// A further region was left, but the retry budget was spent.
-        RetryBudget = "retry_budget",
-        /// A call that may be repeated could not be recorded, and `journal.required` is set.
-        JournalUnavailable = "journal_unavailable",
-        /// An enqueue may or may not have been stored.
-        OutcomeUnknown = "outcome_unknown",
-        /// A region did not answer a call in time.
-        Timeout = "timeout",
-        /// The call cannot be federated.
-        Unsupported = "unsupported",
-        /// The body is over the cap.
-        BodyTooLarge = "body_too_large",
-        /// The `Host` is not one of ours.
-        Misdirected = "misdirected",
-        /// A web page of a foreign origin sent it.
-        CrossOrigin = "cross_origin",
-        /// No such path or method of our own.
-        NotFound = "not_found",
-        /// An acknowledgement came when the lease was over and another worker may have the job.
-        LeaseLost = "lease_lost",
-        /// Too many connections or requests at once.
-        Overloaded = "overloaded",
-        /// The process is about to end.
-        Draining = "draining",
-        /// The call has passed as many sidecars as it may.
-        TooManyHops = "too_many_hops",
-        /// A defect of the sidecar.
-        Internal = "internal",
     }
 
     /// How the region of a job was found.

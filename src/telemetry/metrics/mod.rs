@@ -19,13 +19,13 @@ use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-use crate::base::RegionId;
+use crate::base::{RefusalReason, RegionId};
 
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalEviction,
-    JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, RefusalReason, ReloadKind,
-    ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
+    JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult,
+    RemoteFetch, ReplayBy, Resolution, StatusClass,
 };
 pub use region::RegionMetrics;
 

@@ -7,9 +7,9 @@ use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec};
 use super::family;
 use super::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, Counter, FailoverReason, Families, Gauge,
-    Histogram, IntGauge, PoolState, ProbeResult, RefusalReason, RemoteFetch,
+    Histogram, IntGauge, PoolState, ProbeResult, RemoteFetch,
 };
-use crate::base::{RegionId, Strategy};
+use crate::base::{RefusalReason, RegionId, Strategy};
 
 /// The classes of calls that a guard may keep from a region, by their numbers.
 const GUARDED: [&str; 4] = ["enqueue", "fetch", "read", "admin"];
