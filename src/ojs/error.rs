@@ -5,9 +5,9 @@
 //! nothing from a body but names of regions. Spec: ojs-protocol 4.
 
 mod client;
+mod fixed;
 mod region;
 mod several;
-mod tenant;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -114,8 +114,9 @@ impl ErrorDocument {
         let (status, code, message) = (reason.status(), reason.code(), message.into());
         // What SDKs replay anyhow.
         let retryable = matches!(status.as_u16(), 502..=504);
+        let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         let (details, region) = (Map::new(), None);
-        Self { reason, status, code, message, retryable, region, allow: None, details, retry_after: None }
+        Self { reason, status, code, message, retryable, region, allow: None, details, retry_after }
     }
 
     fn unavailable(reason: Reason, retry_after: u64, message: impl Into<Cow<'static, str>>) -> Self {
@@ -135,7 +136,7 @@ impl ErrorDocument {
             _ if status.as_u16() < 500 => Code::InvalidRequest,
             _ => Code::BackendError,
         };
-        Self { status, code, retryable: false, ..self }
+        Self { status, code, retryable: false, retry_after: None, ..self }
     }
 }
 

@@ -84,27 +84,6 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
-    /// 503: the call has waited for another one, or for a region's word, until there was no time left to send it.
-    #[must_use]
-    pub fn no_time_left() -> Self {
-        Self::unavailable(
-            Reason::NoTimeLeft,
-            1,
-            "the call waited for an earlier one until its time was nearly over; nothing was sent, try again",
-        )
-    }
-
-    /// 503: a call that may be repeated cannot be recorded, and `journal.required` is set.
-    #[must_use]
-    pub fn journal_unavailable() -> Self {
-        Self::unavailable(
-            Reason::JournalUnavailable,
-            1,
-            "the journal's file cannot be written, so after a restart a repetition of this call would not be recognised; nothing was \
-             stored, try again",
-        )
-    }
-
     /// 500: the job may have been stored or not. Never 502 or 504, which SDKs replay and so duplicate.
     #[must_use]
     pub fn outcome_unknown(region: &str, job_id: Option<&str>) -> Self {

@@ -53,27 +53,6 @@ impl ErrorDocument {
         .with_region(region)
     }
 
-    /// 400: a pin is no text.
-    #[must_use]
-    pub fn pin_is_no_text() -> Self {
-        Self::new(
-            Reason::InvalidFederationMeta,
-            "`ojs.federation.region` must be a string; name one region, or leave it out",
-        )
-        .with("field", "ojs.federation.region")
-        .with("ojs_code", "OJS-1004")
-    }
-
-    /// 400: a bulk enqueue that must be split does not say how much of it may fail.
-    #[must_use]
-    pub fn unknown_atomicity() -> Self {
-        Self::new(
-            Reason::UnknownAtomicity,
-            "`atomicity` must be `partial` or `atomic`, because this call is split over regions; nothing was sent",
-        )
-        .with("field", "atomicity")
-    }
-
     /// A batch was split and failed, in part at least. `status` is the failure's class.
     ///
     /// `torn`: some of its jobs are stored, or may be, so that sending it again would store them twice.

@@ -35,7 +35,8 @@ pub(super) async fn send(
     // Documents of ours for whole parts; they outlive the lines.
     let own: Vec<Option<ErrorDocument>> =
         parcels.iter().zip(&all).map(|(parcel, ran)| document_of(proxy, parcel, ran)).collect();
-    for (ran, _) in all.iter().zip(&own).filter(|(_, own)| own.as_ref().is_some_and(ErrorDocument::is_outcome_unknown)) {
+    for (ran, _) in all.iter().zip(&own).filter(|(_, own)| own.as_ref().is_some_and(ErrorDocument::is_outcome_unknown))
+    {
         illegible(proxy, exchange, ran);
     }
     let mut lines: Vec<(usize, Line<'_>)> = Vec::new();
