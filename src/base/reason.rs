@@ -248,6 +248,8 @@ reasons! {
         BatchFailed = "batch_failed":
             "a part of a batch failed and the rest was cancelled, `details` has every job; the region's own status \
              where it refused",
+        IdInUse = "id_in_use" in OwnerUnavailable:
+            "another job came with this id, and it is not known yet whether that one is stored, or a late copy of it is looked for; nothing was sent: send it again later, or under another id",
         RegionsMissing = "regions_missing" in OwnerUnavailable:
             "a change meant for all regions was not followed by all: `details.followed`, `details.missing`",
         RetryBudget = "retry_budget" in RetryBudget:

@@ -15,7 +15,9 @@ use super::exchange::Exchange;
 use super::head::Head;
 use super::hops;
 use super::noted::Noted;
-use super::placement::{Caller, Known, Looked, Names, Planned, identity, kept_of, key_of, of_tenant, rules};
+use super::placement::{
+    Caller, Known, Looked, Names, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
+};
 use super::running::{End, Joined, Name, Turn};
 use crate::base::{RegionId, apart};
 use crate::journal::Hold;
@@ -125,8 +127,8 @@ async fn recognise_by(
 
 /// The placement of an earlier call with one of these names.
 ///
-/// Errors: 409 for a key that came with another body, 500 `outcome_unknown` where a call has it still, or where nobody knows whether
-/// another job has the id.
+/// Errors: 409 for a key that came with another body, 500 `outcome_unknown` where a call has it still, 503 `id_in_use` where another job
+/// may have the id.
 fn earlier(proxy: &Proxy, identity: &Identity, names: Names<'_>) -> Result<Option<(ReplayBy, Hold)>, ErrorDocument> {
     let journal = &proxy.shared.journal;
     let now = journal.now();
@@ -153,7 +155,7 @@ fn earlier(proxy: &Proxy, identity: &Identity, names: Names<'_>) -> Result<Optio
     // what it has been written over.
     let other = all.iter().filter(|it| it.identity.body != identity.body).find_map(Placement::claim);
     if let Some(place) = other {
-        return Err(ErrorDocument::outcome_unknown(place.region.as_str(), Some(&place.job_id)));
+        return Err(ErrorDocument::id_in_use(place.region.as_str(), &place.job_id, RETRY_AFTER));
     }
     let mut same = all.iter().filter(|it| it.identity.body == identity.body && it.state() != State::Expired);
     same.find(is_recent).map(|known| held(known).map(|hold| (ReplayBy::JobId, hold))).transpose()

@@ -45,6 +45,19 @@ impl ErrorDocument {
         }
     }
 
+    /// 503: another job with this id may be in that region. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn id_in_use(region: &str, id: &str, retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::IdInUse,
+            retry_after,
+            "another job was sent with this `id`, and it is not known yet whether it is stored; nothing was sent: send this job \
+             again later, or under another `id`",
+        )
+        .with_region(region)
+        .with("job_id", id)
+    }
+
     /// 503: what is to be changed in all regions was not changed in all. Units: `retry_after` in seconds.
     #[must_use]
     pub fn regions_missing<'a>(

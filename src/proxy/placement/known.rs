@@ -24,7 +24,7 @@ use crate::policy::{Decision, RegionIndex};
 use crate::telemetry::{Resolution, event};
 
 /// When a repeated key is worth another try: regions need no longer to answer, or to be back. Units: seconds.
-const RETRY_AFTER: u64 = 1;
+pub(in crate::proxy) const RETRY_AFTER: u64 = 1;
 
 /// An answer from what is known.
 pub(in crate::proxy) struct Known {

@@ -11,7 +11,7 @@ mod trail;
 pub(crate) use fence::fence_due;
 pub(crate) use identity::trust_of_ourselves;
 pub(super) use identity::{Names, identity, key_of, of_tenant, trust};
-pub(super) use known::{Caller, Known, Looked, Planned, keep_from_fences};
+pub(super) use known::{Caller, Known, Looked, Planned, RETRY_AFTER, keep_from_fences};
 pub(super) use lost::{Followed, after_lost, answer_until, kept_of};
 pub(super) use shown::{Expected, far, has, is_shown, no_job, word};
 pub(crate) use shown::{Sought, judge};

@@ -176,7 +176,9 @@ async fn an_id_is_its_tenants_own_and_another_body_under_it_is_another_job() {
     lose_next(&federation, 0, true);
     let (a, b) = ([("x-ojs-tenant", "a")], [("x-ojs-tenant", "b")]);
     check_unknown(&send(federation.client, &a, own("first")).await, "us-east-1");
-    check_unknown(&send(federation.client, &a, own("second")).await, "us-east-1");
+    let other = send(federation.client, &a, own("second")).await;
+    assert_eq!((other.status.as_u16(), other.reason().as_str()), (503, "id_in_use"), "{other:?}");
+    assert_eq!(other.json()["error"]["details"]["region"], "us-east-1");
     assert_eq!(federation.enqueues(0), 1, "while nobody knows of the first, no second is sent under its id");
     federation.regions[0].faults().clear();
     let again = send(federation.client, &a, own("first")).await;

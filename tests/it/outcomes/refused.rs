@@ -177,7 +177,8 @@ async fn another_body_is_not_sent_under_the_id_of_a_job_whose_late_copy_is_watch
     let stored = enqueue(&federation, flexible("a")).await;
     assert_eq!((stored.status.as_u16(), stored.region()), (201, "eu-west-1"), "{stored:?}");
     let other = enqueue(&federation, flexible("b")).await;
-    assert_eq!((other.status.as_u16(), other.reason().as_str()), (500, "outcome_unknown"), "{other:?}");
+    assert_eq!((other.status.as_u16(), other.reason().as_str()), (503, "id_in_use"), "{other:?}");
+    assert!(other.headers.contains_key("retry-after"), "{other:?}");
     assert_eq!((federation.enqueues(0), federation.enqueues(1)), (1, 1), "one could be cancelled for the other");
 }
 
