@@ -40,6 +40,9 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
 fn strip(headers: &mut HeaderMap, others: impl Fn(&HeaderName) -> bool) {
     // Few messages carry any, and one walk over the names costs less than a look-up for each.
     let leaves = |name: &&HeaderName| is_hop_by_hop(name) || others(name);
+    if !headers.keys().any(|name| leaves(&name)) {
+        return;
+    }
     let leaving: SmallVec<[HeaderName; 4]> = headers.keys().filter(leaves).cloned().collect();
     if leaving.contains(&CONNECTION) {
         let named: Vec<HeaderName> = headers

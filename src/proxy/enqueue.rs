@@ -17,7 +17,7 @@ use super::head::tenant_of;
 use super::head::{in_parts, unboxed};
 use super::job::Job;
 use super::locate::unsure;
-use super::placement::{self, Expected, Followed, Trail, after_lost, answer_until, believed, keep_from_fences};
+use super::placement::{self, Expected, Followed, Trail, after_lost, answer_until, believe, keep_from_fences};
 use super::plan::{Planned, breaker_word, plan, plan_abridged};
 use super::received::Reading;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
@@ -249,8 +249,8 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
             break (Err(document), None, None);
         }
         let now = if tries == 0 { started } else { Instant::now() };
-        let (tried, end) = attempt(proxy, index, &mut job.call, now, others(&job.decision, place)).await;
-        let tried = believed(job, tried);
+        let (mut tried, end) = attempt(proxy, index, &mut job.call, now, others(&job.decision, place)).await;
+        believe(job, &mut tried);
         placement::tried(job, &tried);
         tries += 1;
         passed_over += usize::from(tried.passed_over);

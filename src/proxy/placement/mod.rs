@@ -15,7 +15,7 @@ pub(super) use known::{Caller, Known, Looked, Planned, RETRY_AFTER, keep_from_fe
 pub(super) use lost::{Followed, after_lost, answer_until, kept_of};
 pub(super) use shown::{Expected, far, has, is_shown, no_job, word};
 pub(crate) use shown::{Sought, judge};
-pub(super) use trail::{Trail, believed, ended, sending, tried};
+pub(super) use trail::{Trail, believe, ended, sending, tried};
 
 use super::Shared;
 use crate::config::{Config, DuplicateIds};

@@ -14,6 +14,7 @@ use crate::outcome::{self, Copy, Digest, Identity, Word};
 
 /// An id that we made is drawn at random, and so long: who shows it has seen the job.
 const MINTED_BYTES: usize = 36;
+const FIRST_DASH: usize = 8;
 
 /// What a 2xx to a creating call must show, to be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +38,7 @@ pub(in crate::proxy) fn is_shown(expected: Expected, answer: &RegionAnswer, id: 
     if !is_object {
         return false;
     }
-    if let Some(id) = id.filter(|id| minted && id.len() == MINTED_BYTES)
-        && memchr::memmem::find(body, id.as_bytes()).is_some()
-    {
+    if id.is_some_and(|id| minted && id.len() == MINTED_BYTES && shows_minted(body, id)) {
         return true;
     }
     // A region that returns what it has may return our own tombstone.
@@ -51,6 +50,13 @@ pub(in crate::proxy) fn is_shown(expected: Expected, answer: &RegionAnswer, id: 
         (Some(_), None) => true,
         (None, _) => false,
     }
+}
+
+/// Whether an id of ours stands in an answer: by its first dash, which comes before all that is random, because there are few dashes, and
+/// a search for any text takes longer to get ready than to be made.
+fn shows_minted(body: &[u8], id: &str) -> bool {
+    let Some(wanted) = id.as_bytes().get(FIRST_DASH..) else { return false };
+    memchr::memchr_iter(b'-', body).any(|at| body.get(at..).is_some_and(|rest| rest.starts_with(wanted)))
 }
 
 /// What an answer to the question for a job says of it: of this very job, by its tracking id or by what it is to do.
@@ -127,4 +133,20 @@ pub(in crate::proxy) fn no_job() -> RegionAnswer {
     const DOCUMENT: &[u8] = br#"{"error":{"code":"not_found","message":"no job has this id","retryable":false}}"#;
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))]);
     RegionAnswer { status: StatusCode::NOT_FOUND, headers, body: Bytes::from_static(DOCUMENT) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_ours_is_found_wherever_it_stands_and_none_beside_it() {
+        let id = "01a217af-ed21-75b8-8d70-3362742f21ac";
+        for body in [format!(r#"{{"a-b":"-","id":"{id}"}}"#), format!("--{id}--"), format!("/ojs/v1/jobs/{id}")] {
+            assert!(shows_minted(body.as_bytes(), id), "{body}");
+        }
+        for other in ["", "-", "01a217af-ed21-75b8-8d70", "01a217af-ed21-75b8-8d70-3362742f21ad"] {
+            assert!(!shows_minted(other.as_bytes(), id), "{other}");
+        }
+    }
 }

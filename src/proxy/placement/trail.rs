@@ -103,10 +103,12 @@ pub(in crate::proxy) async fn sending(proxy: &Proxy, job: &mut Job, index: Regio
 }
 
 /// A 2xx that does not show the job is somebody else's word, and nobody's about it.
-pub(in crate::proxy) fn believed(job: &Job, tried: Tried) -> Tried {
+pub(in crate::proxy) fn believe(job: &Job, tried: &mut Tried) {
     let is_doubtful = tried.is_stored()
         && tried.answer.as_ref().is_some_and(|answer| !is_shown(job.trail.expected, answer, job.job_id.as_deref()));
-    if is_doubtful { Tried { ending: Ending::Answered(Answer::Unknown), ..tried } } else { tried }
+    if is_doubtful {
+        tried.ending = Ending::Answered(Answer::Unknown);
+    }
 }
 
 /// A try has ended with an answer, or with nothing sent.
