@@ -8,10 +8,10 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -35,7 +35,7 @@ pub fn dropped_lines() -> u64 {
 
 enum Message {
     Line(Vec<u8>),
-    Flush(SyncSender<()>),
+    Flush(Sender<()>),
 }
 
 /// The end of the queue that takes lines; never waits.
@@ -43,39 +43,61 @@ enum Message {
 pub(super) struct LineWriter(Arc<Queue>);
 
 struct Queue {
-    messages: SyncSender<Message>,
+    /// Bounded by the count of lines: a channel with a bound of its own keeps room for all of them, a quarter of a megabyte, from the start.
+    messages: Sender<Message>,
+    waiting: Arc<AtomicUsize>,
     writer: Thread,
 }
 
 impl LineWriter {
     /// Starts the thread that writes to `out`.
     pub(super) fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
-        let (messages, receiver) = sync_channel(LINES_MAX);
-        let writer = std::thread::Builder::new().name("ojs-log".to_owned()).spawn(move || write_all(&receiver, out))?;
-        Ok(Self(Arc::new(Queue { messages, writer: writer.thread().clone() })))
+        let (messages, receiver) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let lines = Lines { messages: receiver, waiting: Arc::clone(&waiting) };
+        let writer = std::thread::Builder::new().name("ojs-log".to_owned()).spawn(move || write_all(&lines, out))?;
+        Ok(Self(Arc::new(Queue { messages, waiting, writer: writer.thread().clone() })))
     }
 
     /// Waits until everything before this call is written, at most `wait`.
     pub(super) fn flush(&self, wait: Duration) {
-        let until = Instant::now() + wait;
-        let (done, written) = sync_channel(1);
-        let mut message = Message::Flush(done);
-        // There is room as soon as the thread goes on.
-        while let Err(TrySendError::Full(unsent)) = self.0.messages.try_send(message) {
-            if Instant::now() >= until {
-                return;
-            }
-            message = unsent;
-            std::thread::park_timeout(REST.min(wait));
+        let (done, written) = channel();
+        // It comes behind the lines, and needs no place among them: few wait for the last line.
+        if self.0.messages.send(Message::Flush(done)).is_ok() {
+            self.0.writer.unpark();
+            let _ = written.recv_timeout(wait);
         }
-        self.0.writer.unpark();
-        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
-fn write_all(messages: &Receiver<Message>, mut out: impl Write) {
+/// The end of the queue that lines are taken from.
+struct Lines {
+    messages: Receiver<Message>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Lines {
+    /// The next message, waiting for one; none where nobody can log any more.
+    fn next(&self) -> Option<Message> {
+        self.messages.recv().ok().map(|message| self.taken(message))
+    }
+
+    /// The next message that is there.
+    fn next_at_hand(&self) -> Option<Message> {
+        self.messages.try_recv().ok().map(|message| self.taken(message))
+    }
+
+    fn taken(&self, message: Message) -> Message {
+        if let Message::Line(_) = message {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        message
+    }
+}
+
+fn write_all(messages: &Lines, mut out: impl Write) {
     let mut lines = Vec::with_capacity(WRITE_BYTES);
-    while let Ok(first) = messages.recv() {
+    while let Some(first) = messages.next() {
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
@@ -88,13 +110,13 @@ fn write_all(messages: &Receiver<Message>, mut out: impl Write) {
                 Message::Flush(done) => {
                     write_out(&mut lines, &mut out);
                     let _ = out.flush();
-                    let _ = done.try_send(());
+                    let _ = done.send(());
                 }
             }
-            next = messages.try_recv().ok().or_else(|| {
+            next = messages.next_at_hand().or_else(|| {
                 write_out(&mut lines, &mut out);
                 // As many may have come while the reader let it wait as there is room for.
-                messages.try_recv().ok()
+                messages.next_at_hand()
             });
         }
         // Shorter when somebody waits for the last line, or for no reason.
@@ -114,7 +136,10 @@ fn write_out(lines: &mut Vec<u8>, out: &mut impl Write) {
 impl Write for LineWriter {
     /// Takes one whole line: the formatter writes each event at once.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.0.messages.try_send(Message::Line(line.to_vec())).is_err() {
+        let Queue { messages, waiting, .. } = &*self.0;
+        let has_room = waiting.fetch_add(1, Ordering::Relaxed) < LINES_MAX;
+        if !has_room || messages.send(Message::Line(line.to_vec())).is_err() {
+            waiting.fetch_sub(1, Ordering::Relaxed);
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
