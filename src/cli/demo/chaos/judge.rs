@@ -201,8 +201,8 @@ impl<'c> Case<'c> {
         let came_by = |send: &Send, number: usize| {
             let arrived =
                 self.arrivals.iter().any(|(call, region)| usize::from(*call) == number && *region == copy.region);
-            // The row that would tell of it is gone where it was in memory only.
-            let untold = self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
+            // The row that would tell of it is gone where it was in memory only, and cannot tell of a job that nobody shows the sidecar.
+            let untold = self.issue.hidden || self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
             let over_ms = if untold { send.began_ms } else { send.ended_ms };
             arrived && over_ms.saturating_add(self.rules.grace_ms) < copy.created_ms
         };

@@ -40,6 +40,9 @@ fn a_late_copy_is_cancelled_or_reported() {
     (hidden.issue.hidden, hidden.duplicate_ids) = (true, DuplicateIds::Overwrite);
     hidden = hidden.row(0, 7, Fate::Absent);
     hidden.check(&[], &[Note::LateWrite, Note::LateWrite]);
+    let mut soon = History::new().told_by(2, End::Stored(8)).stored(1, 8).stored_at(0, 7, 1_001 + GRACE_MS);
+    (soon.issue.hidden, soon.issue.sends[0].ended_ms) = (true, 1_000 + GRACE_MS);
+    soon.check(&[], &[Note::LateWrite]);
     let mut fenced = late();
     fenced.issue.hidden = true;
     fenced.check(&[Wrong::Doubled], &[]);
