@@ -33,14 +33,19 @@ pub struct ErrorDocument {
     pub message: Cow<'static, str>,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// The region that it is about.
-    pub region: Option<RegionId>,
-    /// The methods that the path answers to, for the header `Allow`.
-    pub allow: Option<&'static str>,
-    /// Further particulars, which only clients read.
-    details: Map<String, Value>,
     /// Units: seconds, at least 1, for the `Retry-After` header.
     pub retry_after: Option<u64>,
+    /// Apart, because the future of every request has room for a document.
+    particulars: Box<Particulars>,
+}
+
+/// What `details` says beside the reason.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Particulars {
+    region: Option<RegionId>,
+    allow: Option<&'static str>,
+    /// Those that only clients read.
+    further: Map<String, Value>,
 }
 
 impl ErrorDocument {
@@ -79,10 +84,23 @@ impl ErrorDocument {
     }
 
     fn details(&self) -> BTreeMap<&str, Detail<'_>> {
-        let region = self.region.as_ref().map(RegionId::as_str);
-        let typed = [("reason", Some(self.reason.as_str())), ("region", region), ("allow", self.allow)];
+        let region = self.region().map(RegionId::as_str);
+        let typed = [("reason", Some(self.reason.as_str())), ("region", region), ("allow", self.allow())];
         let typed = typed.into_iter().filter_map(|(name, text)| Some((name, Detail::Text(text?))));
-        self.details.iter().map(|(name, value)| (name.as_str(), Detail::Value(value))).chain(typed).collect()
+        let further = self.particulars.further.iter().map(|(name, value)| (name.as_str(), Detail::Value(value)));
+        further.chain(typed).collect()
+    }
+
+    /// The region that it is about.
+    #[must_use]
+    pub fn region(&self) -> Option<&RegionId> {
+        self.particulars.region.as_ref()
+    }
+
+    /// The methods that the path answers to, for the header `Allow`.
+    #[must_use]
+    pub fn allow(&self) -> Option<&'static str> {
+        self.particulars.allow
     }
 
     /// Its label in metrics and logs.
@@ -100,14 +118,24 @@ impl ErrorDocument {
     /// Adds a particular.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(name.to_owned(), value.into());
+        self.particulars.further.insert(name.to_owned(), value.into());
         self
     }
 
     /// A region's name, when it looks like one: a pin that does not is not repeated.
     #[must_use]
-    pub fn with_region(self, region: &str) -> Self {
-        Self { region: RegionId::parse(region).ok().or(self.region), ..self }
+    pub fn with_region(mut self, region: &str) -> Self {
+        if let Ok(region) = RegionId::parse(region) {
+            self.particulars.region = Some(region);
+        }
+        self
+    }
+
+    /// 405, and the methods that the path answers to.
+    fn not_allowed(allow: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        let mut document = Self::new(Reason::MethodNotAllowed, message);
+        document.particulars.allow = Some(allow);
+        document
     }
 
     fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
@@ -115,8 +143,7 @@ impl ErrorDocument {
         // What SDKs replay anyhow.
         let retryable = matches!(status.as_u16(), 502..=504);
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
-        let (details, region) = (Map::new(), None);
-        Self { reason, status, code, message, retryable, region, allow: None, details, retry_after }
+        Self { reason, status, code, message, retryable, retry_after, particulars: Box::default() }
     }
 
     fn unavailable(reason: Reason, retry_after: u64, message: impl Into<Cow<'static, str>>) -> Self {

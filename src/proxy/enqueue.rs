@@ -308,7 +308,7 @@ pub(super) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
 
 /// What is noted of a call whose answer is that nobody knows.
 fn unknown_in(document: &ErrorDocument) -> (Option<AttemptOutcome>, Option<RegionId>) {
-    (Some(AttemptOutcome::Unknown), document.region.clone())
+    (Some(AttemptOutcome::Unknown), document.region().cloned())
 }
 
 /// The time spent waiting for regions: of one try as long as it took, of several until the last one ended.

@@ -152,8 +152,7 @@ impl Exchange {
     #[must_use]
     pub fn refuse(&mut self, proxy: &Proxy, document: &ErrorDocument) -> Response<Reply> {
         self.refusal = (!self.vanished).then(|| document.label());
-        let region = document.region.as_ref();
-        self.refused_for = region.and_then(|region| proxy.shared.registry.view().index_of(region.as_str()));
+        self.refused_for = document.region().and_then(|region| proxy.shared.registry.view().index_of(region.as_str()));
         let id = self.request_id.to_str().unwrap_or_default();
         let mut response = self.json(document.status.as_u16(), document.to_json(id));
         // The rest of such a body is not read, so that no request can follow it.
@@ -164,7 +163,7 @@ impl Exchange {
         if document.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        if let Some(allow) = document.allow {
+        if let Some(allow) = document.allow() {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         }
         if let Some(seconds) = document.retry_after {

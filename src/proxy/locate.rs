@@ -252,7 +252,7 @@ pub(super) fn is_called_off(shown: &Progress) -> bool {
 /// The region of the answer is the one whose word is missing.
 pub(super) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDocument) -> ErrorDocument {
     let view = proxy.shared.registry.view();
-    let named = document.region.as_ref().and_then(|region| view.index_of(region.as_str()));
+    let named = document.region().and_then(|region| view.index_of(region.as_str()));
     exchange.region = named.map(|index| view.region(index).id.clone());
     document.clone()
 }

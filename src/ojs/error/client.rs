@@ -118,8 +118,7 @@ impl ErrorDocument {
     /// 405: the path is known, with other methods; `allow` is for the `Allow` header too.
     #[must_use]
     pub fn method_not_allowed(allow: &'static str) -> Self {
-        let message = format!("this path answers to {allow}; use that method");
-        Self { allow: Some(allow), ..Self::new(Reason::MethodNotAllowed, message) }
+        Self::not_allowed(allow, format!("this path answers to {allow}; use that method"))
     }
 
     /// 400: the request is not strict HTTP/1.1.

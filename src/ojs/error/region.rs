@@ -130,8 +130,8 @@ impl ErrorDocument {
     /// 405: TRACE, which would show the sidecar's own credentials to whoever asks.
     #[must_use]
     pub fn echo_refused() -> Self {
-        let allow = Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-        Self { allow, ..Self::new(Reason::MethodNotAllowed, "TRACE is not forwarded; use another method") }
+        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+        Self::not_allowed(allow, "TRACE is not forwarded; use another method")
     }
 
     /// 508: sidecars send the call to each other. No SDK replays that status, which would only make the circle busier.

@@ -80,13 +80,13 @@ fn an_unknown_outcome_is_a_500_that_names_region_and_job() {
     let document = ErrorDocument::outcome_unknown("eu-west-1", Some("0190"));
     assert_eq!((document.status.as_u16(), document.code.as_str(), document.retryable), (500, "backend_error", false));
     assert_eq!(
-        (document.region.as_ref().map(RegionId::as_str), document.details["job_id"].as_str()),
+        (document.region().map(RegionId::as_str), document.particulars.further["job_id"].as_str()),
         (Some("eu-west-1"), Some("0190"))
     );
 }
 
 #[test]
 fn a_pin_that_is_no_region_id_is_not_repeated() {
-    assert_eq!(ErrorDocument::unknown_region("mars-1", []).region, RegionId::parse("mars-1").ok());
-    assert_eq!(ErrorDocument::unknown_region("Bearer secret", []).region, None);
+    assert_eq!(ErrorDocument::unknown_region("mars-1", []).region(), RegionId::parse("mars-1").ok().as_ref());
+    assert_eq!(ErrorDocument::unknown_region("Bearer secret", []).region(), None);
 }
