@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue};
 use ojs_sidecar::base::{Draw, RegionId};
 use ojs_sidecar::net::headers::strip_hop_by_hop;
 use ojs_sidecar::ojs::{Abridged, Additions, Envelope, Uuid7, Uuid7Room, hint, scan, stamp};
-use ojs_sidecar::policy::{Inputs, Job, NoTraffic, View, route};
+use ojs_sidecar::policy::{Inputs, Job, NoTraffic, View, route, settle};
 use ojs_sidecar::region::Owners;
 
 use bodies::{job, job_of_tokens};
@@ -80,7 +80,7 @@ fn decisions(criterion: &mut Criterion) {
     for regions in [3, 100] {
         let healthy = regions::healthy(&regions::config(regions));
         let mut settled = healthy.clone();
-        settled.settle(Instant::now());
+        settle(&mut settled, Instant::now());
         let last = settled.regions.last().unwrap().id.as_str().to_owned();
         let pinned = Job { pin: Some(&last), ..Job::plain("default") };
         let drawn = Job { affinity: Some("weighted"), ..Job::plain("default") };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::budget::{Pays, RetryBudget};
-use super::view::RegionIndex;
+use super::index::RegionIndex;
 use crate::config::Failover;
 
 /// One budget for all redirects, and one for each region that they go to; shared by all worker threads.

@@ -2,107 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use super::breaker::BreakerState;
 use super::guard::{GuardClass, GuardState};
 use super::health::Health;
+use super::index::RegionIndex;
 use super::load::{FigureKind, corrected};
 use super::plan::{Permitted, Plan, fallback};
-use super::route::Context;
-use super::view::{RegionIndex, RegionView, View};
+use super::ranking::{Context, Standing};
+use super::refusal::Refusal;
+use super::view::{RegionView, View};
 use crate::base::Strategy;
 
 /// Nobody is told to come back sooner: the shortest wait that `Retry-After` can say.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// A drained region comes back when its operator says so; asking twice a minute is often enough.
 const RETRY_DRAINED: Duration = Duration::from_secs(30);
-
-/// Why a region is no candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
-    /// The job was refused before regions were compared.
-    #[error("not compared: the job itself is refused")]
-    NotCompared,
-    /// The job is pinned, and not to this region.
-    #[error("the job is pinned elsewhere")]
-    PinnedElsewhere,
-    /// A routing rule does not permit it.
-    #[error("not permitted by a routing rule")]
-    NotPermitted,
-    /// Its weight is 0.
-    #[error("drained by the operator")]
-    Drained,
-    /// Its health probes fail.
-    #[error("unhealthy")]
-    Unhealthy,
-    /// Its breaker is open.
-    #[error("circuit breaker open")]
-    BreakerOpen,
-    /// Its breaker waits for the result of one probe.
-    #[error("circuit breaker half-open, waiting for one probe")]
-    HalfOpen,
-    /// Its enqueues fail, or a share of them is tried and this job was not drawn for it.
-    #[error("enqueues fail there")]
-    GuardOpen,
-    /// Its queue is as deep as it may be for `affinity`.
-    #[error("queue at its maximum depth")]
-    AtCapacity,
-    /// `failover.exclude_regions` names it and it is not the first choice.
-    #[error("excluded from failover")]
-    Excluded,
-}
-
-impl Refusal {
-    /// The name in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotCompared => "not_compared",
-            Self::PinnedElsewhere => "pinned_elsewhere",
-            Self::NotPermitted => "not_permitted",
-            Self::Drained => "drained",
-            Self::Unhealthy => "unhealthy",
-            Self::BreakerOpen => "breaker_open",
-            Self::HalfOpen => "half_open",
-            Self::GuardOpen => "guard_open",
-            Self::AtCapacity => "at_capacity",
-            Self::Excluded => "excluded",
-        }
-    }
-}
-
-/// How good a candidate's word is; a better standing goes before any strategy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
-    /// Known to be healthy.
-    Sound,
-    /// Healthy, asks for less, and this job was drawn to look elsewhere.
-    Pressed,
-    /// Healthy again, and this job was not drawn for the ramp.
-    RampingUp,
-    /// Healthy, and asked to be left alone for a time that is not over.
-    Paused,
-    /// Never probed.
-    Unknown,
-    /// It came and went too often.
-    HeldDown,
-    /// Nothing is heard from it: the last resort.
-    Silent,
-    /// Not usable, and tried all the same because no region is.
-    LastGood,
-}
-
-/// What is wrong with the region itself, whatever the job.
-pub(super) fn unusable(region: &RegionView) -> Option<Refusal> {
-    match (region.breaker, region.health) {
-        _ if region.weight == 0 => Some(Refusal::Drained),
-        (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
-        (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
-        (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
-        (BreakerState::Closed, Health::Healthy | Health::Unknown) => {
-            matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. }).then_some(Refusal::GuardOpen)
-        }
-    }
-}
 
 /// Whether the region is a candidate for the job, and in which standing.
 pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: RegionIndex) -> Result<Standing, Refusal> {
@@ -112,7 +25,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
     }
     let view = context.view;
     let region = view.region(index);
-    if let Some(refusal) = unusable(region) {
+    if let Some(refusal) = region.unusable() {
         return Err(refusal);
     }
     if !region.admits(GuardClass::Enqueue, context.now, &mut context.draw) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::candidate::Refusal;
+use super::refusal::Refusal;
 use crate::base::{RegionId, Strategy};
 
 /// Why there is no decision.

@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::candidate::{Refusal, Standing};
 use super::error::RouteError;
+use super::index::RegionIndex;
 use super::job::Job;
-use super::route::{Decision, Inputs, Ranking, Slot, decide};
-use super::view::{RegionIndex, View};
+use super::ranking::{Inputs, Ranking, Slot, Standing};
+use super::refusal::Refusal;
+use super::route::{Decision, decide};
+use super::view::View;
 use crate::base::Strategy;
 
 /// What a live call would get, and why.

@@ -1,7 +1,7 @@
 //! Why a decision came about, small enough to be kept of every job.
 
-use super::candidate::Refusal;
-use super::view::RegionIndex;
+use super::index::RegionIndex;
+use super::refusal::Refusal;
 
 /// Regions that are listed; a federation with more that fail at once shows the first and how many there were.
 const LISTED_MAX: usize = 8;

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use super::breaker::{BreakerState, Permit, RequestOutcome};
 use super::guard::Attempt;
+use super::index::RegionIndex;
 use super::state::{Change, Probe, RegionState, Totals};
 use super::suspect::Suspicion;
-use super::view::{RegionIndex, RegionView, View};
+use super::view::{RegionView, View};
 use crate::config::Config;
 
 /// The states of all regions of one configuration.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::view::RegionIndex;
+use super::index::RegionIndex;
 
 /// A figure is fresh for this many poll intervals; an older one is no figure.
 const FRESH_INTERVALS: u32 = 3;

@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::route::Candidates;
-use super::view::RegionIndex;
+use super::index::{Candidates, RegionIndex};
 use crate::base::Draw;
 
 /// So many entries of the guide for each region, that most of them lead to one or two.

@@ -3,14 +3,14 @@
 //! Precedence: a region named by the job pins it; else the strategy that the job names; else that of the first matching
 //! rule; else the configured default. The rule's regions narrow every job that it matches, and widen none.
 
-use super::candidate::unusable;
 use super::error::RouteError;
 use super::grounds::Origin;
+use super::index::RegionIndex;
 use super::job::Job;
 use super::region_set::RegionSet;
 use super::rules::Rule;
 use super::settings::{TENANT_KEY, Tenant};
-use super::view::{RegionIndex, View};
+use super::view::View;
 use crate::base::{RegionId, Strategy};
 
 /// The frame within which candidates are sought.
@@ -260,7 +260,7 @@ fn geographic<'v>(
     let table = view.settings.geographic.as_ref();
     let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key).text?).copied());
     let hinted = hinted.filter(|&region| free.contains(region));
-    let hint = hinted.filter(|&region| unusable(view.region(region)).is_none());
+    let hint = hinted.filter(|&region| view.region(region).unusable().is_none());
     let plan = Plan { hint, hinted, home: hint, ..flexible(view, Strategy::Geographic, free, local) };
     match (view.settings.strategy, hint) {
         // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from

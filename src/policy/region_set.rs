@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::view::RegionIndex;
+use super::index::RegionIndex;
 
 const BITS: usize = u64::BITS as usize;
 

@@ -2,38 +2,20 @@
 
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
-use super::candidate::{Refusal, Standing, admit, last_good, retry_otherwise, usable_in};
+use super::candidate::{admit, last_good, retry_otherwise, usable_in};
 use super::error::RouteError;
 use super::grounds::Grounds;
+use super::index::{Candidates, RegionIndex};
 use super::job::Job;
-use super::load::Live;
+use super::orders::Orders;
 use super::plan::{Permitted, Plan};
+use super::ranking::{Context, Inputs, Ranking, Reason, Slot, Standing};
+use super::refusal::Refusal;
 use super::shortlist;
-use super::strategy::{self, Reason};
+use super::strategy;
 use super::together::Demand;
-use super::view::{RegionIndex, View};
-use crate::base::{Draw, Strategy};
-
-/// What a decision depends on beside the view and the job.
-#[derive(Clone, Copy)]
-pub struct Inputs<'a> {
-    /// The time.
-    pub now: Instant,
-    /// The source of everything random in this decision.
-    pub draw: Draw,
-    /// Whose turn it is in `round-robin`: a number that grows by one with each decision that is [`Decision::by_turn`].
-    pub turn: u64,
-    /// What this sidecar has under way.
-    pub live: &'a dyn Live,
-}
-
-impl std::fmt::Debug for Inputs<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inputs").field("now", &self.now).field("turn", &self.turn).finish_non_exhaustive()
-    }
-}
+use super::view::View;
+use crate::base::Strategy;
 
 /// Where a job goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +37,6 @@ pub struct Decision {
     /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
     pub candidates: Candidates,
 }
-
-/// Regions to try, in order.
-pub(super) type Candidates = SmallVec<[RegionIndex; 4]>;
 
 impl Decision {
     /// The region to try first.
@@ -102,7 +81,28 @@ fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Opt
         let admitted = plan.pinned && admit(&mut context, plan, region).is_ok();
         return admitted.then(|| Candidates::from_iter([region]));
     }
-    view.settled.0.as_ref()?.candidates(view, plan, job, inputs)
+    settled(view.settled.0.as_ref()?, view, plan, job, inputs)
+}
+
+/// The candidates of a job that goes by this plan, where they are known.
+fn settled(orders: &Orders, view: &View, plan: &Plan<'_>, job: &Job<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
+    let Inputs { now, mut draw, turn, .. } = inputs;
+    if !matches!(plan.permitted, Permitted::All)
+        || plan.local != view.local
+        || orders.from.is_some_and(|from| now < from)
+    {
+        return None;
+    }
+    let count = view.settings.candidates_max;
+    let candidates = match plan.strategy {
+        Strategy::Affinity => orders.affinity.clone(),
+        Strategy::ActivePassive => orders.active_passive.clone(),
+        Strategy::LatencyBased => orders.latency_based.clone()?,
+        Strategy::RoundRobin => orders.lots.as_ref()?.in_turn(turn, count),
+        Strategy::Weighted if job.weights.is_none() => orders.lots.as_ref()?.drawn(&mut draw, count),
+        Strategy::Weighted | Strategy::Overflow | Strategy::Geographic | Strategy::GeoPin => return None,
+    };
+    (!candidates.is_empty()).then_some(candidates)
 }
 
 /// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together. Writes down why.
@@ -122,41 +122,6 @@ pub fn route_within(
     let result = decide_by(view, job, &plan, inputs, &mut ranking);
     grounds.fallen.extend(&ranking.refused);
     result
-}
-
-/// What the steps of one decision share.
-pub(super) struct Context<'a, 'j> {
-    pub(super) view: &'a View,
-    pub(super) job: &'a Job<'j>,
-    pub(super) now: Instant,
-    pub(super) draw: Draw,
-    pub(super) turn: u64,
-    pub(super) live: &'a dyn Live,
-}
-
-/// A candidate in the ranking.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) region: RegionIndex,
-    pub(super) standing: Standing,
-    /// Lower is better.
-    pub(super) key: f64,
-    /// Between equal keys, lower is better.
-    pub(super) tie: f64,
-    /// From 0 to 1, of the term that ranked.
-    pub(super) score: f64,
-    pub(super) reason: Reason,
-    /// Its place by strategy, before `prefer_regions` orders the failover.
-    pub(super) place: usize,
-}
-
-/// How a decision came about: candidates best first, then who fell out. Filled whether or not anybody reads it.
-#[derive(Debug, Default)]
-pub(super) struct Ranking {
-    /// The strategy that was asked for, where the job's attributes can be followed.
-    pub(super) strategy: Option<Strategy>,
-    pub(super) slots: SmallVec<[Slot; 8]>,
-    pub(super) refused: SmallVec<[(RegionIndex, Refusal); 8]>,
 }
 
 /// Plan, admit, rank, shorten: the whole of routing.
@@ -239,12 +204,6 @@ fn take_last_good(view: &View, plan: &Plan<'_>, ranking: &mut Ranking) -> Option
 /// Errors: those of [`RouteError`] that are the client's fault.
 pub fn permits(view: &View, job: &Job<'_>, region: RegionIndex) -> Result<bool, RouteError> {
     Ok(Plan::of(view, job)?.permitted.contains(region))
-}
-
-impl Slot {
-    const fn new(region: RegionIndex, standing: Standing) -> Self {
-        Self { region, standing, key: 0.0, tie: 0.0, score: 1.0, reason: Reason::Pinned, place: 0 }
-    }
 }
 
 #[cold]

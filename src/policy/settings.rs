@@ -6,9 +6,9 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 
 use super::glob::Glob;
+use super::index::RegionIndex;
 use super::region_set::RegionSet;
 use super::rules::Rule;
-use super::view::RegionIndex;
 use crate::base::{RegionId, Strategy};
 use crate::config::{Config, OnAllUnhealthy};
 

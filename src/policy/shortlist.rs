@@ -1,7 +1,7 @@
 //! How failover may go on after the first candidate: `prefer_regions` first, `exclude_regions` never.
 
-use super::candidate::Refusal;
-use super::route::Ranking;
+use super::ranking::Ranking;
+use super::refusal::Refusal;
 use super::settings::Settings;
 
 /// Orders what follows the first candidate and takes out what may only be a first choice.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::view::RegionIndex;
+use super::index::RegionIndex;
 
 /// Failures further apart than this are not one event.
 const TOGETHER: Duration = Duration::from_secs(2);

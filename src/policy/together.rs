@@ -6,10 +6,11 @@
 use smallvec::SmallVec;
 
 use super::error::RouteError;
+use super::index::RegionIndex;
 use super::job::Job;
 use super::plan::{Permitted, Plan, Sets, has_tags, tenant_of};
 use super::region_set::RegionSet;
-use super::view::{RegionIndex, View};
+use super::view::View;
 use crate::base::Strategy;
 
 /// Where one job may go, whatever the state of those regions.

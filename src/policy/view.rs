@@ -9,33 +9,16 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::breaker::BreakerState;
-use super::candidate::Refusal;
 use super::guard::{GuardClass, GuardState};
 use super::health::Health;
+use super::index::RegionIndex;
 use super::load::LoadFigures;
+use super::orders::Orders;
 use super::pressure::Pressure;
+use super::refusal::Refusal;
 use super::settings::Settings;
-use super::settled::Settled;
 use crate::base::{Draw, RegionId};
 use crate::config::{Config, RegionConfig};
-
-/// A region's place in the registry; valid for every view and the settings of one configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionIndex(u16);
-
-impl RegionIndex {
-    /// The region at a place of the configured order, which has room for 256. Small, because each call carries several.
-    #[must_use]
-    pub const fn new(place: usize) -> Self {
-        Self(if place < u16::MAX as usize { place as u16 } else { u16::MAX })
-    }
-
-    /// The place, for tables with one entry a region.
-    #[must_use]
-    pub const fn get(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// All regions at one moment.
 #[derive(Debug, Clone)]
@@ -50,14 +33,14 @@ pub struct View {
     pub(super) settled: Cache,
 }
 
-/// What [`View::settle`] found. A copy is made to be changed, and begins without.
+/// What [`super::settle`] found. A copy is made to be changed, and begins without.
 #[derive(Debug, Default)]
-pub(super) struct Cache(pub(super) Option<Settled>);
+pub(super) struct Cache(pub(super) Option<Orders>);
 
 impl Cache {
     /// The regions that no job can go to, with the reason, where that is known for all jobs.
     pub(super) fn unusable(&self) -> &[(RegionIndex, Refusal)] {
-        self.0.as_ref().map_or(&[], Settled::unusable)
+        self.0.as_ref().map_or(&[], Orders::unusable)
     }
 }
 
@@ -146,6 +129,19 @@ impl RegionView {
     pub fn admits(&self, class: GuardClass, now: Instant, draw: &mut Draw) -> bool {
         self.guard(class).admits(now, draw)
     }
+
+    /// What is wrong with the region itself, whatever the job.
+    pub(super) fn unusable(&self) -> Option<Refusal> {
+        match (self.breaker, self.health) {
+            _ if self.weight == 0 => Some(Refusal::Drained),
+            (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
+            (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
+            (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
+            (BreakerState::Closed, Health::Healthy | Health::Unknown) => {
+                matches!(self.guard(GuardClass::Enqueue), GuardState::Open { .. }).then_some(Refusal::GuardOpen)
+            }
+        }
+    }
 }
 
 impl View {
@@ -155,11 +151,6 @@ impl View {
         let settings = Arc::new(Settings::of(config));
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
         Self { regions, local: settings.local, settings, settled: Cache::default() }
-    }
-
-    /// Finds out once what is the same for all jobs. To be called when the view is complete: nothing in it may change afterwards.
-    pub fn settle(&mut self, now: Instant) {
-        self.settled = Cache(Settled::of(self, now));
     }
 
     /// The region with this id, compared exactly.
@@ -210,7 +201,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::testing;
+    use crate::policy::{settle, testing};
 
     #[test]
     fn connections_are_kept_to_the_local_region_and_the_next_one_while_they_are_well() {
@@ -222,15 +213,15 @@ mod tests {
         }
         for settled in [false, true] {
             if settled {
-                view.settle(Instant::now());
+                settle(&mut view, Instant::now());
             }
-            assert_eq!(view.kept_warm().as_slice(), [RegionIndex(0), RegionIndex(2)]);
+            assert_eq!(view.kept_warm().as_slice(), [RegionIndex::new(0), RegionIndex::new(2)]);
         }
         let mut view = view.clone();
         view.regions[0].silent = true;
         view.regions[2].weight = 0;
-        view.settle(Instant::now());
-        assert_eq!(view.kept_warm().as_slice(), [RegionIndex(1)]);
+        settle(&mut view, Instant::now());
+        assert_eq!(view.kept_warm().as_slice(), [RegionIndex::new(1)]);
     }
 
     #[test]
@@ -243,8 +234,8 @@ mod tests {
         view.regions[3].weight = 0;
         view.regions[4].breaker = BreakerState::HalfOpen;
         view.regions[5].latency = None;
-        assert_eq!(view.nearest_others().as_slice(), [RegionIndex(2), RegionIndex(1), RegionIndex(5)]);
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(2), RegionIndex::new(1), RegionIndex::new(5)]);
         view.regions[1].health = Health::Unknown;
-        assert_eq!(view.nearest_others().as_slice(), [RegionIndex(2), RegionIndex(5)]);
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(2), RegionIndex::new(5)]);
     }
 }

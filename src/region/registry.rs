@@ -11,13 +11,14 @@ use arc_swap::{ArcSwap, Cache, Guard};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::Region;
 use super::lack::Lack;
-use super::{ProbeReport, Region};
+use super::report::ProbeReport;
 use crate::base::Clock;
 use crate::config::Config;
 use crate::policy::{
     Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Permit, Probe, RegionIndex, RegionView, RequestOutcome,
-    Shown, Transition, View,
+    Shown, Transition, View, settle,
 };
 use crate::telemetry::{self, Metrics, event};
 
@@ -336,7 +337,7 @@ impl Registry {
 
     /// Puts a complete view in place of the one before.
     fn publish(&self, mut view: View) {
-        view.settle(self.clock.now());
+        settle(&mut view, self.clock.now());
         self.view.store(Arc::new(view));
     }
 

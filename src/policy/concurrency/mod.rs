@@ -18,7 +18,7 @@ use gradient::Gradient;
 use parking_lot::Mutex;
 
 use super::guard::GuardClass;
-use super::view::RegionIndex;
+use super::index::RegionIndex;
 
 /// Reads get this share of a limit, in percent; the rest is kept for what they must not push out.
 const READS_PERCENT: u64 = 80;

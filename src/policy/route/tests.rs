@@ -7,7 +7,7 @@ use proptest::prelude::{ProptestConfig, TestCaseError, prop_assert, prop_assert_
 use super::*;
 use crate::config::{Config, Matcher, OnAllUnhealthy, Rule};
 use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
-use crate::policy::{BreakerState, Explanation, Health, explain};
+use crate::policy::{BreakerState, Explanation, Health, explain, settle};
 
 mod bounds;
 mod random;
@@ -321,7 +321,7 @@ proptest! {
             // What is found once for all jobs is what each would find.
             for settled_at in [inputs.now, inputs.now - SECOND * 20] {
                 let mut settled = view.clone();
-                settled.settle(settled_at);
+                settle(&mut settled, settled_at);
                 prop_assert_eq!(&route(&settled, job, inputs), &live);
             }
             check_explanation(view, &dry)?;

@@ -2,8 +2,8 @@
 //!
 //! Score: 1 over its place in that order, those that fell out not counted.
 
-use super::super::route::{Context, Slot};
-use super::{Reason, real, sort};
+use super::super::ranking::{Context, Reason, Slot};
+use super::order::{real, sort};
 
 pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
     for slot in &mut *slots {

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use super::super::route::{Context, Slot};
+use super::super::index::RegionIndex;
+use super::super::ranking::{Context, Reason, Slot};
 use super::super::settings::NOT_PREFERRED;
-use super::super::view::RegionIndex;
-use super::{Reason, sort};
+use super::order::sort;
 
 /// A region that is not local scores at most this.
 const REMOTE: f64 = 0.9;

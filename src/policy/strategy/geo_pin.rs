@@ -3,9 +3,9 @@
 //! By the time a strategy ranks, every region outside the pin has fallen out; among several the order is that of `affinity`,
 //! and so are the scores. A single region scores 1.
 
-use super::super::route::{Context, Slot};
-use super::super::view::RegionIndex;
-use super::{Reason, affinity};
+use super::super::index::RegionIndex;
+use super::super::ranking::{Context, Reason, Slot};
+use super::affinity;
 
 pub(super) fn rank(context: &Context<'_, '_>, local: RegionIndex, slots: &mut [Slot]) {
     affinity::rank(context, local, slots);

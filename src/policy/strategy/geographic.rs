@@ -3,12 +3,11 @@
 //! Score: 1 for the hinted region, half of the default strategy's score for the others; without a usable hint the default
 //! strategy's score as it is.
 
-use super::super::plan::{Plan, fallback};
-use super::super::route::{Context, Slot};
-use super::{Reason, rank_by};
+use super::super::plan::Plan;
+use super::super::ranking::{Reason, Slot};
 
-pub(super) fn rank(context: &mut Context<'_, '_>, plan: &Plan<'_>, slots: &mut [Slot]) {
-    rank_by(fallback(context.view), context, plan, slots);
+/// Expects the slots in the order of the default strategy.
+pub(super) fn put_hinted_first(plan: &Plan<'_>, slots: &mut [Slot]) {
     let Some(place) = slots.iter().position(|slot| Some(slot.region) == plan.hint) else { return };
     for slot in &mut *slots {
         slot.score /= 2.0;

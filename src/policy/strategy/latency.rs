@@ -3,9 +3,9 @@
 //! Order: mean probe round trip, lowest first, unprobed last; equals are drawn by weight.
 //! Score: the lowest latency over the region's own, 0.1 where it is unknown.
 
-use super::super::route::{Context, Slot};
+use super::super::ranking::{Context, Reason, Slot};
 use super::affinity::nearness;
-use super::{Reason, race, sort};
+use super::order::{race, sort};
 
 pub(super) fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let view = context.view;

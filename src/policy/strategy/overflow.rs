@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::super::index::RegionIndex;
 use super::super::load::{Figure, FigureKind, corrected};
-use super::super::route::{Context, Slot};
-use super::super::view::{RegionIndex, View};
-use super::{Reason, race, real, sort};
+use super::super::ranking::{Context, Reason, Slot};
+use super::super::view::View;
+use super::order::{race, real, sort};
 
 /// A region that fails a larger share of its jobs than this is not taken at its word.
 const FAILING: f64 = 0.1;

@@ -3,8 +3,8 @@
 //! Order: the configured one, begun at the region whose turn it is.
 //! Score: 1 over its place in that order.
 
-use super::super::route::{Context, Slot};
-use super::{Reason, real, sort};
+use super::super::ranking::{Context, Reason, Slot};
+use super::order::{real, sort};
 
 pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
     let count = slots.len();

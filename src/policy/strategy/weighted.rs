@@ -5,9 +5,10 @@
 //! Score: of the race that draws the order, e to the minus running time over the heaviest candidate's mean, which is a number
 //! from 0 to 1 that falls with the place; half of it for a region without a share.
 
-use super::super::route::{Context, Slot};
-use super::super::view::{RegionIndex, View};
-use super::{Reason, race, real, sort};
+use super::super::index::RegionIndex;
+use super::super::ranking::{Context, Reason, Slot};
+use super::super::view::View;
+use super::order::{race, real, sort};
 
 /// Behind every region with a share.
 const WITHOUT_SHARE: f64 = 1.0;
