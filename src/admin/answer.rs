@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::compress::compressed;
 use super::config::{self, Form};
+use super::response::{JSON, document, error, response};
 use super::{LogLevel, Readiness, log_level};
 use crate::base::RegionId;
 use crate::config::{Config, Listen};
 use crate::telemetry::Metrics;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -163,24 +163,5 @@ fn method_not_allowed(allow: &'static str) -> Response<Bytes> {
     let message = format!("this path answers {allow} only");
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", &message);
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
-/// A document of ours.
-pub(super) fn document(body: &Value) -> Response<Bytes> {
-    response(StatusCode::OK, JSON, body.to_string())
-}
-
-/// An error document in the shape of the clients' listener, so that one reader understands both.
-pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
-    let body = json!({"error": {"code": code, "message": message, "retryable": false}});
-    response(status, JSON, body.to_string())
-}
-
-fn response(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Bytes> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderMap, Method, Response, StatusCode};
 
-use super::answer::error;
+use super::response::error;
 use crate::config::Listen;
 use crate::net::origin::{self, Page, is_preflight};
 

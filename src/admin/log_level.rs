@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use serde_json::json;
 
-use super::answer::{document, error};
+use super::response::{document, error};
 use crate::base::Clock;
 use crate::base::text::{parse_duration, print_duration, rfc3339};
 use crate::config::{LOG_LEVEL_EXPECTED, is_log_level};

@@ -8,6 +8,7 @@ mod compress;
 mod config;
 mod log_level;
 mod readiness;
+mod response;
 mod serve;
 #[cfg(test)]
 mod tests;
