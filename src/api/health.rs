@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::status;
+use super::status::status;
 use crate::policy::Health;
 use crate::proxy::Proxy;
 

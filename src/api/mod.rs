@@ -8,9 +8,11 @@ mod outcomes;
 mod regions;
 mod route;
 mod state;
+mod status;
 
 pub use outcomes::outcome_row;
 pub use state::document as state;
+pub(crate) use status::status;
 
 use crate::net::Arriving;
 
@@ -19,7 +21,6 @@ use http::{Request, Response};
 use crate::net::ConnectionInfo;
 use crate::ojs::operation::federation_methods;
 use crate::ojs::{Class, ErrorDocument, Operation};
-use crate::policy::{BreakerState, Health, RegionView};
 use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 
 /// When a sidecar that ends may have a successor. Units: seconds.
@@ -94,12 +95,4 @@ fn refuse(proxy: &Proxy, exchange: &mut Exchange, path: &str) -> Response<Reply>
         return exchange.refuse(proxy, &ErrorDocument::not_found(path));
     };
     exchange.refuse(proxy, &ErrorDocument::method_not_allowed(allow))
-}
-
-/// The word for a region: `healthy` only if its probes say so and its breaker lets traffic through.
-pub(crate) const fn status(region: &RegionView) -> &'static str {
-    match (region.breaker, region.health) {
-        (BreakerState::Closed, health) => health.as_str(),
-        (BreakerState::Open | BreakerState::HalfOpen, _) => Health::Unhealthy.as_str(),
-    }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::status;
+use super::status::status;
 use crate::base::text::rfc3339;
 use crate::config::Config;
 use crate::outcome::State;
