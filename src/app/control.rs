@@ -12,9 +12,9 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::World;
-use super::reload::Notes;
+use super::notes::Notes;
 use super::resolver::Resolver;
+use super::world::World;
 use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState};
 use crate::api;
 use crate::base::Clock;

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 
-use super::RunError;
+use super::error::RunError;
 
 /// Threads that work until they are told to stop; dropped, it tells them and waits for their end.
 pub(super) struct Crew {

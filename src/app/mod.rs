@@ -6,12 +6,15 @@
 
 mod control;
 mod crew;
+mod error;
+mod notes;
 mod refused;
 mod reload;
 mod resolver;
 #[cfg(test)]
 mod tests;
 mod worker;
+mod world;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -20,82 +23,20 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::admin::{self, Readiness};
-use crate::base::Clock;
 use crate::config::Config;
 use crate::net::descriptors;
 use crate::net::memory;
-use crate::net::resolve::{Resolve, SystemResolver};
-use crate::net::{
-    BindError, BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound,
-};
+use crate::net::{BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound};
 use crate::proxy::Shared;
-use crate::region::SetupError;
 use crate::telemetry::event;
 use crew::Crew;
-pub use reload::{LoadAgain, Source};
-use reload::{Notes, Reloader};
+pub use error::{BuildError, RunError};
+use notes::Notes;
+use reload::Reloader;
+pub use world::{LoadAgain, Source, World};
 
 /// The most worker threads when the configuration leaves the number to us: a sidecar is a guest in its pod.
 const WORKERS_MAX: usize = 2;
-
-/// What the program takes from its surroundings, so that tests can steer it.
-#[derive(Clone)]
-pub struct World {
-    /// Time for probes, cooldowns, polls and ages.
-    pub clock: Clock,
-    /// Names to addresses.
-    pub resolver: Arc<dyn Resolve>,
-    /// Where the configuration came from, so that it can be loaded again; none: only identities are looked at again.
-    pub source: Option<Source>,
-}
-
-impl Default for World {
-    fn default() -> Self {
-        Self { clock: Clock::system(), resolver: Arc::new(SystemResolver), source: None }
-    }
-}
-
-impl std::fmt::Debug for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("World")
-    }
-}
-
-/// Why the program cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A region's files cannot be used: the configuration is wrong.
-    #[error(transparent)]
-    Region(#[from] SetupError),
-    /// An address cannot be listened on.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The system has no more descriptors or threads.
-    #[error("the system refuses: {0}")]
-    System(#[from] std::io::Error),
-}
-
-/// Why the program cannot run, or not go on; the message says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// A thread has no runtime.
-    #[error("a thread cannot make its runtime: {0}; raise the limit on open files, or lower `limits.worker_threads`")]
-    Runtime(std::io::Error),
-    /// There is no thread for a worker.
-    #[error("a worker thread cannot be started: {0}; raise the limit on tasks, or lower `limits.worker_threads`")]
-    Thread(std::io::Error),
-    /// An address that is bound cannot be served.
-    #[error("{address} cannot be served: {source}; raise the limit on open files, or lower `limits.worker_threads`")]
-    Listener {
-        /// The address.
-        address: LocalAddress,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Something ended that runs as long as the program does.
-    #[error("{0} has ended, which is a defect; start again, and report the place that the log names")]
-    Ended(String),
-}
 
 /// Everything bound, nothing running.
 #[derive(Debug)]

@@ -6,66 +6,26 @@
 mod changes;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Weak;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 
 use super::control::{self, Loops};
-use super::{BuildError, World};
+use super::error::BuildError;
+use super::notes::Notes;
+use super::world::{Source, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
-use crate::config::{Config, Loaded, MetricsDetail, Problems, RegionConfig};
+use crate::config::{Config, MetricsDetail, RegionConfig};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
-use crate::telemetry::{LogHandle, Rations, ReloadKind, Scope, event};
+use crate::telemetry::{Rations, ReloadKind, Scope, event};
 use watch::Watch;
-
-/// Loads the configuration anew from where it came from.
-pub type LoadAgain = Arc<dyn Fn() -> Result<Loaded, Problems> + Send + Sync>;
-
-/// Where a configuration came from.
-#[derive(Clone)]
-pub struct Source {
-    /// Loads it again.
-    pub load: LoadAgain,
-    /// Its files, to be watched.
-    pub files: Vec<PathBuf>,
-    /// Where a new level goes, where this process logs.
-    pub log: Option<LogHandle>,
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("files", &self.files).finish_non_exhaustive()
-    }
-}
-
-/// What the last look found wrong, for `/readyz`: by what it concerns, one sentence each.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
-
-impl Notes {
-    pub(super) fn reader(&self) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
-        let notes = Arc::clone(&self.0);
-        Arc::new(move || notes.lock().iter().map(|(about, note)| format!("{about}: {note}")).collect())
-    }
-
-    /// True when the note is a new one.
-    fn set(&self, about: &str, note: String) -> bool {
-        self.0.lock().insert(about.to_owned(), note.clone()).is_none_or(|before| before != note)
-    }
-
-    fn clear(&self, about: &str) {
-        self.0.lock().remove(about);
-    }
-}
 
 /// Reloads on the control thread.
 pub(super) struct Reloader {

@@ -8,9 +8,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::RunError;
 use super::control;
 use super::crew::Report;
+use super::error::RunError;
 use super::refused::refused;
 use crate::api;
 use crate::net::{
