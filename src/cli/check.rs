@@ -5,10 +5,12 @@ mod host;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::demo::runtime;
+use super::arguments::ConfigArgs;
+use super::exit::{BAD_CONFIG, DONE, FAILED};
 use super::load::{complain_of, loaded, sources, warn_of};
+use super::modes;
 use super::out::{complain, say};
-use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, modes};
+use super::runtime::runtime;
 use crate::base::text::rfc3339;
 use crate::base::{Clock, shown_path};
 use crate::config::{Config, RegionConfig, effective};

@@ -5,9 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 
+use super::arguments::HealthcheckArgs;
 use super::client::ask;
+use super::exit::{DONE, FAILED};
 use super::out::complain;
-use super::{DONE, FAILED, HealthcheckArgs};
+use super::runtime::runtime;
 
 /// The admin listener answers from memory.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,7 +23,7 @@ pub(super) fn healthcheck(arguments: &HealthcheckArgs) -> u8 {
             .await
             .unwrap_or_else(|_| Err(format!("no answer in {} s", TIMEOUT.as_secs())))
     };
-    let answer = match super::demo::runtime() {
+    let answer = match runtime() {
         Ok(runtime) => runtime.block_on(asked),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
     };

@@ -1,6 +1,6 @@
 //! From the command line to a checked configuration.
 
-use super::ConfigArgs;
+use super::arguments::ConfigArgs;
 use super::out::complain;
 use crate::config::{Loaded, Problem, Problems, Sources, load_with_files};
 use crate::region::Region;

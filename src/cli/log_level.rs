@@ -4,10 +4,12 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
+use super::arguments::LogLevelArgs;
 use super::client::ask;
+use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
 use super::query::cell;
-use super::{DONE, FAILED, LogLevelArgs};
+use super::runtime::runtime;
 use crate::ojs::path_segment;
 
 /// Shows or changes the level; exit code 1 where the sidecar refuses.
@@ -21,7 +23,7 @@ pub(super) fn log_level(arguments: &LogLevelArgs) -> u8 {
         None if arguments.reset => (Method::DELETE, "/log-level".to_owned()),
         None => (Method::GET, "/log-level".to_owned()),
     };
-    let answer = match super::demo::runtime() {
+    let answer = match runtime() {
         Ok(runtime) => runtime.block_on(ask(&arguments.address, method, &path, Bytes::new())),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
     };

@@ -3,9 +3,11 @@
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
+mod arguments;
 mod check;
 mod client;
 mod demo;
+mod exit;
 mod healthcheck;
 mod load;
 mod log_level;
@@ -14,6 +16,7 @@ mod out;
 mod query;
 mod region;
 mod run;
+mod runtime;
 mod signals;
 mod supervisor;
 mod version;
@@ -21,7 +24,6 @@ mod wait;
 mod why;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,17 +31,10 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::base::RegionId;
 use crate::base::text::parse_duration;
-use crate::demo::{Dialect, DuplicateIds};
 use crate::outcome::State;
-
-/// Everything went well.
-const DONE: u8 = 0;
-/// It failed: a port that is taken, a region that does not answer, a tour that broke off.
-const FAILED: u8 = 1;
-/// The configuration is wrong, as `sysexits.h` numbers it.
-const BAD_CONFIG: u8 = 78;
+use arguments::{AwaitArgs, ConfigArgs, HealthcheckArgs, LogLevelArgs, QueryArgs, RegionArgs};
+use exit::{DONE, FAILED};
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -116,94 +111,6 @@ enum Command {
     LogLevel(LogLevelArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
     Demo(DemoArgs),
-}
-
-/// Where the configuration comes from: files, then `OJSF_` variables, then these flags.
-#[derive(Debug, Args)]
-struct ConfigArgs {
-    /// A YAML or JSON file; later files win over earlier ones
-    #[arg(short, long = "config", value_name = "FILE")]
-    config: Vec<PathBuf>,
-    /// One key, such as --set log.level=debug; wins over files and variables
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// The region that this pod runs in; short for --set local_region=ID
-    #[arg(long, value_name = "ID")]
-    local_region: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct QueryArgs {
-    /// Where the sidecar's clients reach it: host:port, or unix:/path
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
-    address: String,
-    /// Print the sidecar's JSON instead of a table
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct LogLevelArgs {
-    /// The level, such as debug, or a filter such as info,ojs_federation=debug; none only shows what is in force
-    level: Option<String>,
-    /// How long it lasts, from 1s to 1h; then the configured level is in force again
-    #[arg(long = "for", value_name = "TIME", default_value = "10m", requires = "level")]
-    lasts: String,
-    /// End a level that was set here
-    #[arg(long, conflicts_with = "level")]
-    reset: bool,
-    /// The admin listener
-    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
-    address: String,
-}
-
-#[derive(Debug, Args)]
-struct RegionArgs {
-    /// A loopback address and port; port 0 for any free one
-    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS", value_parser = loopback)]
-    listen: SocketAddr,
-    /// Whom it follows where documents and servers in the field differ
-    #[arg(long, default_value = Dialect::Spec.as_str(), value_parser = Dialect::ALL.map(Dialect::as_str))]
-    dialect: String,
-    /// What it does with an id that is taken, which its manifest says then; without it what its dialect does
-    #[arg(long, value_name = "WHAT", value_parser = DuplicateIds::ALL.map(DuplicateIds::as_str))]
-    duplicate_ids: Option<String>,
-    /// The region's id
-    #[arg(long, default_value = "demo", value_name = "ID", value_parser = RegionId::parse)]
-    id: RegionId,
-}
-
-/// Plain HTTP does not leave the machine.
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "expected an address such as 127.0.0.1:8081".to_owned())?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err("expected a loopback address such as 127.0.0.1".to_owned())
-    }
-}
-
-#[derive(Debug, Args)]
-struct HealthcheckArgs {
-    /// The sidecar's admin listener: host:port
-    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
-    address: String,
-    /// Ask whether it is ready instead of whether it lives
-    #[arg(long)]
-    ready: bool,
-}
-
-#[derive(Debug, Args)]
-struct AwaitArgs {
-    /// The regions to wait for; without any, one of those that the sidecar knows
-    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
-    regions: Vec<RegionId>,
-    /// Where the sidecar's clients reach it: host:port, or unix:/path. It may still be starting
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
-    address: String,
-    /// How long, such as 90s or 5min
-    #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
-    timeout: Duration,
 }
 
 #[derive(Debug, Args)]

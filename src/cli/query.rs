@@ -7,9 +7,11 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
+use super::arguments::QueryArgs;
 use super::client::ask;
+use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
-use super::{DONE, FAILED, QueryArgs};
+use super::runtime::runtime;
 
 /// The registry as a table.
 pub(super) fn regions(query: &QueryArgs) -> u8 {
@@ -139,7 +141,7 @@ fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) 
 /// Errors: the exit code; what is wrong has been said.
 pub(super) fn document(query: &QueryArgs, question: Question<'_>) -> Result<(Value, String), u8> {
     let Question { method, path, body, member } = question;
-    let asked = match super::demo::runtime() {
+    let asked = match runtime() {
         Ok(runtime) => runtime.block_on(ask(&query.address, method, path, body)),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
     };

@@ -1,12 +1,15 @@
 //! `ojs-sidecar region`: one OJS region in memory, for people who try a federation on one machine.
 
+use super::arguments::RegionArgs;
+use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
-use super::{DONE, FAILED, RegionArgs, demo, signals};
+use super::runtime::runtime;
+use super::signals;
 use crate::demo::{DemoRegion, Dialect, DuplicateIds, RegionOptions};
 
 /// Serves until Ctrl-C; exit code 0 then, 1 when it cannot start.
 pub(super) fn region(arguments: &RegionArgs) -> u8 {
-    match demo::runtime() {
+    match runtime() {
         Ok(runtime) => runtime.block_on(serve(arguments)),
         Err(error) => {
             complain(format_args!("the system refuses a runtime: {error}"));

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::arguments::ConfigArgs;
+use super::exit::{BAD_CONFIG, DONE, FAILED};
 use super::load::{complain_of, loaded, sources};
 use super::out::complain;
+use super::signals;
 use super::supervisor::Supervisor;
-use super::{BAD_CONFIG, ConfigArgs, DONE, FAILED, signals};
 use crate::app::{BuildError, Source, World, build_with};
 use crate::config::{Loaded, Problems, Sources, load};
 use crate::net::{HandedOver, descriptors};

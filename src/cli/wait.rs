@@ -6,16 +6,18 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
+use super::arguments::AwaitArgs;
 use super::client::ask;
+use super::exit::{DONE, FAILED};
 use super::out::complain;
-use super::{AwaitArgs, DONE, FAILED};
+use super::runtime::runtime;
 
 /// Between two questions: probes are no more frequent by default.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Exit code 0 once the regions are healthy; 1 with a line on standard error when the time is over.
 pub(super) fn wait(arguments: &AwaitArgs) -> u8 {
-    let waited = match super::demo::runtime() {
+    let waited = match runtime() {
         Ok(runtime) => runtime.block_on(healthy_in_time(arguments)),
         Err(error) => Err(format!("the kernel refuses what a runtime needs: {error}")),
     };

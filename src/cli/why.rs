@@ -4,9 +4,10 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
+use super::arguments::QueryArgs;
+use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
 use super::query::{Question, cell, document};
-use super::{DONE, FAILED, QueryArgs};
 use crate::ojs::path_segment;
 
 /// The ids by which a job may be known, in the order in which they are tried.

@@ -1,0 +1,99 @@
+//! The options of the commands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::base::RegionId;
+use crate::base::text::parse_duration;
+use crate::demo::{Dialect, DuplicateIds};
+
+/// Where the configuration comes from: files, then `OJSF_` variables, then these flags.
+#[derive(Debug, Args)]
+pub(super) struct ConfigArgs {
+    /// A YAML or JSON file; later files win over earlier ones
+    #[arg(short, long = "config", value_name = "FILE")]
+    pub(super) config: Vec<PathBuf>,
+    /// One key, such as --set log.level=debug; wins over files and variables
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    /// The region that this pod runs in; short for --set local_region=ID
+    #[arg(long, value_name = "ID")]
+    pub(super) local_region: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct QueryArgs {
+    /// Where the sidecar's clients reach it: host:port, or unix:/path
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub(super) address: String,
+    /// Print the sidecar's JSON instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LogLevelArgs {
+    /// The level, such as debug, or a filter such as info,ojs_federation=debug; none only shows what is in force
+    pub(super) level: Option<String>,
+    /// How long it lasts, from 1s to 1h; then the configured level is in force again
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", requires = "level")]
+    pub(super) lasts: String,
+    /// End a level that was set here
+    #[arg(long, conflicts_with = "level")]
+    pub(super) reset: bool,
+    /// The admin listener
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    pub(super) address: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RegionArgs {
+    /// A loopback address and port; port 0 for any free one
+    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS", value_parser = loopback)]
+    pub(super) listen: SocketAddr,
+    /// Whom it follows where documents and servers in the field differ
+    #[arg(long, default_value = Dialect::Spec.as_str(), value_parser = Dialect::ALL.map(Dialect::as_str))]
+    pub(super) dialect: String,
+    /// What it does with an id that is taken, which its manifest says then; without it what its dialect does
+    #[arg(long, value_name = "WHAT", value_parser = DuplicateIds::ALL.map(DuplicateIds::as_str))]
+    pub(super) duplicate_ids: Option<String>,
+    /// The region's id
+    #[arg(long, default_value = "demo", value_name = "ID", value_parser = RegionId::parse)]
+    pub(super) id: RegionId,
+}
+
+/// Plain HTTP does not leave the machine.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "expected an address such as 127.0.0.1:8081".to_owned())?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("expected a loopback address such as 127.0.0.1".to_owned())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct HealthcheckArgs {
+    /// The sidecar's admin listener: host:port
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    pub(super) address: String,
+    /// Ask whether it is ready instead of whether it lives
+    #[arg(long)]
+    pub(super) ready: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AwaitArgs {
+    /// The regions to wait for; without any, one of those that the sidecar knows
+    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) regions: Vec<RegionId>,
+    /// Where the sidecar's clients reach it: host:port, or unix:/path. It may still be starting
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub(super) address: String,
+    /// How long, such as 90s or 5min
+    #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    pub(super) timeout: Duration,
+}
