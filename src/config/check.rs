@@ -3,13 +3,14 @@
 //! Kinds and ranges of single keys have been settled by the key table before; a file of this folder holds the rules of
 //! one section.
 
+mod collect;
 mod listen;
 mod region;
 mod routing;
 mod surface;
 mod timing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use collect::Check;
 
 use super::Problem;
 use super::files::RegionFiles;
@@ -17,8 +18,7 @@ use super::raw::Raw;
 use super::types::{
     Batch, Config, Decisions, Idempotency, Lists, Log, MetricsConfig, Queues, Readiness, Residency, Shutdown, Workers,
 };
-use super::walk::{Origins, Walked};
-use crate::base::RegionId;
+use super::walk::Walked;
 
 /// What the check found.
 #[derive(Default)]
@@ -47,61 +47,7 @@ pub(super) fn check(walked: Walked) -> Checked {
     Checked { config, regions, problems: problems.into_values().collect(), warnings }
 }
 
-/// Collects problems; a key that is wrong already is not reported twice.
-struct Check {
-    origins: Origins,
-    problems: BTreeMap<String, Problem>,
-    regions: Vec<RegionFiles>,
-    warnings: Vec<Problem>,
-}
-
-/// The region ids that other keys may name.
-struct Registered {
-    ids: BTreeSet<RegionId>,
-    /// The tags of each, in the operator's order.
-    tags: Vec<(RegionId, Vec<String>)>,
-    /// False when the id of a region is wrong, so that a name may be missing for that reason.
-    complete: bool,
-}
-
 impl Check {
-    fn refuse(&mut self, path: &str, rule: &str) {
-        let problem = self.origins.problem(path, rule);
-        self.problems.entry(path.to_owned()).or_insert(problem);
-    }
-
-    fn warn(&mut self, path: &str, rule: &str) {
-        self.warnings.push(self.origins.problem(path, rule));
-    }
-
-    fn warn_if(&mut self, unwise: bool, path: &str, rule: &str) {
-        if unwise {
-            self.warn(path, rule);
-        }
-    }
-
-    /// Whether a key within the section is wrong. A key that could not be read has been taken out of its section, and is not to
-    /// be warned of as missing.
-    fn is_wrong_within(&self, section: &str) -> bool {
-        let within =
-            |path: &String| path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        self.problems.keys().any(within)
-    }
-
-    /// The registered region that `path` names.
-    fn named(&mut self, registered: &Registered, path: &str, name: &str) -> Option<RegionId> {
-        let id = RegionId::parse(name).ok().filter(|id| registered.ids.contains(id));
-        if id.is_none() && registered.complete {
-            self.refuse(path, "expected the id of a region listed under regions");
-        }
-        id
-    }
-
-    fn all_named(&mut self, registered: &Registered, path: &str, names: &[String]) -> Vec<RegionId> {
-        let names = names.iter().enumerate();
-        names.filter_map(|(at, name)| self.named(registered, &format!("{path}[{at}]"), name)).collect()
-    }
-
     fn config(&mut self, raw: Raw) -> Option<Config> {
         self.not_honoured(&raw);
         self.log_level(&raw.log.level);

@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Spanned};
 
 use super::keys::{Standing, join, standing};
-use super::layer::{Place, Places};
+use super::place::{Place, Places};
 use super::problem::{Problem, shown};
 
 /// The longest file that is read; the largest registry is far smaller.

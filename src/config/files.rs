@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::problem::Problem;
 use super::types::{RegionConfig, RegionTls};
-use super::{FitCheck, Problem};
 use crate::base::shown_path;
+
+/// What is wrong with a region whose files are each of the right kind: whether they fit together. Takes the region's place.
+pub type FitCheck = fn(usize, &RegionConfig) -> Option<Problem>;
 
 /// The longest of these files that is read; a large bundle of trust roots is a quarter of it.
 const BYTES_MAX: u64 = 1 << 20;

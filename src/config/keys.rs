@@ -3,29 +3,14 @@
 //! Reading, the defaults, the check of kinds and ranges, the suggestions for misspelt keys and the table in the README
 //! all come from it, so that they cannot differ.
 
+mod key;
 mod kind;
 mod rows;
 
+pub use key::Key;
 pub use kind::Kind;
 pub(super) use kind::mode as mode_of;
 pub(super) use rows::{ALIASES, Alias};
-
-/// One key of the configuration.
-#[derive(Debug, Clone, Copy)]
-pub struct Key {
-    /// Its dotted path; `[]` stands for any place in a list: `regions[].tls.ca`.
-    pub path: &'static str,
-    /// What it takes.
-    pub kind: Kind,
-    /// The default as text; `None` where there is none, or where it depends on other keys.
-    pub default: Option<&'static str>,
-    /// The unit of a number or duration; empty where there is none.
-    pub unit: &'static str,
-    /// What it decides, in one line.
-    pub doc: &'static str,
-    /// False for keys of the public federation schema that are accepted and only named in a warning.
-    pub honoured: bool,
-}
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy)]

@@ -1,31 +1,19 @@
 //! The layers: files, then variables, then flags, each a source of its own for figment, so that values keep their origin.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::Sources;
 use super::document::{Document, at_line, read};
 use super::keys::{ALIASES, Alias, Key, Kind, Standing, join, keys, standing, unknown_rule};
+use super::place::{Place, Places};
 use super::problem::{Problem, shown};
+use super::sources::Sources;
 
 /// The name under which each layer hands over its tree, so that figment returns the merged tree whole.
 const ROOT: &str = "configuration";
 const PREFIX: &str = "OJSF_";
-
-/// Where a setting stands in its source.
-#[derive(Clone)]
-pub(super) struct Place {
-    /// The line in a file.
-    pub(super) line: Option<u64>,
-    /// The key as it was written, where that is an alias.
-    pub(super) written: Option<&'static str>,
-}
-
-/// Canonical path to place.
-pub(super) type Places = BTreeMap<String, Place>;
 
 /// One source of settings.
 pub(super) struct Layer {

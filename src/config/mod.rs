@@ -11,33 +11,24 @@ mod files;
 mod keys;
 mod layer;
 mod names;
+mod place;
 mod problem;
 mod raw;
 mod schema;
+mod sources;
 mod types;
 mod url;
 mod walk;
 
-use std::path::PathBuf;
-
 use check::Checked;
 pub use check::{LOG_LEVEL_EXPECTED, is_log_level};
 pub use effective::{effective, effective_json};
+pub use files::FitCheck;
 pub use keys::{Key, Kind, keys, table_markdown};
 pub use problem::{Problem, Problems};
 pub use schema::schema;
+pub use sources::Sources;
 pub use types::*;
-
-/// Where settings come from. Later sources win: files in their order, then variables, then flags.
-#[derive(Debug, Clone, Default)]
-pub struct Sources {
-    /// Files in YAML or JSON. A list in a later file replaces the whole list of an earlier one.
-    pub files: Vec<PathBuf>,
-    /// Variables with their values; those without the prefix `OJSF_` are passed over. `__` stands between levels.
-    pub env: Vec<(String, String)>,
-    /// Dotted keys, such as `log.level`, with their values.
-    pub flags: Vec<(String, String)>,
-}
 
 /// A configuration that has passed every rule.
 #[derive(Debug, Clone)]
@@ -47,9 +38,6 @@ pub struct Loaded {
     /// Settings that are accepted and not honoured, and combinations that are allowed and unwise.
     pub warnings: Vec<Problem>,
 }
-
-/// What is wrong with a region whose files are each of the right kind: whether they fit together. Takes the region's place.
-pub type FitCheck = fn(usize, &RegionConfig) -> Option<Problem>;
 
 /// Reads, merges and checks the configuration, but not the files that it names.
 ///

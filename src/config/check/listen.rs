@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::super::keys::mode_of;
 use super::super::raw::RawListen;
 use super::super::types::{ClientListen, Listen};
-use super::Check;
+use super::collect::Check;
 use http::HeaderName;
 use rustls_pki_types::ServerName;
 

@@ -8,7 +8,7 @@ use super::super::files::{FILE_KEYS, RegionFiles};
 use super::super::raw::{RawRegion, RawTls};
 use super::super::types::{DuplicateIds, RegionConfig, RegionTls, RegionUrl, ServerIdentity};
 use super::super::url;
-use super::{Check, Registered};
+use super::collect::{Check, Registered};
 use crate::base::RegionId;
 
 /// More regions than any federation has; every one costs probes, pools and metric series.

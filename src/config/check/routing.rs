@@ -2,7 +2,7 @@
 
 use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget, RawTenant};
 use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule, Stamp, Tenant};
-use super::{Check, Registered};
+use super::collect::{Check, Registered};
 use crate::base::{RegionId, Strategy};
 
 /// Rules are tried one after the other on every job that names no strategy.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::raw::{RawCircuitBreaker, RawHealthCheck, RawLimits, RawLoad};
 use super::super::types::{CircuitBreaker, HealthCheck, Limits, Load};
-use super::Check;
+use super::collect::Check;
 
 /// A longer pause would ignore a recovered region for too long, unless the operator asks for it as the cooldown itself.
 const COOLDOWN_GROWS_TO: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@ use super::super::types::{
     AccessLog, ClientReplicatedFrom, DuplicateIds, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
     OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
-use super::Key;
+use super::key::Key;
 use super::kind::Kind::{
     self, Address, Choice, Duration, Flag, Integer, Mode, Number, Path, Scalar, Seconds, Size, Strategy, Text, TextMap,
     Texts,
