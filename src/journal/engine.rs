@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::record::Change;
+use super::change::Change;
 
 /// Why rows cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

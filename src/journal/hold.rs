@@ -3,7 +3,23 @@
 use std::sync::Arc;
 
 use super::Journal;
-use crate::outcome::{Event, Lost, Moment, Placement, Rules, Told};
+use crate::outcome::{Event, Identity, Lost, Moment, Placement, Rules, Told};
+
+impl Journal {
+    /// Begins a placement, which nobody else sees before it is saved.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, identity: Identity, rules: Rules) -> Hold {
+        let placement = Placement::new(identity, self.now(), self.inner.clock.unix_ms());
+        Hold::new(Arc::clone(self), placement, rules)
+    }
+
+    /// Takes a placement for a call; none where another call has it, or it is not there any more.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, number: u64, rules: Rules) -> Option<Hold> {
+        let placement = self.inner.table.lock().hold(number)?;
+        Some(Hold::new(Arc::clone(self), placement, rules))
+    }
+}
 
 /// A placement in the hands of a call: nobody else changes it until it is ended or dropped.
 ///
@@ -18,7 +34,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub(super) const fn new(journal: Arc<Journal>, placement: Placement, rules: Rules) -> Self {
+    const fn new(journal: Arc<Journal>, placement: Placement, rules: Rules) -> Self {
         Self { journal, placement, rules, ended: false }
     }
 

@@ -6,13 +6,19 @@
 //!
 //! Invariants: no job arguments, meta values, results or tokens come here; every row and every wait is bounded.
 
+mod change;
 mod clock;
+mod columns;
+mod deciding;
 mod decision;
 mod engine;
 mod hold;
+mod lease;
 mod leases;
+mod leasing;
 mod older;
 mod record;
+mod shared;
 mod sqlite;
 mod table;
 #[cfg(test)]
@@ -31,22 +37,21 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::base::Clock;
 use crate::config;
-use crate::outcome::{Digest, Identity, Moment, Placement, Rules, State};
+use crate::outcome::{Digest, Moment, Placement, State};
 use crate::telemetry::{JournalEviction, JournalWrite, Metrics, event};
+use change::{Change, Work};
 use clock::JournalClock;
 use decision::Decisions;
 pub use decision::{CallKind, Decided, Note, Notebook, NotedCall, Wanted, milliseconds};
 pub use hold::Hold;
-pub use leases::Lease;
+pub use lease::Lease;
 use leases::Leases;
-use record::Change;
 pub use record::{ID_BYTES_MAX, Secret};
+use shared::{Inner, QUEUE_MAX};
 pub use table::Found;
 use table::{Evicted, Table};
-use writer::{Work, Writer};
+use writer::Writer;
 
-/// Changes that wait for the disk; what is more is written as a whole once there is room.
-const QUEUE_MAX: usize = 1_024;
 /// How long a call waits for its record to be on disk: many times what a sync takes on a disk that is well.
 const DURABLE_WAIT: Duration = Duration::from_secs(1);
 /// How long the start waits for the file: reading the most rows takes a fraction of it.
@@ -74,25 +79,6 @@ pub struct Journal {
     work: Option<SyncSender<Work>>,
     /// Told once when the file is open; closed when the thread has ended.
     writing: Option<Mutex<Receiver<()>>>,
-}
-
-/// What the thread shares with the others.
-#[derive(Debug)]
-struct Inner {
-    table: Mutex<Table>,
-    leases: Mutex<Leases>,
-    /// With which callers are fingerprinted; the file's, once it is read.
-    secret: Mutex<Secret>,
-    time: JournalClock,
-    /// Whether a change did not reach the thread.
-    missed: AtomicBool,
-    durable: AtomicBool,
-    /// When it was last told that the journal is full: a [`Moment`], or 0.
-    told_evicted_ms: AtomicU64,
-    changed: Notify,
-    decisions: Arc<Decisions>,
-    clock: Clock,
-    metrics: Arc<Metrics>,
 }
 
 impl Journal {
@@ -177,20 +163,6 @@ impl Journal {
     #[must_use]
     pub fn secret(&self) -> Secret {
         *self.inner.secret.lock()
-    }
-
-    /// Begins a placement, which nobody else sees before it is saved.
-    #[must_use]
-    pub fn begin(self: &Arc<Self>, identity: Identity, rules: Rules) -> Hold {
-        let placement = Placement::new(identity, self.now(), self.inner.clock.unix_ms());
-        Hold::new(Arc::clone(self), placement, rules)
-    }
-
-    /// Takes a placement for a call; none where another call has it, or it is not there any more.
-    #[must_use]
-    pub fn hold(self: &Arc<Self>, number: u64, rules: Rules) -> Option<Hold> {
-        let placement = self.inner.table.lock().hold(number)?;
-        Some(Hold::new(Arc::clone(self), placement, rules))
     }
 
     fn release(&self, number: u64) {

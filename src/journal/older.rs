@@ -4,8 +4,8 @@
 
 use rusqlite::{Connection, Row};
 
-use super::record::Change;
-use super::sqlite::{number, region};
+use super::change::Change;
+use super::columns::{number, region};
 use crate::outcome::{
     Absence, Copy, Digest, Fate, Identity, Lost, Moment, Place, Placement, Progress, Settled, Settlement, ShownTo, Told,
 };

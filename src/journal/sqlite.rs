@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
+use super::change::Change;
+use super::columns::{number, region};
 use super::engine::{Engine, Trouble};
-use super::leases::Lease;
-use super::record::Change;
+use super::lease::Lease;
 use super::{decision, older};
-use crate::base::RegionId;
 use crate::outcome::{Moment, Placement};
 
 /// Says in the file's head that it is ours.
@@ -238,14 +238,6 @@ fn leases(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
         changes.extend(row?.map(Change::Lease));
     }
     Ok(changes)
-}
-
-pub(super) fn number(row: &Row<'_>, name: &str) -> rusqlite::Result<u64> {
-    Ok(u64::try_from(row.get::<_, i64>(name)?).unwrap_or(0))
-}
-
-pub(super) fn region(row: &Row<'_>, name: &str) -> rusqlite::Result<Option<RegionId>> {
-    Ok(row.get::<_, Option<String>>(name)?.and_then(|id| RegionId::parse(&id).ok()))
 }
 
 fn placement(row: &Row<'_>) -> rusqlite::Result<Option<Change>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use super::record::Change;
+use super::change::Change;
 use crate::outcome::{Digest, Event, Moment, Placement, Rules, State};
 
 /// What has left traces is shown and recognised this long after it is known how it ended.

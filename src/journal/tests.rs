@@ -12,7 +12,7 @@ use super::engine::{Engine as _, Trouble};
 use super::sqlite::Sqlite;
 use super::*;
 use crate::base::RegionId;
-use crate::outcome::{Event, Lost, Place, Settlement, ShownTo, Told};
+use crate::outcome::{Event, Identity, Lost, Place, Rules, Settlement, ShownTo, Told};
 
 const TENANT: Digest = [9; 32];
 const RULES: Rules = Rules { grace: Duration::from_secs(2), lag: Duration::ZERO };

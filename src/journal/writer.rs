@@ -9,12 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
+use super::change::{Change, Work};
+use super::decision;
 use super::engine::{Engine, Memory, Trouble};
-use super::record::Change;
+use super::shared::{Inner, QUEUE_MAX};
 use super::sqlite::{Sqlite, move_aside};
-use super::{Inner, QUEUE_MAX, decision};
 use crate::outcome::Rules;
 use crate::telemetry::{JournalWrite, event};
 
@@ -26,19 +25,6 @@ const LEASES_WAIT: Duration = Duration::from_millis(100);
 
 /// What was read is judged later, by the rules of the configuration: to begin anew takes none.
 const RULES: Rules = Rules { grace: Duration::ZERO, lag: Duration::ZERO };
-
-/// Changes that belong together, and who waits for them.
-#[derive(Debug)]
-pub(super) struct Work {
-    pub(super) changes: Vec<Change>,
-    /// Told whether they are on disk.
-    pub(super) done: Option<oneshot::Sender<bool>>,
-}
-
-impl Work {
-    /// Leases have changed, or notes wait: they are written with what else changes until then.
-    pub(super) const WAKE: Self = Self { changes: Vec::new(), done: None };
-}
 
 /// An open file with what is in it, and what is told of it.
 type Opened = (Sqlite, Vec<Change>, event::JournalState);

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::note::{Wanted, kept};
-use super::{FOUND_MAX, Row};
+use super::row::{FOUND_MAX, Row};
 
 /// An older version of the program passes over this table.
 pub(crate) const TABLES: &str = "

@@ -6,8 +6,10 @@
 //! Bounds: `decisions.rows_max` notes of either kind in memory, some 500 bytes each, and as many rows in the file, some 800 bytes each.
 
 mod file;
+mod names;
 mod note;
 mod ring;
+mod row;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -17,19 +19,17 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::Journal;
-use super::writer::Work;
 use crate::base::RegionId;
 pub(super) use file::{TABLES, find, save};
+use names::Names;
 pub use note::{CallKind, Note, NotedCall, Wanted, milliseconds};
 use ring::Ring;
+use row::{FOUND_MAX, Row};
 
 /// Notes that wait for the file: what a disk that is well takes in one commit. Beyond, they are in memory only, and counted.
 const WAITING_MAX: usize = 1_024;
 /// Between two commits of notes, so that an outage does not keep the disk busy with them.
 const COMMIT_EVERY: Duration = Duration::from_millis(200);
-/// The most that one question is answered with.
-const FOUND_MAX: usize = 16;
 /// How long a question waits for the file.
 const FIND_WAIT: Duration = Duration::from_secs(2);
 /// Bits of a note's number below the time: the thread, then a count.
@@ -47,26 +47,6 @@ pub(super) struct Decisions {
     /// One question at a time waits for the file.
     turn: Semaphore,
     dropped: AtomicU64,
-}
-
-/// The names of regions by numbers that stay the same over reloads.
-///
-/// Shape: one entry for each id that any configuration of this process had.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Names(Vec<RegionId>);
-
-impl Names {
-    fn number(&mut self, id: &RegionId) -> u16 {
-        let place = self.0.iter().position(|it| it == id).unwrap_or_else(|| {
-            self.0.push(id.clone());
-            self.0.len() - 1
-        });
-        u16::try_from(place).unwrap_or(u16::MAX)
-    }
-
-    pub(super) fn name(&self, number: u16) -> &str {
-        self.0.get(usize::from(number)).map_or("", RegionId::as_str)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -235,50 +215,6 @@ impl Decisions {
             let _ = answer.send(find(&wanted));
         }
     }
-}
-
-impl Journal {
-    /// Takes another bound on the notes of jobs; with 0 none are kept.
-    pub fn set_decisions_max(&self, rows_max: usize) {
-        self.inner.decisions.set_rows_max(rows_max);
-    }
-
-    /// Where one more thread keeps its notes of jobs.
-    #[must_use]
-    pub fn notebook(&self) -> Notebook {
-        self.inner.decisions.notebook()
-    }
-
-    /// The numbers that these regions have in notes, in their order.
-    #[must_use]
-    pub fn region_numbers(&self, regions: impl Iterator<Item = RegionId>) -> Vec<u16> {
-        self.inner.decisions.numbers(regions)
-    }
-
-    /// Keeps the note of a job; one that did not go as planned is on its way to the file, too. Waits for nothing.
-    pub fn keep(&self, notebook: &mut Notebook, note: &mut Note, numbers: &[u16], went_as_planned: bool) {
-        if notebook.keep(note, numbers, went_as_planned, self.work.is_some()) {
-            self.wake();
-        }
-    }
-
-    /// What is known of how a job was routed.
-    pub async fn decided(&self, wanted: Wanted) -> Decided {
-        let wake = self.work.is_some().then_some(|| self.wake());
-        self.inner.decisions.decided(wanted, wake).await
-    }
-
-    /// Makes the thread look up. One whose queue is full does so anyway.
-    fn wake(&self) -> bool {
-        self.work.as_ref().is_some_and(|work| work.try_send(Work::WAKE).is_ok())
-    }
-}
-
-/// A note on its way to the file.
-#[derive(Debug)]
-pub(super) struct Row {
-    number: u64,
-    document: Value,
 }
 
 impl Notebook {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Names;
+use super::names::Names;
 use crate::base::{RefusalReason, Strategy, text::rfc3339};
 use crate::policy::{Grounds, Origin, RegionIndex};
 use crate::telemetry::{AttemptOutcome, FailoverReason};

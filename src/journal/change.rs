@@ -1,0 +1,31 @@
+//! What is handed to the file.
+
+use tokio::sync::oneshot;
+
+use super::lease::Lease;
+use super::record::Secret;
+use crate::outcome::Placement;
+
+/// One change for the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A placement, and the run of the program that changed it last.
+    Placement(u64, Placement),
+    Lease(Lease),
+    Secret(Secret),
+    DropPlacement(u64),
+    DropLease(u64),
+}
+
+/// Changes that belong together, and who waits for them.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) changes: Vec<Change>,
+    /// Told whether they are on disk.
+    pub(super) done: Option<oneshot::Sender<bool>>,
+}
+
+impl Work {
+    /// Leases have changed, or notes wait: they are written with what else changes until then.
+    pub(super) const WAKE: Self = Self { changes: Vec::new(), done: None };
+}

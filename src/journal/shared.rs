@@ -1,0 +1,37 @@
+//! What the journal's thread shares with the others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::clock::JournalClock;
+use super::decision::Decisions;
+use super::leases::Leases;
+use super::record::Secret;
+use super::table::Table;
+use crate::base::Clock;
+use crate::telemetry::Metrics;
+
+/// Changes that wait for the disk; what is more is written as a whole once there is room.
+pub(super) const QUEUE_MAX: usize = 1_024;
+
+/// What the thread shares with the others.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) table: Mutex<Table>,
+    pub(super) leases: Mutex<Leases>,
+    /// With which callers are fingerprinted; the file's, once it is read.
+    pub(super) secret: Mutex<Secret>,
+    pub(super) time: JournalClock,
+    /// Whether a change did not reach the thread.
+    pub(super) missed: AtomicBool,
+    pub(super) durable: AtomicBool,
+    /// When it was last told that the journal is full: a [`Moment`], or 0.
+    pub(super) told_evicted_ms: AtomicU64,
+    pub(super) changed: Notify,
+    pub(super) decisions: Arc<Decisions>,
+    pub(super) clock: Clock,
+    pub(super) metrics: Arc<Metrics>,
+}
