@@ -3,7 +3,7 @@
 //! Around each `send` and `recv` of a process with several threads the C library sees to it that the thread may be cancelled in the
 //! middle of it, which nobody does to ours: a hundredth of what a request costs.
 
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 
+use super::at_once::at_once;
 use super::evidence::Evidence;
 use super::outbox::{self, Line};
 
@@ -127,27 +128,10 @@ impl AsyncWrite for Direct {
     }
 }
 
-/// What the system moves at once, of `max` at most; `None` where the socket was ready no more, so that the runtime must be asked again.
-pub(super) fn at_once(
-    tcp: &TcpStream,
-    interest: Interest,
-    max: usize,
-    transfer: impl FnOnce() -> rustix::io::Result<usize>,
-) -> Option<io::Result<usize>> {
-    let mut moved = 0;
-    let result = tcp.try_io(interest, || {
-        moved = transfer()?;
-        // As the runtime does it: where less was moved than could be, the system tells when there is more, and need not be asked before.
-        if (1..max).contains(&moved) { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
-    });
-    match result {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => (moved > 0).then_some(Ok(moved)),
-        result => Some(result.map(|()| moved)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 

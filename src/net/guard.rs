@@ -11,19 +11,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
 
 use super::framing::{Framing, Place, Violation};
 use super::permit::{Charge, Permit};
-use super::serve::Refused;
+use super::refused::Refused;
 use super::socket::Socket;
 use super::waiting::Waiting;
 use timers::Pause;
 
+mod leftover;
 mod shared;
 mod stall;
 mod timers;
 
+pub(super) use leftover::{End, Leftover};
+use shared::UNREAD_BYTES;
 pub use shared::{ClientSide, Room};
 pub(super) use shared::{Phase, Shared};
 pub(super) use stall::Stall;
@@ -32,37 +34,10 @@ pub(super) use timers::Timers;
 /// How much is read at once while a head is incomplete.
 const HELD_READ_BYTES: usize = 4096;
 
-/// What is left when hyper is done with a connection.
-#[derive(Debug)]
-pub(super) struct Leftover {
-    pub(super) socket: Socket,
-    pub(super) end: Option<End>,
-    /// Whether hyper was told of the end while it awaited a request: if not, it closed the connection for its own reasons.
-    pub(super) told: bool,
-}
-
-/// Why no further byte is read.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The client sent something that is refused, or took too long.
-    Refused(Refused),
-    /// The client closed its side.
-    Closed,
-    /// No request came for long enough.
-    Idle,
-    /// No request came for a while, from then on: hyper and its buffers are not needed until one does.
-    Resting(Instant),
-    /// The socket failed.
-    Failed(io::ErrorKind),
-}
-
 /// What a connection takes in the HTTP library while something of a request is awaited, beside the bytes themselves.
 const CONNECTION_BYTES: usize = 24 * 1024;
 /// The library's buffer for what it reads, as far as it grows with a long body.
 const BODY_BYTES: usize = 128 * 1024;
-/// What an answer holds more whose client does not read it: the library's buffers at both ends, and those of TLS.
-const UNREAD_BYTES: usize = 224 * 1024;
-
 /// A client's socket, read strictly.
 #[derive(Debug)]
 pub(super) struct Guard {

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-use super::listen::{BindError, BoundListener, LocalAddress};
+use super::bound::{BindError, BoundListener, LocalAddress};
 
 /// More than this is a mistake in the environment and not a configuration.
 const SOCKETS_MAX: usize = 64;

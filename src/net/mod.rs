@@ -5,7 +5,9 @@
 //! thread and shares nothing with the others.
 
 mod arriving;
+mod at_once;
 pub mod body;
+mod bound;
 pub mod descriptors;
 pub mod dial;
 mod direct;
@@ -25,6 +27,7 @@ pub mod own;
 mod permit;
 pub mod pool;
 pub mod quiet;
+mod refused;
 pub mod resolve;
 mod serve;
 mod socket;
@@ -35,11 +38,13 @@ pub mod usual;
 mod waiting;
 
 pub use arriving::Arriving;
+pub use bound::{Acceptor, BindError, BoundListener, LocalAddress};
 pub use drain::{Activity, Drain, DrainEnd, OpenRequest};
 pub use framing::Violation;
 pub use guard::{ClientSide, Room};
 pub use handover::HandedOver;
-pub use listen::{Acceptor, BindError, BoundListener, LocalAddress, bind, taken_or_bound};
+pub use listen::{bind, taken_or_bound};
 pub use outbox::keep_sending;
 pub use permit::ConnectionPermits;
-pub use serve::{ConnectionInfo, REST_AFTER, Refused, ServeOptions, accept_loop};
+pub use refused::Refused;
+pub use serve::{ConnectionInfo, REST_AFTER, ServeOptions, accept_loop};

@@ -26,7 +26,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::direct::at_once;
+use super::at_once::at_once;
 use super::evidence::Evidence;
 
 /// A longer message is sent at once: most jobs and answers are shorter, and to copy more would cost what waiting saves. Units: bytes.

@@ -24,13 +24,14 @@ use crate::base::{Boxed, apart, in_place};
 use crate::config::Limits;
 
 use super::arriving::Arriving;
+use super::bound::Acceptor;
 use super::drain::Activity;
-use super::framing::{Framing, HeadLimits, Violation};
+use super::framing::{Framing, HeadLimits};
 use super::guard::{ClientSide, End, Guard, Leftover, Phase, Shared, Stall, Timers};
 use super::headers::to_origin_form;
-use super::listen::Acceptor;
 use super::permit::{ConnectionPermits, Permit};
 use super::quiet::Quiet;
+use super::refused::Refused;
 use super::socket::Socket;
 use super::starts::InTurn;
 
@@ -44,41 +45,6 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// The least that hyper's buffers may hold: small enough for many connections and for the caches of a core, large enough for a
 /// streamed body.
 const BUFFER_BYTES: usize = 128 * 1024;
-
-/// Why a connection is answered without its request having been served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// The bytes are no request that is read one way only.
-    Malformed(Violation),
-    /// A head was not complete in time.
-    HeadTimeout,
-    /// There are as many connections as there may be.
-    Busy,
-}
-
-impl Refused {
-    /// The status that says so.
-    #[must_use]
-    pub const fn status(self) -> StatusCode {
-        match self {
-            Self::Malformed(violation) => violation.status(),
-            Self::HeadTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Malformed(violation) => violation.fmt(f),
-            Self::HeadTimeout => f.write_str("the request head was not complete within limits.head_timeout"),
-            Self::Busy => {
-                f.write_str("there are limits.client_connections connections; close some, or raise the limit")
-            }
-        }
-    }
-}
 
 /// What [`ServeOptions::rest_after`] is but in tests: short against the pauses of clients that keep connections in store, long
 /// against those of a client at work.

@@ -8,11 +8,13 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Leftover, UNREAD_BYTES};
+use super::leftover::Leftover;
 use crate::net::arriving::Beside;
 use crate::net::drain::{Activity, OpenRequest};
 use crate::net::permit::{Charge, Memory};
 
+/// What an answer holds more whose client does not read it: the library's buffers at both ends, and those of TLS.
+pub(super) const UNREAD_BYTES: usize = 224 * 1024;
 /// What a stream or a tunnel takes: its connection to a region with TLS, and what is copied from one end to the other.
 const STREAM_BYTES: usize = 64 * 1024;
 

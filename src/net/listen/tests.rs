@@ -1,6 +1,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
+use crate::net::bound::UNSENT_BYTES_MAX;
+use crate::net::socket::Socket;
 
 const MODE: u32 = 0o600;
 

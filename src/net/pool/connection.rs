@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use http::header::HOST;
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Sleep, sleep_until};
 
-use super::lease::Busy;
-use super::{PoolLimits, RegionBody, within};
+use super::busy::Busy;
+use super::limits::PoolLimits;
 use crate::base::{SystemTime, Time as _};
 use crate::net::Arriving;
 use crate::net::body::Outgoing;
@@ -188,6 +189,14 @@ impl Http1 {
     }
 }
 
+/// What comes of it in time.
+pub(super) async fn within<F: Future>(deadline: Option<tokio::time::Instant>, work: F) -> Option<F::Output> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
 /// Resolves at a deadline. The timer stays at that of an earlier request until it is over: to set it for each costs more than to find out
 /// once in a while that it was not meant.
 fn poll_timer(timer: &mut Option<Pin<Box<Sleep>>>, deadline: tokio::time::Instant, cx: &mut Context<'_>) -> Poll<()> {
@@ -247,7 +256,7 @@ impl Http2 {
         request: &mut Option<Request<Outgoing>>,
         authority: &Authority,
         deadline: Option<tokio::time::Instant>,
-    ) -> Result<Response<RegionBody>, Failed> {
+    ) -> Result<Response<Incoming>, Failed> {
         let mut request = request.take().ok_or(Failed::NotSent(None))?;
         request.headers_mut().remove(HOST);
         let mut parts = std::mem::take(request.uri_mut()).into_parts();
@@ -260,7 +269,7 @@ impl Http2 {
         match answered.ok_or(Failed::TimedOut)? {
             Ok(response) => {
                 judge_answer(response.version(), response.headers()).map_err(Failed::Broken)?;
-                Ok(response.map(RegionBody::shared))
+                Ok(response)
             }
             Err(error) => {
                 let mut failed = failed(error, &self.evidence, before);

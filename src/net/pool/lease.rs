@@ -1,16 +1,16 @@
 //! The body of a region's answer, which holds the connection until it was read to its end.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use prometheus::IntGauge;
 
-use super::Pool;
 use super::connection::Http1;
+use super::shared::Shared;
 use crate::net::{Arriving, Violation};
 
 /// The body of a region's answer.
@@ -31,12 +31,12 @@ pub struct RegionBody {
 pub(super) struct Lease {
     /// Present until it is given back.
     http1: Option<Http1>,
-    pool: Pool,
+    pool: Rc<Shared>,
 }
 
 impl Lease {
-    pub(super) fn begin(http1: Http1, pool: Pool) -> Self {
-        pool.0.meters.busy.inc();
+    pub(super) fn begin(http1: Http1, pool: Rc<Shared>) -> Self {
+        pool.meters.busy.inc();
         Self { http1: Some(http1), pool }
     }
 
@@ -57,7 +57,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.pool.0.meters.busy.dec();
+        self.pool.meters.busy.dec();
     }
 }
 
@@ -146,22 +146,5 @@ impl Body for RegionBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
-    }
-}
-
-/// Counts a connection as busy for as long as it lives.
-#[derive(Debug)]
-pub(super) struct Busy(IntGauge);
-
-impl Busy {
-    pub(super) fn count(gauge: &IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }

@@ -3,12 +3,7 @@
 //! A handshake costs about a millisecond at either end. Thousands at once, of clients that ask for what they never read, would all take
 //! longer than `limits.connect_timeout`, which looks as if the region did not answer.
 
-use std::time::Instant;
-
 use tokio::sync::{Semaphore, SemaphorePermit};
-
-use super::{Fresh, Pool};
-use crate::net::dial::{DialError, Endpoint};
 
 /// Connections that are made at once to one region by one thread: the last of them has waited a fraction of a second for the others.
 const AT_ONCE: usize = 64;
@@ -49,35 +44,6 @@ impl Turns {
         let streamed = if is_streamed { self.streamed.acquire().await.ok() } else { None };
         let all = self.all.acquire().await.ok();
         Turn { _all: all, _streamed: streamed, has_waited }
-    }
-}
-
-impl Pool {
-    /// Connects within `connect_timeout`, whoever dials: a call that waited for the connection of another must still know in time
-    /// that it was not sent. The wait for a turn is no time of the region.
-    pub(super) async fn connect(&self, endpoint: &Endpoint<'_>, is_streamed: bool) -> Result<Fresh, DialError> {
-        let turn = self.turn(endpoint, is_streamed).await?;
-        // Others have connected meanwhile, and some of them are done.
-        if turn.has_waited {
-            let now = Instant::now();
-            if let Some(http2) = self.usable_http2(endpoint.identity, now) {
-                return Ok(Fresh::Http2(http2));
-            }
-            if let Some(http1) = self.pop_idle(endpoint.identity, now).await {
-                return Ok(Fresh::Http1(http1));
-            }
-        }
-        let connecting = self.connect_in_turn(endpoint);
-        tokio::time::timeout(endpoint.connect_timeout, connecting).await.map_err(|_| DialError::Timeout)?
-    }
-
-    /// A turn at connecting, for a call that is streamed or for any other.
-    ///
-    /// Errors: [`DialError::Crowded`] when none came within `connect_timeout`.
-    /// Cancel: the turn goes to the next one.
-    pub async fn turn(&self, endpoint: &Endpoint<'_>, is_streamed: bool) -> Result<Turn<'_>, DialError> {
-        let turn = self.0.turns.next(is_streamed);
-        tokio::time::timeout(endpoint.connect_timeout, turn).await.map_err(|_| DialError::Crowded)
     }
 }
 

@@ -6,7 +6,9 @@ use http::{Request, Response};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::{PoolLimits, RegionBody, Turn};
+use super::lease::RegionBody;
+use super::limits::PoolLimits;
+use super::turns::Turn;
 use crate::net::body::Outgoing;
 use crate::net::dial::{DialError, Endpoint, dial};
 use crate::net::framing::judge_answer;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::connection::Http1;
-use super::{Fresh, NotSent, Pool, Shared};
+use super::shared::{Fresh, Shared};
+use super::{NotSent, Pool};
 use crate::net::dial::Endpoint;
 
 impl Pool {
@@ -11,7 +12,7 @@ impl Pool {
     #[must_use]
     pub fn has_connection(&self, identity: u64, now: Instant) -> bool {
         let usable = |http1: &Http1| http1.is_of(identity) && !http1.is_expired(now) && http1.is_open();
-        self.usable_http2(identity, now).is_some() || self.0.idle.borrow().iter().any(usable)
+        self.0.usable_http2(identity, now).is_some() || self.0.idle.borrow().iter().any(usable)
     }
 
     /// Whether a request that is sent until then finds a connection, as far as is known at once.
@@ -40,7 +41,7 @@ impl Pool {
         let _warming = Warming(&self.0);
         let fresh = self.connect(endpoint, false).await;
         if let Ok(Fresh::Http1(http1)) = fresh {
-            self.give_back(http1, Instant::now());
+            self.0.give_back(http1, Instant::now());
         }
         self.0.made.get() > made
     }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::Refused;
 use crate::net::guard::{End, Leftover};
 use crate::net::lane::Turns;
+use crate::net::refused::Refused;
 use crate::net::socket::Socket;
 
 /// How long a client may take to read its last answer and to close.

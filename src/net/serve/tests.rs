@@ -13,8 +13,8 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::base::Clock;
-use crate::net::Drain;
 use crate::net::listen::bind_tcp;
+use crate::net::{Drain, Violation};
 
 type Served = Response<BoxBody<Bytes, io::Error>>;
 

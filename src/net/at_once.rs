@@ -1,0 +1,25 @@
+//! One transfer of a ready socket, without the C library.
+
+use std::io::{self, ErrorKind};
+
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// What the system moves at once, of `max` at most; `None` where the socket was ready no more, so that the runtime must be asked again.
+pub(super) fn at_once(
+    tcp: &TcpStream,
+    interest: Interest,
+    max: usize,
+    transfer: impl FnOnce() -> rustix::io::Result<usize>,
+) -> Option<io::Result<usize>> {
+    let mut moved = 0;
+    let result = tcp.try_io(interest, || {
+        moved = transfer()?;
+        // As the runtime does it: where less was moved than could be, the system tells when there is more, and need not be asked before.
+        if (1..max).contains(&moved) { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    });
+    match result {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => (moved > 0).then_some(Ok(moved)),
+        result => Some(result.map(|()| moved)),
+    }
+}
