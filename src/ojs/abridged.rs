@@ -10,7 +10,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::scan::{ascii_run, plain_run};
-use super::stamp::Segments;
+use super::segments::Segments;
 
 /// What stands in a document for what is kept apart of it.
 pub const GAP_MARK: u8 = b'~';

@@ -6,12 +6,14 @@
 use std::borrow::Cow;
 
 mod alike;
+mod name;
 
 use super::fault::Fault;
-use super::key::{Likeness, Text, likeness, strip_prefix_folded};
+use super::key::Text;
 use super::scan::Scanner;
 pub(super) use alike::unknown_keys;
 use alike::{Odd, nested, odd};
+pub(super) use name::{Name, PREFIX};
 
 /// What a job says about federation. Spec: federation-spec §6.1.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,76 +36,8 @@ pub struct Attributes<'b> {
     pub routed_at: bool,
 }
 
-pub(super) const PREFIX: &str = "ojs.federation.";
-
 /// A weights object with more entries is refused: no federation has as many regions.
 const WEIGHTS_MAX: usize = 256;
-
-/// The attributes that we know, in the order of [`Name::ALL`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
-    Region,
-    RegionAffinity,
-    FederationId,
-    ReplicatedFrom,
-    Weights,
-    SourceRegion,
-    RoutedAt,
-    RegionsWith,
-}
-
-impl Name {
-    const ALL: [Self; 8] = [
-        Self::Region,
-        Self::RegionAffinity,
-        Self::FederationId,
-        Self::ReplicatedFrom,
-        Self::Weights,
-        Self::SourceRegion,
-        Self::RoutedAt,
-        Self::RegionsWith,
-    ];
-
-    /// The whole member name.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Region => "ojs.federation.region",
-            Self::RegionAffinity => "ojs.federation.region_affinity",
-            Self::FederationId => "ojs.federation.federation_id",
-            Self::ReplicatedFrom => "ojs.federation.replicated_from",
-            Self::Weights => "ojs.federation.weights",
-            Self::SourceRegion => "ojs.federation.source_region",
-            Self::RoutedAt => "ojs.federation.routed_at",
-            Self::RegionsWith => "ojs.federation.regions_with",
-        }
-    }
-
-    /// Whether it binds a job to a region or a way of choosing one.
-    const fn is_routing(self) -> bool {
-        matches!(self, Self::Region | Self::RegionAffinity | Self::Weights | Self::RegionsWith)
-    }
-
-    /// Informational ones are passed whatever they hold.
-    const fn is_opaque(self) -> bool {
-        matches!(self, Self::SourceRegion | Self::RoutedAt)
-    }
-
-    /// Finds the attribute that a member name means, and whether it is spelled exactly.
-    pub(super) fn of(key: &str) -> Option<(Self, bool)> {
-        // No other letter folds to this one.
-        if !matches!(key.as_bytes(), [b'o' | b'O', ..]) {
-            return None;
-        }
-        let (rest, exact) = strip_prefix_folded(key, PREFIX)?;
-        Self::ALL.into_iter().find_map(|name| {
-            match likeness(rest, name.as_str().strip_prefix(PREFIX).unwrap_or_default()) {
-                Likeness::Exact => Some((name, exact)),
-                Likeness::Variant => Some((name, false)),
-                Likeness::Different => None,
-            }
-        })
-    }
-}
 
 /// Where the value of an attribute stands.
 #[derive(Clone, Copy, Default)]

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::answer::{DEPTH_MAX, text};
 use super::fault::Fault;
 use super::key::Text;
+use super::member::{DEPTH_MAX, text};
 use super::scan::{ScanError, Scanner};
 
 /// The most ids in one call. Spec: ojs-protocol 6, bulk examples end at 1 000; a batch may hold this many.

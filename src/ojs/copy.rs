@@ -1,7 +1,7 @@
 //! How far a job has come, and which job it is, as a region's answer shows it.
 
-use super::answer::{as_number, as_text, member, members_of, text};
 use super::attributes::Name;
+use super::member::{as_number, as_text, member, members_of, text};
 
 /// The job type of a tombstone, and its queue: a job of ours that takes an id, and that no worker is ever handed.
 const FENCE_TYPE: &str = "ojs.federation.fence";

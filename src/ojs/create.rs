@@ -6,13 +6,12 @@
 //! Two passes keep the work linear: the first notes where objects begin and end, the second reads each candidate and steps over
 //! the objects inside it.
 
-use std::borrow::Cow;
-
 use super::attributes::Name;
 use super::envelope::Envelope;
 use super::fault::Fault;
 use super::key::{Likeness, Text, likeness};
-use super::scan::{Jump, ScanError, Scanner, Visit};
+use super::routing_key::{RoutingKey, RoutingKind, read_routing_key};
+use super::scan::{Jump, Scanner, Visit};
 
 /// The most jobs that one call may carry. Spec: ojs-protocol 2.1, the batch schema's own bound.
 pub(super) const ENVELOPES_MAX: usize = 10_000;
@@ -34,35 +33,6 @@ impl<'b> Found<'b> {
     pub fn set_caller_tenant(&mut self, tenant: Option<&'b str>) {
         self.envelopes.iter_mut().for_each(|envelope| envelope.set_caller_tenant(tenant));
     }
-}
-
-/// A key that would bind a job to a region or a strategy.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RoutingKey<'b> {
-    /// Which of the two.
-    pub kind: RoutingKind,
-    /// Its value; `None` when it is no string.
-    pub value: Option<Cow<'b, str>>,
-    /// Where it stands, in bytes from the start of the body.
-    pub offset: usize,
-}
-
-impl std::fmt::Debug for RoutingKey<'_> {
-    // Meta values belong in no log.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RoutingKey").field("kind", &self.kind).field("offset", &self.offset).finish_non_exhaustive()
-    }
-}
-
-/// Which routing key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RoutingKind {
-    /// `ojs.federation.region`: a pin.
-    Region,
-    /// `ojs.federation.region_affinity`: a strategy.
-    Affinity,
-    /// `ojs.federation.regions_with`: tags that the region must have.
-    Tags,
 }
 
 /// Finds the jobs and the routing keys in the body of a creating call. An empty body holds none.
@@ -97,25 +67,6 @@ fn survey(body: &[u8], depth_max: usize) -> Result<(&str, Survey), Fault> {
         scanner.end()?;
     }
     Ok((scanner.text(), survey))
-}
-
-/// Reads the value of a routing key whose place is known; none for `null`.
-pub(super) fn read_routing_key(
-    text: &str,
-    kind: RoutingKind,
-    offset: usize,
-    after: usize,
-) -> Result<Option<RoutingKey<'_>>, ScanError> {
-    let mut scanner = Scanner::again(text, after, &[]);
-    // The colon, whose presence the first pass has checked.
-    scanner.next();
-    let mut scanner = Scanner::again(text, scanner.at() + 1, &[]);
-    let value = match scanner.next() {
-        Some(b'n') => return Ok(None),
-        Some(b'"') => Some(scanner.string()?.decode()),
-        _ => None,
-    };
-    Ok(Some(RoutingKey { kind, value, offset }))
 }
 
 /// What a member name makes of its value.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 mod draft;
+mod parts;
 mod stray;
 mod unread;
 
@@ -17,39 +18,13 @@ use super::fault::Fault;
 use super::key::Text;
 use super::scan::Scanner;
 use draft::Draft;
+pub(super) use parts::Id;
+pub use parts::Unclear;
 pub(super) use stray::refuse_strays;
-use unread::are_unread;
+use unread::{ROUTING_KEY_BYTES_MIN, are_unread};
 
 /// The queue of a job that names none.
 const DEFAULT_QUEUE: &str = "default";
-
-/// The shortest routing key, `ojs.federation.region`. However it is spelled, it takes as many bytes: an escape, or a letter that
-/// only folds to another, takes more.
-const ROUTING_KEY_BYTES_MIN: usize = 21;
-
-/// The client's own `id`.
-#[derive(Clone, Default)]
-pub(super) enum Id<'b> {
-    #[default]
-    Absent,
-    /// `null`, which counts as absent; its offset.
-    Null(usize),
-    Text(Cow<'b, str>),
-    /// Left to the region to judge.
-    Other,
-}
-
-/// Which members of a job servers could read in another way than routing does: `queue` and `options.queue` that differ, tags that do,
-/// values of another kind than the specification's. A rule that decides where a job may go cannot be applied to them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unclear {
-    /// `type`.
-    pub job_type: bool,
-    /// `queue` or `options.queue`.
-    pub queue: bool,
-    /// `tags` or `options.tags`.
-    pub tags: bool,
-}
 
 /// What a job's meta says under a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -25,12 +25,15 @@ pub mod hops;
 mod key;
 pub mod list;
 mod manifest;
+mod member;
 pub mod operation;
 mod path;
 mod pointer;
 pub mod residency;
 mod retry_after;
+mod routing_key;
 mod scan;
+mod segments;
 mod splice;
 mod stamp;
 mod uuid7;
@@ -42,7 +45,7 @@ pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
 pub use channel::{Channel, query_value};
 pub use copy::{Progress, content, is_of_fence, progress, shows_fence, tombstone};
-pub use create::{Found, RoutingKey, RoutingKind, jobs_within, routing_within};
+pub use create::{Found, jobs_within, routing_within};
 pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::ErrorDocument;
@@ -54,8 +57,8 @@ pub use operation::{
 pub use path::{JOBS_PATH, has_odd_escape, normal_path, path_segment};
 pub use pointer::place_of;
 pub use retry_after::retry_after_seconds;
+pub use routing_key::{RoutingKey, RoutingKind};
 pub use scan::{ScanError, scan};
-pub use stamp::{
-    Additions, COPIED_BYTES_MAX, Cuts, Segments, Splices, StampedBody, replace_minted, segments_len, splices, stamp,
-};
+pub use segments::{Segments, segments_len};
+pub use stamp::{Additions, COPIED_BYTES_MAX, Cuts, Splices, StampedBody, replace_minted, splices, stamp};
 pub use uuid7::{UUID7_LETTERS, Uuid7, Uuid7Room, Uuid7Text, federation_id};

@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::create::{RoutingKind, routing_within};
+use super::create::routing_within;
 use super::list::object::{self, Kind, Member, find, members, push_quoted};
+use super::routing_key::RoutingKind;
 
 /// Answers nest no deeper than this, or are not read.
-use super::answer::DEPTH_MAX;
+use super::member::DEPTH_MAX;
 
 /// The mark of this program in answers of regions.
 const MARK: &str = "x-ojs-federation";

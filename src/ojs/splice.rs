@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::answer::DEPTH_MAX;
 use super::fault::Fault;
 use super::key::Text;
+use super::member::DEPTH_MAX;
 use super::scan::{ScanError, Scanner};
 
 /// One member of an object.

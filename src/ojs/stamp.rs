@@ -15,6 +15,7 @@ use super::abridged::Abridged;
 use super::attributes::{Mark, Name, Place, Slot};
 use super::envelope::{Envelope, Id};
 use super::scan::plain_run;
+use super::segments::Segments;
 pub use cuts::Cuts;
 use text::Text;
 
@@ -35,9 +36,6 @@ pub struct Additions<'a> {
     pub routed_at: Option<&'a str>,
 }
 
-/// A body in pieces: one for a small body, else slices of the client's bytes without a copy, with the additions between them.
-pub type Segments = SmallVec<[Bytes; 1]>;
-
 /// A stamped job.
 #[derive(Debug, Clone)]
 pub struct StampedBody {
@@ -45,12 +43,6 @@ pub struct StampedBody {
     pub body: Segments,
     /// Where the stamp stands in a body that was copied for it; none in one that is, or shares, what the client sent.
     pub cuts: Option<Cuts>,
-}
-
-/// The length of a body in pieces, in bytes.
-#[must_use]
-pub fn segments_len(segments: &Segments) -> usize {
-    segments.iter().map(Bytes::len).sum()
 }
 
 /// Puts another id in place of one that was minted for this body and stands in one of the pieces of ours.

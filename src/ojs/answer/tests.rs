@@ -1,11 +1,5 @@
-use std::cell::Cell;
-
 use super::*;
-
-thread_local! {
-    /// How often an object was walked over.
-    pub(super) static WALKS: Cell<usize> = const { Cell::new(0) };
-}
+use crate::ojs::member::WALKS;
 
 fn walks<T>(work: impl FnOnce() -> T) -> usize {
     let before = WALKS.get();

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Name, PREFIX};
+use super::name::{Name, PREFIX};
 use crate::ojs::fault::Fault;
 use crate::ojs::key::Text;
 use crate::ojs::scan::Scanner;

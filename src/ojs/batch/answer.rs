@@ -3,9 +3,9 @@
 //! Jobs and items are copied as the regions wrote them; only an item's `index` is rewritten, because a region counts within its
 //! own part.
 
-use crate::ojs::answer::{DEPTH_MAX, text};
 use crate::ojs::copy::{is_of_fence, mentions_fence};
 use crate::ojs::error::ErrorDocument;
+use crate::ojs::member::{DEPTH_MAX, text};
 use crate::ojs::scan::{ScanError, Scanner};
 
 /// A job in an answer.

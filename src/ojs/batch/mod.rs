@@ -10,8 +10,9 @@ mod read;
 
 use std::borrow::Cow;
 
-use super::create::{Found, RoutingKey};
+use super::create::Found;
 use super::envelope::Envelope;
+use super::routing_key::RoutingKey;
 
 /// The body of a call that creates several jobs.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::{Id, Unclear};
+use super::parts::{Id, Unclear};
 use crate::ojs::attributes::{Name, PREFIX, Place};
 use crate::ojs::fault::Fault;
 use crate::ojs::key::{Likeness, Text, likeness, may_fold};

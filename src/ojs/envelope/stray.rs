@@ -5,9 +5,9 @@
 use memchr::memchr_iter;
 
 use crate::ojs::attributes::Name;
-use crate::ojs::create::{RoutingKind, read_routing_key};
 use crate::ojs::fault::Fault;
 use crate::ojs::key::Text;
+use crate::ojs::routing_key::{RoutingKind, read_routing_key};
 use crate::ojs::scan::{Scanner, Visit};
 
 /// Refuses a job that carries a routing key outside `args`, `meta` and `options.metadata`. `text` was scanned before.

@@ -1,10 +1,13 @@
 //! Jobs of which long texts are kept apart: where that makes no difference to what is read of them.
 
-use super::ROUTING_KEY_BYTES_MIN;
 use crate::ojs::abridged::Gap;
 use crate::ojs::fault::Fault;
 use crate::ojs::key::Text;
 use crate::ojs::scan::Scanner;
+
+/// The shortest routing key, `ojs.federation.region`. However it is spelled, it takes as many bytes: an escape, or a letter that
+/// only folds to another, takes more.
+pub(super) const ROUTING_KEY_BYTES_MIN: usize = 21;
 
 /// Whether all of these stand where nothing is read for routing: in the values of `args`, and of those members of `meta` and of
 /// `options.metadata` that `reads_meta` does not name, and whose names are too short for a key of the federation. The job was read from

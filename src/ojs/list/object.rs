@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::ojs::answer::DEPTH_MAX;
 use crate::ojs::key::Text;
+use crate::ojs::member::DEPTH_MAX;
 use crate::ojs::scan::{ScanError, Scanner, scan};
 
 /// One member of an object.

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::object::{Kind, Member, count_of, elements, find, members, text_of};
-use crate::ojs::answer::DEPTH_MAX;
+use crate::ojs::member::DEPTH_MAX;
 use crate::ojs::scan::{ScanError, scan};
 
 /// The most items that one answer is read with: ten times what the largest page of a server holds.

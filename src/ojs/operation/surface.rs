@@ -1,7 +1,8 @@
 //! The table of operations for people: what `docs/surface.md` is made of.
 
+use super::kinds::{Class, Operation, Payload};
+use super::scope::Scope;
 use super::table::{self, ROWS, Row};
-use super::{Class, Operation, Payload, Scope};
 
 /// One line of the table.
 #[derive(Debug, Clone)]

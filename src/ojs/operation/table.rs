@@ -2,7 +2,8 @@
 //!
 //! Spec: ojs-protocol 2 (the catalogue of endpoints), 10 row 32 (the federation prefixes).
 
-use super::{Class, IdAt, Matched, Operation, Paging, Payload, Scope};
+use super::kinds::{Class, Matched, Operation, Payload};
+use super::scope::{IdAt, Paging, Scope};
 
 pub(super) const GET: u8 = 1;
 pub(super) const POST: u8 = 2;

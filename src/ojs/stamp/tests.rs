@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ojs::Abridged;
 use crate::ojs::attributes::PREFIX;
+use crate::ojs::{Abridged, segments_len};
 
 const ALL: Additions<'_> =
     Additions { id: Some("I"), federation_id: Some("F"), source_region: Some("us-east-1"), routed_at: Some("T") };

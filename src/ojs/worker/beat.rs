@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::edit::Edits;
 use super::members::{Members, Span, inside, joined, slice, text_of};
 use crate::ojs::fault::Fault;
-use crate::ojs::stamp::Segments;
+use crate::ojs::segments::Segments;
 
 /// Far more jobs than a worker has at once.
 const IDS_MAX: usize = 10_000;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::edit::Edits;
 use super::members::{Members, joined, slice, text_of};
-use crate::ojs::answer::DEPTH_MAX;
-use crate::ojs::stamp::Segments;
+use crate::ojs::member::DEPTH_MAX;
+use crate::ojs::segments::Segments;
 
 /// More than a heartbeat may name in all three places.
 const EXTENDED_MAX: usize = 32_768;

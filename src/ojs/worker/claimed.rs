@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::edit::Edits;
 use super::members::{Members, Span, joined, slice, text_of};
-use crate::ojs::answer::DEPTH_MAX;
 use crate::ojs::envelope::Envelope;
 use crate::ojs::fault::Fault;
+use crate::ojs::member::DEPTH_MAX;
 use crate::ojs::scan::{ScanError, Scanner};
-use crate::ojs::stamp::Segments;
+use crate::ojs::segments::Segments;
 
 /// Ten times what servers hand out at once.
 const JOBS_MAX: usize = 10_000;

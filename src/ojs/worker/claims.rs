@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::edit::Edits;
 use super::members::{Members, Span, inside, joined, slice, text_of};
 use crate::ojs::fault::Fault;
-use crate::ojs::stamp::Segments;
+use crate::ojs::segments::Segments;
 
 /// Far more queues than any worker serves.
 const QUEUES_MAX: usize = 1_000;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::ojs::stamp::Segments;
+use crate::ojs::segments::Segments;
 
 /// What is put where: start, end, and what stands there instead. They do not overlap.
 #[derive(Debug, Default)]

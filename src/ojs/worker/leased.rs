@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::members::Members;
-use crate::ojs::answer::DEPTH_MAX;
+use crate::ojs::member::DEPTH_MAX;
 
 /// What a look-up shows of the attempt that is under way.
 #[derive(Debug, Clone, PartialEq, Eq)]

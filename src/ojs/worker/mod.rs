@@ -23,8 +23,8 @@ pub use leased::Leased;
 
 use std::borrow::Cow;
 
-use super::answer::DEPTH_MAX;
 use super::fault::Fault;
+use super::member::DEPTH_MAX;
 use members::Members;
 
 /// What an acknowledgement says of itself.

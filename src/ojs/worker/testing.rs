@@ -1,6 +1,6 @@
 //! What the tests of this folder share.
 
-use crate::ojs::stamp::Segments;
+use crate::ojs::segments::Segments;
 
 /// A body in pieces as one text.
 pub(super) fn together(segments: Segments) -> String {

@@ -5,7 +5,7 @@
 
 use super::super::cursor::{Cursor, Leg, Place};
 use super::super::page::Told;
-use super::{Ask, Outcome, Pick, total_of};
+use super::step::{Ask, Outcome, Pick, total_of};
 use crate::base::RegionId;
 
 /// How often one region is asked for one page: at first, for exactly what is missing, and for what it gave short.

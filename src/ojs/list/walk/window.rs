@@ -5,7 +5,7 @@
 
 use super::super::cursor::{Cursor, Leg, Place};
 use super::super::page::Told;
-use super::{Ask, Outcome, Pick, total_of};
+use super::step::{Ask, Outcome, Pick, total_of};
 use crate::base::RegionId;
 
 /// No known server gives smaller pages than this when asked for more. Spec: ojs-protocol 6.
