@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::absence::{GIVE_UP, Rules};
 use super::copy::{Absence, Copy, Fate, Place};
 use super::moment::Moment;
-use super::placement::{Placement, Settlement, Told};
+use super::placement::{Placement, Settlement};
 use super::remedy::{Remedy, remedy};
+use super::told::Told;
 
 /// The first pause between two questions; each further one is twice as long, up to one of these.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -85,7 +86,7 @@ pub fn next(placement: &Placement, now: Moment, round: Moment, guarded: impl Fn(
 
 /// What follows from several copies; none where there is at most one.
 fn remedied(placement: &Placement, now: Moment, round: Moment) -> Option<Action> {
-    let found = remedy(placement);
+    let found = remedy(&placement.copies, &placement.told);
     if found == Remedy::None {
         return None;
     }

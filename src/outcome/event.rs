@@ -4,7 +4,8 @@ use super::absence::{NO_MIN, Rules, Trust, watch_until};
 use super::background::due;
 use super::copy::{Absence, Asked, Copy, Fate, Lost, Place};
 use super::moment::Moment;
-use super::placement::{Placement, Settled, Settlement, Told};
+use super::placement::{Placement, Settled, Settlement};
+use super::told::Told;
 use super::word::{Progress, Word};
 
 /// Something that has become known, about a copy by its place in [`Placement::copies`].

@@ -3,7 +3,8 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
 
-use super::placement::Digest;
+/// A fingerprint, so that neither key, nor caller, nor body is kept.
+pub type Digest = [u8; 32];
 
 pub(super) fn serialize<'d, S: Serializer>(digest: impl Into<Option<&'d Digest>>, to: S) -> Result<S::Ok, S::Error> {
     digest.into().map(text).serialize(to)

@@ -22,11 +22,14 @@ mod placement;
 mod remedy;
 #[cfg(test)]
 mod tests;
+mod told;
 mod word;
 
 pub use absence::{Rules, Trust};
 pub use copy::{Absence, Copy, Fate, Lost, Place};
 pub use event::Event;
+pub use hex::Digest;
 pub use moment::Moment;
-pub use placement::{Digest, Identity, Placement, Settled, Settlement, ShownTo, State, Told};
+pub use placement::{Identity, Placement, Settled, Settlement, ShownTo, State};
+pub use told::Told;
 pub use word::{Progress, Word};

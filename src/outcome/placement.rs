@@ -3,12 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::copy::{Absence, Copy, Fate, Place};
-use super::hex;
+use super::hex::{self, Digest};
 use super::moment::Moment;
 use super::remedy::{Remedy, remedy};
-
-/// A fingerprint, so that neither key, nor caller, nor body is kept.
-pub type Digest = [u8; 32];
+use super::told::Told;
 
 /// To whom a region may show a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,27 +44,6 @@ pub struct Identity {
     pub own_id: Option<String>,
     /// The id of the client's first request.
     pub request_id: String,
-}
-
-/// What the client was told.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "told")]
-pub enum Told {
-    /// Nothing yet: its call is under way.
-    Nothing,
-    /// Nothing: its call ended with the process.
-    BrokenOff,
-    /// That nobody knows.
-    Unknown,
-    /// That it is not stored.
-    Refused,
-    /// That this copy is stored, with this status.
-    Stored {
-        /// Where it was.
-        place: Place,
-        /// The status of the answer.
-        status: u16,
-    },
 }
 
 /// How a placement ended.
@@ -233,7 +210,7 @@ impl Placement {
     pub fn is_at_rest(&self) -> bool {
         let is_told = !matches!(self.told, Told::Nothing);
         let all_known = || self.copies.iter().all(Copy::is_final);
-        self.settled.is_some() || (is_told && all_known() && remedy(self) == Remedy::None)
+        self.settled.is_some() || (is_told && all_known() && remedy(&self.copies, &self.told) == Remedy::None)
     }
 
     /// Whether it has left anything behind that others must know of, beside a key.

@@ -3,13 +3,17 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outcome::remedy::{Remedy, remedy};
+use crate::outcome::remedy::{self, Remedy};
 
 const GONE: Fate = Fate::Cancelled { by_us: true };
 const CALLED_OFF: Fate = Fate::Cancelled { by_us: false };
 
 const fn going(progress: Progress) -> Fate {
     Fate::Cancelling { since: START, progress }
+}
+
+fn remedy(placement: &Placement) -> Remedy {
+    remedy::remedy(&placement.copies, &placement.told)
 }
 
 #[test]
