@@ -9,32 +9,14 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 
 use super::Region;
+use super::ask_error::{AskError, HEALTH_PATH};
 use crate::net::body::Outgoing;
-use crate::net::pool::{Cut, NotSent, Pool, RegionBody, SendError};
+use crate::net::pool::{Cut, Pool, RegionBody, SendError};
 use crate::ojs::{answer, header, path_segment};
 
-/// The path of every OJS server's health. Spec: federation-spec §4.2.
-pub(super) const HEALTH_PATH: &str = "/ojs/v1/health";
 /// The answer to such a question is at most this long; a longer one is no answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const AGENT: &str = concat!("ojs-sidecar/", env!("CARGO_PKG_VERSION"));
-
-/// Why a question has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// No connection came about.
-    #[error(transparent)]
-    NotSent(NotSent),
-    /// The connection broke.
-    #[error("the connection broke: {0}")]
-    Broken(Cut),
-    /// No whole answer within the time.
-    #[error("no answer in time")]
-    Timeout,
-    /// The answer was longer than its bound.
-    #[error("the answer is longer than what is asked for ever is")]
-    TooLong,
-}
 
 /// Asks `GET path` of a region, within `timeout`, connecting included.
 ///

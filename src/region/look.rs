@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Registry;
-use super::ask::{HEALTH_PATH, ask};
+use super::ask::ask;
+use super::ask_error::HEALTH_PATH;
 use crate::base::Draw;
 use crate::config::HealthCheck;
 use crate::net::pool::Pool;

@@ -3,7 +3,9 @@
 //! Plane: control, except for what [`Registry::view`], [`Registry::on_request`] and [`Traffic`] offer to the data plane.
 
 mod ask;
+mod ask_error;
 mod beat_forms;
+mod first_answer;
 mod identity;
 mod kept;
 mod lack;
@@ -15,22 +17,25 @@ mod prober;
 #[expect(clippy::module_inception, reason = "the file holds the type that the folder is named after")]
 mod region;
 mod registry;
+mod report;
 mod rhythm;
 mod traffic;
 mod trouble;
 mod unfit;
 mod workers;
 
-pub use ask::{AskError, HealthAnswer, JobQuestion, ask_health, ask_job};
+pub use ask::{HealthAnswer, JobQuestion, ask_health, ask_job};
+pub use ask_error::AskError;
 pub use beat_forms::BeatForms;
 pub use identity::{Identity, IdentityError};
 pub use kept::{Kept, KeptJob, handed_out_until};
 pub use load::LoadPoller;
 pub use look::Looker;
 pub use owners::Owners;
-pub use prober::{ProbeReport, Prober};
+pub use prober::Prober;
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
+pub use report::ProbeReport;
 pub use rhythm::{Rounds, tick};
 pub use traffic::{KnownQueues, Mark, Queue, Traffic};
 pub use trouble::{RequestFailure, Trouble};

@@ -1,9 +1,7 @@
 //! Keeping regions' addresses fresh: the control thread resolves, data threads dial from what it last learned.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use tokio::sync::watch;
+use std::time::Duration;
 
 use super::Region;
 use crate::base::Clock;
@@ -16,34 +14,6 @@ const REFRESH: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(2);
 /// A resolver that does not answer is given up after this long; the last good answer stays.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Whether the resolver has said something of a region's name, good or bad.
-#[derive(Debug)]
-pub(super) struct FirstAnswer {
-    since: Instant,
-    told: watch::Sender<bool>,
-}
-
-impl Default for FirstAnswer {
-    fn default() -> Self {
-        Self { since: Instant::now(), told: watch::Sender::new(false) }
-    }
-}
-
-impl FirstAnswer {
-    fn tell(&self) {
-        self.told.send_replace(true);
-    }
-
-    /// Waits for it, at most until so long after the region came to be known.
-    ///
-    /// Cancel: nothing is lost.
-    pub(super) async fn wait(&self, at_most: Duration) {
-        let until = tokio::time::Instant::from_std(self.since + at_most);
-        // Its sender is here.
-        let _ = tokio::time::timeout_at(until, self.told.subscribe().wait_for(|told| *told)).await;
-    }
-}
 
 /// Keeps a region's name resolved for ever, from the first answer on; returns at once for an address literal. `first` runs once,
 /// when the first answer, or its failure, is there.

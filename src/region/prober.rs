@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-use super::ask::{AskError, HEALTH_PATH, ask};
+use super::ask::ask;
+use super::ask_error::{AskError, HEALTH_PATH};
+use super::report::ProbeReport;
 use super::{Region, Registry, Rounds, Trouble};
 use crate::base::{Clock, Draw};
 use crate::config::HealthCheck;
@@ -30,17 +32,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const EARLY_SPREAD: f64 = 0.5;
 /// The answer to an early probe may take as long as that to a look, and no less than this.
 const EARLY_WAIT_MIN: Duration = Duration::from_secs(1);
-
-/// What a probe found.
-#[derive(Debug, Clone, Copy)]
-pub struct ProbeReport {
-    /// 200 and an accepted status.
-    pub healthy: bool,
-    /// From the question to the whole answer; none without an answer.
-    pub round_trip: Option<Duration>,
-    /// A closed word for logs.
-    pub why: &'static str,
-}
 
 /// Probes one region for ever.
 #[derive(Debug)]
@@ -198,7 +189,9 @@ impl Prober {
         metrics.probe_duration.observe(elapsed.as_secs_f64());
         let trouble = (!report.healthy).then(|| {
             let accepted = &self.config.accepted_status;
-            Trouble::of(&region, &asked, report.why, accepted, self.registry.clock().unix_ms())
+            let addresses = region.addresses();
+            let place = (&region.config().url, addresses.as_slice());
+            Trouble::of(place, &asked, report.why, accepted, self.registry.clock().unix_ms())
         });
         if let Some(trouble) = &trouble {
             log_failure(&region, trouble);

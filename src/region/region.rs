@@ -11,9 +11,9 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use parking_lot::Mutex;
 
+use super::first_answer::FirstAnswer;
 use super::identity::{Files, Identity, IdentityError};
-use super::names::FirstAnswer;
-use super::{RequestFailure, Trouble};
+use super::trouble::{RequestFailure, Trouble};
 use crate::base::{RegionId, apart};
 use crate::config::{DuplicateIds, Problem, RegionConfig};
 use crate::net::body::Outgoing;
@@ -230,8 +230,8 @@ impl Region {
         let trouble = self.trouble.load();
         match (transition.to, transition.cause) {
             (BreakerState::Open, cause @ (Cause::RequestFailures | Cause::FailureRatio)) if trouble.is_none() => {
-                let last = *self.failure.lock();
-                self.set_trouble(last.map(|last| Trouble::of_requests(self, cause, last, unix_ms)));
+                let trouble = |last| Trouble::of_requests(&self.config.url, &self.addresses(), cause, last, unix_ms);
+                self.set_trouble(self.failure.lock().map(trouble));
             }
             (BreakerState::Closed, _) if trouble.as_ref().is_some_and(|it| it.by_requests) => self.set_trouble(None),
             _ => {}

@@ -1,9 +1,11 @@
 //! Why a region's last probe failed, or why requests opened its breaker, in words that say what to look at.
 
+use std::net::SocketAddr;
+
 use http::StatusCode;
 
-use super::Region;
-use super::ask::{AskError, HEALTH_PATH};
+use super::ask_error::{AskError, HEALTH_PATH};
+use crate::config::RegionUrl;
 use crate::net::dial::DialError;
 use crate::net::pool::NotSent;
 use crate::net::tls;
@@ -14,6 +16,7 @@ use crate::policy::Cause;
 const LETTERS_MAX: usize = 300;
 /// Of a region's own word. Units: letters.
 const WORD_MAX: usize = 40;
+
 /// Addresses of a name that are shown.
 const ADDRESSES_MAX: usize = 3;
 
@@ -46,15 +49,15 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// What a failed probe shows; `reason` is its closed word.
+    /// What a failed probe shows; `reason` is its closed word. `place` is its URL, and what the name resolved to.
     pub(super) fn of(
-        region: &Region,
+        place: (&RegionUrl, &[SocketAddr]),
         asked: &Result<(StatusCode, bytes::Bytes), AskError>,
         reason: &'static str,
         accepted: &[String],
         unix_ms: u64,
     ) -> Self {
-        let path = format!("{}{HEALTH_PATH}", region.config().url.base_path);
+        let path = format!("{}{HEALTH_PATH}", place.0.base_path);
         let message = match asked {
             Ok((StatusCode::OK, body)) => match answer::health(body).status {
                 Some(word) => {
@@ -71,11 +74,24 @@ impl Trouble {
             Err(error) => error.to_string(),
         };
         let status = asked.as_ref().ok().map(|(status, _)| status.as_u16());
-        Self { reason, message: one_line(&message), status, address: address(region), unix_ms, by_requests: false }
+        Self {
+            reason,
+            message: one_line(&message),
+            status,
+            address: address(place.0, place.1),
+            unix_ms,
+            by_requests: false,
+        }
     }
 
     /// Why requests opened the breaker; `last` is the one that failed last.
-    pub(super) fn of_requests(region: &Region, cause: Cause, last: RequestFailure, unix_ms: u64) -> Self {
+    pub(super) fn of_requests(
+        url: &RegionUrl,
+        addresses: &[SocketAddr],
+        cause: Cause,
+        last: RequestFailure,
+        unix_ms: u64,
+    ) -> Self {
         let many = match cause {
             Cause::FailureRatio => "too large a share of requests failed",
             _ => "requests failed one after the other",
@@ -85,7 +101,7 @@ impl Trouble {
             Some(status) => format!("{many} while probes did not; the last one was answered {status}"),
             None => format!("{many} while probes did not; the last one got no answer: {reason}"),
         };
-        Self { reason, message, status, address: address(region), unix_ms, by_requests: true }
+        Self { reason, message, status, address: address(url, addresses), unix_ms, by_requests: true }
     }
 }
 
@@ -102,14 +118,14 @@ fn one_line(text: &str) -> String {
     line
 }
 
-fn address(region: &Region) -> String {
-    let url = &region.config().url;
+/// Where it is asked, for people: host and port of its URL, and what the name resolved to.
+fn address(url: &RegionUrl, addresses: &[SocketAddr]) -> String {
     let named = if url.host.contains(':') {
         format!("[{}]:{}", url.host, url.port)
     } else {
         format!("{}:{}", url.host, url.port)
     };
-    let known: Vec<String> = region.addresses().iter().take(ADDRESSES_MAX).map(ToString::to_string).collect();
+    let known: Vec<String> = addresses.iter().take(ADDRESSES_MAX).map(ToString::to_string).collect();
     if known.is_empty() || known == [named.as_str()] { named } else { format!("{named} ({})", known.join(", ")) }
 }
 

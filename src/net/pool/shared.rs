@@ -58,9 +58,8 @@ impl Shared {
 
     pub(super) fn usable_http2(&self, identity: u64, now: Instant) -> Option<Http2> {
         let mut slot = self.http2.borrow_mut();
-        let usable = slot
-            .as_ref()
-            .filter(|http2| http2.identity == identity && http2.is_open() && !http2.is_expired(now));
+        let usable =
+            slot.as_ref().filter(|http2| http2.identity == identity && http2.is_open() && !http2.is_expired(now));
         let found = usable.cloned();
         if found.is_none() {
             *slot = None;
