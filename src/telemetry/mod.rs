@@ -5,13 +5,15 @@
 //! this folder.
 
 mod access;
+mod dropped;
 pub mod event;
 mod log;
 pub mod metrics;
 mod ration;
 
 pub use access::{AccessEvent, AccessJob};
-pub use log::{LogError, LogHandle, dropped_lines, init, tell_panics};
+pub use dropped::dropped_lines;
+pub use log::{LogError, LogHandle, init, tell_panics};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
     Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,

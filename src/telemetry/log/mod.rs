@@ -22,8 +22,6 @@ use crate::config::{Log, LogFormat};
 use crate::telemetry::event;
 use writer::LineWriter;
 
-pub use writer::dropped_lines;
-
 /// How long the end of the process waits for the last lines.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 

@@ -7,7 +7,7 @@ use tracing::subscriber::with_default;
 use super::*;
 use crate::base::RegionId;
 use crate::config::AccessLog;
-use crate::telemetry::{FailoverReason, Metrics, event};
+use crate::telemetry::{FailoverReason, Metrics, dropped_lines, event};
 
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<u8>>>);

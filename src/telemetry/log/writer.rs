@@ -8,12 +8,14 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Thread;
 use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::telemetry::dropped::count_dropped_line;
 
 /// Lines that wait to be written: at about 400 bytes a line, some 3 MiB when nobody reads.
 const LINES_MAX: usize = 8_192;
@@ -24,14 +26,6 @@ const REST: Duration = Duration::from_millis(5);
 /// So much is written at once, at most, if no line is longer: what the system never mixes with what another process writes to the same
 /// pipe, as the one does that takes our place.
 const WRITE_BYTES: usize = 4_096;
-
-static DROPPED: AtomicU64 = AtomicU64::new(0);
-
-/// Lines given up since the process started.
-#[must_use]
-pub fn dropped_lines() -> u64 {
-    DROPPED.load(Ordering::Relaxed)
-}
 
 enum Message {
     Line(Vec<u8>),
@@ -140,7 +134,7 @@ impl Write for LineWriter {
         let has_room = waiting.fetch_add(1, Ordering::Relaxed) < LINES_MAX;
         if !has_room || messages.send(Message::Line(line.to_vec())).is_err() {
             waiting.fetch_sub(1, Ordering::Relaxed);
-            DROPPED.fetch_add(1, Ordering::Relaxed);
+            count_dropped_line();
         }
         Ok(line.len())
     }

@@ -5,6 +5,7 @@
 //! holds of them is decided when it is rendered.
 
 mod detail;
+mod families;
 mod family;
 mod label;
 mod region;
@@ -16,11 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use prometheus::core::Collector;
-use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{IntGaugeVec, Registry, TextEncoder};
 
 use crate::base::{RefusalReason, RegionId};
 
+use families::Families;
+pub use families::{Counter, Gauge, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalEviction,
@@ -28,15 +30,6 @@ pub use label::{
     RemoteFetch, ReplayBy, Resolution, StatusClass,
 };
 pub use region::RegionMetrics;
-
-/// A number that only rises: `inc()`, `inc_by(n)`, `get()`.
-pub type Counter = prometheus::IntCounter;
-/// A whole number that rises and falls: `inc()`, `dec()`, `set(n)`, `get()`.
-pub type IntGauge = prometheus::IntGauge;
-/// A number that rises and falls, in base units: `set(x)`, `get()`.
-pub type Gauge = prometheus::Gauge;
-/// A distribution: `observe(seconds)`.
-pub type Histogram = prometheus::Histogram;
 
 /// The region of refusals that have nothing to do with a pin; no region may be called so, for headers use the word alike.
 const NO_REGION: &str = "none";
@@ -337,46 +330,6 @@ impl Drop for Held<'_> {
 impl std::fmt::Debug for Held<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Held")
-    }
-}
-
-/// Makes the vectors of the table's families and registers them.
-struct Families<'r> {
-    registry: &'r Registry,
-}
-
-#[expect(clippy::expect_used, reason = "the table is constant, and a test registers all of it")]
-impl Families<'_> {
-    fn registered<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
-        let vector = made.expect("names and labels of the table are well formed");
-        self.registry.register(Box::new(vector.clone())).expect("names of the table are unique");
-        vector
-    }
-
-    fn counters(&self, family: &Family) -> IntCounterVec {
-        self.registered(IntCounterVec::new(Opts::new(family.name, family.help), family.labels))
-    }
-
-    fn int_gauges(&self, family: &Family) -> IntGaugeVec {
-        self.registered(IntGaugeVec::new(Opts::new(family.name, family.help), family.labels))
-    }
-
-    fn gauges(&self, family: &Family) -> GaugeVec {
-        self.registered(GaugeVec::new(Opts::new(family.name, family.help), family.labels))
-    }
-
-    fn histograms(&self, family: &Family) -> HistogramVec {
-        let Kind::Histogram(bounds) = family.kind else { unreachable!("{} is no histogram", family.name) };
-        let options = HistogramOpts::new(family.name, family.help).buckets(bounds.to_vec());
-        self.registered(HistogramVec::new(options, family.labels))
-    }
-
-    fn counter(&self, family: &Family) -> Counter {
-        self.counters(family).with_label_values::<&str>(&[])
-    }
-
-    fn int_gauge(&self, family: &Family) -> IntGauge {
-        self.int_gauges(family).with_label_values::<&str>(&[])
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec};
 
+use super::families::{Counter, Families, Gauge, Histogram, IntGauge};
 use super::family;
-use super::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, Counter, FailoverReason, Families, Gauge,
-    Histogram, IntGauge, PoolState, ProbeResult, RemoteFetch,
+use super::label::{
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, PoolState, ProbeResult, RemoteFetch,
 };
 use crate::base::{RefusalReason, RegionId, Strategy};
 
