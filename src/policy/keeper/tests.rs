@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{CircuitBreaker, Config};
-use crate::policy::breaker::Cause;
-use crate::policy::guard::{GuardClass, GuardState, Shown};
+use crate::policy::machine::Cause;
+use crate::policy::machine::{GuardClass, GuardState, Shown};
 use crate::policy::testing::{self, inputs, names, plain};
 use crate::policy::{Decision, Health, Job, Refusal, RouteError, explain, route};
 

@@ -1,0 +1,197 @@
+//! Bounds on the calls that are under way, per region and in total, learned from latency.
+//!
+//! A region that slows down holds calls for longer, and without a bound the calls of all regions would end up waiting there.
+//! When a limit is reached, something has to go: reads and lists first, which their clients repeat without harm, then calls
+//! that create or change something. Words about jobs that a region leased always go through, because a lost heartbeat costs a
+//! second run; they are counted, so that others make room for them. How long a caller waits for a permit is its own affair.
+
+mod gradient;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use gradient::Gradient;
+use parking_lot::Mutex;
+
+use crate::policy::index::RegionIndex;
+use crate::policy::machine::GuardClass;
+
+/// Reads get this share of a limit, in percent; the rest is kept for what they must not push out.
+const READS_PERCENT: u64 = 80;
+
+/// Between which bounds a limit moves. Units: calls at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// It never falls below.
+    pub floor: u64,
+    /// Where it begins.
+    pub start: u64,
+    /// It never rises above.
+    pub ceiling: u64,
+}
+
+/// What was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// The region bears no more of such calls.
+    Region,
+    /// We bear no more of such calls.
+    Total,
+    /// This machine has no socket left for the call.
+    Sockets,
+}
+
+/// The limits of all regions and the one over all; shared by all worker threads.
+#[derive(Debug)]
+pub struct Concurrency {
+    total: Arc<Limit>,
+    regions: Box<[Arc<Limit>]>,
+}
+
+/// One call's place; dropped, it is free again.
+///
+/// Cancel: a call that is given up frees its place and says nothing about latency.
+#[derive(Debug)]
+#[must_use]
+pub struct CallPermit<L: Deref<Target = Limit> = Arc<Limit>> {
+    region: L,
+    total: L,
+}
+
+/// How many calls may be under way at once, and how many are.
+#[derive(Debug)]
+pub struct Limit {
+    in_flight: AtomicU64,
+    limit: AtomicU64,
+    gradient: Mutex<Gradient>,
+}
+
+impl Concurrency {
+    /// Limits for so many regions; `total` bounds all of them together, and does not move.
+    #[must_use]
+    pub fn new(regions: usize, region: Bounds, total: u64) -> Self {
+        let total = Bounds { floor: total, start: total, ceiling: total };
+        let regions = (0..regions).map(|_| Arc::new(Limit::new(region))).collect();
+        Self { total: Arc::new(Limit::new(total)), regions }
+    }
+
+    /// The limits of a new configuration with the same bounds: `known_as` tells for each of its regions which one of ours it is.
+    /// Calls that are under way count in both, and what was learned stays; a new region begins anew.
+    #[must_use]
+    pub fn carried_over(&self, region: Bounds, known_as: impl Iterator<Item = Option<RegionIndex>>) -> Self {
+        let known = |index: Option<RegionIndex>| self.regions.get(index?.get()).cloned();
+        let limit = |index| known(index).unwrap_or_else(|| Arc::new(Limit::new(region)));
+        Self { total: Arc::clone(&self.total), regions: known_as.map(limit).collect() }
+    }
+
+    /// A place for a call of this class at a region, for a call that ends while the limits are at hand. Two compare-exchanges.
+    ///
+    /// Errors: [`Shed`]: no place is free; never for words about leased jobs.
+    pub fn acquire(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit<&Limit>, Shed> {
+        self.enter(index, class).map(|(region, total)| CallPermit { region: &**region, total: &**total })
+    }
+
+    /// The same for a call that may last longer than anything else that knows of it.
+    ///
+    /// Errors: as of [`Concurrency::acquire`].
+    pub fn acquire_owned(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit, Shed> {
+        self.enter(index, class)
+            .map(|(region, total)| CallPermit { region: Arc::clone(region), total: Arc::clone(total) })
+    }
+
+    fn enter(&self, index: RegionIndex, class: GuardClass) -> Result<(&Arc<Limit>, &Arc<Limit>), Shed> {
+        let Some(region) = self.regions.get(index.get()) else { return Err(Shed::Region) };
+        if !self.total.enter(class) {
+            return Err(Shed::Total);
+        }
+        if !region.enter(class) {
+            self.total.leave();
+            return Err(Shed::Region);
+        }
+        Ok((region, &self.total))
+    }
+
+    /// The limit of a region now. Units: calls at once.
+    #[must_use]
+    pub fn limit(&self, index: RegionIndex) -> u64 {
+        self.regions.get(index.get()).map_or(0, |region| region.limit.load(Relaxed))
+    }
+
+    /// The limit over all regions now. Units: calls at once.
+    #[must_use]
+    pub fn total_limit(&self) -> u64 {
+        self.total.limit.load(Relaxed)
+    }
+
+    /// The calls under way at all regions.
+    #[must_use]
+    pub fn total_in_flight(&self) -> u64 {
+        self.total.in_flight.load(Relaxed)
+    }
+
+    /// The calls under way at a region.
+    #[must_use]
+    pub fn in_flight(&self, index: RegionIndex) -> u64 {
+        self.regions.get(index.get()).map_or(0, |region| region.in_flight.load(Relaxed))
+    }
+}
+
+impl Bounds {
+    /// Between a third of a limit and all of it, beginning there: a healthy region is never kept from its usual traffic because
+    /// nothing was learned yet, and what is usual for a busy pod, a thousand calls at once, always fits the default.
+    #[must_use]
+    pub const fn below(limit: u64) -> Self {
+        Self { floor: limit.div_ceil(3), start: limit, ceiling: limit }
+    }
+}
+
+impl<L: Deref<Target = Limit>> CallPermit<L> {
+    /// The call ended after `latency`; none where it failed. Not for calls that take long by intention, such as a FETCH that
+    /// waits for jobs, nor for lists, which take as long as they are: drop their permits. Nothing is learned for all regions
+    /// together: a mix that changes looks like a latency that does.
+    pub fn done(self, now: Instant, latency: Option<Duration>) {
+        self.region.learn(now, latency);
+    }
+}
+
+impl<L: Deref<Target = Limit>> Drop for CallPermit<L> {
+    fn drop(&mut self) {
+        self.region.leave();
+        self.total.leave();
+    }
+}
+
+impl Limit {
+    fn new(bounds: Bounds) -> Self {
+        let gradient = Gradient::new(bounds.floor, bounds.start, bounds.ceiling);
+        Self { in_flight: AtomicU64::new(0), limit: AtomicU64::new(gradient.limit()), gradient: Mutex::new(gradient) }
+    }
+
+    fn enter(&self, class: GuardClass) -> bool {
+        let limit = self.limit.load(Relaxed);
+        let room = match class {
+            GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => u64::MAX,
+            // A worker that gets no job now asks again; a job that is not stored may be lost.
+            GuardClass::Read => (limit.saturating_mul(READS_PERCENT) / 100).max(1),
+            GuardClass::Enqueue | GuardClass::Fetch | GuardClass::Admin => limit,
+        };
+        let enters = |in_flight: u64| (in_flight < room).then(|| in_flight.saturating_add(1));
+        self.in_flight.fetch_update(AcqRel, Acquire, enters).is_ok()
+    }
+
+    fn leave(&self) {
+        self.in_flight.fetch_sub(1, AcqRel);
+    }
+
+    /// Learns from a call. A sample that meets another thread's is given up: there are enough.
+    fn learn(&self, now: Instant, latency: Option<Duration>) {
+        let Some(mut gradient) = self.gradient.try_lock() else { return };
+        if gradient.on_sample(now, latency, self.in_flight.load(Relaxed)) {
+            self.limit.store(gradient.limit(), Relaxed);
+        }
+    }
+}

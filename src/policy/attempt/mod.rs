@@ -1,0 +1,15 @@
+//! What follows an attempt: what its end means, whether there is another one and who pays for it, and how many calls run at once.
+
+mod budget;
+mod budgets;
+mod concurrency;
+mod failover;
+mod outcome;
+mod retry;
+
+pub use budget::{Pays, RetryBudget};
+pub use budgets::{Budgets, Toward};
+pub use concurrency::{Bounds, CallPermit, Concurrency, Limit, Shed};
+pub use failover::{Progress, Step, Stop, next};
+pub use outcome::{Answer, Ending, Outcome, classify_enqueue, effect, is_turned_away};
+pub use retry::{End, Repeat, TRIES_MAX, Then, Tries};

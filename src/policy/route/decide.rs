@@ -1,0 +1,227 @@
+//! The only control flow of routing: live calls and the dry run both come through [`decide`].
+
+use std::time::Instant;
+
+use super::candidate::{admit, last_good, retry_otherwise, usable_in};
+use super::grounds::Grounds;
+use super::plan::{Permitted, Plan};
+use super::ranking::{Context, Inputs, Ranking, Reason, Slot, Standing};
+use super::shortlist;
+use super::strategy;
+use super::together::Demand;
+use crate::base::Strategy;
+use crate::policy::error::RouteError;
+use crate::policy::index::{Candidates, RegionIndex};
+use crate::policy::job::Job;
+use crate::policy::refusal::Refusal;
+use crate::policy::view::{Orders, View};
+
+/// Where a job goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The strategy that was asked for: by the job, a rule or the configuration.
+    pub strategy: Strategy,
+    /// Whether the candidates are all that the job may ever go to.
+    pub pinned: bool,
+    /// Whether there are registered regions that nothing of the job may reach: a pin, or a rule that names others.
+    pub restricted: bool,
+    /// Whether the turn chose the target and is used up with it. Jobs of other strategies take no turn: a steady mix of both
+    /// would otherwise send every turn to the same region.
+    pub by_turn: bool,
+    /// The one region that the strategy means for the job while all is well; none where any of several would do. A target
+    /// elsewhere is a failover where that region's state is why.
+    pub home: Option<RegionIndex>,
+    /// The regions to try, in order; the first is the target.
+    ///
+    /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
+    pub candidates: Candidates,
+}
+
+impl Decision {
+    /// The region to try first.
+    #[must_use]
+    pub fn target(&self) -> Option<RegionIndex> {
+        self.candidates.first().copied()
+    }
+}
+
+/// Chooses the regions that a job is tried in.
+///
+/// Errors: [`RouteError`], with all that the error document needs.
+pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
+    route_on(view, job, inputs, &mut Grounds::default())
+}
+
+/// As [`route`], and writes down why; where the job's own attributes cannot be followed, nobody was compared.
+///
+/// Errors: [`RouteError`], with all that the error document needs.
+pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Grounds) -> Result<Decision, RouteError> {
+    grounds.fallen.clear();
+    let plan = Plan::of(view, job)?;
+    (grounds.origin, grounds.rule) = (plan.origin, plan.rule);
+    if let Some(candidates) = quick(view, job, &plan, inputs) {
+        if !plan.pinned {
+            grounds.fallen.extend(view.settled.unusable());
+        }
+        return Ok(decision(view, &plan, candidates));
+    }
+    let mut ranking = Ranking::default();
+    let result = decide_by(view, job, &plan, inputs, &mut ranking);
+    grounds.fallen.extend(&ranking.refused);
+    result
+}
+
+/// The same candidates without looking at each region, where they can be told so: a pin needs one region only, and while all is
+/// well most strategies need no more than the turn or a draw.
+fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
+    if let Permitted::One(region) = plan.permitted {
+        let Inputs { now, draw, turn, live } = inputs;
+        let mut context = Context { view, job, now, draw, turn, live };
+        let admitted = plan.pinned && admit(&mut context, plan, region).is_ok();
+        return admitted.then(|| Candidates::from_iter([region]));
+    }
+    settled(view.settled.0.as_ref()?, view, plan, job, inputs)
+}
+
+/// The candidates of a job that goes by this plan, where they are known.
+fn settled(orders: &Orders, view: &View, plan: &Plan<'_>, job: &Job<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
+    let Inputs { now, mut draw, turn, .. } = inputs;
+    if !matches!(plan.permitted, Permitted::All)
+        || plan.local != view.local
+        || orders.from.is_some_and(|from| now < from)
+    {
+        return None;
+    }
+    let count = view.settings.candidates_max;
+    let candidates = match plan.strategy {
+        Strategy::Affinity => orders.affinity.clone(),
+        Strategy::ActivePassive => orders.active_passive.clone(),
+        Strategy::LatencyBased => orders.latency_based.clone()?,
+        Strategy::RoundRobin => orders.lots.as_ref()?.in_turn(turn, count),
+        Strategy::Weighted if job.weights.is_none() => orders.lots.as_ref()?.drawn(&mut draw, count),
+        Strategy::Weighted | Strategy::Overflow | Strategy::Geographic | Strategy::GeoPin => return None,
+    };
+    (!candidates.is_empty()).then_some(candidates)
+}
+
+/// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together. Writes down why.
+///
+/// Errors: [`RouteError`], with all that the error document needs.
+pub fn route_within(
+    view: &View,
+    job: &Job<'_>,
+    demand: &Demand,
+    inputs: Inputs<'_>,
+    grounds: &mut Grounds,
+) -> Result<Decision, RouteError> {
+    grounds.fallen.clear();
+    let plan = Plan::of(view, job)?.within(view, demand);
+    (grounds.origin, grounds.rule) = (plan.origin, plan.rule);
+    let mut ranking = Ranking::default();
+    let result = decide_by(view, job, &plan, inputs, &mut ranking);
+    grounds.fallen.extend(&ranking.refused);
+    result
+}
+
+/// Plan, admit, rank, shorten: the whole of routing.
+pub(super) fn decide(
+    view: &View,
+    job: &Job<'_>,
+    inputs: Inputs<'_>,
+    ranking: &mut Ranking,
+) -> Result<Decision, RouteError> {
+    let plan = match Plan::of(view, job) {
+        Ok(plan) => plan,
+        Err(error) => {
+            ranking.refused.extend(view.indexes().map(|region| (region, Refusal::NotCompared)));
+            return Err(error);
+        }
+    };
+    decide_by(view, job, &plan, inputs, ranking)
+}
+
+fn decide_by(
+    view: &View,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    inputs: Inputs<'_>,
+    ranking: &mut Ranking,
+) -> Result<Decision, RouteError> {
+    ranking.strategy = Some(plan.strategy);
+    let mut candidates = candidates(view, job, plan, inputs, ranking);
+    if candidates.is_empty() && view.settings.tries_last_good && !plan.pinned {
+        candidates.extend(take_last_good(view, plan, ranking));
+    }
+    if candidates.is_empty() {
+        return Err(unavailable(view, plan, &ranking.refused, inputs.now));
+    }
+    Ok(decision(view, plan, candidates))
+}
+
+/// Admit, rank, shorten.
+pub(super) fn candidates(
+    view: &View,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    inputs: Inputs<'_>,
+    ranking: &mut Ranking,
+) -> Candidates {
+    let Inputs { now, draw, turn, live } = inputs;
+    let mut context = Context { view, job, now, draw, turn, live };
+    for region in view.indexes() {
+        match admit(&mut context, plan, region) {
+            Ok(standing) => ranking.slots.push(Slot::new(region, standing)),
+            Err(refusal) => ranking.refused.push((region, refusal)),
+        }
+    }
+    ranking.slots.sort_unstable_by_key(|slot| (slot.standing, slot.region));
+    for equals in ranking.slots.chunk_by_mut(|a, b| a.standing == b.standing) {
+        strategy::rank(&mut context, plan, equals);
+    }
+    shortlist::arrange(&view.settings, ranking);
+    ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect()
+}
+
+fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
+    let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
+    let by_turn = plan.ranks_by(view) == Strategy::RoundRobin;
+    let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
+    Decision { strategy, pinned, restricted, by_turn, home, candidates }
+}
+
+/// The region that was well last, as the only candidate of a job that no region can take.
+#[cold]
+fn take_last_good(view: &View, plan: &Plan<'_>, ranking: &mut Ranking) -> Option<RegionIndex> {
+    let region = last_good(view, plan, &ranking.refused)?;
+    ranking.refused.retain(|(refused, _)| *refused != region);
+    ranking.slots.push(Slot { reason: Reason::LastGood, ..Slot::new(region, Standing::LastGood) });
+    Some(region)
+}
+
+/// Whether the job may go to a region at all, whatever the state of that region.
+///
+/// Errors: those of [`RouteError`] that are the client's fault.
+pub fn permits(view: &View, job: &Job<'_>, region: RegionIndex) -> Result<bool, RouteError> {
+    Ok(Plan::of(view, job)?.permitted.contains(region))
+}
+
+#[cold]
+fn unavailable(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, Refusal)], now: Instant) -> RouteError {
+    let first_back = refused
+        .iter()
+        .filter_map(|&(region, refusal)| Some((usable_in(view, region, refusal, now)?, region, refusal)))
+        .min_by_key(|&(wait, region, _)| (wait, region));
+    match first_back {
+        Some((retry_after, region, state)) if plan.pinned => {
+            RouteError::RegionUnavailable { region: view.region(region).id.clone(), state, retry_after }
+        }
+        _ => RouteError::NoHealthyRegion {
+            strategy: plan.strategy,
+            retry_after: first_back.map_or_else(retry_otherwise, |(wait, ..)| wait),
+            regions: refused.iter().map(|&(region, refusal)| (view.region(region).id.clone(), refusal)).collect(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Why a decision came about, small enough to be kept of every job.
+
+use crate::policy::index::RegionIndex;
+use crate::policy::refusal::Refusal;
+
+/// Regions that are listed; a federation with more that fail at once shows the first and how many there were.
+const LISTED_MAX: usize = 8;
+
+/// Where the strategy of a job came from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The job names a region.
+    Pin,
+    /// The job names a strategy.
+    Job,
+    /// A routing rule names it.
+    Rule,
+    /// The configured default.
+    #[default]
+    Default,
+    /// The job goes where other jobs of its call go.
+    Together,
+}
+
+impl Origin {
+    /// The name in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pin => "pin",
+            Self::Job => "job",
+            Self::Rule => "rule",
+            Self::Default => "default",
+            Self::Together => "together",
+        }
+    }
+}
+
+/// What led to a decision, beside the job's own attributes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Grounds {
+    /// Where the strategy came from.
+    pub origin: Origin,
+    /// The place of the routing rule that matched, counted from 0; it may have narrowed the regions without naming a strategy.
+    pub rule: Option<u16>,
+    /// Who fell out.
+    pub fallen: Fallen,
+}
+
+/// Regions that fell out, with the reason.
+///
+/// Shape: a pinned job's other regions are left out, because its pin says as much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fallen {
+    listed: [(u16, Refusal); LISTED_MAX],
+    /// All of them, the listed ones included.
+    count: u16,
+}
+
+impl Default for Fallen {
+    fn default() -> Self {
+        Self { listed: [(0, Refusal::NotCompared); LISTED_MAX], count: 0 }
+    }
+}
+
+impl Fallen {
+    pub(super) const fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    pub(super) fn extend(&mut self, refused: &[(RegionIndex, Refusal)]) {
+        for &(region, refusal) in refused {
+            if refusal == Refusal::PinnedElsewhere {
+                continue;
+            }
+            if let Some(slot) = self.listed.get_mut(usize::from(self.count)) {
+                *slot = (u16::try_from(region.get()).unwrap_or(u16::MAX), refusal);
+            }
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// The listed regions by their place in the registry, in registry order.
+    #[must_use]
+    pub fn listed(&self) -> &[(u16, Refusal)] {
+        self.listed.get(..usize::from(self.count)).unwrap_or(&self.listed)
+    }
+
+    /// The same, to number the regions otherwise.
+    pub fn listed_mut(&mut self) -> &mut [(u16, Refusal)] {
+        let count = usize::from(self.count).min(LISTED_MAX);
+        self.listed.split_at_mut(count).0
+    }
+
+    /// How many fell out beside the listed ones.
+    #[must_use]
+    pub fn unlisted(&self) -> usize {
+        usize::from(self.count).saturating_sub(LISTED_MAX)
+    }
+}

@@ -1,0 +1,23 @@
+//! The decision that every request takes: which regions a job may be tried in, in which order, and why.
+//!
+//! `plan` says where a job may go and by which strategy; `candidate` admits or refuses each region; `strategy` ranks; `shortlist`
+//! says how far failover may go. `decide` is the control flow over them, for live calls and for the dry run alike.
+
+mod candidate;
+mod decide;
+mod explain;
+mod grounds;
+mod plan;
+mod ranking;
+mod settle;
+mod shortlist;
+mod strategy;
+mod together;
+
+pub use decide::{Decision, permits, route, route_on, route_within};
+pub use explain::{Explanation, Scored, explain};
+pub use grounds::{Fallen, Grounds, Origin};
+pub use plan::has_tags;
+pub use ranking::Inputs;
+pub use settle::settle;
+pub use together::{Demand, Part, Together, together};

@@ -1,0 +1,117 @@
+//! The least loaded region. Spec: federation-spec §3.2.
+//!
+//! Load is the depth of the job's queue, as polled and corrected by what we have sent since, over the region's weight. The
+//! figures are up to some seconds old, and a thousand sidecars read the same ones: were the least figure simply taken, all of
+//! them would throw their jobs at one region until the next poll. So the candidates that cannot be told apart from the best,
+//! given the age of the figures, are drawn from by weight. How much a figure may have moved since it was polled is told by how
+//! fast it moved before: where a crowd has just come or gone, little can be told apart.
+//!
+//! A region that fails a notable share of its jobs has a short queue and little in flight, because it takes nothing. That is no
+//! merit: it counts as no less loaded than the others are on average, and its lot is smaller by what it fails.
+//!
+//! Figures of different kinds are never compared. When a candidate lacks a fresh one, all are compared by our own calls in
+//! flight plus a second of our own rate.
+//!
+//! Order: those that cannot be told apart from the least loaded, drawn by weight; then by load, least first.
+//! Score: 1 for the former; for the others the least load over their own, both counted from one.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::super::ranking::{Context, Reason, Slot};
+use super::order::{race, real, sort};
+use crate::policy::index::RegionIndex;
+use crate::policy::view::{Figure, FigureKind, View, corrected};
+
+/// A region that fails a larger share of its jobs than this is not taken at its word.
+const FAILING: f64 = 0.1;
+/// Loads up to this much beyond what cannot be told apart still have a part in the draw.
+const FADES: f64 = 2.0;
+/// However much it fails, it keeps this much of its weight: what comes to it is how we learn that it works again.
+const WORKING_MIN: f64 = 0.05;
+
+pub(super) fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+    let compared = by_figures(context, slots, FigureKind::Queue) || by_figures(context, slots, FigureKind::Total);
+    if !compared {
+        by_own_traffic(context, slots);
+    }
+    sort(slots);
+}
+
+fn by_figures(context: &mut Context<'_, '_>, slots: &mut [Slot], kind: FigureKind) -> bool {
+    let (view, queue) = (context.view, context.job.queue);
+    let interval = view.settings.load_interval;
+    let fresh = |slot: &Slot| view.region(slot.region).load.fresh(kind, queue, context.now, interval);
+    let Some(figures) = slots.iter().map(fresh).collect::<Option<SmallVec<[Figure; 8]>>>() else { return false };
+    for (slot, figure) in slots.iter_mut().zip(&figures) {
+        let depth = corrected(*figure, slot.region, queue, context.live);
+        slot.key = real(depth) / weight(view, slot.region);
+        slot.reason = Reason::Depth { depth, kind };
+    }
+    let oldest = figures.iter().map(|figure| figure.at).min();
+    let age = oldest.map_or(Duration::ZERO, |at| context.now.saturating_duration_since(at)).as_secs_f64();
+    // The configured share for figures of this moment, twice that for figures one poll interval old, and so on.
+    let tolerance = view.settings.load_tolerance * (1.0 + age / interval.as_secs_f64().max(f64::MIN_POSITIVE));
+    let fastest = figures.iter().map(|figure| figure.drift).max().unwrap_or(0);
+    // One job more or less is no difference either: it may be gone since the poll.
+    draw_among_equals(context, slots, tolerance, 1.0 + real(fastest) * age);
+    true
+}
+
+fn by_own_traffic(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+    for slot in &mut *slots {
+        let in_flight = context.live.in_flight(slot.region);
+        let busy = real(in_flight) + context.live.send_rate(slot.region).max(0.0);
+        slot.key = busy / weight(context.view, slot.region);
+        slot.reason = Reason::OwnTraffic { in_flight };
+    }
+    draw_among_equals(context, slots, context.view.settings.load_tolerance, 0.0);
+}
+
+/// Gives all that cannot be told apart from the least loaded the same key.
+fn draw_among_equals(context: &mut Context<'_, '_>, slots: &mut [Slot], tolerance: f64, slack_jobs: f64) {
+    distrust_failing(context.view, slots);
+    let least = slots.iter().map(|slot| slot.key).fold(f64::INFINITY, f64::min);
+    for slot in &mut *slots {
+        let weight = weight(context.view, slot.region);
+        let allowed = least * tolerance + slack_jobs / weight;
+        let lot = lot(slot.key - least, allowed);
+        slot.tie = race(&mut context.draw, weight * working(context.view, slot.region) * lot);
+        if lot > 0.0 {
+            (slot.key, slot.score) = (least, 1.0);
+        } else {
+            slot.score = (1.0 + least) / (1.0 + slot.key);
+        }
+    }
+}
+
+/// The share of its weight that a region keeps in the draw: all within what cannot be told apart, none from twice as much
+/// on. Were it all or nothing, the whole fleet would leave a region at once, and come back at once.
+fn lot(excess: f64, allowed: f64) -> f64 {
+    if excess <= allowed { 1.0 } else { ((FADES * allowed - excess) / ((FADES - 1.0) * allowed)).clamp(0.0, 1.0) }
+}
+
+/// Raises the load of regions that fail to what the others bear on average, and by the share that they fail.
+fn distrust_failing(view: &View, slots: &mut [Slot]) {
+    let fails = |slot: &Slot| working(view, slot.region) < 1.0 - FAILING;
+    if !slots.iter().any(fails) {
+        return;
+    }
+    let (sum, sound) =
+        slots.iter().filter(|slot| !fails(slot)).fold((0.0, 0_u32), |(sum, n), it| (sum + it.key, n + 1));
+    let mean = if sound == 0 { 0.0 } else { sum / f64::from(sound) };
+    for slot in slots.iter_mut().filter(|slot| fails(slot)) {
+        slot.key = slot.key.max(mean) / working(view, slot.region);
+    }
+}
+
+/// The share of its jobs that a region does not fail.
+fn working(view: &View, region: RegionIndex) -> f64 {
+    (1.0 - view.region(region).failing).clamp(WORKING_MIN, 1.0)
+}
+
+fn weight(view: &View, region: RegionIndex) -> f64 {
+    // Drained regions are no candidates; the floor keeps a division from ever being by zero.
+    f64::from(view.region(region).weight.max(1))
+}

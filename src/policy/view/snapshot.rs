@@ -1,0 +1,238 @@
+//! One immutable snapshot of all regions' state, loaded once per request.
+//!
+//! The registry is its single writer: it clones the view, changes what changed and swaps it in whole, so that a request
+//! never sees the health of one moment beside the breaker of another.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::load::LoadFigures;
+use super::orders::Orders;
+use super::settings::Settings;
+use crate::base::{Draw, RegionId};
+use crate::config::{Config, RegionConfig};
+use crate::policy::index::RegionIndex;
+use crate::policy::machine::{BreakerState, GuardClass, GuardState, Health, Pressure};
+use crate::policy::refusal::Refusal;
+
+/// All regions at one moment.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The regions, in the configured order.
+    pub regions: Vec<RegionView>,
+    /// The region of this pod.
+    pub local: RegionIndex,
+    /// What routing reads of the configuration that the regions came from.
+    pub settings: Arc<Settings>,
+    /// What is the same for all jobs, as long as nothing here changes.
+    pub(in crate::policy) settled: Cache,
+}
+
+/// What [`crate::policy::settle`] found. A copy is made to be changed, and begins without.
+#[derive(Debug, Default)]
+pub(in crate::policy) struct Cache(pub(in crate::policy) Option<Orders>);
+
+impl Cache {
+    /// The regions that no job can go to, with the reason, where that is known for all jobs.
+    pub(in crate::policy) fn unusable(&self) -> &[(RegionIndex, Refusal)] {
+        self.0.as_ref().map_or(&[], Orders::unusable)
+    }
+}
+
+impl Clone for Cache {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// What is known of one region.
+#[derive(Debug, Clone)]
+pub struct RegionView {
+    /// Its identifier.
+    pub id: RegionId,
+    /// Its share of traffic; 0 means drained.
+    pub weight: u32,
+    /// Free tags, for display.
+    pub tags: Vec<String>,
+    /// Affinity leaves the region while its queue is at least this deep.
+    pub max_queue_depth: Option<u64>,
+    /// What its probes say.
+    pub health: Health,
+    /// Whether traffic flows.
+    pub breaker: BreakerState,
+    /// When an open breaker becomes half-open.
+    pub open_until: Option<Instant>,
+    /// Mean round trip of its probes; `None` before the first answer.
+    pub latency: Option<Duration>,
+    /// How busy its queues are.
+    pub load: LoadFigures,
+    /// When it last came back, healthy and with its breaker closed, after having been unusable: the start of the ramp.
+    pub recovered_at: Option<Instant>,
+    /// When it was last healthy with its breaker closed, where it is not now; none where it never was.
+    pub well_until: Option<Instant>,
+    /// Which calls are kept from it, by [`GuardClass::index`].
+    pub guards: [GuardState; GuardClass::REFUSABLE],
+    /// How hard it asks for less.
+    pub pressure: Option<Pressure>,
+    /// The share of enqueues that failed there lately, from 0 to 1 in steps of a twentieth.
+    pub failing: f64,
+    /// Whether it came and went too often, so that flexible jobs leave it alone until it was quiet.
+    pub held: bool,
+    /// Whether it answers nothing, without refusing anything: flexible jobs go elsewhere while there is another candidate.
+    pub silent: bool,
+    /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
+    pub last_probe_unix_ms: Option<u64>,
+    /// Since when its health is what it is, for display. Units: milliseconds since the Unix epoch.
+    pub status_since_unix_ms: Option<u64>,
+}
+
+impl RegionView {
+    /// A region of which nothing is known but its configuration.
+    #[must_use]
+    pub fn unprobed(region: &RegionConfig) -> Self {
+        Self {
+            id: region.id.clone(),
+            weight: region.weight,
+            tags: region.tags.clone(),
+            max_queue_depth: region.max_queue_depth,
+            health: Health::Unknown,
+            breaker: BreakerState::Closed,
+            open_until: None,
+            latency: None,
+            load: LoadFigures::default(),
+            recovered_at: None,
+            well_until: None,
+            guards: [GuardState::FLOWING; GuardClass::REFUSABLE],
+            pressure: None,
+            failing: 0.0,
+            held: false,
+            silent: false,
+            last_probe_unix_ms: None,
+            status_since_unix_ms: None,
+        }
+    }
+}
+
+impl RegionView {
+    /// The guard of a class; one of a class that is never refused always lets calls through.
+    #[must_use]
+    pub fn guard(&self, class: GuardClass) -> GuardState {
+        self.guards.get(class.index()).copied().unwrap_or(GuardState::FLOWING)
+    }
+
+    /// Whether the guard of its class lets a call through; in trial it does for a share of calls.
+    pub fn admits(&self, class: GuardClass, now: Instant, draw: &mut Draw) -> bool {
+        self.guard(class).admits(now, draw)
+    }
+
+    /// What is wrong with the region itself, whatever the job.
+    pub(in crate::policy) fn unusable(&self) -> Option<Refusal> {
+        match (self.breaker, self.health) {
+            _ if self.weight == 0 => Some(Refusal::Drained),
+            (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
+            (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
+            (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
+            (BreakerState::Closed, Health::Healthy | Health::Unknown) => {
+                matches!(self.guard(GuardClass::Enqueue), GuardState::Open { .. }).then_some(Refusal::GuardOpen)
+            }
+        }
+    }
+}
+
+impl View {
+    /// The view at start, before any probe.
+    #[must_use]
+    pub fn unprobed(config: &Config) -> Self {
+        let settings = Arc::new(Settings::of(config));
+        let regions = config.regions.iter().map(RegionView::unprobed).collect();
+        Self { regions, local: settings.local, settings, settled: Cache::default() }
+    }
+
+    /// The region with this id, compared exactly.
+    #[must_use]
+    pub fn index_of(&self, id: &str) -> Option<RegionIndex> {
+        self.settings.index_of(id)
+    }
+
+    /// The state of one region; the index is one of this configuration's.
+    #[must_use]
+    pub fn region(&self, index: RegionIndex) -> &RegionView {
+        &self.regions[index.get()]
+    }
+
+    /// The other regions that work may be taken from: healthy, with traffic flowing and not drained; the nearest first.
+    #[must_use]
+    pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
+        let serves = |index: &RegionIndex| {
+            let region = self.region(*index);
+            let flows = region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent;
+            *index != self.local && flows && region.health == Health::Healthy
+        };
+        let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();
+        // What was never measured is as far away as can be.
+        others.sort_by_key(|index| self.region(*index).latency.unwrap_or(Duration::MAX));
+        others
+    }
+
+    /// The regions that a connection is kept ready to, while they are well: the local one, and the first that takes its jobs.
+    #[must_use]
+    pub fn kept_warm(&self) -> SmallVec<[RegionIndex; 2]> {
+        let is_well = |index: &RegionIndex| {
+            let region = self.region(*index);
+            let flows = region.breaker == BreakerState::Closed && region.weight > 0;
+            flows && region.health == Health::Healthy && !region.silent
+        };
+        let local = std::iter::once(self.local);
+        let next = self.settled.0.as_ref().and_then(|settled| settled.first_but(self.local));
+        local.chain(next.or_else(|| self.nearest_others().first().copied())).filter(is_well).collect()
+    }
+
+    /// Every region's index, in the configured order.
+    pub fn indexes(&self) -> impl Iterator<Item = RegionIndex> + use<> {
+        (0..self.regions.len()).map(RegionIndex::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{settle, testing};
+
+    #[test]
+    fn connections_are_kept_to_the_local_region_and_the_next_one_while_they_are_well() {
+        let mut view = View::unprobed(&testing::config(&["a", "b", "c"]));
+        assert!(view.kept_warm().is_empty(), "nothing is known");
+        for (region, latency) in view.regions.iter_mut().zip([1, 9, 3]) {
+            region.health = Health::Healthy;
+            region.latency = Some(Duration::from_millis(latency));
+        }
+        for settled in [false, true] {
+            if settled {
+                settle(&mut view, Instant::now());
+            }
+            assert_eq!(view.kept_warm().as_slice(), [RegionIndex::new(0), RegionIndex::new(2)]);
+        }
+        let mut view = view.clone();
+        view.regions[0].silent = true;
+        view.regions[2].weight = 0;
+        settle(&mut view, Instant::now());
+        assert_eq!(view.kept_warm().as_slice(), [RegionIndex::new(1)]);
+    }
+
+    #[test]
+    fn work_is_taken_from_usable_regions_the_nearest_first() {
+        let mut view = View::unprobed(&testing::config(&["a", "b", "c", "d", "e", "f"]));
+        for (region, latency) in view.regions.iter_mut().zip([1, 9, 3, 4, 5, 6]) {
+            region.health = Health::Healthy;
+            region.latency = Some(Duration::from_millis(latency));
+        }
+        view.regions[3].weight = 0;
+        view.regions[4].breaker = BreakerState::HalfOpen;
+        view.regions[5].latency = None;
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(2), RegionIndex::new(1), RegionIndex::new(5)]);
+        view.regions[1].health = Health::Unknown;
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(2), RegionIndex::new(5)]);
+    }
+}
