@@ -10,7 +10,7 @@ use super::caller::Caller;
 use super::compress::compressed;
 use super::config::{self, Form};
 use super::response::{JSON, document, error, response};
-use super::{LogLevel, Readiness, log_level};
+use super::{LogLevel, Readiness, Settling, log_level, settle};
 use crate::base::RegionId;
 use crate::config::{Config, Listen};
 use crate::telemetry::Metrics;
@@ -58,6 +58,8 @@ pub struct AdminState {
     pub configs: Arc<dyn Fn() -> (Config, Config) + Send + Sync>,
     /// The level of the log.
     pub log_level: LogLevel,
+    /// Outcomes that an operator may decide.
+    pub settling: Settling,
 }
 
 impl std::fmt::Debug for AdminState {
@@ -94,6 +96,8 @@ impl AdminState {
                 self.log_level.answer(method, query)
             }
             "/log-level" => method_not_allowed(log_level::METHODS),
+            "/outcomes/settle" if matches!(*method, Method::PUT | Method::POST) => self.settling.answer(query),
+            "/outcomes/settle" => method_not_allowed(settle::METHODS),
             _ => not_found(),
         }
     }
@@ -155,7 +159,8 @@ impl AdminState {
 }
 
 fn not_found() -> Response<Bytes> {
-    let message = "the admin listener answers /metrics, /livez and /readyz, /state, /config and /log-level";
+    let message =
+        "the admin listener answers /metrics, /livez and /readyz, /state, /config, /log-level and /outcomes/settle";
     error(StatusCode::NOT_FOUND, "not_found", message)
 }
 

@@ -10,6 +10,7 @@ use super::response::{document, error};
 use crate::base::Clock;
 use crate::base::text::{parse_duration, print_duration, rfc3339};
 use crate::config::{LOG_LEVEL_EXPECTED, is_log_level};
+use crate::ojs::query_text;
 use crate::telemetry::{LogHandle, event};
 
 /// How long a level lasts when the call does not say.
@@ -94,9 +95,9 @@ fn asked(query: Option<&str>) -> Result<(String, Duration), String> {
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
-            "level" => level = Some(decoded(value)),
+            "level" => level = Some(query_text(value)),
             "for" => {
-                let time = parse_duration(&decoded(value))
+                let time = parse_duration(&query_text(value))
                     .ok()
                     .filter(|time| (Duration::from_secs(1)..=FOR_MAX).contains(time));
                 lasts = time.ok_or("`for`: expected a time from 1s to 1h, such as 10m")?;
@@ -109,22 +110,6 @@ fn asked(query: Option<&str>) -> Result<(String, Duration), String> {
         return Err(format!("`level`: {LOG_LEVEL_EXPECTED}, of at most {LEVEL_BYTES_MAX} bytes"));
     }
     Ok((level, lasts))
-}
-
-/// The text of a query's value; what is no valid encoding stays as it is, and is no level then.
-fn decoded(value: &str) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let byte = if *first == b'%' { tail.get(..2).and_then(hexadecimal) } else { None };
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<u8> {
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod log_level;
 mod readiness;
 mod response;
 mod serve;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -17,3 +18,4 @@ pub use answer::{AdminState, RegionState};
 pub use log_level::LogLevel;
 pub use readiness::{Readiness, ReadinessGuard};
 pub use serve::{Listener, serve};
+pub use settle::Settling;

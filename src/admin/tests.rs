@@ -35,7 +35,15 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
             (config.clone(), config)
         }),
         log_level: LogLevel { log: None, is_local: true, clock: crate::base::Clock::system() },
+        settling: settling(),
     }
+}
+
+fn settling() -> Settling {
+    let metrics = Metrics::new(&[], &[]);
+    let config = crate::policy::testing::config(&["us-east-1"]);
+    let journal = crate::journal::Journal::open(&config.journal, crate::base::Clock::system(), Arc::clone(&metrics));
+    Settling { journal: Arc::new(journal), metrics, is_local: true }
 }
 
 struct Running {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::base::text::rfc3339;
 use crate::journal::Journal;
-use crate::ojs::ErrorDocument;
-use crate::outcome::{Absence, Copy, Fate, Lost, Place, Placement, Progress, State, Told};
+use crate::ojs::{ErrorDocument, query_text};
+use crate::outcome::{Absence, Copy, Fate, Lost, Place, Placement, Progress, Ruling, State, Told};
 use crate::proxy::Proxy;
 
 /// Shown when the call does not say how many.
@@ -15,11 +15,11 @@ const LIMIT_MAX: usize = 1_000;
 
 /// What is asked for.
 #[derive(Debug, Default)]
-struct Wanted<'q> {
+struct Wanted {
     state: Option<State>,
-    job_id: Option<&'q str>,
-    federation_id: Option<&'q str>,
-    region: Option<&'q str>,
+    job_id: Option<String>,
+    federation_id: Option<String>,
+    region: Option<String>,
     before: Option<u64>,
     limit: Option<usize>,
 }
@@ -46,8 +46,8 @@ pub(super) fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, Er
     Ok(document.to_string().into_bytes())
 }
 
-impl<'q> Wanted<'q> {
-    fn read(query: &'q str) -> Result<Self, ErrorDocument> {
+impl Wanted {
+    fn read(query: &str) -> Result<Self, ErrorDocument> {
         let mut wanted = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -58,9 +58,9 @@ impl<'q> Wanted<'q> {
                     wanted.limit = Some(limit.ok_or_else(ErrorDocument::outcomes_query)?);
                 }
                 "cursor" => wanted.before = Some(value.parse().map_err(|_| ErrorDocument::outcomes_query())?),
-                "job_id" => wanted.job_id = Some(value),
-                "federation_id" => wanted.federation_id = Some(value),
-                "region" => wanted.region = Some(value),
+                "job_id" => wanted.job_id = Some(query_text(value)),
+                "federation_id" => wanted.federation_id = Some(query_text(value)),
+                "region" => wanted.region = Some(query_text(value)),
                 _ => return Err(ErrorDocument::outcomes_query()),
             }
         }
@@ -74,9 +74,9 @@ impl<'q> Wanted<'q> {
         is_shown
             && self.before.is_none_or(|before| it.number < before)
             && self.state.is_none_or(|state| it.state() == state)
-            && self.job_id.is_none_or(|id| it.ids().any(|known| known == id))
-            && self.federation_id.is_none_or(|id| has(&|copy| copy.stamp.as_deref() == Some(id)))
-            && self.region.is_none_or(|region| has(&|copy| copy.place.region.as_str() == region))
+            && self.job_id.as_ref().is_none_or(|id| it.ids().any(|known| known == id))
+            && self.federation_id.as_ref().is_none_or(|id| has(&|copy| copy.stamp.as_ref() == Some(id)))
+            && self.region.as_ref().is_none_or(|region| has(&|copy| copy.place.region.as_str() == region))
     }
 }
 
@@ -140,6 +140,15 @@ fn shown(journal: &Journal, copy: &Copy) -> Value {
         "detail": detail,
         "watched_until": until,
         "sent_at": rfc3339(journal.unix_ms(copy.sent)),
+        "decided": copy.ruling.as_deref().map(|ruling| decided(journal, ruling)),
+    })
+}
+
+fn decided(journal: &Journal, ruling: &Ruling) -> Value {
+    json!({
+        "as": if ruling.stored { "stored" } else { "absent" },
+        "reason": ruling.reason,
+        "at": rfc3339(journal.unix_ms(ruling.at)),
     })
 }
 

@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::notes::Notes;
 use super::resolver::Resolver;
 use super::world::World;
-use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState};
+use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling};
 use crate::api;
 use crate::base::Clock;
 use crate::config::{Config, Listen};
@@ -149,6 +149,11 @@ pub(super) fn spawn_admin(
             log: world.source.as_ref().and_then(|source| source.log.clone()),
             is_local: shared.config.listen.admin.ip().is_loopback(),
             clock: world.clock.clone(),
+        },
+        settling: Settling {
+            journal: Arc::clone(&shared.journal),
+            metrics: Arc::clone(&shared.metrics),
+            is_local: shared.config.listen.admin.ip().is_loopback(),
         },
     };
     show_readiness(current, &state);

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
 use crate::demo::{Dialect, DuplicateIds};
+use crate::outcome::State;
 
 /// Where the configuration comes from: files, then `OJSF_` variables, then these flags.
 #[derive(Debug, Args)]
@@ -32,6 +33,53 @@ pub(super) struct QueryArgs {
     /// Print the sidecar's JSON instead of a table
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OutcomesArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<OutcomesCommand>,
+    /// Only those in this state
+    #[arg(long, value_name = "STATE", value_parser = State::ALL.map(State::as_str))]
+    pub(super) state: Option<String>,
+    /// Only those of a job with this id
+    #[arg(long, value_name = "ID")]
+    pub(super) job_id: Option<String>,
+    /// Only those of a job with this tracking id
+    #[arg(long, value_name = "ID")]
+    pub(super) federation_id: Option<String>,
+    /// Only those that were sent to this region
+    #[arg(long, value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) region: Option<RegionId>,
+    #[command(flatten)]
+    pub(super) query: QueryArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum OutcomesCommand {
+    /// Decide what became of a job of which no region tells; the sidecar's admin listener must be on loopback
+    Settle(SettleArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SettleArgs {
+    /// What `outcomes` shows: the number of the row, the job's id or its tracking id
+    pub(super) id: String,
+    /// It is not there and will not come: a repetition of the call is sent again
+    #[arg(long, conflicts_with = "stored", required_unless_present = "stored")]
+    pub(super) absent: bool,
+    /// It is there: a repetition of the call is answered with it
+    #[arg(long)]
+    pub(super) stored: bool,
+    /// Why, for whoever looks at it later: what was seen, and by whom
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    /// Only the copy in this region
+    #[arg(long, value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) region: Option<RegionId>,
+    /// The admin listener
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    pub(super) address: String,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod query;
 mod region;
 mod run;
 mod runtime;
+mod settle;
 mod signals;
 mod supervisor;
 mod version;
@@ -32,8 +33,9 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::base::text::parse_duration;
-use crate::outcome::State;
-use arguments::{AwaitArgs, ConfigArgs, HealthcheckArgs, LogLevelArgs, QueryArgs, RegionArgs};
+use arguments::{
+    AwaitArgs, ConfigArgs, HealthcheckArgs, LogLevelArgs, OutcomesArgs, OutcomesCommand, QueryArgs, RegionArgs,
+};
 use exit::{DONE, FAILED};
 
 const EXIT_CODES: &str = "\
@@ -79,14 +81,9 @@ enum Command {
     },
     /// Show the regions of a running sidecar
     Regions(QueryArgs),
-    /// Show the enqueues of a running sidecar that ended unknown, and what became of them
-    Outcomes {
-        /// Only those in this state
-        #[arg(long, value_name = "STATE", value_parser = State::ALL.map(State::as_str))]
-        state: Option<String>,
-        #[command(flatten)]
-        query: QueryArgs,
-    },
+    /// Show the enqueues of a running sidecar that ended unknown, and what became of them; or decide it
+    #[command(args_conflicts_with_subcommands = true)]
+    Outcomes(OutcomesArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -191,7 +188,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(query) => query::regions(&query),
-        Command::Outcomes { state, query } => query::outcomes(state.as_deref(), &query),
+        Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
+            settle::settle(&settle)
+        }
+        Command::Outcomes(arguments) => query::outcomes(&arguments),
         Command::Why { id, query } => why::why(&id, &query),
         Command::Route { file, query } => query::route(&file, &query),
         Command::Region(region) => region::region(&region),

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
-use super::arguments::QueryArgs;
+use super::arguments::{OutcomesArgs, QueryArgs};
 use super::client::ask;
 use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
 use super::runtime::runtime;
+use crate::ojs::path_segment;
 
 /// The registry as a table.
 pub(super) fn regions(query: &QueryArgs) -> u8 {
@@ -59,26 +60,49 @@ fn latency(region: &Value) -> String {
     }
 }
 
-/// Unknown outcomes as a table.
-pub(super) fn outcomes(state: Option<&str>, query: &QueryArgs) -> u8 {
-    let path = match state {
-        Some(state) => format!("/v1/federation/outcomes?limit=1000&state={state}"),
-        None => "/v1/federation/outcomes?limit=1000".to_owned(),
-    };
-    let question = Question { method: Method::GET, path: &path, body: Bytes::new(), member: "outcomes" };
-    answer(query, question, |document| {
-        let kept = if document["durable"] == true { "in the journal's file" } else { "in memory only" };
-        let [unknown, watched] = ["unknown", "watched"].map(|key| cell(&document[key]));
-        say(format_args!("{unknown} unknown, {watched} watched; kept {kept}"));
-        let rows = document["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|it| {
-            let copies = it["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let copies = copies.iter().map(|it| format!("{} {}", cell(&it["region"]), cell(&it["state"])));
-            let copies = copies.collect::<Vec<_>>().join(", ");
-            let [sent, state, told, next] = ["sent_at", "state", "told", "next_ask_at"].map(|key| cell(&it[key]));
-            [cell(&it["id"]), sent, state, told, cell(&it["job_id"]), copies, next]
-        });
-        table(["ID", "SENT", "STATE", "CLIENT WAS TOLD", "JOB", "COPIES", "ASKED NEXT"], rows.collect());
-    })
+/// Unknown outcomes as a table, page by page; as JSON the newest page.
+pub(super) fn outcomes(arguments: &OutcomesArgs) -> u8 {
+    let OutcomesArgs { state, job_id, federation_id, region, query, .. } = arguments;
+    let region = region.as_ref().map(ToString::to_string);
+    let filters = [("state", state), ("job_id", job_id), ("federation_id", federation_id), ("region", &region)];
+    let chosen = filters.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let first: String = chosen.map(|(name, value)| format!("&{name}={}", path_segment(value))).collect();
+    let (mut path, mut rows) = (format!("/v1/federation/outcomes?limit=1000{first}"), Vec::new());
+    loop {
+        let question = Question { method: Method::GET, path: &path, body: Bytes::new(), member: "outcomes" };
+        let (document, body) = match document(query, question) {
+            Ok(answer) => answer,
+            Err(code) => return code,
+        };
+        if query.json {
+            say(body);
+            return DONE;
+        }
+        rows.extend(document["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(outcome_row));
+        let Some(cursor) = document["next_cursor"].as_str() else {
+            let kept = if document["durable"] == true { "in the journal's file" } else { "in memory only" };
+            let [unknown, watched] = ["unknown", "watched"].map(|key| cell(&document[key]));
+            say(format_args!("{unknown} unknown, {watched} watched; kept {kept}"));
+            table(OUTCOME_HEADS, rows);
+            return DONE;
+        };
+        path = format!("/v1/federation/outcomes?limit=1000{first}&cursor={cursor}");
+    }
+}
+
+const OUTCOME_HEADS: [&str; 8] =
+    ["ID", "SENT", "STATE", "CLIENT WAS TOLD", "JOB", "COPIES", "ASKED NEXT", "DECIDED BY AN OPERATOR"];
+
+fn outcome_row(it: &Value) -> [String; 8] {
+    let copies = it["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown = copies.iter().map(|it| format!("{} {}", cell(&it["region"]), cell(&it["state"])));
+    let decided = copies.iter().map(|it| &it["decided"]).filter(|it| !it.is_null());
+    let decided = decided.map(|it| format!("{} at {}: {}", cell(&it["as"]), cell(&it["at"]), cell(&it["reason"])));
+    let decided = decided.collect::<Vec<_>>().join(", ");
+    let [id, sent, state, told, job, next] =
+        ["id", "sent_at", "state", "told", "job_id", "next_ask_at"].map(|key| cell(&it[key]));
+    let decided = if decided.is_empty() { "-".to_owned() } else { decided };
+    [id, sent, state, told, job, shown.collect::<Vec<_>>().join(", "), next, decided]
 }
 
 /// A dry run as a table; exit code 1 for a job that would be refused.

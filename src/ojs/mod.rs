@@ -54,7 +54,7 @@ pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest, 
 pub use operation::{
     Class, Endpoint, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify, surface,
 };
-pub use path::{JOBS_PATH, has_odd_escape, normal_path, path_segment};
+pub use path::{JOBS_PATH, has_odd_escape, normal_path, path_segment, query_text};
 pub use pointer::place_of;
 pub use retry_after::retry_after_seconds;
 pub use routing_key::{RoutingKey, RoutingKind};

@@ -94,6 +94,12 @@ pub fn path_segment(text: &str) -> String {
     segment
 }
 
+/// The text of a query's value; what is no valid encoding stays as it is.
+#[must_use]
+pub fn query_text(value: &str) -> String {
+    String::from_utf8_lossy(&decode_once(value.as_bytes())).into_owned()
+}
+
 /// Decodes one layer of percent-encoding.
 pub(super) fn decode_once(bytes: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(bytes.len());

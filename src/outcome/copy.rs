@@ -105,6 +105,9 @@ pub struct Copy {
     pub sent: Moment,
     /// What is known of it.
     pub fate: Fate,
+    /// What an operator has decided about it; boxed, because hardly any copy has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruling: Option<Box<Ruling>>,
     /// What was asked about it.
     #[serde(skip)]
     pub asked: Asked,
@@ -114,7 +117,7 @@ impl Copy {
     /// A copy that is about to be sent.
     #[must_use]
     pub fn sending(place: Place, stamp: Option<String>, now: Moment) -> Self {
-        Self { place, stamp, sent: now, fate: Fate::Sent, asked: Asked::default() }
+        Self { place, stamp, sent: now, fate: Fate::Sent, ruling: None, asked: Asked::default() }
     }
 
     /// Whether nobody knows if it is there.
@@ -143,4 +146,15 @@ impl Copy {
                 | Fate::Absent { by: Absence::Final | Absence::Buried }
         )
     }
+}
+
+/// What an operator has decided about a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ruling {
+    /// That it is stored; else that it is absent.
+    pub stored: bool,
+    /// Why, in the operator's words.
+    pub reason: String,
+    /// When.
+    pub at: Moment,
 }

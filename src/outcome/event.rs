@@ -2,7 +2,7 @@
 
 use super::absence::{NO_MIN, Rules, Trust, watch_until};
 use super::background::due;
-use super::copy::{Absence, Asked, Copy, Fate, Lost, Place};
+use super::copy::{Absence, Asked, Copy, Fate, Lost, Place, Ruling};
 use super::moment::Moment;
 use super::placement::{Placement, Settled, Settlement};
 use super::told::Told;
@@ -31,8 +31,8 @@ pub enum Event {
     Told(Told),
     /// The placement was read from the journal by a new process: the calls of the last one have ended with it.
     Restarted,
-    /// An operator says whether it is there.
-    Decided(usize, bool),
+    /// An operator says whether the job is in a place.
+    Decided(Place, Ruling),
     /// Nothing more is done about it.
     Settled(Settlement),
 }
@@ -47,9 +47,8 @@ impl Event {
             | Self::Heard(at, ..)
             | Self::Fenced(at)
             | Self::Buried(at)
-            | Self::Cancelling(at)
-            | Self::Decided(at, _) => Some(*at),
-            Self::Sending(..) | Self::Told(_) | Self::Restarted | Self::Settled(_) => None,
+            | Self::Cancelling(at) => Some(*at),
+            Self::Sending(..) | Self::Decided(..) | Self::Told(_) | Self::Restarted | Self::Settled(_) => None,
         }
     }
 }
@@ -94,11 +93,7 @@ impl Placement {
                 }
             }
             Event::Restarted => self.restarted(now),
-            Event::Decided(at, stored) => {
-                let by = Absence::Final;
-                let fate = if stored { Fate::Stored { progress: Progress::Waiting } } else { Fate::Absent { by } };
-                self.set(at, fate);
-            }
+            Event::Decided(place, ruling) => self.decide(&place, &ruling),
             Event::Settled(how) => self.settled = Some(Settled { how, at: now }),
         }
     }
@@ -159,8 +154,12 @@ fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
             copy.fate = Fate::Absent { by: if cancelled { Absence::Buried } else { Absence::Fenced } };
         }
         (Fate::Stored { .. }, Word::Other) => copy.fate = Fate::Overwritten,
+        // An operator has said so, and its region knows better.
+        (Fate::Stored { .. }, Word::No) if is_ruled(copy) && trust == Trust::Believed => {
+            copy.set(Fate::Unknown { lost: Lost::Ended, since: now });
+        }
         // Its region has said that it has it; what it shows no more, a worker has had.
-        (Fate::Stored { .. }, Word::No) => copy.fate = Fate::Stored { progress: Progress::Started },
+        (Fate::Stored { .. }, Word::No) if !is_ruled(copy) => copy.fate = Fate::Stored { progress: Progress::Started },
         // Something has come under its id: what was not there before may be there now.
         (Fate::Unknown { lost, .. }, Word::Taken) => copy.set(Fate::Unknown { lost, since: now }),
         (Fate::Absent { by: Absence::Watched(_) }, Word::Taken) => {
@@ -183,6 +182,11 @@ fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
         }
         _ => {}
     }
+}
+
+/// Whether it is held to be there by an operator's word.
+fn is_ruled(copy: &Copy) -> bool {
+    copy.ruling.as_ref().is_some_and(|ruling| ruling.stored)
 }
 
 /// What has become of a copy that its region was told to cancel; none where nothing is new.

@@ -20,13 +20,14 @@ mod hex;
 mod moment;
 mod placement;
 mod remedy;
+mod ruling;
 #[cfg(test)]
 mod tests;
 mod told;
 mod word;
 
 pub use absence::{Rules, Trust};
-pub use copy::{Absence, Copy, Fate, Lost, Place};
+pub use copy::{Absence, Copy, Fate, Lost, Place, Ruling};
 pub use event::Event;
 pub use hex::Digest;
 pub use moment::Moment;

@@ -12,7 +12,7 @@ use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
-pub use outcome::{JournalState, doubled, journal, journal_full, outcome_resolved};
+pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
 
 /// The target of every line that this program writes about federation.
 pub(super) const TARGET: &str = "ojs_federation";

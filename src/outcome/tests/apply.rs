@@ -119,7 +119,7 @@ fn what_is_sent_again_is_open_again() {
     placement.apply(Event::Sending(place("a", "m"), None), at(4), RULES);
     placement.apply(Event::Lost(1, Lost::TimedOut), at(5), RULES);
     assert_eq!(fate(&placement, 1), Fate::Unknown { lost: Lost::TimedOut, since: at(5) });
-    placement.apply(Event::Decided(1, true), at(6), RULES);
+    placement.apply(Event::Stored(1), at(6), RULES);
     assert_eq!(placement.stored(), Some(&place("a", "m")));
 }
 

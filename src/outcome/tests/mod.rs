@@ -8,6 +8,7 @@ mod background;
 mod call;
 mod model;
 mod remedy;
+mod ruling;
 mod sim;
 mod world;
 

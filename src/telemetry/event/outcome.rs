@@ -31,11 +31,21 @@ pub fn outcome_resolved(metrics: &Metrics, result: Resolution, region: &str, job
             target: TARGET, event = "ojs.federation.outcome_resolved", result = word, region, job_id,
             "it is known now what became of an enqueue"
         ),
-        Resolution::Cancelled | Resolution::Expired | Resolution::Doubled => warn!(
+        Resolution::Cancelled | Resolution::Expired | Resolution::Doubled | Resolution::Decided => warn!(
             target: TARGET, event = "ojs.federation.outcome_resolved", result = word, region, job_id,
             "it is known now what became of an enqueue, or it is not asked about any more"
         ),
     }
+}
+
+/// An operator has decided where a job is, or is not, of which its region did not tell.
+pub fn outcome_decided(metrics: &Metrics, stored: bool, region: &str, job_id: &str, reason: &str) {
+    metrics.outcomes[Resolution::Decided].inc();
+    let decided = if stored { "stored" } else { "absent" };
+    warn!(
+        target: TARGET, event = "ojs.federation.outcome_decided", decided, region, job_id, reason,
+        "an operator has decided what became of an enqueue; its region has not said so"
+    );
 }
 
 /// A job ran in two places: it landed late, after it had gone elsewhere, and neither copy could be stopped in time.

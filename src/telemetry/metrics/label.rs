@@ -137,6 +137,8 @@ labels! {
         Doubled = "doubled",
         /// Nobody could tell for so long that it is not asked for any more.
         Expired = "expired",
+        /// An operator has decided it.
+        Decided = "decided",
     }
 
     /// By what a repetition was recognised.

@@ -9,6 +9,7 @@ mod late;
 mod proof;
 mod refused;
 mod restart;
+mod settled;
 mod synced;
 mod told;
 mod tombstones;

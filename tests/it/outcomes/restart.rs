@@ -294,3 +294,64 @@ async fn of_two_copies_that_a_killed_process_has_left_the_one_that_waits_is_canc
     assert_eq!(newest_in(&second.client, "stored").await["cancelled_in"], "eu-west-1");
     assert_eq!((here.jobs()[0].state.as_str(), there.jobs()[0].state.as_str()), ("active", "cancelled"));
 }
+
+/// A process is killed while a job with the client's own id, and without a key, is on its way into the local region; the gate stores it.
+async fn killed_on_its_way(stage: &Stage) -> Gate {
+    let gate = Gate::new();
+    stage.regions[0].faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
+    let first = run(&stage.config).await;
+    let client = first.client;
+    let broken = tokio::spawn(async move { client.try_send(Request::post("/ojs/v1/jobs"), own("")).await.is_err() });
+    stage.regions[0].record().wait_for(|record| received(record) == 1).await;
+    drop(first);
+    assert!(broken.await.unwrap());
+    gate
+}
+
+#[tokio::test]
+async fn an_id_that_is_repeated_after_a_kill_goes_nowhere_else_while_its_region_is_down() {
+    let stage = stage("{dir}/journal").await;
+    let gate = killed_on_its_way(&stage).await;
+    stage.regions[0].stop().await;
+    let second = run(&stage.config).await;
+    let again = second.client.enqueue(own("")).await;
+    assert_eq!((again.status.as_u16(), again.reason().as_str()), (503, "owner_unavailable"), "{again:?}");
+    assert_eq!(again.json()["error"]["details"]["region"], "us-east-1");
+    assert_eq!(outcomes(&second.client).await["outcomes"][0]["job_id"], OWN);
+    gate.open();
+    eventually("the first write lands", async || times(&stage, 0) == 1).await;
+    stage.regions[0].resume().await.unwrap();
+    let mut again = second.client.enqueue(own("")).await;
+    eventually("its region is asked", async || {
+        again = second.client.enqueue(own("")).await;
+        again.status == 201
+    })
+    .await;
+    assert_eq!((again.header("ojs-federation-replayed"), again.region()), (Some("true"), "us-east-1"), "{again:?}");
+    assert_eq!([times(&stage, 0), times(&stage, 1)], [1, 0]);
+    assert!(!stage.regions[1].record().contains(OWN.as_bytes()), "nothing of it was sent elsewhere");
+}
+
+#[tokio::test]
+async fn an_id_that_is_repeated_elsewhere_after_a_kill_is_there_once_when_the_first_write_lands() {
+    let stage = stage("{dir}/journal").await;
+    let [here, there] = [&stage.regions[0], &stage.regions[1]];
+    let gate = killed_on_its_way(&stage).await;
+    // Its region has nothing of it yet, and takes no job now.
+    let busy = FaultAnswer::error_document(http::StatusCode::SERVICE_UNAVAILABLE, "backend_error");
+    here.faults().add(When::enqueue(), Fault::Answer { answer: busy, store: false });
+    let second = run(&stage.config).await;
+    let again = second.client.enqueue(own("")).await;
+    let replayed = again.header("ojs-federation-replayed");
+    assert_eq!((again.status.as_u16(), again.region(), replayed), (201, "eu-west-1", None), "{again:?}");
+    assert_eq!(newest_in(&second.client, "watched").await["job_id"], OWN);
+    // Killed, so that the next one asks at once.
+    drop(second);
+    gate.open();
+    eventually("the first write lands", async || times(&stage, 0) == 1).await;
+    let third = run(&stage.config).await;
+    let shown = newest_in(&third.client, "stored").await;
+    assert_eq!((&shown["region"], &shown["cancelled_in"]), (&"eu-west-1".into(), &"us-east-1".into()), "{shown}");
+    assert_eq!((here.jobs()[0].state.as_str(), there.jobs()[0].state.as_str()), ("cancelled", "available"));
+    assert_eq!([times(&stage, 0), times(&stage, 1)], [1, 1]);
+}

@@ -14,7 +14,7 @@ pub use beside::Sidecar;
 pub use client::{Answer, Client};
 pub use federation::{Federation, IDS, Setup, Stage, eventually};
 pub use judge::{job, pinned};
-pub use process::{Process, command, program_path};
+pub use process::{Ended, Process, command, program_path};
 pub use scrape::Scrape;
 pub use scripted::{Scripted, Then};
 pub use wire::Wire;
