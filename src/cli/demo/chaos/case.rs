@@ -148,7 +148,7 @@ pub(super) enum Note {
     DoubleReported,
     /// Twice: the client lost an answer and sent again a job without id and key.
     DoubleByReplay,
-    /// Twice: the client lost an answer with the process that knew its id, and the repetition went to another region.
+    /// Twice: the client's own id was in a journal that the plan destroyed, and the repetition went to another region.
     DoubleByOwnId,
     /// Twice: the key was in a journal that the plan destroyed.
     DoubleByLostKey,

@@ -138,16 +138,18 @@ impl<'c> Case<'c> {
     fn own_doing(self) -> (Note, usize) {
         let sends = &self.issue.sends;
         let repeated = |place: usize| place + 1 < sends.len();
-        if self.issue.keyed {
+        // Keys and ids of clients are recorded before anything is sent.
+        if !self.is_minted() {
             let open = |send: &Send| !matches!(send.end, End::Refused(_) | End::Conflict);
             let forgotten = |(place, send): &(usize, &Send)| {
                 open(send) && sends.iter().skip(place + 1).any(|later| self.has_forgotten(send.epoch, later.epoch))
             };
-            return (Note::DoubleByLostKey, sends.iter().enumerate().filter(forgotten).count());
+            let note = if self.issue.keyed { Note::DoubleByLostKey } else { Note::DoubleByOwnId };
+            return (note, sends.iter().enumerate().filter(forgotten).count());
         }
         let silent =
             sends.iter().enumerate().filter(|(place, send)| send.end == End::Silent && repeated(*place)).count();
-        if self.issue.own.is_some() { (Note::DoubleByOwnId, silent) } else { (Note::DoubleByReplay, silent) }
+        (Note::DoubleByReplay, silent)
     }
 
     /// Whether a later process lacks what an earlier one had journalled.

@@ -43,7 +43,7 @@ const NOTES: [(Note, &str); 16] = [
     (Note::OtherCopyKept, "the copy that had started was kept instead"),
     (Note::DoubleReported, "twice, and the journal says so"),
     (Note::DoubleByReplay, "twice: no answer, and sent again without id and key"),
-    (Note::DoubleByOwnId, "twice: the process that knew the id was killed"),
+    (Note::DoubleByOwnId, "twice: the id was in a journal that the plan destroyed"),
     (Note::DoubleByLostKey, "twice: the key was in a journal that the plan destroyed"),
     (Note::OverwrittenByClient, "overwritten: its client used its id for another job"),
     (Note::IdTaken, "not stored: its region returned the job that has its id"),

@@ -205,7 +205,7 @@ fn a_double_is_explained_by_the_journal_or_by_who_made_it() {
     absent.check(&[Wrong::Doubled, Wrong::FalselyAbsent], &[]);
     let replayed = |history: History| history.told(End::Silent).stored(0, 7).told(End::Stored(8)).stored(1, 8);
     replayed(History::new()).check(&[], &[Note::DoubleByReplay, Note::SilentStored]);
-    replayed(History::new().own()).check(&[], &[Note::DoubleByOwnId, Note::SilentStored]);
+    replayed(History::new().own()).check(&[Wrong::Doubled], &[Note::SilentStored]);
     // One lost answer explains one further copy.
     replayed(History::new()).stored(2, 9).check(&[Wrong::Doubled], &[Note::DoubleByReplay, Note::SilentStored]);
     // A lost answer that is not repeated explains nothing.
@@ -222,6 +222,13 @@ fn a_key_is_kept_over_a_kill_and_lost_only_with_its_journal() {
     over(0, 2).check(&[], &[Note::DoubleByLostKey, Note::SilentStored]);
     over(0, 1).check(&[], &[Note::DoubleByLostKey, Note::SilentStored]);
     over(1, 2).check(&[], &[Note::DoubleByLostKey, Note::SilentStored]);
+    // So is a client's own id, which is recorded before its job is sent.
+    let own = |later: u16| {
+        let history = History::new().own().told_by(0, End::Silent).stored(0, 1);
+        history.told_by(later, End::Stored(1)).stored(1, 1)
+    };
+    own(0).check(&[Wrong::Doubled], &[Note::SilentStored]);
+    own(2).check(&[], &[Note::DoubleByOwnId, Note::SilentStored]);
     // The same key gives the same job.
     History::new()
         .keyed()
