@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
@@ -62,11 +62,12 @@ pub(super) enum OutcomesCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("decision").required(true).args(["absent", "stored"]))]
 pub(super) struct SettleArgs {
     /// What `outcomes` shows: the number of the row, the job's id or its tracking id
     pub(super) id: String,
     /// It is not there and will not come: a repetition of the call is sent again
-    #[arg(long, conflicts_with = "stored", required_unless_present = "stored")]
+    #[arg(long)]
     pub(super) absent: bool,
     /// It is there: a repetition of the call is answered with it
     #[arg(long)]
