@@ -40,6 +40,9 @@ pub(super) struct Send {
     pub(super) ours: bool,
 }
 
+/// Clients at once, each with one call under way.
+pub(super) const CLIENTS: usize = 96;
+
 /// One job and everything that was done to get it stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Issue {

@@ -46,7 +46,7 @@ use crate::base::{Clock, Draw};
 use crate::cli::client::ask;
 use client::World;
 use journal::Breakage;
-use ledger::Ledger;
+use ledger::{CLIENTS, Ledger};
 use plan::Plan;
 pub(super) use plan::REGIONS;
 use report::{Found, report};
@@ -55,8 +55,6 @@ use sockets::Sockets;
 use stage::Stage;
 use weather::Weather;
 
-/// Clients at once.
-const CLIENTS: usize = 96;
 /// Workers, by their names.
 const WORKERS: [&str; 2] = ["chaos-worker-1", "chaos-worker-2"];
 /// Jobs a second where nothing else is asked for.

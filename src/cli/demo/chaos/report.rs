@@ -137,9 +137,9 @@ fn available(found: &Found<'_>) -> bool {
     line(
         "flexible calls succeed at 99.9 % while a region is well",
         format_args!(
-            "{} ({} of {} failed, {} of them unknown, from {} s after it is well; the longest took {} ms)",
+            "{} ({} of {} failed, {} ended unknown, from {} s after it is well; the longest took {} ms)",
             u8::from(!verdict.is_kept()),
-            verdict.failed,
+            verdict.failed - verdict.unknown,
             verdict.calls,
             verdict.unknown,
             RECOVERY_MS / 1_000,
