@@ -14,9 +14,9 @@ const JOBS: usize = 5;
 const TRIES: usize = 4;
 /// Seconds that pass between two jobs.
 const SECONDS: usize = 1;
-/// What the budgets allow beyond one attempt a call: a fifth of the calls, three a second, and ten at first.
+/// What the budgets allow beyond one attempt a call: a fifth of the calls, three a second, and ten seconds of these at first.
 const FLOOR: usize = 3;
-const FIRST: usize = 10;
+const FIRST: usize = 10 * FLOOR;
 
 /// A job, tried again at once whatever the answer says of when: the worst that a client can do. How often it called.
 async fn insist(client: Client, name: String) -> usize {
