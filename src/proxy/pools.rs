@@ -49,8 +49,12 @@ pub fn pool_meters(region: &RegionMetrics) -> PoolMeters {
 
 impl Proxy {
     /// Keeps one connection ready on this thread to the regions that a job most likely goes to, so that the first job after a silence needs
-    /// no handshake. A health request keeps a connection from growing stale, at the region, too.
+    /// no handshake. A health request keeps a connection from growing stale, at the region, too. A sidecar that has sent no job keeps none:
+    /// every pod that only serves would hold connections at two regions.
     pub(super) fn keep_warm(&self, view: &View) {
+        if !self.shared.traffic.has_sent() {
+            return;
+        }
         let until = Instant::now() + WARM_FOR;
         for index in view.kept_warm() {
             let (region, pool) = (Arc::clone(self.region(index)), self.pool(index).clone());

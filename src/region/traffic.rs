@@ -134,6 +134,12 @@ impl Traffic {
         }
     }
 
+    /// Whether any region has taken a job from this sidecar.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.regions.iter().any(|region| region.sent.total.load(Relaxed) > 0)
+    }
+
     /// The queues in use.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<str>> {

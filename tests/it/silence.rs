@@ -208,12 +208,15 @@ async fn a_region_that_is_only_slow_keeps_its_jobs() {
 #[tokio::test]
 async fn a_pod_at_rest_keeps_a_connection_to_its_region_and_to_the_next() {
     let federation = Setup::default().regions(2).yaml("limits: { worker_threads: 1 }").start().await;
-    let idle = |id: &str| format!(r#"pool_connections{{region="{id}",state="idle"}}"#);
-    for id in ["us-east-1", "eu-west-1"] {
-        // One of the probes, and one of the thread that jobs come by.
-        eventually("a connection for jobs", async || federation.metric(&idle(id)).await >= 2.0).await;
-    }
-    let before = federation.regions[0].record().connections().len();
     assert_eq!(federation.client.enqueue(job("first")).await.status, 201);
-    assert_eq!(federation.regions[0].record().connections().len(), before, "the first job needs no handshake");
+    // The next region has carried nothing: one connection is that of the probes, the other one is ready for jobs.
+    let idle = r#"pool_connections{region="eu-west-1",state="idle"}"#;
+    eventually("a connection for jobs", async || federation.metric(idle).await >= 2.0).await;
+    let connections = || [0, 1].map(|place| federation.regions[place].record().connections().len());
+    let before = connections();
+    let answer = FaultAnswer::error_document(StatusCode::SERVICE_UNAVAILABLE, "backend_error");
+    federation.regions[0].faults().add(When::enqueue(), Fault::Answer { answer, store: false });
+    let failed_over = federation.client.enqueue(job("second")).await;
+    assert_eq!(federation.stored(&failed_over.job_id()), [(1, 1)]);
+    assert_eq!(connections(), before, "the first failover needs no handshake");
 }
