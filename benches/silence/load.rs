@@ -13,6 +13,8 @@ const BODY: &str = r#"{"type":"email.send","args":[1]}"#;
 
 /// One call. Times are since the start of the load.
 pub struct Call {
+    /// The place of its sidecar.
+    pub sidecar: usize,
     pub began: Duration,
     pub took: Duration,
     /// 0 where the connection ended without an answer.
@@ -69,7 +71,7 @@ async fn run(
     calls: &Arc<Mutex<Vec<Call>>>,
 ) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
-    for socket in sockets.iter().cycle() {
+    for (sidecar, socket) in sockets.iter().enumerate().cycle() {
         ticks.tick().await;
         if ends.load(SeqCst) {
             break;
@@ -80,7 +82,7 @@ async fn run(
             let began = begun.elapsed();
             let (status, region) = call(socket).await.unwrap_or_default();
             let took = begun.elapsed() - began;
-            calls.lock().unwrap().push(Call { began, took, status, region });
+            calls.lock().unwrap().push(Call { sidecar, began, took, status, region });
             under_way.fetch_sub(1, SeqCst);
         });
     }
