@@ -6,6 +6,7 @@ mod circles;
 mod imports;
 mod rooms;
 mod tokens;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
