@@ -17,6 +17,13 @@ pub(super) enum Change {
     DropLease(u64),
 }
 
+impl Change {
+    /// Whether it takes a placement out of the file.
+    pub(super) const fn is_drop(&self) -> bool {
+        matches!(self, Self::DropPlacement(_))
+    }
+}
+
 /// Changes that belong together, and who waits for them.
 #[derive(Debug)]
 pub(super) struct Work {

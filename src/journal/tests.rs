@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::engine::{Engine as _, Trouble};
 use super::sqlite::Sqlite;
 use super::*;
-use crate::base::RegionId;
+use crate::base::{RegionId, SteeredTime};
 use crate::outcome::{Event, Identity, Lost, Place, Rules, Settlement, ShownTo, Told};
 
 const TENANT: Digest = [9; 32];
@@ -144,6 +144,36 @@ async fn what_left_nothing_behind_is_forgotten() {
     hold.apply(Event::NotStored(0));
     hold.end(Told::Refused);
     assert_eq!((store.of_key(&[7; 32]), store.pending()), (None, 0));
+}
+
+#[tokio::test]
+async fn an_id_whose_response_may_not_be_sent_is_known_after_a_kill() {
+    let time = SteeredTime::starting_at(1_800_000_000_000);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = open_by(Some(&path), 100, Clock::new(Arc::new(Arc::clone(&time))));
+    let mut hold = store.begin(Identity { own_id: Some("own".to_owned()), ..identity(None) }, RULES);
+    hold.apply(Event::Sending(place("own"), None));
+    assert!(hold.save_durably().await);
+    hold.apply(Event::Stored(0));
+    hold.end(stored("own"));
+    assert_eq!(of(&store, "own"), None, "a repetition is the region's to answer");
+    // The thread has written the end of the call once it has written this.
+    sent(&store, "later", None, Told::Unknown).await;
+    assert!(of(&open(&as_killed_now(dir.path())), "own").is_some(), "the kernel may not have had the response");
+    time.advance(Duration::from_secs(1));
+    sent(&store, "last", None, Told::Unknown).await;
+    assert_eq!(of(&open(&as_killed_now(dir.path())), "own"), None);
+}
+
+/// The journal's file as the next process finds it where this one is killed at this moment.
+fn as_killed_now(folder: &Path) -> PathBuf {
+    let copy = folder.join(format!("killed-{}", std::fs::read_dir(folder).unwrap().count()));
+    std::fs::create_dir(&copy).unwrap();
+    for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        std::fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+    }
+    copy.join("journal")
 }
 
 #[tokio::test]

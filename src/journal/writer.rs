@@ -3,6 +3,7 @@
 //! Changes that wait together are committed together. While the file cannot be used, everything stays in memory; the file is
 //! tried again now and then, and then gets all that it has missed.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,6 +24,12 @@ const BATCH_MAX: usize = 256;
 /// How long changed leases wait to be written together: what a process that is killed loses of them.
 const LEASES_WAIT: Duration = Duration::from_millis(100);
 
+/// How long the file keeps a placement that left nothing behind. Its client may have an answer only once the kernel has it: a process that is
+/// killed before that must know the id that the client repeats. Far longer than a written response takes to reach the kernel.
+const DROP_AFTER: Duration = Duration::from_secs(1);
+/// Placements that wait to be dropped from the file; with more of them the oldest are dropped sooner.
+const DROPS_MAX: usize = 8_192;
+
 /// What was read is judged later, by the rules of the configuration: to begin anew takes none.
 const RULES: Rules = Rules { grace: Duration::ZERO, lag: Duration::ZERO };
 
@@ -41,13 +48,15 @@ pub(super) struct Writer {
     has_read: bool,
     /// When notes of jobs were written last.
     noted: Instant,
+    /// Placements that are dropped from the file at these times, the earliest first.
+    drops: VecDeque<(Instant, Change)>,
 }
 
 impl Writer {
     pub(super) fn new(path: PathBuf, inner: Arc<Inner>, retry: Duration) -> Self {
         let engine = Box::new(Memory(Trouble::Unusable("not_open")));
         let now = Instant::now();
-        Self { path, inner, retry, engine, broken: Some(now), has_read: false, noted: now }
+        Self { path, inner, retry, engine, broken: Some(now), has_read: false, noted: now, drops: VecDeque::new() }
     }
 
     /// The whole life of the thread; `opened` is told once when what the file holds is in memory, or cannot be.
@@ -59,7 +68,8 @@ impl Writer {
         loop {
             let leases = leases_at.map(|at| at.saturating_duration_since(Instant::now()));
             let notes = self.inner.decisions.due(self.noted);
-            let wait = leases.into_iter().chain(notes).fold(self.retry, Duration::min);
+            let drops = self.drops.front().map(|(due, _)| due.saturating_duration_since(self.inner.clock.now()));
+            let wait = leases.into_iter().chain(notes).chain(drops).fold(self.retry, Duration::min);
             let first = match work.recv_timeout(wait) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -83,7 +93,8 @@ impl Writer {
             if batch.len() < received {
                 leases_at.get_or_insert_with(|| Instant::now() + LEASES_WAIT);
             }
-            if !batch.is_empty() {
+            let drops_due = self.drops.front().is_some_and(|(due, _)| *due <= self.inner.clock.now());
+            if !batch.is_empty() || drops_due {
                 self.write(batch);
             }
             if leases_at.is_some_and(|at| at <= Instant::now()) {
@@ -92,6 +103,7 @@ impl Writer {
             }
         }
         self.write_leases();
+        self.write_drops();
         self.noted = self.noted.checked_sub(self.retry).unwrap_or(self.noted);
         self.decisions();
         if self.inner.missed.swap(false, Relaxed) || self.broken.is_some() {
@@ -223,15 +235,33 @@ impl Writer {
         let mut all = vec![Change::Secret(*self.inner.secret.lock())];
         all.extend(self.inner.table.lock().all());
         all.extend(self.inner.leases.lock().all());
+        // What was to be dropped is not among them.
+        self.drops.clear();
         let kept = self.engine.compact(&all);
         self.kept(kept);
     }
 
-    fn write(&mut self, batch: Vec<Work>) {
-        let changes: Vec<&Change> = batch.iter().flat_map(|work| &work.changes).collect();
-        let kept = self.engine.append(&changes);
+    fn write(&mut self, mut batch: Vec<Work>) {
+        let now = self.inner.clock.now();
+        for change in batch.iter_mut().flat_map(|work| work.changes.extract_if(.., |change| change.is_drop())) {
+            self.drops.push_back((now + DROP_AFTER, change));
+        }
+        let crowded = self.drops.len().saturating_sub(DROPS_MAX);
+        let due = self.drops.iter().take_while(|(due, _)| *due <= now).count().max(crowded);
+        let drops: Vec<Change> = self.drops.drain(..due).map(|(_, change)| change).collect();
+        let changes: Vec<&Change> = batch.iter().flat_map(|work| &work.changes).chain(&drops).collect();
+        let kept = if changes.is_empty() { Ok(()) } else { self.engine.append(&changes) };
         self.tell(batch, kept.is_ok());
         self.kept(kept);
+    }
+
+    /// Drops from the file what waits for that.
+    fn write_drops(&mut self) {
+        let drops: Vec<Change> = self.drops.drain(..).map(|(_, change)| change).collect();
+        if !drops.is_empty() {
+            let kept = self.engine.append(&drops.iter().collect::<Vec<_>>());
+            self.kept(kept);
+        }
     }
 
     /// Writes the leases that have changed; without a file they stay in memory, and a file that is opened later gets all.
