@@ -1,4 +1,4 @@
-.PHONY: check test demo profile bench-hop ci supply-chain sbom fuzz fuzz-all
+.PHONY: check test demo release check-plain bench-hop ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -11,11 +11,14 @@ test:
 demo:
 	cargo run --release --locked -- demo
 
-# How often each part of the program runs under load, and what runs at all: a release is optimised by the one and laid out by the
-# other (link/). Written anew; needs llvm-profdata and valgrind.
-profile:
-	.ci/profile
-	.ci/order
+# The published programs, in target/dist: optimised by counts of a run under load, and laid out by what ran. Needs llvm-profdata, valgrind
+# and cargo-cyclonedx; the variables are in the head of tools/release/build.
+release:
+	tools/release/build
+
+# The plain build is the same program with any compiler wrapper and from any folder.
+check-plain:
+	tools/release/check-plain
 
 # What one hop costs beside other proxies; needs wrk, nginx and haproxy: make bench-hop ARGS='--cases pinned --rounds 3'.
 bench-hop:
@@ -30,6 +33,10 @@ ci:
 # Licences, sources and duplicates of what is linked.
 supply-chain:
 	.ci/supply-chain
+
+# Known vulnerabilities of what is linked: ADVISORY_DB names a clone of the database, which cargo-deny fetches otherwise.
+advisories:
+	.ci/supply-chain advisories
 
 # A software bill of materials, CycloneDX 1.5 in JSON, of what is linked into the program.
 sbom:

@@ -21,5 +21,5 @@ pub mod proxy;
 pub mod region;
 pub mod telemetry;
 
-/// Whether this build is for x86-64 processors with AVX2 only, as `.cargo/rustc` has it for releases.
+/// Whether this build is for x86-64 processors with AVX2 only, as `make release` compiles one of its programs.
 pub const IS_FOR_AVX2: bool = cfg!(all(target_arch = "x86_64", target_feature = "avx2"));

@@ -14,8 +14,7 @@ fn main() -> ExitCode {
     if !missing.is_empty() {
         eprintln!(
             "ojs-sidecar: this build is for x86-64 processors with AVX2 and what came with it, and this one, or the virtual machine's \
-             model of it, lacks {}; run it on another, or build it for all of them: cargo clean --release, then OJS_CPU=x86-64 cargo \
-             build --release",
+             model of it, lacks {}; run it on another, or use the program for x86-64, which runs on all of them",
             missing.join(", ")
         );
         return ExitCode::FAILURE;

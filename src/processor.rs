@@ -1,8 +1,8 @@
 //! Whether the processor is one that this build is for.
 //!
-//! A release for x86-64 is for processors of the third level, AVX2 and what came with it, which the compiler then uses anywhere: on
-//! others it would end by an illegal instruction, somewhere. Whether they are there must be asked in the program's own crate, which
-//! `.cargo/rustc` has built for all processors: in the library the answer would be part of the build.
+//! A trained release for x86-64-v3 uses AVX2 and its companions anywhere: another processor would end the program with an illegal
+//! instruction at a random place. This check is in the program's own crate, which `tools/release/rustc` compiles for all processors: in the
+//! library the compiler would take the answer for granted. A build by cargo alone runs on every x86-64 processor.
 
 /// What is missing of what the library was built for; nothing where it fits.
 #[cfg(target_arch = "x86_64")]

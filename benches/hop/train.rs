@@ -1,4 +1,4 @@
-//! The load under which a build of the sidecar shows what it runs: see `.ci/profile` and `.ci/order`.
+//! The load under which a build of the sidecar is trained: see `tools/release/profile` and `tools/release/order`.
 
 use std::time::Duration;
 
