@@ -11,7 +11,6 @@ pub mod app;
 pub mod base;
 pub mod cli;
 pub mod config;
-pub mod demo;
 pub mod journal;
 pub mod net;
 pub mod ojs;

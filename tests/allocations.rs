@@ -23,12 +23,12 @@ use ojs_sidecar::api;
 use ojs_sidecar::app::{World, build};
 use ojs_sidecar::base::Clock;
 use ojs_sidecar::config::{Config, Sources, load};
-use ojs_sidecar::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
 use ojs_sidecar::net::{
     ConnectionPermits, Drain, HandedOver, LocalAddress, REST_AFTER, ServeOptions, accept_loop, bind,
 };
 use ojs_sidecar::policy::Health;
 use ojs_sidecar::proxy::{Proxies, Shared};
+use ojs_testbed::{Authority, DemoRegion, RegionOptions, RegionTls};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::oneshot;
 

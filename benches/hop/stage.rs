@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ojs_sidecar::demo::Authority;
+use ojs_testbed::Authority;
 
 use super::machine::Process;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ojs_sidecar::demo::{Authority, DemoRegion, Dialect, Identity, RegionOptions, RegionTls};
+use ojs_testbed::{Authority, DemoRegion, Dialect, Identity, RegionOptions, RegionTls};
 
 const REGIONS: [&str; 2] = ["local", "other"];
 const PORT: u16 = 8443;

@@ -3,8 +3,6 @@
 //! Nothing here knows of jobs or configuration files, and of HTTP only the statuses of errors.
 
 pub(crate) mod block;
-mod clock;
-mod draw;
 mod ewma;
 mod in_place;
 mod reason;
@@ -14,11 +12,10 @@ mod strategy;
 pub mod text;
 mod words;
 
-pub use clock::{Clock, Sleep, SteeredTime, SystemTime, Time, instant_about};
-pub use draw::Draw;
 pub use ewma::Ewma;
 pub(crate) use in_place::in_place;
 pub use in_place::{Boxed, apart};
+pub use ojs_handles::{Clock, Draw, Sleep, SteeredTime, SystemTime, Time, instant_about};
 pub use reason::{Code, Reason, RefusalReason};
 pub use region_id::{RegionId, RegionIdError};
 pub use shown_path::shown_path;

@@ -1,6 +1,5 @@
 //! The options of the commands.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use clap::{ArgGroup, Args, Subcommand};
 
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
-use crate::demo::{Dialect, DuplicateIds};
 use crate::outcome::State;
 
 /// Where the configuration comes from: files, then `OJSF_` variables, then these flags.
@@ -96,32 +94,6 @@ pub(super) struct LogLevelArgs {
     /// The admin listener
     #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
     pub(super) address: String,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RegionArgs {
-    /// A loopback address and port; port 0 for any free one
-    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS", value_parser = loopback)]
-    pub(super) listen: SocketAddr,
-    /// Whom it follows where documents and servers in the field differ
-    #[arg(long, default_value = Dialect::Spec.as_str(), value_parser = Dialect::ALL.map(Dialect::as_str))]
-    pub(super) dialect: String,
-    /// What it does with an id that is taken, which its manifest says then; without it what its dialect does
-    #[arg(long, value_name = "WHAT", value_parser = DuplicateIds::ALL.map(DuplicateIds::as_str))]
-    pub(super) duplicate_ids: Option<String>,
-    /// The region's id
-    #[arg(long, default_value = "demo", value_name = "ID", value_parser = RegionId::parse)]
-    pub(super) id: RegionId,
-}
-
-/// Plain HTTP does not leave the machine.
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "expected an address such as 127.0.0.1:8081".to_owned())?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err("expected a loopback address such as 127.0.0.1".to_owned())
-    }
 }
 
 #[derive(Debug, Args)]

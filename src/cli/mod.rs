@@ -1,11 +1,12 @@
 //! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `why`, `route`, `healthcheck`, `await`, `log-level`,
-//! `region`, `demo`.
+//! and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
 mod arguments;
 mod check;
 mod client;
+#[cfg(feature = "demo")]
 mod demo;
 mod exit;
 mod healthcheck;
@@ -14,6 +15,7 @@ mod log_level;
 mod modes;
 mod out;
 mod query;
+#[cfg(feature = "demo")]
 mod region;
 mod run;
 mod runtime;
@@ -25,17 +27,14 @@ mod wait;
 mod why;
 
 use std::ffi::OsString;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::base::text::parse_duration;
-use arguments::{
-    AwaitArgs, ConfigArgs, HealthcheckArgs, LogLevelArgs, OutcomesArgs, OutcomesCommand, QueryArgs, RegionArgs,
-};
+use arguments::{AwaitArgs, ConfigArgs, HealthcheckArgs, LogLevelArgs, OutcomesArgs, OutcomesCommand, QueryArgs};
+#[cfg(feature = "demo")]
+use demo::{DemoArgs, RegionArgs};
 use exit::{DONE, FAILED};
 
 const EXIT_CODES: &str = "\
@@ -99,6 +98,7 @@ enum Command {
         query: QueryArgs,
     },
     /// Serve one OJS region in memory over plain HTTP, to try a federation on one machine
+    #[cfg(feature = "demo")]
     Region(RegionArgs),
     /// Ask a running sidecar whether it lives; exit code 0 if so, else 1
     Healthcheck(HealthcheckArgs),
@@ -107,60 +107,8 @@ enum Command {
     /// Show the log level of a running sidecar, or change it for a while; its admin listener must be on loopback
     LogLevel(LogLevelArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
+    #[cfg(feature = "demo")]
     Demo(DemoArgs),
-}
-
-#[derive(Debug, Args)]
-struct DemoArgs {
-    /// The sidecar's port for clients on 127.0.0.1; 0 for any free one
-    #[arg(long, default_value_t = 8080, value_parser = port)]
-    port: u16,
-    /// The sidecar's port for metrics and probes on 127.0.0.1; 0 for any free one
-    #[arg(long, default_value_t = 9464, value_parser = port)]
-    admin_port: u16,
-    /// End after the tour: exit code 0 if all of it went as told, else 1
-    #[arg(long)]
-    tour_only: bool,
-    /// No tour: enqueue for so long while everything fails, then check every job; exit code 0 if every promise was kept, else 1
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| whole(text, 1..=86_400))]
-    chaos: Option<u64>,
-    /// How many jobs are enqueued in that time
-    #[arg(long, value_name = "N", requires = "chaos", value_parser = |text: &str| whole(text, 1..=10_000_000))]
-    chaos_enqueues: Option<u64>,
-    /// How often the sidecar is killed and started again, beside once for each way to break its journal
-    #[arg(long, value_name = "N", requires = "chaos", default_value_t = 8, value_parser = |text: &str| whole(text, 0..=10_000))]
-    chaos_kills: u64,
-    /// The seed of the plan; without one a new one, which is printed
-    #[arg(long, value_name = "N", requires = "chaos", value_parser = |text: &str| whole(text, 0..=u64::MAX))]
-    chaos_seed: Option<u64>,
-    /// What the regions do with an id that is taken; mixed: each another
-    #[arg(long, value_name = "WHAT", requires = "chaos", default_value = "refuse", value_parser = demo::CHAOS_REGIONS)]
-    chaos_regions: String,
-    /// Some writes come so long after the end of their call, at most
-    #[arg(long, value_name = "DURATION", requires = "chaos", value_parser = parse_duration)]
-    chaos_late_writes: Option<Duration>,
-    /// Every region speaks HTTP/2; without it one speaks HTTP/1.1 only
-    #[arg(long, requires = "chaos")]
-    chaos_http2: bool,
-    /// The sidecar's own timings; without it short ones
-    #[arg(long, requires = "chaos")]
-    chaos_default_timings: bool,
-    /// Regions lie and lag, clients use ids twice and have credentials, and the process is ended in more ways
-    #[arg(long, requires = "chaos")]
-    chaos_hostile: bool,
-}
-
-/// A whole number within bounds.
-///
-/// Errors: what was expected.
-fn whole(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| bounds.contains(number));
-    number.ok_or_else(|| format!("expected a whole number from {} to {}", bounds.start(), bounds.end()))
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    let port = whole(text, 0..=u16::MAX.into())?;
-    u16::try_from(port).map_err(|error| error.to_string())
 }
 
 /// Runs the command that the arguments name.
@@ -194,8 +142,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Outcomes(arguments) => query::outcomes(&arguments),
         Command::Why { id, query } => why::why(&id, &query),
         Command::Route { file, query } => query::route(&file, &query),
+        #[cfg(feature = "demo")]
         Command::Region(region) => region::region(&region),
         Command::LogLevel(arguments) => log_level::log_level(&arguments),
+        #[cfg(feature = "demo")]
         Command::Demo(demo) => demo::demo(&demo),
     })
 }

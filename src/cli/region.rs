@@ -1,11 +1,11 @@
 //! `ojs-sidecar region`: one OJS region in memory, for people who try a federation on one machine.
 
-use super::arguments::RegionArgs;
+use super::demo::RegionArgs;
 use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
 use super::runtime::runtime;
 use super::signals;
-use crate::demo::{DemoRegion, Dialect, DuplicateIds, RegionOptions};
+use ojs_testbed::{DemoRegion, Dialect, DuplicateIds, RegionOptions};
 
 /// Serves until Ctrl-C; exit code 0 then, 1 when it cannot start.
 pub(super) fn region(arguments: &RegionArgs) -> u8 {

@@ -1,6 +1,6 @@
 //! Why a case does not pass, in words for people. A case that passes has no place here.
 
-use ojs_sidecar::demo::Dialect::{self, Reference, Spec};
+use ojs_testbed::Dialect::{self, Reference, Spec};
 
 const NO_EVENTS: &str = "Servers in Go do not serve `GET /ojs/v1/events`: their router answers 404 in plain text.";
 const OVERWRITES: &str = "Servers in Go overwrite a job whose id is repeated.";

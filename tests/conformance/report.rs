@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ojs_sidecar::demo::Dialect;
+use ojs_testbed::Dialect;
 
 use super::Broken;
 use super::reasons::REASONS;

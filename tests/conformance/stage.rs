@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ojs_sidecar::app::{World, build};
 use ojs_sidecar::config::{Sources, load};
-use ojs_sidecar::demo::{DemoRegion, Dialect, RegionOptions};
 use ojs_sidecar::net::LocalAddress;
+use ojs_testbed::{DemoRegion, Dialect, RegionOptions};
 use serde_json::{Map, json};
 use tokio::sync::oneshot;
 

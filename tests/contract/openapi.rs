@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use jsonschema::Validator;
 use ojs_sidecar::base::Reason;
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -21,7 +21,7 @@ pub fn sources(folder: &Path) -> String {
 
 #[test]
 fn every_pitfall_is_shown_by_tests_that_exist_or_has_its_decision() {
-    let all = sources(&path("src")) + &sources(&path("tests"));
+    let all = sources(&path("src")) + &sources(&path("crates")) + &sources(&path("tests"));
     let document = read("docs/pitfalls.md");
     let rows: Vec<Vec<&str>> =
         document.lines().filter(|line| line.starts_with('|')).skip(2).map(|line| line.split('|').collect()).collect();

@@ -1,7 +1,7 @@
 //! Liveness, readiness and the edges of the admin listener.
 
 use http::{Method, Request};
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 use serde_json::json;
 
 use crate::support::{Answer, Process, Setup, eventually};

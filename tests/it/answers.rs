@@ -1,7 +1,7 @@
 //! What every answer carries: federation headers, request ids, versions, media types.
 
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use crate::support::{Answer, Client, Federation, Setup};

@@ -5,7 +5,7 @@ mod early;
 use std::time::Duration;
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, Record, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, Record, When};
 
 use crate::support::{Answer, Federation, Setup, eventually, job, pinned};
 

@@ -3,7 +3,7 @@
 mod chromium;
 
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{DemoRegion, Fault, FaultAnswer, When};
+use ojs_testbed::{DemoRegion, Fault, FaultAnswer, When};
 
 use crate::support::{Answer, Federation, Setup, Wire};
 

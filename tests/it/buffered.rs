@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 
 use crate::support::{Answer, Federation, Setup, eventually, job};
 

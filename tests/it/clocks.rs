@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ojs_sidecar::base::{Clock, SteeredTime};
-use ojs_sidecar::demo::{Fault, JobState, When};
+use ojs_testbed::{Fault, JobState, When};
 use serde_json::json;
 
 use crate::support::{IDS, Setup, pinned};

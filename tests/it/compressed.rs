@@ -6,7 +6,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::Request;
-use ojs_sidecar::demo::JobState;
+use ojs_testbed::JobState;
 
 use crate::support::{Answer, Federation, Setup, job, pinned};
 

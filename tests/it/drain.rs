@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, Gate, JobState, When};
 use ojs_sidecar::net::DrainEnd;
+use ojs_testbed::{Fault, Gate, JobState, When};
 
 use crate::support::{Answer, Federation, Setup, Wire, eventually};
 
@@ -105,7 +105,7 @@ async fn calls_that_are_open_at_the_signal_finish_and_hold_the_end_off() {
         held.push(wire);
     }
     for region in &federation.regions[..2] {
-        let complete = |it: &ojs_sidecar::demo::Record| {
+        let complete = |it: &ojs_testbed::Record| {
             it.requests_to("/ojs/v1/jobs").iter().filter(|request| request.complete).count() == 2
         };
         region.record().wait_for(complete).await;

@@ -1,7 +1,7 @@
 //! `GET /ojs/v1/events/stream?channel=…`: what SDKs call and no server has, led to the stream of a job or of a queue.
 
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use crate::support::{Federation, Setup, Wire};
 
@@ -26,7 +26,7 @@ async fn until(wire: &mut Wire, needle: &str) -> String {
 
 /// The targets below a path that each region was asked for, by place.
 fn asked(federation: &Federation, prefix: &str) -> Vec<Vec<String>> {
-    let paths = |requests: Vec<ojs_sidecar::demo::Recorded>| requests.into_iter().map(|request| request.path).collect();
+    let paths = |requests: Vec<ojs_testbed::Recorded>| requests.into_iter().map(|request| request.path).collect();
     federation.regions.iter().map(|region| paths(region.record().requests_to(prefix))).collect()
 }
 

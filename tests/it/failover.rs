@@ -1,7 +1,7 @@
 //! A job that could not be sent goes to the next region, and is stored exactly once.
 
 use http::StatusCode;
-use ojs_sidecar::demo::{DemoRegion, Fault, FaultAnswer, When};
+use ojs_testbed::{DemoRegion, Fault, FaultAnswer, When};
 
 use crate::support::{Answer, Federation, Setup, job, pinned};
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{DuplicateIds, Fault, FaultAnswer, When};
+use ojs_testbed::{DuplicateIds, Fault, FaultAnswer, When};
 
 use crate::support::{Federation, IDS, Setup};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use http::{Method, Request};
-use ojs_sidecar::demo::{DemoRegion, FaultAnswer, RegionOptions, When};
+use ojs_testbed::{DemoRegion, FaultAnswer, RegionOptions, When};
 use serde_json::json;
 
 use crate::support::{Answer, Client, Federation, Process, Scrape, Setup, eventually, job};
@@ -193,7 +193,7 @@ async fn forwarded_calls_draw_on_the_retry_budget_and_pass_when_it_is_empty() {
 async fn a_region_that_echoes_the_count_does_not_show_it_to_the_client() {
     let federation = Federation::start().await;
     let answer = FaultAnswer::balancer(http::StatusCode::OK).header(HOPS, "1");
-    let fault = ojs_sidecar::demo::Fault::Answer { answer, store: false };
+    let fault = ojs_testbed::Fault::Answer { answer, store: false };
     federation.regions[0].faults().add(When::always(), fault);
     for path in ["/ojs/v1/webhooks/subscriptions", "/ojs/v1/jobs/x"] {
         assert_eq!(federation.client.get(path).await.header(HOPS), None, "{path}");

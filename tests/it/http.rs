@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 
 use crate::support::{Federation, Setup};
 
@@ -217,9 +217,8 @@ async fn a_vanished_client_ends_its_read_at_the_region() {
         wire.send(get("/ojs/v1/queues")).await;
         region.record().wait_for(|record| !record.requests_to("/ojs/v1/queues").is_empty()).await;
         let connection = region.record().requests_to("/ojs/v1/queues")[0].connection;
-        let find = |record: &ojs_sidecar::demo::Record| {
-            record.connections().into_iter().find(|it| it.number == connection).unwrap()
-        };
+        let find =
+            |record: &ojs_testbed::Record| record.connections().into_iter().find(|it| it.number == connection).unwrap();
         let protocol = find(region.record()).protocol;
         drop(wire);
         if protocol == "http/1.1" {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{DemoRegion, Identity, RegionTls};
+use ojs_testbed::{DemoRegion, Identity, RegionTls};
 
 use crate::support::{Federation, Setup, eventually, job, pinned};
 

@@ -1,6 +1,6 @@
 //! What a running sidecar logs.
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::Value;
 
 use crate::support::{Process, Setup, Stage};

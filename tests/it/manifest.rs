@@ -1,7 +1,7 @@
 //! `GET /ojs/manifest`: a region's words, with what the federation adds, as long as one region answers.
 
 use http::{Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use crate::support::{Federation, Setup};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ojs_sidecar::demo::{Fault, When};
 use ojs_sidecar::telemetry::metrics::FAMILIES;
+use ojs_testbed::{Fault, When};
 
 use crate::support::{Federation, IDS, Scrape, Setup};
 

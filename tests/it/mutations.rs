@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ojs_sidecar::base::Draw;
-use ojs_sidecar::demo::Recorded;
+use ojs_testbed::Recorded;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ojs_sidecar::demo::{DemoRegion, RegionOptions, RegionTls};
 use ojs_sidecar::net::resolve::{Resolve, Resolving};
+use ojs_testbed::{DemoRegion, RegionOptions, RegionTls};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Federation, Setup, eventually, job};
@@ -74,7 +74,7 @@ async fn calls_that_were_written_when_their_region_died_are_unknown_and_never_do
         let gate = Gate::new();
         region.faults().add(When::enqueue(), Fault::Hold { gate: gate.clone() });
         let written = calls(&federation, "written");
-        let arrived = |requests: &[ojs_sidecar::demo::Recorded]| requests.iter().filter(|it| it.complete).count();
+        let arrived = |requests: &[ojs_testbed::Recorded]| requests.iter().filter(|it| it.complete).count();
         region.record().wait_for(|record| arrived(&record.requests_to("/ojs/v1/jobs")) == CALLS).await;
         region.stop().await;
         let later = calls(&federation, "later").join_all().await;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Request};
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Federation, Setup, eventually, job, pinned};

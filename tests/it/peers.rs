@@ -7,7 +7,7 @@ mod regions;
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use crate::support::{Answer, Federation, Process, Setup, Wire, eventually, job};
 

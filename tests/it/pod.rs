@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, Gate, JobState, When};
+use ojs_testbed::{Fault, Gate, JobState, When};
 use serde_json::Value;
 
 use crate::support::{Process, Setup, Stage, Wire, command, eventually, job};
@@ -136,7 +136,7 @@ async fn a_pod_that_ends_finishes_its_calls_and_acknowledgements_and_is_alive_un
         wire.send(post("/ojs/v1/jobs", &job(&format!("held-{number}")))).await;
         calls.push(wire);
     }
-    let held = |it: &ojs_sidecar::demo::Record| (0..4).all(|number| it.contains(format!("held-{number}").as_bytes()));
+    let held = |it: &ojs_testbed::Record| (0..4).all(|number| it.contains(format!("held-{number}").as_bytes()));
     region.record().wait_for(held).await;
     sidecar.terminate();
     eventually("it takes no new pods' traffic", async || !pod.passes(&sidecar, "readinessProbe").await).await;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use ojs_sidecar::demo::{DemoRegion, RegionOptions};
+use ojs_testbed::{DemoRegion, RegionOptions};
 use serde_json::Value;
 
 use crate::support::{Client, eventually, program_path};

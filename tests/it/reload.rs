@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Authority, Fault, Gate, Identity, RegionTls, When};
+use ojs_testbed::{Authority, Fault, Gate, Identity, RegionTls, When};
 
 use crate::support::{Client, Federation, IDS, Scrape, Setup, eventually};
 

@@ -1,7 +1,7 @@
 //! `Retry-After` of regions, made readable for every client, whichever way the answer takes.
 
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use crate::support::{Answer, Federation, Setup};
 

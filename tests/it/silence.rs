@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};

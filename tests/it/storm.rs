@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use crate::support::{Client, Federation, Setup, job};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, Request};
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Federation, Setup, Wire, eventually};

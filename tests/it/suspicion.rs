@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 

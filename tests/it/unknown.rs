@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::time::Duration;
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Federation, Setup, eventually, job, pinned};

@@ -1,7 +1,7 @@
 //! How a job was routed, asked afterwards: by the API and by `ojs-sidecar why`.
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Client, Federation, Process, Setup, Stage, command, eventually, job, pinned};

@@ -1,37 +1,47 @@
 //! `ojs-sidecar demo`: three regions in memory, a sidecar before them, and a tour of what federation does; or, with `--chaos`,
 //! a history checker over all of them while everything fails.
 
-mod chaos;
+mod arguments;
 mod prompt;
 mod stage;
 mod tour;
 
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use ojs_testbed::chaos;
 
+use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
-use super::{DONE, DemoArgs, FAILED, signals};
+use super::runtime::runtime;
+use super::signals;
+pub(super) use arguments::{DemoArgs, RegionArgs};
 use stage::Stage;
-
-/// The words for the regions of a chaos run.
-pub(super) const CHAOS_REGIONS: [&str; 4] = chaos::REGIONS;
 
 /// The tour's last line, for whoever waits for it.
 const FINISHED: &str = "ready: tour finished";
 
-/// A runtime for one thread.
-pub(super) fn runtime() -> std::io::Result<LocalRuntime> {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
-}
-
 /// Plays the tour, then serves until Ctrl-C or `quit`; with `--tour-only` it ends after the tour; with `--chaos` it checks histories instead.
 pub(super) fn demo(arguments: &DemoArgs) -> u8 {
     match runtime() {
-        Ok(runtime) => match arguments.chaos {
-            Some(seconds) => runtime.block_on(Box::pin(chaos::play(arguments, seconds))),
+        Ok(runtime) => match arguments.chaos() {
+            Some(options) => runtime.block_on(Box::pin(check(&options))),
             None => runtime.block_on(play(arguments)),
         },
         Err(error) => {
             complain(format_args!("the system refuses a runtime: {error}"));
+            FAILED
+        }
+    }
+}
+
+/// Runs the chaos run; exit code 0 when every promise was kept.
+async fn check(options: &chaos::Options) -> u8 {
+    match chaos::play(options, signals::first()).await {
+        Ok(true) => DONE,
+        Ok(false) => {
+            complain("the chaos run found a violation");
+            FAILED
+        }
+        Err(error) => {
+            complain(format_args!("the chaos run broke off: {error}"));
             FAILED
         }
     }

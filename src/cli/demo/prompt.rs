@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::say;
 use super::stage::{IDS, Stage};
-use crate::demo::{DemoRegion, Fault, When};
+use ojs_testbed::{DemoRegion, Fault, When};
 
 /// The longest line that is read, its end included: every command is shorter. Units: bytes.
 const LINE_MAX: u64 = 256;

@@ -13,11 +13,11 @@ use super::{prompt, say};
 use crate::app::{World, build};
 use crate::base::Clock;
 use crate::config::{Sources, load};
-use crate::demo::{Authority, DemoRegion, RegionOptions, RegionTls};
 use crate::net::{DrainEnd, LocalAddress};
 use crate::policy::GuardState;
 use crate::proxy::Shared;
 use crate::telemetry::{self, LogHandle};
+use ojs_testbed::{Authority, DemoRegion, RegionOptions, RegionTls, scratch_in};
 
 /// The regions, in the order of the registry; the first one is local.
 pub(super) const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
@@ -175,12 +175,4 @@ async fn start_regions(files: &Path, port: u16, admin_port: u16) -> std::io::Res
         regions.push(region);
     }
     Ok((regions, yaml))
-}
-
-/// A folder that only this user can read.
-pub(super) fn scratch_in(folder: &Path) -> std::io::Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt;
-    let path = folder.join(format!("ojs-sidecar-demo-{}", uuid::Uuid::now_v7()));
-    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-    Ok(path)
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::say;
 use super::stage::{IDS, Stage, TIMINGS};
 use crate::cli::client::{self, Answer};
-use crate::demo::DemoRegion;
+use ojs_testbed::DemoRegion;
 
 /// How often the tour looks whether something has come true, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

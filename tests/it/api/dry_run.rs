@@ -1,7 +1,7 @@
 //! `POST route`: where a job would go, and why, without sending it.
 
 use ojs_sidecar::base::Draw;
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 use serde_json::{Value, json};
 
 use super::{dry_run, members};

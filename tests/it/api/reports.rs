@@ -1,7 +1,7 @@
 //! `GET regions` and `GET health`, their other names, and what is no such path.
 
 use http::Method;
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 use serde_json::{Value, json};
 
 use super::{PREFIXES, members, ours};

@@ -1,7 +1,7 @@
 //! `/jobs/bulk`: each job for itself, or all or none.
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{BULK, alive, cancelled, check_fates, job, mixed, post, post_keyed, quiet};

@@ -1,7 +1,7 @@
 //! Regions that cannot take their part.
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use super::{BATCH, alive, cancelled, check_fates, mixed, post, quiet};

@@ -7,7 +7,7 @@ mod undo;
 
 use bytes::Bytes;
 use http::Request;
-use ojs_sidecar::demo::JobState;
+use ojs_testbed::JobState;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Federation, IDS, Setup};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use super::{BATCH, alive, cancelled, check_fates, job, mixed, post, quiet};

@@ -1,7 +1,7 @@
 //! A cron job lives in one region, and its name in no other.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, When};
+use ojs_testbed::{Dialect, Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{call, defined, pin, post, quiet};

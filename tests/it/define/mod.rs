@@ -5,7 +5,7 @@ mod schemas;
 mod workflow;
 
 use http::Method;
-use ojs_sidecar::demo::Dialect;
+use ojs_testbed::Dialect;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Federation, IDS, Setup};

@@ -1,7 +1,7 @@
 //! Schemas are the same in every region.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, When};
+use ojs_testbed::{Dialect, Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{call, quiet};

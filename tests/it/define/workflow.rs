@@ -1,7 +1,7 @@
 //! A workflow lives whole in one region.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, When};
+use ojs_testbed::{Dialect, Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{call, defined, pin, post, quiet};

@@ -1,7 +1,7 @@
 //! Figures of all regions are added up, and every region's own stand beside the sum.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, JobState, When};
+use ojs_testbed::{Fault, FaultAnswer, JobState, When};
 use serde_json::json;
 
 use super::{dead_letters, fill};

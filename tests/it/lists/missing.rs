@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use super::{fill, ids, own_lists};
 use crate::support::{Setup, eventually};

@@ -1,7 +1,7 @@
 //! Queues of the same name are one queue; what is done to it is done everywhere, or it is said where not.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::json;
 
 use super::{fill, ids};
@@ -209,7 +209,7 @@ async fn a_purge_empties_the_queue_everywhere() {
     assert!(answer.status.is_success(), "{answer:?}");
     for region in &federation.regions {
         assert_eq!(region.record().requests_to("/ojs/v1/admin/queues/q/jobs").len(), 1);
-        assert_eq!(region.jobs().count_in(ojs_sidecar::demo::JobState::Available), 0, "{answer:?}");
+        assert_eq!(region.jobs().count_in(ojs_testbed::JobState::Available), 0, "{answer:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a sidecar shows of jobs that are pinned to another region than its own; judged at the client.
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::ids;

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use crate::support::{Federation, Setup};
 

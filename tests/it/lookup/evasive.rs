@@ -1,7 +1,7 @@
 //! Regions that say neither yes nor no: they refuse the question, or a balancer answers in their place.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use crate::support::{Answer, Federation, Setup};
 

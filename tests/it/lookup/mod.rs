@@ -5,7 +5,7 @@ mod evasive;
 mod several;
 mod twins;
 
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 
 use crate::support::{Federation, Setup, eventually};
 

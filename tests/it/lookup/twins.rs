@@ -1,7 +1,7 @@
 //! One id in two regions, of which one copy was cancelled before it began: the other one is the job.
 
 use http::Method;
-use ojs_sidecar::demo::{Fault, Gate, JobState, When};
+use ojs_testbed::{Fault, Gate, JobState, When};
 
 use crate::support::{Federation, Setup, eventually};
 
@@ -35,7 +35,7 @@ async fn after_a_late_copy_is_cancelled_its_id_means_the_one_that_stays() {
     let (gate, region, client) = (Gate::new(), &federation.regions[0], federation.client);
     region.faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
     let answer = tokio::spawn(async move { client.enqueue(own("")).await });
-    let arrived = |record: &ojs_sidecar::demo::Record| {
+    let arrived = |record: &ojs_testbed::Record| {
         record.requests_to("/ojs/v1/jobs").iter().any(|it| it.method == Method::POST && it.complete)
     };
     region.record().wait_for(arrived).await;

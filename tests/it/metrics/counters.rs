@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 
 use super::{JOB, pinned, still};
 use crate::support::{Scrape, Setup};

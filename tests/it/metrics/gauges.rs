@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use super::{JOB, still};
 use crate::support::{IDS, Scrape, Setup, eventually};

@@ -1,7 +1,7 @@
 //! What is believed of a region's answer, and of whose repetition: nothing that does not show this very job.
 
 use http::{Request, StatusCode};
-use ojs_sidecar::demo::{DuplicateIds, Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{DuplicateIds, Fault, FaultAnswer, Gate, When};
 
 use super::{OWN, is_replay, jobs, keyed, outcomes, quiet};
 use crate::support::{Answer, Client, Setup, eventually, job, pinned};

@@ -1,7 +1,7 @@
 //! Repetitions: the same client id, the same `Idempotency-Key`; and two equal jobs, which are two jobs.
 
 use http::{Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 
 use super::{Cut, OWN, is_replay, jobs, keyed, newest_in, outcomes, quiet};
 use crate::support::{Answer, Federation, Setup, eventually, job, pinned};
@@ -136,7 +136,7 @@ async fn calls_with_one_key_at_once_are_one_job() {
 async fn a_key_whose_job_was_refused_is_free_again() {
     let federation = quiet().start().await;
     let client = federation.client;
-    let refusal = ojs_sidecar::demo::FaultAnswer::error_document(http::StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    let refusal = ojs_testbed::FaultAnswer::error_document(http::StatusCode::TOO_MANY_REQUESTS, "rate_limited");
     federation.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer: refusal, store: false });
     assert_eq!(keyed(client, "k", job("a")).await.status, 429);
     let again = keyed(client, "k", job("b")).await;

@@ -1,7 +1,7 @@
 //! Late writes: the region stores the job after it was taken for absent, or after the client was told that nobody knows.
 
 use http::Method;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 
 use super::{
     Cut, OWN, advance_until, background_has_asked, is_replay, jobs, newest_in, open, outcomes, quiet, start_next,

@@ -18,7 +18,7 @@ mod within;
 use std::time::Duration;
 
 use http::{Method, Request};
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -37,7 +37,7 @@ fn quiet() -> Setup {
 
 /// All jobs of all regions: place, id, how often it was stored, and its state.
 fn jobs(federation: &Federation) -> Vec<(usize, String, u32, String)> {
-    let of = |(place, region): (usize, &ojs_sidecar::demo::DemoRegion)| {
+    let of = |(place, region): (usize, &ojs_testbed::DemoRegion)| {
         let jobs = region.jobs();
         jobs.iter().map(|job| (place, job.id.clone(), job.stored, job.state.as_str().to_owned())).collect::<Vec<_>>()
     };
@@ -87,8 +87,8 @@ impl Cut {
         region.faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
         let before = federation.enqueues(0);
         let answer = tokio::spawn(enqueue);
-        let complete = |request: &ojs_sidecar::demo::Recorded| request.method == Method::POST && request.complete;
-        let arrived = |record: &ojs_sidecar::demo::Record| {
+        let complete = |request: &ojs_testbed::Recorded| request.method == Method::POST && request.complete;
+        let arrived = |record: &ojs_testbed::Record| {
             record.requests_to("/ojs/v1/jobs").iter().filter(|it| complete(it)).count() > before
         };
         region.record().wait_for(arrived).await;
@@ -114,7 +114,7 @@ fn is_replay(answer: &Answer) -> bool {
 /// Waits until the background has asked the local region a first time; with a steered clock it does so again only when that moves.
 async fn background_has_asked(federation: &Federation) {
     let ours = |value: &http::HeaderValue| value.as_bytes().starts_with(b"ojs-sidecar/");
-    let asked = |record: &ojs_sidecar::demo::Record| {
+    let asked = |record: &ojs_testbed::Record| {
         record.requests_to("/ojs/v1/jobs/").iter().any(|it| it.headers.get("user-agent").is_some_and(ours))
     };
     federation.regions[0].record().wait_for(asked).await;

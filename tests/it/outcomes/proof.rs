@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 
 use super::{OWN, advance_until, jobs, open, outcomes, quiet};
 use crate::support::{Answer, Client, Federation, Setup, eventually, job, pinned};

@@ -2,7 +2,7 @@
 //! one, under the id that its client was told is not there.
 
 use http::{Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use super::{Cut, OWN, advance_until, background_has_asked, is_replay, jobs, keyed, outcomes, quiet, start_next};
 use crate::support::{Answer, Federation, Setup, eventually, pinned};

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 
 use super::{OWN, newest_in, outcomes};
 use crate::support::{Process, Setup, Stage, eventually, job};
@@ -76,7 +76,7 @@ async fn a_key_outlives_the_process_also_one_whose_call_did_not_end() {
     let broken = tokio::spawn(async move { client.try_send(keyed("broken"), job("b")).await.is_err() });
     let record = stage.regions[0].record();
     let sent =
-        |record: &ojs_sidecar::demo::Record| record.requests_to("/ojs/v1/jobs").iter().filter(|it| it.complete).count();
+        |record: &ojs_testbed::Record| record.requests_to("/ojs/v1/jobs").iter().filter(|it| it.complete).count();
     record.wait_for(|record| sent(record) == 2).await;
     drop(first);
     assert!(broken.await.unwrap());
@@ -137,8 +137,8 @@ fn own(pin: &str) -> String {
 }
 
 /// How many enqueues a region has received whole.
-fn received(record: &ojs_sidecar::demo::Record) -> usize {
-    let whole = |it: &&ojs_sidecar::demo::Recorded| it.complete && it.method == http::Method::POST;
+fn received(record: &ojs_testbed::Record) -> usize {
+    let whole = |it: &&ojs_testbed::Recorded| it.complete && it.method == http::Method::POST;
     record.requests_to("/ojs/v1/jobs").iter().filter(whole).count()
 }
 
@@ -276,7 +276,7 @@ async fn of_two_copies_that_a_killed_process_has_left_the_one_that_waits_is_canc
     let first = run(&stage.config).await;
     let client = first.client;
     let call = tokio::spawn(async move { client.enqueue(job("a")).await });
-    let sent = |record: &ojs_sidecar::demo::Record| record.requests_to("/ojs/v1/jobs").iter().any(|it| it.complete);
+    let sent = |record: &ojs_testbed::Record| record.requests_to("/ojs/v1/jobs").iter().any(|it| it.complete);
     here.record().wait_for(sent).await;
     here.cut_connections().await;
     let answer = call.await.unwrap();

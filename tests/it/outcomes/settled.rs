@@ -1,7 +1,7 @@
 //! What an operator decides where no region tells: `ojs-sidecar outcomes settle`.
 
 use http::{Method, Request, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::{OWN, is_replay, jobs, keyed, newest_in, outcomes, quiet};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use http::Method;
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::Value;
 
 use super::{newest_in, open, quiet};

@@ -1,7 +1,7 @@
 //! Tombstones: jobs of ours that take an id in a region are no jobs to anybody, in lists, in figures and by their id.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{DuplicateIds, Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{DuplicateIds, Fault, FaultAnswer, Gate, When};
 use serde_json::{Value, json};
 
 use super::{OWN, quiet};
@@ -28,8 +28,8 @@ async fn fenced(federation: &Federation, body: String) -> Answer {
     region.faults().add(When::enqueue().next(1), Fault::Answer { answer: full, store: false });
     let (client, before) = (federation.client, federation.enqueues(0));
     let call = tokio::spawn(async move { client.enqueue(body).await });
-    let is_sent = |it: &ojs_sidecar::demo::Recorded| it.method == Method::POST && it.complete;
-    let arrived = |record: &ojs_sidecar::demo::Record| {
+    let is_sent = |it: &ojs_testbed::Recorded| it.method == Method::POST && it.complete;
+    let arrived = |record: &ojs_testbed::Record| {
         record.requests_to("/ojs/v1/jobs").iter().filter(|it| is_sent(it)).count() > before
     };
     region.record().wait_for(arrived).await;

@@ -1,6 +1,6 @@
 //! Within the call: found, absent, or not to be found out.
 
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 
 use super::{OWN, jobs, outcomes, quiet};
 use crate::support::{job, pinned};
@@ -116,7 +116,7 @@ async fn while_nobody_answers_for_the_job_it_is_unknown_and_goes_nowhere() {
 #[tokio::test]
 async fn a_404_that_is_no_word_of_the_region_proves_nothing() {
     let federation = quiet().start().await;
-    let page = ojs_sidecar::demo::FaultAnswer::balancer(http::StatusCode::NOT_FOUND);
+    let page = ojs_testbed::FaultAnswer::balancer(http::StatusCode::NOT_FOUND);
     federation.regions[0]
         .faults()
         .add(When::path("/ojs/v1/jobs/").method(http::Method::GET), Fault::Answer { answer: page, store: false });

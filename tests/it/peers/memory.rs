@@ -1,7 +1,7 @@
 //! Reads while the memory for bodies is taken.
 
 use http::Method;
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, When};
 
 use crate::support::{Setup, job};
 

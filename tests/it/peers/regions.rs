@@ -1,7 +1,7 @@
 //! Regions without end or measure.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

@@ -15,7 +15,7 @@ mod several;
 
 use std::collections::BTreeSet;
 
-use ojs_sidecar::demo::DemoRegion;
+use ojs_testbed::DemoRegion;
 
 use crate::support::{Federation, IDS, Setup};
 use call::{Call, Sight};

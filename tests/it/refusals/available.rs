@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, When};
+use ojs_testbed::{Fault, When};
 
 use super::{enqueue, nothing_was_sent, with};
 use crate::support::{Federation, Setup};

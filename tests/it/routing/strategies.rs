@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, When};
 use ojs_sidecar::policy::{Figure, LoadFigures};
+use ojs_testbed::{Fault, When};
 
 use super::{asking, check, job, land};
 use crate::support::{Federation, IDS, Setup, eventually};

@@ -10,10 +10,10 @@ use arc_swap::ArcSwap;
 use ojs_sidecar::app::{Source, World, build};
 use ojs_sidecar::base::{Clock, SteeredTime};
 use ojs_sidecar::config::{Sources, load};
-use ojs_sidecar::demo::{Authority, DemoRegion, Dialect, DuplicateIds, RegionOptions, RegionTls};
 use ojs_sidecar::net::resolve::{Resolve, SystemResolver};
 use ojs_sidecar::net::{DrainEnd, LocalAddress};
 use ojs_sidecar::proxy::Shared;
+use ojs_testbed::{Authority, DemoRegion, Dialect, DuplicateIds, RegionOptions, RegionTls};
 use tokio::sync::oneshot;
 
 use super::Client;

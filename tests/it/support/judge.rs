@@ -1,6 +1,6 @@
 //! What tests ask of a federation: judged at the regions' sockets and stores, and by the numbers that the sidecar exposes.
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, When};
+use ojs_testbed::{Fault, FaultAnswer, When};
 
 use super::Federation;
 

@@ -5,7 +5,7 @@ use super::*;
 /// What a region shows and what the sidecar trusts, made for this test.
 fn tls() -> (TlsAcceptor, ClientTls) {
     let dir = tempfile::tempdir().unwrap();
-    let authority = demo::Authority::new("servers");
+    let authority = ojs_testbed::Authority::new("servers");
     authority.write_ca(dir.path(), "servers").unwrap();
     let server = authority.server(&["localhost"]);
     let chain = CertificateDer::pem_slice_iter(server.cert_pem.as_bytes()).map(Result::unwrap).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Directive, Fault, FaultAnswer, JobState, When};
+use ojs_testbed::{Directive, Fault, FaultAnswer, JobState, When};
 use serde_json::json;
 
 use super::sdk::Sdk;
@@ -197,7 +197,7 @@ async fn a_region_that_refuses_a_heartbeat_gets_it_translated_and_is_remembered(
     // Of three regions, one follows the documents and takes what the worker wrote.
     let setup = Setup::default().demo(|options| {
         if options.id == "eu-west-1" {
-            options.dialect = ojs_sidecar::demo::Dialect::Spec;
+            options.dialect = ojs_testbed::Dialect::Spec;
         }
     });
     let (federation, sidecars, ids) = busy(setup).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, JobState, When};
+use ojs_testbed::{Dialect, Fault, FaultAnswer, JobState, When};
 use serde_json::json;
 
 use super::{ACK, BEAT, FETCH, NACK, fetch, queued};

@@ -1,6 +1,6 @@
 //! FETCH: the local region first, and others for what is missing where the operator permits it.
 
-use ojs_sidecar::demo::{Fault, FaultAnswer, Gate, JobState, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, JobState, When};
 use serde_json::json;
 
 use super::sdk::Sdk;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use ojs_sidecar::base::SteeredTime;
-use ojs_sidecar::demo::{Fault, FaultAnswer, JobState, When};
+use ojs_testbed::{Fault, FaultAnswer, JobState, When};
 use tokio::task::JoinSet;
 
 use super::sdk::Sdk;

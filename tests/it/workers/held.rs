@@ -1,7 +1,7 @@
 //! Regions that hold a FETCH back until they have jobs.
 
 use http::Request;
-use ojs_sidecar::demo::{Fault, Gate, When};
+use ojs_testbed::{Fault, Gate, When};
 use serde_json::json;
 
 use super::sdk::Sdk;

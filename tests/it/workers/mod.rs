@@ -10,7 +10,7 @@ mod sdk;
 mod settle;
 mod vanished;
 
-use ojs_sidecar::demo::{JobState, Recorded};
+use ojs_testbed::{JobState, Recorded};
 
 use crate::support::{Client, Federation, Sidecar, pinned};
 use sdk::Sdk;

@@ -1,7 +1,7 @@
 //! Calls about one worker reach the regions that know it, not the one that happens to be local.
 
 use http::{Method, StatusCode};
-use ojs_sidecar::demo::{Dialect, Fault, FaultAnswer, When};
+use ojs_testbed::{Dialect, Fault, FaultAnswer, When};
 use serde_json::json;
 
 use crate::support::{Federation, Setup};

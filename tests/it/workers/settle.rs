@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use ojs_sidecar::demo::{Fault, FaultAnswer, JobState, When};
+use ojs_testbed::{Fault, FaultAnswer, JobState, When};
 
 use super::sdk::Sdk;
 use super::{ACK, NACK, claimed};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ojs_sidecar::demo::{Fault, Gate, JobState, When};
+use ojs_testbed::{Fault, Gate, JobState, When};
 
 use super::sdk::Sdk;
 use super::{FETCH, fetch};

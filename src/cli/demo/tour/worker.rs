@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Told, ask, check, region, say, step, text};
 use crate::cli::demo::stage::{IDS, Stage};
-use crate::demo::JobState;
+use ojs_testbed::JobState;
 
 /// The queues that the demo's configuration shares over regions (`workers.remote_fetch`).
 const QUEUES: [&str; 2] = ["video", "default"];

@@ -1,0 +1,26 @@
+//! Dead letters: jobs that have failed for good and are kept for somebody to look at.
+
+use super::{Job, Refused, Store};
+
+impl Store {
+    pub(crate) fn dead_letter(&mut self, id: &str) -> Option<&Job> {
+        self.settle();
+        self.jobs.get(id).filter(|job| job.is_dead)
+    }
+
+    /// Gives a dead letter all its attempts again; its history stays.
+    pub(crate) fn retry_dead_letter(&mut self, id: &str) -> Result<&Job, Refused> {
+        if self.dead_letter(id).is_none() {
+            return Err(Refused::NotFound);
+        }
+        self.revive(id)
+    }
+
+    pub(crate) fn delete_dead_letter(&mut self, id: &str) -> Result<(), Refused> {
+        if self.dead_letter(id).is_none() {
+            return Err(Refused::NotFound);
+        }
+        self.remove(id);
+        Ok(())
+    }
+}
