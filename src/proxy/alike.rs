@@ -8,13 +8,13 @@ use http::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use super::ask::{Question, Silence, ask, question_headers};
-use super::attempt::RegionAnswer;
 use super::by_ids::check_bodies;
 use super::collect::collect_body;
 use super::everywhere::RETRY_AFTER_MIN;
 use super::exchange::Exchange;
 use super::head::{Head, read};
 use super::local::local;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::config::QueueControl;
 use crate::ojs::{ErrorDocument, Payload, Scope, normal_path};

@@ -3,18 +3,20 @@
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use tokio::time::Instant;
 
 use super::Proxy;
-use super::attempt::{Call, RegionAnswer, attempt};
+use super::attempt::{Call, attempt};
 use super::collect::OVERLOADED_RETRY_AFTER;
 use super::exchange::Exchange;
+use super::fingerprint::IDENTIFYING;
 use super::plan::seconds;
+use super::region_answer::RegionAnswer;
 use super::shown::source;
 use crate::net::headers::strip_hop_by_hop;
-use crate::ojs::header::REQUEST_ID;
-use crate::ojs::{Class, ErrorDocument};
+use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
+use crate::ojs::{Class, ErrorDocument, path_segment};
 use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RegionIndex, RegionView};
 
 /// What is asked, whichever region it goes to.
@@ -61,6 +63,20 @@ pub(super) fn question_headers(exchange: &Exchange, headers: &HeaderMap) -> Head
     headers.remove(ACCEPT_ENCODING);
     headers.insert(REQUEST_ID, exchange.request_id().clone());
     headers
+}
+
+/// The question for a job, on behalf of whoever sent these headers.
+pub(super) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, deadline: Instant) -> Option<Question> {
+    let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
+    let mut own = HeaderMap::with_capacity(4);
+    // The question passes as many sidecars as the call.
+    for name in IDENTIFYING.iter().chain([&FEDERATION_HOPS]) {
+        for value in headers.get_all(name) {
+            own.append(name.clone(), value.clone());
+        }
+    }
+    own.insert(REQUEST_ID, request_id.clone());
+    Some(Question::get(path, own, deadline))
 }
 
 /// Asks one region once. The answer is bounded like that of an enqueue; breaker and guards are told, nothing is tried again.

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::call_headers::CallHeaders;
 use super::collect::{CollectError, collect_answer};
 use super::race::Race;
+use super::region_answer::RegionAnswer;
 use super::watch::Waiting;
-use super::{Proxy, Reply, shown};
+use super::{Proxy, shown};
 use crate::net::body::Outgoing;
 use crate::net::dial::{DialError, Elsewhere, Endpoint};
 use crate::net::headers::{number, strip_answer};
@@ -56,23 +57,6 @@ impl Call {
             headers.insert(CONTENT_LENGTH, number(bytes as u64));
         }
         headers
-    }
-}
-
-/// A region's whole answer.
-#[derive(Debug, Clone)]
-pub(super) struct RegionAnswer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
-}
-
-impl From<RegionAnswer> for Response<Reply> {
-    fn from(RegionAnswer { status, headers, body }: RegionAnswer) -> Self {
-        let mut response = Self::new(Reply::full(body));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        response
     }
 }
 
@@ -206,7 +190,7 @@ async fn exchange(
     let race = Race { proxy, from: index, others };
     let elsewhere: Option<&dyn Elsewhere> = if others.is_empty() { None } else { Some(&race) };
     let endpoint = Endpoint { elsewhere, ..reach.endpoint(proxy.connect_timeout()) };
-    let waiting = is_even(call).then(|| proxy.watched(index).begin(proxy, index));
+    let waiting = is_even(call).then(|| proxy.watched(index).begin(&proxy.shared.registry, proxy.pool(index), index));
     let response = match pool.send(&endpoint, &mut request, started, Some(call.deadline)).await {
         Ok(response) => response,
         Err(SendError::NotSent(why)) => {

@@ -11,13 +11,13 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 
 use super::ask::{Question, Silence, ask};
-use super::attempt::RegionAnswer;
-use super::create::check_keys;
+use super::bound::check_keys;
 use super::everywhere::name_regions;
 use super::exchange::Exchange;
 use super::head::{Head, read};
 use super::locate::{Located, locate, unsure};
 use super::reads::results;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
 use crate::policy::{GuardClass, RegionIndex};

@@ -4,12 +4,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::Body;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Proxy;
 use super::buffered::Share;
+use super::collected::Collected;
 use super::gather::{APART_BYTES_MIN, Gather};
 use super::received::Reading;
 use crate::net::lane::Turns;
@@ -17,8 +18,6 @@ use crate::net::pool::RegionBody;
 use crate::net::{Arriving, Violation};
 use crate::ojs::ErrorDocument;
 
-/// Up to so many bytes are copied out of the connection's buffer, of 8 kB, which else stays as long as the body does.
-const SHORT_BYTES_MAX: usize = 2 * 1024;
 /// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(super) const OVERLOADED_RETRY_AFTER: u64 = 1;
 
@@ -33,45 +32,6 @@ pub(super) enum CollectError {
     Timeout,
     /// The connection broke, or the framing was wrong.
     Broken(Option<Violation>),
-}
-
-/// A body that was read whole, and counts for as long as this is there.
-#[derive(Debug)]
-pub(super) struct Collected {
-    bytes: Bytes,
-    share: Share,
-    /// Whether it is in the buffer that its connection reads into.
-    of_connection: bool,
-}
-
-impl Collected {
-    /// A body as its connection gave it, in one piece.
-    pub(super) const fn of_connection(bytes: Bytes, share: Share) -> Self {
-        Self { bytes, share, of_connection: true }
-    }
-
-    /// A body that was joined.
-    pub(super) fn joined(bytes: BytesMut, share: Share) -> Self {
-        Self { bytes: bytes.freeze(), share, of_connection: false }
-    }
-
-    pub(super) const fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    pub(super) fn into_share(self) -> Share {
-        self.share
-    }
-
-    /// The body, counted until its last piece is dropped. A short one does not keep its connection's buffer.
-    pub(super) fn hold(self) -> Bytes {
-        if self.bytes.len() <= SHORT_BYTES_MAX { self.hold_apart() } else { self.share.hold(self.bytes) }
-    }
-
-    /// As [`Self::hold`], and no connection's buffer is kept however long the body is.
-    pub(super) fn hold_apart(self) -> Bytes {
-        self.share.hold(if self.of_connection { Bytes::copy_from_slice(&self.bytes) } else { self.bytes })
-    }
 }
 
 /// What a client is told whose body broke off or was not framed well.
@@ -161,7 +121,7 @@ fn at_once(bytes: Bytes, bytes_max: usize, mut share: Share) -> Result<Collected
     if !share.grow(bytes.len()) {
         return Err(CollectError::Overloaded);
     }
-    Ok(Collected { bytes, share, of_connection: false })
+    Ok(Collected::own(bytes, share))
 }
 
 /// Reads a body of at most `bytes_max` bytes; one that announces more is refused before it is read.
@@ -243,6 +203,7 @@ mod tests {
     use http_body::Frame;
 
     use super::super::buffered::Buffered;
+    use super::super::collected::SHORT_BYTES_MAX;
     use super::*;
 
     const SUM_MAX: usize = 8;

@@ -9,23 +9,24 @@ use crate::net::Arriving;
 use http::{Method, Request, Response, StatusCode};
 
 use super::attempt::Call;
-use super::enqueue::{Ran, note, run};
+use super::bound::check_routing;
+use super::enqueue::{note, run};
 use super::exchange::Exchange;
 use super::head::tenant_of;
 use super::head::{Head, read};
 use super::job::Job;
-use super::local::check_breaker;
 use super::locate::{Located, locate, search, unsure};
-use super::placement::Trail;
-use super::plan::{refusal, with_job};
+use super::ran::Ran;
 use super::reads::Guard;
 use super::several::check_each_reserved;
 use super::shown::source;
+use super::shut::check_breaker;
+use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::{Reason, Strategy};
 use crate::journal::Note;
-use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind, Segments, jobs_within};
-use crate::policy::{Decision, GuardClass, RegionIndex, View, has_tags, permits};
+use crate::ojs::{ErrorDocument, Segments, jobs_within};
+use crate::policy::{Decision, GuardClass, RegionIndex};
 
 /// Passes such a call to the owner of its job.
 ///
@@ -120,42 +121,6 @@ pub(super) async fn to_region(
 fn only(index: RegionIndex) -> Decision {
     let candidates = std::iter::once(index).collect();
     Decision { strategy: Strategy::Affinity, pinned: true, restricted: true, by_turn: false, home: None, candidates }
-}
-
-/// Whether every job within may go to a region, by its own keys and by the operator's rules and tenants.
-pub(super) fn check_routing(view: &View, index: RegionIndex, found: &Found<'_>) -> Result<(), ErrorDocument> {
-    check_keys(view, index, &found.routing)?;
-    for envelope in &found.envelopes {
-        let permitted = with_job(envelope, |job| permits(view, job, index));
-        if !permitted.map_err(|error| refusal(envelope, view, &error))? {
-            return Err(ErrorDocument::bound_elsewhere(view.region(index).id.as_str()));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a region is all that these keys ask for.
-///
-/// Errors: 422 where it is not, 400 for a strategy that does not exist.
-pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>]) -> Result<(), ErrorDocument> {
-    let region = view.region(index).id.as_str();
-    for key in keys {
-        let value = key.value.as_deref();
-        let satisfied = match key.kind {
-            RoutingKind::Region => value == Some(region),
-            RoutingKind::Tags => value.is_some_and(|tags| has_tags(view, tags, index)),
-            RoutingKind::Affinity => match value.map(Strategy::parse) {
-                // With a pin to the region beside it, geo-pin asks for nothing more.
-                Some(Ok(Strategy::Affinity | Strategy::GeoPin)) => true,
-                Some(Ok(_)) => false,
-                Some(Err(_)) | None => return Err(ErrorDocument::unknown_strategy()),
-            },
-        };
-        if !satisfied {
-            return Err(ErrorDocument::bound_elsewhere(region));
-        }
-    }
-    Ok(())
 }
 
 /// Sends a call as it came through a decision's candidates. What happens is written on `noted`.

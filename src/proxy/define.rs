@@ -8,14 +8,14 @@ use crate::net::Arriving;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 
-use super::attempt::RegionAnswer;
 use super::create::{run_whole, to_region};
-use super::enqueue::Ran;
 use super::exchange::Exchange;
 use super::head::tenant_of;
 use super::head::{Head, read};
 use super::place::{Placed, Subject, place};
 use super::plan::{StampRoom, Stamped};
+use super::ran::Ran;
+use super::region_answer::RegionAnswer;
 use super::several::{Whole, check_each_reserved};
 use super::{Proxy, Reply, collect};
 use crate::ojs::header::IDEMPOTENCY_KEY;

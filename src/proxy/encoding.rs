@@ -12,7 +12,8 @@ use http::header::CONTENT_ENCODING;
 use super::Proxy;
 use super::aside::aside;
 use super::buffered::Share;
-use super::collect::{Collected, OVERLOADED_RETRY_AFTER};
+use super::collect::OVERLOADED_RETRY_AFTER;
+use super::collected::Collected;
 use crate::ojs::ErrorDocument;
 
 /// Text shrinks to a tenth; a body that grows more than this was made to fill memory.

@@ -8,7 +8,7 @@ use crate::net::Arriving;
 use http::{HeaderValue, Request, Response};
 
 use super::ask::shut_for;
-use super::attempt::{Call, Ended, RegionAnswer, Tried, attempt};
+use super::attempt::{Call, Ended, Tried, attempt};
 use super::collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job};
 use super::encoding::Encoding;
 use super::exchange::Exchange;
@@ -17,10 +17,14 @@ use super::head::tenant_of;
 use super::head::{in_parts, unboxed};
 use super::job::Job;
 use super::locate::unsure;
-use super::placement::{self, Expected, Followed, Trail, after_lost, answer_until, believe, keep_from_fences};
+use super::placement::{self, Followed, after_lost, answer_until, believe, keep_from_fences};
 use super::plan::{Planned, breaker_word, plan, plan_abridged};
+use super::ran::Ran;
 use super::received::Reading;
+use super::region_answer::RegionAnswer;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
+use super::shown_job::Expected;
+use super::trail::Trail;
 use super::{Proxy, Reply};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
@@ -219,19 +223,6 @@ pub(super) fn note(exchange: &mut Exchange, ran: &mut Ran) {
 fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect;
     redirects && !decision.pinned && decision.candidates.len() > 1
-}
-
-/// What became of a call that creates jobs.
-pub(super) struct Ran {
-    pub(super) result: Result<RegionAnswer, ErrorDocument>,
-    /// The region that said so, where a region has stored what was sent.
-    pub(super) stored: Option<RegionIndex>,
-    pub(super) region: Option<RegionId>,
-    /// The region that the job was meant for, where its state moved the job elsewhere before anything was tried.
-    pub(super) moved_from: Option<RegionId>,
-    pub(super) attempts: u32,
-    pub(super) outcome: Option<AttemptOutcome>,
-    pub(super) upstream: Duration,
 }
 
 /// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline. `started` is now.

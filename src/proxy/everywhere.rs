@@ -7,9 +7,9 @@ use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMO
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use super::ask::{Question, Silence, ask, question_headers};
-use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::local::vanished;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::FEDERATION_PARTIAL;

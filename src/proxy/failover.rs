@@ -1,13 +1,8 @@
 //! Telling that a job leaves a region for another, before its first try or after one.
 
-use std::time::Duration;
-
 use super::Proxy;
 use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex, RegionView};
 use crate::telemetry::{FailoverReason, event};
-
-/// A failover that repeats is counted each time and has a line this often.
-pub(super) const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// A job that was meant for one region and was decided elsewhere because of that region's state is a failover, too. Returns the
 /// region that it left so, and why. Spec: RFC-0001 §4.

@@ -8,22 +8,20 @@
 //!
 //! Spec: ojs-protocol 2.2, 5.3, 5.4.
 
+mod claim;
 mod round;
 
 use std::time::{Duration, Instant};
 
 use crate::net::Arriving;
-use aws_lc_rs::digest::{SHA256, digest};
-use data_encoding::HEXLOWER;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 
 use super::exchange::Exchange;
 use super::head::{asked_for, read};
 use super::insist::{rewritten, unanswered};
-use super::locate::asker;
 use super::{Proxy, Reply};
 use crate::ojs::ErrorDocument;
-use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
+use crate::ojs::worker::{Claimed, Claims};
 use crate::region::{KeptJob, Workers};
 use crate::telemetry::KeptJob as Became;
 use round::{Local, Round};
@@ -31,11 +29,6 @@ use round::{Local, Round};
 /// A region may hold a FETCH back until it has jobs, which takes so many of 25 parts longer than other calls may: 29 s by default,
 /// because SDKs give up at 30 s, and a job that comes later than that is lost to its lease.
 const HOLD_PARTS: u32 = 4;
-/// How long a job is leased when the call does not say. Spec: ojs-protocol 2.4.
-const LEASE: Duration = Duration::from_secs(30);
-/// A lease is no longer than this to us, whatever the call says.
-const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// Answers a FETCH.
 ///
 /// A region that holds the call back for as long as the client waits has no jobs for it, which is answered as such.
@@ -76,24 +69,12 @@ fn patience(usual: Duration, asked: Option<Duration>) -> Duration {
     asked.unwrap_or_else(|| usual + usual / 25 * HOLD_PARTS)
 }
 
-/// Who may be given what was claimed for a worker. A name such as `worker-1` is many tenants' own, and a region that judges by
-/// tenant and credentials is not asked again.
-fn claimant(worker: &str, headers: &HeaderMap) -> String {
-    format!("{worker} {}", HEXLOWER.encode(digest(&SHA256, &asker(headers)).as_ref()))
-}
-
 /// Keeps a vanished worker's jobs for its next FETCH.
 fn keep(proxy: &Proxy, claimant: &str, jobs: Vec<KeptJob>) {
     let (claimed, shared) = (jobs.len(), &proxy.shared);
     let kept = shared.workers.kept.keep(claimant, jobs, shared.registry.clock().now());
     shared.metrics.kept_jobs[Became::Kept].inc_by(kept as u64);
     shared.metrics.kept_jobs[Became::Left].inc_by((claimed - kept) as u64);
-}
-
-/// How long the regions lease the jobs of a call: as it says, else as the job says.
-fn lease(claims: Option<&Claims<'_>>, job: Option<&ClaimedJob<'_>>) -> Duration {
-    let said = claims.and_then(Claims::visibility_ms).or_else(|| job?.visibility_ms);
-    said.map_or(LEASE, Duration::from_millis).min(LEASE_MAX)
 }
 
 /// One answer out of those of all regions: the local region's where there is one, with the jobs of others in it.

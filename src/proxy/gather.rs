@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::aside::aside;
 use super::buffered::Share;
-use super::collect::Collected;
+use super::collected::Collected;
 use super::received::Reading;
 use crate::ojs::{GAP_MARK, Gap, is_torn, stretch};
 

@@ -20,11 +20,11 @@ use http::{Method, Request, Response, StatusCode};
 use smallvec::SmallVec;
 
 use super::ask::Question;
-use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::head::{Head, read};
 use super::insist::{Insisted, insist, note, rewritten};
 use super::locate::{Located, search};
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::ojs::worker::{Beat, Beaten, Directive};
 use crate::ojs::{Class, ErrorDocument, Segments, heartbeat_state, hint};

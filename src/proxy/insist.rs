@@ -7,8 +7,8 @@ use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use tokio::time::Instant;
 
 use super::ask::{Question, Silence, ask, unavailable};
-use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::ojs::{Class, ErrorDocument, Segments};
 use crate::policy::{BreakerState, End, RegionIndex, Repeat, Then, Tries};

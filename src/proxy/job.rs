@@ -3,8 +3,10 @@
 use http::{HeaderValue, StatusCode};
 
 use super::Proxy;
-use super::attempt::{Call, Ended, RegionAnswer, Tried};
-use super::placement::{Expected, Trail};
+use super::attempt::{Call, Ended, Tried};
+use super::region_answer::RegionAnswer;
+use super::shown_job::Expected;
+use super::trail::Trail;
 use crate::journal::Note;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;

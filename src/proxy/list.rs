@@ -4,37 +4,27 @@
 //! badly is named in `OJS-Federation-Partial`, and the rest is returned. Nothing is kept between pages: the composite cursor
 //! carries all.
 
+mod listing;
 mod names;
 mod show;
 
 use std::collections::BTreeSet;
 
 use crate::net::Arriving;
-use bytes::Bytes;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use tokio::time::Instant;
 
-use super::aside::aside;
-use super::ask::Question;
-use super::everywhere::{Said, ask_each, name_missing, name_regions, nobody, read_headers};
+use super::everywhere::{ask_each, name_missing, name_regions, nobody, read_headers};
 use super::exchange::Exchange;
 use super::local::local;
 use super::reads::admit_unjudged;
 use super::{Proxy, Reply};
 use crate::base::RegionId;
-use crate::ojs::list::{Ask, Figures, Page, Pick, Told, Walk, Wanted, added_up, merged};
+use crate::ojs::list::{Ask, Figures, Page, Pick, Walk, Wanted, added_up, merged};
 use crate::ojs::{ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
-
-/// A list as the client asked for it.
-struct Listing {
-    path: String,
-    query: Option<String>,
-    headers: HeaderMap,
-    deadline: Instant,
-}
+use listing::{Gathered, Listing};
 
 /// Answers a list out of all regions, or passes it to the one that the client named.
 ///
@@ -95,17 +85,6 @@ async fn refused(
     Ok(Some(answer.into()))
 }
 
-/// What has come of the regions' lists.
-#[derive(Default)]
-struct Gathered {
-    pages: Vec<Page>,
-    /// Whose each page is.
-    from: Vec<RegionIndex>,
-    /// Answers that are no page.
-    unusable: Vec<Said>,
-    missing: BTreeSet<RegionIndex>,
-}
-
 async fn pages(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -143,55 +122,6 @@ async fn pages(
     figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
     let bare = show::is_without_meta(&listing.path);
     answer(proxy, exchange, gathered, (outcome.picks, bare), figures).await
-}
-
-impl Listing {
-    /// What the client asked for of a list that is usually paged in this way.
-    fn wanted(&self, paging: Paging) -> Wanted {
-        let by_page = paging == Paging::Names && normal_path(&self.path).starts_with("/ojs/v1/admin/");
-        let usual = match paging {
-            Paging::Names if by_page => Paging::Page,
-            Paging::Names => Paging::Offset,
-            other => other,
-        };
-        Wanted::read(self.query.as_deref(), usual)
-    }
-
-    /// Each round has half of the time that is left, so that a region that hangs leaves some for the others.
-    fn question(&self, query: &str) -> Option<Question> {
-        let target = if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) };
-        let now = Instant::now();
-        let deadline = now + self.deadline.saturating_duration_since(now) / 2;
-        Some(Question::get(PathAndQuery::try_from(target).ok()?, self.headers.clone(), deadline))
-    }
-}
-
-impl Gathered {
-    /// Keeps an answer, and returns what it tells of paging where it is a page.
-    async fn take(&mut self, (index, answer): Said, paging: Paging) -> Option<Told> {
-        let page = match &answer {
-            Ok(answer) if answer.status == StatusCode::OK => read_page(&answer.body).await,
-            _ => None,
-        };
-        let Some(page) = page else {
-            self.missing.insert(index);
-            self.unusable.push((index, answer));
-            return None;
-        };
-        let mut told = page.told().clone();
-        if paging == Paging::After {
-            told.next = told.next.or_else(|| page.last_id());
-        }
-        self.pages.push(page);
-        self.from.push(index);
-        Some(told)
-    }
-}
-
-/// A region's answer as a page, where it is one.
-async fn read_page(body: &Bytes) -> Option<Page> {
-    let read = body.clone();
-    aside(body.len(), move || Page::read(&read).ok()).await
 }
 
 async fn answer(

@@ -12,10 +12,11 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
-use super::ask::{shut_for, unavailable};
+use super::ask::unavailable;
 use super::attempt::reason;
 use super::collect::{OVERLOADED_RETRY_AFTER, broken_body};
 use super::exchange::Exchange;
+use super::shut::check_breaker;
 use super::vet::vet;
 use super::{Proxy, Reply, shown};
 use crate::net::body::{Outgoing, Side, Upload};
@@ -120,24 +121,6 @@ pub(super) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) 
         exchange.region = None;
         ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
     })
-}
-
-/// An open breaker rejects all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make
-/// it run those jobs again.
-pub(super) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<(), ErrorDocument> {
-    let view = proxy.shared.registry.view();
-    let region = view.region(index);
-    exchange.attempts = None;
-    let about_a_lease = matches!(
-        exchange.matched.operation,
-        Operation::Ack | Operation::Nack | Operation::Heartbeat | Operation::JobSettle
-    );
-    let class = GuardClass::of(exchange.matched.operation);
-    if let Some(wait) = shut_for(proxy, region, class).filter(|_| !about_a_lease) {
-        return Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait));
-    }
-    exchange.region = Some(region.id.clone());
-    Ok(())
 }
 
 /// A client's headers for a region: nothing that belongs to the client's connection, and its request id.

@@ -13,11 +13,11 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
 
 use super::ask::{Question, ask};
-use super::attempt::RegionAnswer;
 use super::everywhere::read_headers;
 use super::exchange::Exchange;
 use super::health::is_usable;
 use super::local::local;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::ojs::{Class, ErrorDocument, conformance_level, federated_manifest, restricted_manifest};
 use crate::policy::RegionIndex;

@@ -30,10 +30,13 @@ mod aside;
 mod ask;
 mod attempt;
 mod batch;
+mod bound;
 mod buffered;
 mod by_ids;
 mod call_headers;
+mod call_notes;
 mod collect;
+mod collected;
 mod create;
 mod define;
 mod encoding;
@@ -42,6 +45,7 @@ mod everywhere;
 mod exchange;
 mod failover;
 mod fetch;
+mod fingerprint;
 mod gather;
 mod head;
 mod health;
@@ -53,180 +57,77 @@ mod lately;
 mod list;
 mod local;
 mod locate;
+mod lookups;
 mod manifest;
 mod named;
+mod notebook;
 mod noted;
 mod notes;
+mod ours;
 mod owned;
 mod pages;
+mod passed_over;
 mod place;
 pub(crate) mod placement;
 mod plan;
 mod pools;
 mod proxies;
 mod race;
+mod ran;
 mod random;
 mod reads;
 mod received;
+mod region_answer;
 mod replay;
 mod reply;
 mod running;
 mod settle;
 mod several;
 mod shown;
+pub(crate) mod shown_job;
+mod shut;
+mod state;
 mod streams;
 mod sum;
+mod trail;
 mod tunnel;
 mod vet;
+mod warm;
 mod watch;
 mod worker;
 
-use std::cell::RefCell;
 use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
 
 use crate::net::Arriving;
-use arc_swap::{ArcSwap, Cache};
 use http::header::HOST;
 use http::{Method, Request, Response};
 use http_body::Body as _;
 
 use crate::base::in_place;
-use crate::config::{Config, DuplicateIds};
-use crate::journal::Journal;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
-use crate::net::pool::Pool;
 use crate::ojs::{Class, ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
-use crate::policy::{BreakerState, Budgets, Concurrency, RegionIndex, View};
-use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
-use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
+use crate::policy::BreakerState;
 
 pub use aside::{LONG_BYTES, aside};
 pub use buffered::Buffered;
 pub use exchange::Exchange;
 pub use head::{read_body, tenant_of};
 pub use health::is_usable;
-use lately::Lately;
-pub use locate::Lookups;
+pub use lookups::Lookups;
 use noted::Noted;
-use notes::Notes;
 pub use plan::{DryRun, dry_run};
-use pools::new_pool;
 pub use pools::{pool_limits, pool_meters};
 pub use proxies::Proxies;
-use race::PassedOver;
 pub use random::Random;
 pub use reply::Reply;
 pub use running::Running;
-use watch::Watched;
+pub use state::{Proxy, Shared};
 
 /// The answer to a request, once it is there.
 pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, ErrorDocument>> + 'r>>;
 
-/// What all worker threads share.
-#[derive(Debug)]
-pub struct Shared {
-    /// The configuration in force.
-    pub config: Config,
-    /// The configuration as it was asked for: what cannot change while the program runs differs from the one in force until a
-    /// restart.
-    pub asked: Arc<Config>,
-    /// What is known of every region.
-    pub registry: Arc<Registry>,
-    /// What was sent where.
-    pub traffic: Arc<Traffic>,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// How much of the memory is bodies.
-    pub buffered: Buffered,
-    /// Which region holds which job.
-    pub owners: Arc<Owners>,
-    /// The searches for jobs that are under way.
-    pub lookups: Arc<Lookups>,
-    /// Unknown outcomes and idempotency keys.
-    pub journal: Arc<Journal>,
-    /// How many lines of a kind are written.
-    pub rations: Arc<Rations>,
-    /// The enqueues under way that may be repeated.
-    pub running: Running,
-    /// What is remembered of workers.
-    pub workers: Arc<Workers>,
-    /// Queues that are fetched from no other region although the configuration names them.
-    pub unfit: Unfit,
-    /// How many redirects we may add, overall and to each region.
-    pub budgets: Budgets,
-    /// How many calls may be under way.
-    pub concurrency: Concurrency,
-    /// Whose turn it is in `round-robin`.
-    pub turns: AtomicU64,
-    /// When the process started.
-    pub started: Instant,
-}
-
-/// One worker thread's view of the program in one configuration.
-#[derive(Debug)]
-pub struct Proxy {
-    /// What it shares with the others.
-    pub shared: Arc<Shared>,
-    /// Its random bits.
-    pub random: Random,
-    view: RefCell<Cache<Arc<ArcSwap<View>>, Arc<View>>>,
-    queues: KnownQueues,
-    pools: Vec<Pool>,
-    lately: Lately,
-    passed_over: Vec<PassedOver>,
-    watched: Vec<Rc<Watched>>,
-    notes: Notes,
-    failovers: Vec<Ration>,
-}
-
-impl Shared {
-    /// What a region's server does with an id that it has already, as far as that is known.
-    #[must_use]
-    pub fn duplicate_ids(&self, index: RegionIndex) -> DuplicateIds {
-        self.registry.region(index).duplicate_ids()
-    }
-}
-
 impl Proxy {
-    /// A worker's proxy, with empty pools.
-    #[must_use]
-    pub fn new(shared: Arc<Shared>) -> Rc<Self> {
-        let pools: Vec<Pool> = shared.registry.regions().iter().map(|region| new_pool(&shared, region)).collect();
-        Self::with_pools(shared, pools, Notes::default())
-    }
-
-    fn with_pools(shared: Arc<Shared>, pools: Vec<Pool>, notes: Notes) -> Rc<Self> {
-        Rc::new(Self {
-            random: Random::default(),
-            view: RefCell::new(shared.registry.views()),
-            queues: shared.traffic.known(),
-            lately: Lately::default(),
-            passed_over: pools.iter().map(|_| PassedOver::default()).collect(),
-            watched: pools.iter().map(|_| Rc::default()).collect(),
-            notes,
-            failovers: notes::failover_rations(pools.len()),
-            pools,
-            shared,
-        })
-    }
-
-    /// The proxy of a new configuration: connections to regions that are reached as before stay, unless their bounds changed.
-    fn successor(&self, shared: Arc<Shared>) -> Rc<Self> {
-        let same_bounds = pool_limits(&self.shared.config) == pool_limits(&shared.config);
-        let known = |region: &Region| {
-            let old = self.shared.registry.regions().iter().position(|old| old.is_reached_as(region.config()))?;
-            self.pools.get(old).filter(|_| same_bounds).cloned()
-        };
-        let pool = |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared, region));
-        let pools = shared.registry.regions().iter().map(pool).collect();
-        Self::with_pools(shared, pools, self.notes.successor())
-    }
-
     /// Begins a request: identifies it, and echoes or mints its id.
     #[must_use]
     pub fn begin(&self, request: &Request<Arriving>, connection: ConnectionInfo) -> Exchange {
@@ -327,35 +228,6 @@ impl Proxy {
             }
         }
         self.keep_warm(&view);
-    }
-
-    /// Does something by the state of all regions at this moment, which it may not do again within.
-    fn with_view<T>(&self, work: impl FnOnce(&View) -> T) -> T {
-        work(self.view.borrow_mut().load())
-    }
-
-    fn pool(&self, index: RegionIndex) -> &Pool {
-        &self.pools[index.get()]
-    }
-
-    fn passed_over(&self, index: RegionIndex) -> &PassedOver {
-        &self.passed_over[index.get()]
-    }
-
-    fn watched(&self, index: RegionIndex) -> &Rc<Watched> {
-        &self.watched[index.get()]
-    }
-
-    fn region(&self, index: RegionIndex) -> &Arc<Region> {
-        self.shared.registry.region(index)
-    }
-
-    fn metrics(&self, index: RegionIndex) -> &RegionMetrics {
-        self.shared.metrics.region(index.get())
-    }
-
-    fn connect_timeout(&self) -> Duration {
-        self.shared.config.limits.connect_timeout
     }
 }
 

@@ -1,67 +1,12 @@
 //! What one thread notes of its jobs: a note is begun when a job is read, goes along with it, and is kept when it is answered.
 
-pub(super) mod calls;
-
-use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::rc::Rc;
 
 use super::Proxy;
-use super::Shared;
-use crate::journal::{Note, Notebook};
+use crate::journal::Note;
 use crate::ojs::Envelope;
 use crate::policy::{Decision, Origin, RegionIndex, RouteError, View};
 use crate::telemetry::{AccessEvent, AccessJob, event};
-
-/// Notes that wait for a job, so that a job need not ask for memory: as many as are commonly under way on a thread.
-const FREE_MAX: usize = 64;
-
-/// One thread's notes.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    #[expect(clippy::vec_box, reason = "a note is handed on in its box")]
-    free: RefCell<Vec<Box<Note>>>,
-    /// Begun with the first note, because not every proxy serves calls. Kept over reloads.
-    book: Rc<RefCell<Option<Notebook>>>,
-    /// The numbers of the regions, by their places; empty before the first note.
-    numbers: RefCell<Vec<u16>>,
-}
-
-impl Notes {
-    /// Those of the next configuration on the same thread.
-    pub(super) fn successor(&self) -> Self {
-        Self { book: Rc::clone(&self.book), ..Self::default() }
-    }
-
-    /// An empty note.
-    pub(super) fn begin(&self) -> Box<Note> {
-        let mut note = self.free.borrow_mut().pop().unwrap_or_default();
-        note.clear();
-        note
-    }
-
-    fn keep(&self, shared: &Shared, mut note: Box<Note>, went_as_planned: bool) {
-        self.write(shared, &mut note, went_as_planned);
-        let mut free = self.free.borrow_mut();
-        if free.len() < FREE_MAX {
-            free.push(note);
-        }
-    }
-
-    // Of its two callers one is on the way of every enqueue.
-    #[inline]
-    fn write(&self, shared: &Shared, note: &mut Note, went_as_planned: bool) {
-        let mut book = self.book.borrow_mut();
-        let book = book.get_or_insert_with(|| shared.journal.notebook());
-        if book.is_open() {
-            let mut numbers = self.numbers.borrow_mut();
-            if numbers.is_empty() {
-                *numbers = shared.journal.region_numbers(shared.registry.regions().iter().map(|it| it.id.clone()));
-            }
-            shared.journal.keep(book, note, &numbers, went_as_planned);
-        }
-    }
-}
 
 /// The request is answered: its line is written where one is asked for, and the note of its job is kept.
 pub(super) fn end(proxy: &Proxy, access: &AccessEvent<'_>, note: Option<Box<Note>>) {
@@ -73,7 +18,7 @@ pub(super) fn end(proxy: &Proxy, access: &AccessEvent<'_>, note: Option<Box<Note
         note.request_id.set(access.request_id);
         (note.status, note.refusal, note.strategy) = (access.status, access.refusal, access.strategy);
         note.ms = crate::journal::milliseconds(access.duration);
-        proxy.notes.keep(shared, note, access.went_as_planned());
+        proxy.notes.keep(&shared.journal, &shared.registry, note, access.went_as_planned());
     }
 }
 
@@ -110,11 +55,6 @@ pub(super) fn tell_left_over(proxy: &Proxy) {
             event::failovers_suppressed(proxy.metrics(region.index), suppressed);
         }
     }
-}
-
-/// The rations of the lines about failovers, by the place of the region that is left.
-pub(super) fn failover_rations(regions: usize) -> Vec<crate::telemetry::Ration> {
-    (0..regions).map(|_| crate::telemetry::Ration::new(1, super::failover::LINE_EVERY)).collect()
 }
 
 /// Notes what the job asks for and what was decided. Its ids are those that it goes out with, which are known later.

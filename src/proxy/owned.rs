@@ -13,7 +13,8 @@ use http_body::Body as _;
 
 use super::exchange::Exchange;
 use super::local::{Parts, forward, local, pass};
-use super::locate::{Located, Nobody, in_doubt, known, search};
+use super::locate::{Located, in_doubt, known, search};
+use super::lookups::Nobody;
 use super::reads::Guard;
 use super::{Proxy, Reply};
 use crate::ojs::{ErrorDocument, Operation};

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::Proxy;
 use super::ask::{Question, ask, question_headers};
-use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
+use super::region_answer::RegionAnswer;
 use crate::ojs::{Class, ErrorDocument, answer, path_segment};
 use crate::policy::RegionIndex;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 
-use super::placement::Ours;
+use super::ours::Ours;
 use super::shown::source;
 use super::{Proxy, Shared, notes};
 use crate::base::{Draw, RegionId, text};

@@ -3,7 +3,6 @@
 //! As long as nothing of a request is written, which region takes it is open: the job goes to the first one that is connected. A region
 //! that was too slow is left alone by the jobs that come right behind, until a connection to it came about or a second has passed.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,28 +14,8 @@ use super::Proxy;
 use super::failover::is_usable;
 use crate::base::Boxed;
 use crate::net::dial::Elsewhere;
-use crate::net::pool::Pool;
 use crate::policy::RegionIndex;
-use crate::policy::silence::{PASSED_OVER_FOR, connect_wait};
-
-/// When a job last went elsewhere because no connection came, and how many connections had been made by then.
-#[derive(Debug, Default)]
-pub(super) struct PassedOver(Cell<Option<(Instant, u64)>>);
-
-impl PassedOver {
-    fn note(&self, now: Instant, pool: &Pool) {
-        // The first moment counts, so that calls which pass it over do not put off the next try for ever.
-        if self.ago(now, pool).is_none_or(|ago| ago >= PASSED_OVER_FOR) {
-            self.0.set(Some((now, pool.connections_made())));
-        }
-    }
-
-    /// How long ago that was, unless a connection has been made since.
-    fn ago(&self, now: Instant, pool: &Pool) -> Option<Duration> {
-        let (at, made) = self.0.get()?;
-        (pool.connections_made() == made).then(|| now.saturating_duration_since(at))
-    }
-}
+use crate::policy::silence::connect_wait;
 
 /// The candidates behind the one that is connected to, as places for the same job.
 pub(super) struct Race<'a> {

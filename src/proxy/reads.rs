@@ -14,11 +14,11 @@ use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 
 use super::ask::{Question, ask, question_headers};
-use super::attempt::RegionAnswer;
 use super::collect::collect;
 use super::exchange::Exchange;
 use super::locate::{Located, locate};
 use super::plan::with_job;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::config::ReadResidency;
 use crate::ojs::residency::{self, Pinned};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::aside::{LONG_BYTES, aside};
 use super::buffered::{Buffered, Share};
-use super::collect::Collected;
+use super::collected::Collected;
 use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
 
 /// What a client sent.

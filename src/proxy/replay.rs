@@ -9,8 +9,6 @@ use http::HeaderValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::Proxy;
-use super::attempt::RegionAnswer;
-use super::enqueue::Ran;
 use super::exchange::Exchange;
 use super::head::Head;
 use super::hops;
@@ -18,6 +16,8 @@ use super::noted::Noted;
 use super::placement::{
     Caller, Known, Looked, Names, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
 };
+use super::ran::Ran;
+use super::region_answer::RegionAnswer;
 use super::running::{End, Joined, Name, Turn};
 use crate::base::{RegionId, apart};
 use crate::journal::Hold;

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::attempt::RegionAnswer;
+use super::region_answer::RegionAnswer;
 use crate::base::RegionId;
 use crate::ojs::{Abridged, ErrorDocument, Segments};
 use crate::outcome::Digest;

@@ -8,27 +8,28 @@
 //! Spec: ojs-protocol 2.3, 5.3.
 
 mod fence;
+mod look_up;
 
 use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::net::Arriving;
 use bytes::Bytes;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 
 use super::ask::{Question, ask};
-use super::attempt::RegionAnswer;
 use super::exchange::Exchange;
 use super::head::{Head, read};
 use super::insist::{Insisted, insist, note};
 use super::locate::{Located, in_doubt, locate, search};
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::{Settled, completed};
-use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, path_segment};
+use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
 use fence::{Fenced, Lease};
+use look_up::look_up;
 
 /// Tells the owner of a job what became of it.
 ///
@@ -187,12 +188,4 @@ async fn first_was_heard(
         return None;
     }
     completed(&job.body, id)
-}
-
-/// The question for a job of which a worker speaks, with the worker's own headers. None for an id that no path can hold.
-fn look_up(id: &str, headers: &HeaderMap, deadline: tokio::time::Instant) -> Option<Question> {
-    let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
-    let mut headers = headers.clone();
-    headers.remove(http::header::CONTENT_TYPE);
-    Some(Question { leased: true, ..Question::get(path, headers, deadline) })
 }

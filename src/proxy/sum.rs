@@ -10,12 +10,12 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::ask::{Question, Silence};
-use super::attempt::RegionAnswer;
 use super::by_ids::check_bodies;
 use super::everywhere::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers};
 use super::exchange::Exchange;
 use super::head::read;
 use super::local::local;
+use super::region_answer::RegionAnswer;
 use super::{Proxy, Reply};
 use crate::config::QueueControl;
 use crate::ojs::ErrorDocument;

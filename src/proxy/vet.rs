@@ -13,8 +13,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::Body as _;
 
 use super::Proxy;
+use super::bound::{check_keys, check_routing};
 use super::collect::{broken_body, collect_body};
-use super::create::{check_keys, check_routing};
 use super::encoding::{self, Encoding};
 use super::exchange::Exchange;
 use super::head::tenant_of;

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::Proxy;
 use crate::net::pool::Pool;
 use crate::policy::RegionIndex;
 use crate::policy::silence::{Calls, Sign, WATCH_EVERY, Watch};
@@ -24,19 +23,23 @@ pub(super) struct Waiting<'a>(&'a Watched);
 
 impl Watched {
     /// A call begins.
-    pub(super) fn begin<'a>(self: &'a Rc<Self>, proxy: &Proxy, index: RegionIndex) -> Waiting<'a> {
+    pub(super) fn begin<'a>(
+        self: &'a Rc<Self>,
+        registry: &Arc<Registry>,
+        pool: &Pool,
+        index: RegionIndex,
+    ) -> Waiting<'a> {
         let calls = self.calls.get();
         self.calls.set(Calls { waiting: calls.waiting.wrapping_add(1), begun: calls.begun.wrapping_add(1), ..calls });
         if !self.is_watched.replace(true) {
-            self.watch(proxy, index);
+            self.watch(registry, pool, index);
         }
         Waiting(self)
     }
 
     #[cold]
-    fn watch(self: &Rc<Self>, proxy: &Proxy, index: RegionIndex) {
-        let (watched, registry) = (Rc::clone(self), Arc::clone(&proxy.shared.registry));
-        let pool = proxy.pool(index).clone();
+    fn watch(self: &Rc<Self>, registry: &Arc<Registry>, pool: &Pool, index: RegionIndex) {
+        let (watched, registry, pool) = (Rc::clone(self), Arc::clone(registry), pool.clone());
         self.watch.borrow_mut().resume(self.calls.get());
         tokio::task::spawn_local(async move {
             watched.run(&registry, &pool, index).await;

@@ -10,10 +10,10 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use super::ask::{Question, Silence, ask, question_headers};
-use super::attempt::RegionAnswer;
 use super::everywhere::{RETRY_AFTER_MIN, Said, name_missing, name_regions, while_wanted};
 use super::exchange::Exchange;
 use super::local::local;
+use super::region_answer::RegionAnswer;
 use super::sum::{every, everywhere, figures, followed, is_for_one};
 use super::{Proxy, Reply};
 use crate::ojs::list::Page;

@@ -2,14 +2,15 @@
 
 use http::{Response, StatusCode};
 
-use super::super::enqueue::Ran;
+use super::super::call_notes::CallNotes;
 use super::super::exchange::Exchange;
 use super::super::head::Head;
-use super::super::notes::calls::CallNotes;
+use super::super::ran::Ran;
 use super::super::{Proxy, Reply};
+use super::deliver::send_all;
 use super::merge::{illegible, respond};
+use super::parcel::Parcel;
 use super::plan::Attempted;
-use super::{Parcel, send_all};
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Line};
 use crate::telemetry::AttemptOutcome;

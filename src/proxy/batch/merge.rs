@@ -2,11 +2,11 @@
 
 use http::{HeaderMap, Response, StatusCode};
 
-use super::super::enqueue::Ran;
 use super::super::exchange::Exchange;
 use super::super::placement::{Names, identity, rules};
+use super::super::ran::Ran;
 use super::super::{Proxy, Reply, collect};
-use super::Parcel;
+use super::parcel::Parcel;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Item, Line, Listed};
 use crate::ojs::header::REQUEST_ID;

@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::super::notes::calls::{self, CallNotes, Member, NOTED_MAX, allot};
+use super::super::call_notes::{self, CallNotes, Member, NOTED_MAX, allot};
 use super::super::notes::write_down;
 use super::super::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
 use super::super::several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys};
 use super::super::shown::source;
 use super::super::{Proxy, collect};
-use super::{Parcel, Sent};
+use super::parcel::{Parcel, Sent};
 use crate::config::MixedBatch;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
@@ -67,7 +67,7 @@ fn plan_noted(
         Several::Batch(batch) => batch,
         Several::Other(found) => {
             check_each_reserved(shared, found.envelopes.iter())?;
-            let mut course = calls::begin(proxy);
+            let mut course = call_notes::begin(proxy);
             let decided = Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut course);
             notes.jobs = found.envelopes.len();
             let first = found.envelopes.iter().take(NOTED_MAX);
@@ -81,7 +81,7 @@ fn plan_noted(
     let planned = plan_batch(proxy, (scope, has_key), &view, &batch, body, notes);
     if planned.is_err() && notes.is_empty() {
         let first = batch.jobs.iter().take(NOTED_MAX);
-        notes.add(calls::begin(proxy), None, first.map(|job| Member::of(&view, &job.envelope)).collect());
+        notes.add(call_notes::begin(proxy), None, first.map(|job| Member::of(&view, &job.envelope)).collect());
     }
     planned
 }
@@ -182,7 +182,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         members: &[usize],
     ) -> Result<(Decision, Box<Note>), ErrorDocument> {
         let Some(job) = self.batch.jobs.get(leader) else { return Err(ErrorDocument::no_healthy_region(1)) };
-        let mut course = calls::begin(self.proxy);
+        let mut course = call_notes::begin(self.proxy);
         let grounds = &mut course.grounds;
         let routed: Result<Decision, RouteError> = in_turn(self.proxy, |inputs| {
             let word = self.word.as_deref();

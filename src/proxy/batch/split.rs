@@ -9,13 +9,14 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use super::super::call_notes::CallNotes;
 use super::super::exchange::Exchange;
 use super::super::head::Head;
-use super::super::notes::calls::CallNotes;
 use super::super::{Proxy, Reply};
+use super::deliver::{own_headers, send_all};
 use super::merge::{Came, came, illegible, merged};
+use super::parcel::{Parcel, Sent};
 use super::undo::{Doomed, Undone, undo};
-use super::{Parcel, Sent, own_headers, send_all};
 use crate::ojs::ErrorDocument;
 use crate::ojs::error::Fates;
 use crate::policy::RegionIndex;

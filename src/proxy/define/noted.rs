@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::Response;
 
+use super::super::call_notes::{self, CallNotes, Member, NOTED_MAX};
 use super::super::exchange::Exchange;
-use super::super::notes::calls::{self, CallNotes, Member, NOTED_MAX};
 use super::super::{Proxy, Reply};
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Envelope, ErrorDocument, Operation, answer, jobs_within};
@@ -29,7 +29,7 @@ impl Noted {
             Operation::CronWrite => (CallKind::Cron, name.or_else(|| answer::text_member(body, "name"))),
             _ => (CallKind::Workflow, name),
         };
-        let mut course = calls::begin(proxy);
+        let mut course = call_notes::begin(proxy);
         course.grounds.origin = Origin::Together;
         Self { kind, name, course, jobs: 0, members: Vec::new() }
     }

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::super::Proxy;
 use super::super::ask::{Question, Silence, ask};
-use super::super::attempt::RegionAnswer;
 use super::super::head::Head;
 use super::super::plan::with_job;
-use super::{claimant, lease};
+use super::super::region_answer::RegionAnswer;
+use super::claim::{claimant, lease};
 use crate::base::RegionId;
 use crate::journal::Lease;
 use crate::net::ClientSide;

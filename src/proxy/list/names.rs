@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
 
-use super::{Gathered, Listing, read_page};
+use super::listing::{Gathered, Listing, read_page};
 use crate::base::RegionId;
 use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Told, Wanted, merged, united};
 use crate::ojs::{Class, ErrorDocument, Paging, is_of_fence, normal_path};

@@ -9,10 +9,11 @@ use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 
 use super::super::ask::ask;
+use super::super::ask::question;
 use super::super::collect::collect;
 use super::super::exchange::Exchange;
-use super::super::locate::question;
-use super::super::placement::{is_guarded_region, no_job};
+use super::super::placement::is_guarded_region;
+use super::super::shown_job::no_job;
 use super::super::{Proxy, Reply};
 use crate::ojs::{Class, ErrorDocument, Operation, shows_fence};
 use crate::policy::RegionIndex;

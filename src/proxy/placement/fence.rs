@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::super::Proxy;
 use super::super::attempt::Call;
-use super::super::locate::IDENTIFYING;
-use super::inquiry::ask_fresh;
+use super::super::fingerprint::IDENTIFYING;
+use super::fresh::ask_fresh;
 use crate::base::text::rfc3339;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::header::{MEDIA_TYPE, OJS_VERSION, VERSION};

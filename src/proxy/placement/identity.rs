@@ -1,9 +1,9 @@
 //! What a job, its key and its caller are recognised by: fingerprints of what came with the call.
 
-use aws_lc_rs::{digest as hash, hmac};
+use aws_lc_rs::hmac;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::super::locate::IDENTIFYING;
+use super::super::fingerprint::{IDENTIFYING, digest};
 use super::super::{Proxy, Shared};
 use crate::base::RegionId;
 use crate::journal::ID_BYTES_MAX;
@@ -108,13 +108,4 @@ fn identifying(headers: &HeaderMap, names: &[HeaderName]) -> Vec<u8> {
         all.push(b'\n');
     }
     all
-}
-
-/// A fingerprint of bytes.
-pub(in crate::proxy) fn digest(parts: &[&[u8]]) -> Digest {
-    let mut context = hash::Context::new(&hash::SHA256);
-    parts.iter().for_each(|part| context.update(part));
-    let mut digest = Digest::default();
-    digest.copy_from_slice(context.finish().as_ref());
-    digest
 }

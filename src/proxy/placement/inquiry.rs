@@ -5,11 +5,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::{Duration, Instant};
 
 use super::super::Proxy;
-use super::super::attempt::{Call, RegionAnswer, attempt_on};
-use super::super::locate::question;
+use super::super::ask::question;
+use super::super::attempt::Call;
+use super::super::region_answer::RegionAnswer;
+use super::super::shown_job::{Expected, is_shown, word};
 use super::fence::{Fenced, fence};
-use super::{Expected, is_guarded, is_shown, rules, word};
-use crate::net::pool::{Pool, PoolLimits};
+use super::fresh::ask_fresh;
+use super::{is_guarded, rules};
 use crate::ojs::answer::is_error_document;
 use crate::ojs::{Class, Segments};
 use crate::outcome::call::{self, Answered, Asking, Side, Step};
@@ -221,14 +223,6 @@ impl Asked<'_> {
     fn deadline(&self) -> Instant {
         self.inquiry.until.min(Instant::now() + ASK_TIMEOUT)
     }
-}
-
-/// Sends a call on a connection of its own.
-pub(super) async fn ask_fresh(proxy: &Proxy, index: RegionIndex, mut call: Call) -> Option<RegionAnswer> {
-    let metrics = super::super::pool_meters(proxy.metrics(index));
-    let pool = Pool::new(PoolLimits { idle_max: 0, ..super::super::pool_limits(&proxy.shared.config) }, metrics);
-    let (tried, _) = attempt_on(proxy, &pool, index, &mut call, Instant::now().into_std(), &[]).await;
-    tried.answer
 }
 
 impl Call {

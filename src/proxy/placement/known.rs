@@ -10,12 +10,13 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::super::Proxy;
 use super::super::ask::ask;
-use super::super::attempt::RegionAnswer;
+use super::super::ask::question;
 use super::super::exchange::Exchange;
 use super::super::head::Head;
-use super::super::locate::question;
+use super::super::region_answer::RegionAnswer;
+use super::super::shown_job::has;
 use super::inquiry::{Found, Inquiry, Resend, has_come, inquire};
-use super::{has, is_guarded_place, trust};
+use super::{is_guarded_place, trust};
 use crate::base::RegionId;
 use crate::journal::Hold;
 use crate::ojs::{Class, ErrorDocument, Segments, UUID7_LETTERS, replace_minted};

@@ -6,10 +6,11 @@ use http::StatusCode;
 use tokio::time::{Duration, Instant};
 
 use super::super::Proxy;
-use super::super::attempt::{RegionAnswer, Tried};
+use super::super::attempt::Tried;
 use super::super::job::Job;
+use super::super::region_answer::RegionAnswer;
 use super::inquiry::{ASK_TIMEOUT, Found, Inquiry, Resend, inquire};
-use super::{trail, trust};
+use super::{sent, trust};
 use crate::config::OnUnknown;
 use crate::ojs::ErrorDocument;
 use crate::outcome::call::{Circumstances, Follow, follow};
@@ -58,7 +59,7 @@ pub(in crate::proxy) async fn after_lost(
     let unknown = |job: &Job| ErrorDocument::outcome_unknown(region.as_str(), job.job_id.as_deref());
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect
         && !(job.decision.pinned || job.trail.gone_on_unknown || next.is_none());
-    let Some((at, copy)) = trail::lost(proxy, job, index, tried.lost) else {
+    let Some((at, copy)) = sent::lost(proxy, job, index, tried.lost) else {
         // Without an id nobody can ask for it, nor tell its copies apart.
         tell_unknown(proxy, job, index);
         return Followed::Fail(unknown(job));

@@ -1,21 +1,19 @@
 //! Carrying out what the machine of `outcome` decides within a call: asking, sending again, fencing, recording.
 
 mod fence;
+mod fresh;
 mod identity;
 mod inquiry;
 mod known;
 mod lost;
-mod shown;
-mod trail;
+mod sent;
 
 pub(crate) use fence::fence_due;
 pub(crate) use identity::trust_of_ourselves;
 pub(super) use identity::{Names, identity, key_of, of_tenant, trust};
 pub(super) use known::{Caller, Known, Looked, Planned, RETRY_AFTER, keep_from_fences};
 pub(super) use lost::{Followed, after_lost, answer_until, kept_of};
-pub(super) use shown::{Expected, far, has, is_shown, no_job, word};
-pub(crate) use shown::{Sought, judge};
-pub(super) use trail::{Trail, believe, ended, sending, tried};
+pub(super) use sent::{believe, ended, sending, tried};
 
 use super::Shared;
 use crate::config::{Config, DuplicateIds};
@@ -46,17 +44,4 @@ pub(super) fn is_guarded_region(shared: &Shared, index: RegionIndex) -> bool {
 /// Whether a region refuses, or returns, an id that it has: what is sent twice there is stored once.
 const fn is_guarded(ids: DuplicateIds) -> bool {
     matches!(ids, DuplicateIds::Refuse | DuplicateIds::Same)
-}
-
-/// What of an enqueue is ours.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ours {
-    /// Its id was minted.
-    pub(super) minted: bool,
-    /// Its tracking id was.
-    pub(super) stamped: bool,
-    /// By its `unique` policy a region may answer with another job.
-    pub(super) unique: bool,
-    /// Its id carries a hint of its region.
-    pub(super) hinted: bool,
 }

@@ -9,10 +9,10 @@ use http::StatusCode;
 
 use super::super::Proxy;
 use super::super::ask::ask;
-use super::super::attempt::RegionAnswer;
 use super::super::exchange::Exchange;
 use super::super::head::Head;
-use super::look_up;
+use super::super::region_answer::RegionAnswer;
+use super::look_up::look_up;
 use crate::journal;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::is_error_document;

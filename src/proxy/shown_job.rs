@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::super::aside::aside;
-use super::super::attempt::RegionAnswer;
-use super::identity::digest;
+use super::aside::aside;
+use super::fingerprint::digest;
+use super::region_answer::RegionAnswer;
 use crate::ojs::answer::{is_error_document, job_id_of};
 use crate::ojs::header::MEDIA_TYPE;
 use crate::ojs::{Progress, content, progress, shows_fence};
@@ -18,7 +18,7 @@ const FIRST_DASH: usize = 8;
 
 /// What a 2xx to a creating call must show, to be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Expected {
+pub(super) enum Expected {
     /// The job that was sent.
     Job {
         /// Its id is ours.
@@ -31,7 +31,7 @@ pub(in crate::proxy) enum Expected {
 }
 
 /// Whether an answer shows the job with this id, or one that stands for it; without an id any job.
-pub(in crate::proxy) fn is_shown(expected: Expected, answer: &RegionAnswer, id: Option<&str>) -> bool {
+pub(super) fn is_shown(expected: Expected, answer: &RegionAnswer, id: Option<&str>) -> bool {
     let Expected::Job { minted, unique } = expected else { return true };
     let body = &answer.body;
     let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -60,7 +60,7 @@ fn shows_minted(body: &[u8], id: &str) -> bool {
 }
 
 /// What an answer to the question for a job says of it: of this very job, by its tracking id or by what it is to do.
-pub(in crate::proxy) async fn word(answer: &RegionAnswer, copy: &Copy, identity: &Identity) -> Word {
+pub(super) async fn word(answer: &RegionAnswer, copy: &Copy, identity: &Identity) -> Word {
     let (status, body) = (answer.status, answer.body.clone());
     let sought = Sought::of(copy, identity);
     aside(answer.body.len(), move || judge(status, &body, &sought)).await
@@ -109,12 +109,12 @@ pub(crate) fn judge(status: StatusCode, body: &[u8], sought: &Sought) -> Word {
 }
 
 /// How far a shown job has come.
-pub(in crate::proxy) fn far(shown: &Progress) -> outcome::Progress {
+pub(super) fn far(shown: &Progress) -> outcome::Progress {
     outcome::Progress::of(&shown.state, shown.started)
 }
 
 /// Whether an answer to the question for a job shows one of this id, whoever's it is; none where it says nothing about it.
-pub(in crate::proxy) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
+pub(super) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
     let (status, body, id) = (answer.status, answer.body.clone(), id.to_owned());
     let read = move || match status.as_u16() {
         200..=299 => {
@@ -129,7 +129,7 @@ pub(in crate::proxy) async fn has(answer: &RegionAnswer, id: &str) -> Option<boo
 }
 
 /// What a client is told of an id that nothing but a tombstone has: the word of a region that has no such job.
-pub(in crate::proxy) fn no_job() -> RegionAnswer {
+pub(super) fn no_job() -> RegionAnswer {
     const DOCUMENT: &[u8] = br#"{"error":{"code":"not_found","message":"no job has this id","retryable":false}}"#;
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))]);
     RegionAnswer { status: StatusCode::NOT_FOUND, headers, body: Bytes::from_static(DOCUMENT) }

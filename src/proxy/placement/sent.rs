@@ -1,76 +1,16 @@
-//! Where an enqueue has been, for as long as its call takes: its placement, which exists only where the job may be repeated or its answer
-//! was lost.
+//! What is recorded of an enqueue while it is tried: where it goes, how each try ends, and how the call ends.
 
-use bytes::Bytes;
-use http::HeaderValue;
-use tokio::time::Instant;
-
-use super::super::Proxy;
-use super::super::attempt::{RegionAnswer, Tried};
+use super::super::attempt::Tried;
 use super::super::job::Job;
-use super::super::received::Received;
-use super::{Expected, Names, identity, is_shown, rules};
-use crate::journal::{Hold, ID_BYTES_MAX};
+use super::super::region_answer::RegionAnswer;
+use super::super::shown_job::is_shown;
+use super::super::state::Proxy;
+use super::{Names, identity, rules};
+use crate::journal::ID_BYTES_MAX;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::outcome::{Copy, Event, Lost, Place, Told};
 use crate::policy::{Answer, Ending, RegionIndex};
-
-/// Where an enqueue has been.
-#[derive(Debug)]
-pub(in crate::proxy) struct Trail {
-    /// Until when the whole call may take.
-    pub(in crate::proxy) until: Instant,
-    /// The job's tracking id.
-    pub(in crate::proxy) federation_id: Option<HeaderValue>,
-    /// Whether that is ours.
-    pub(in crate::proxy) stamped: bool,
-    /// What the client sent.
-    pub(in crate::proxy) received: Received,
-    /// What a 2xx must show.
-    pub(in crate::proxy) expected: Expected,
-    /// Whether it was sent to the same region twice.
-    pub(in crate::proxy) sent_again: bool,
-    /// Whether it was sent on while nobody knew whether it was where it had been.
-    pub(in crate::proxy) gone_on_unknown: bool,
-    /// Whether it may be repeated, and its record is not on disk.
-    pub(in crate::proxy) volatile: bool,
-    /// What is known of it, in the hands of this call.
-    pub(in crate::proxy) hold: Option<Box<Hold>>,
-}
-
-impl Trail {
-    /// An enqueue that has been nowhere yet.
-    pub(in crate::proxy) const fn new(until: Instant, federation_id: Option<HeaderValue>) -> Self {
-        Self {
-            until,
-            federation_id,
-            stamped: false,
-            received: Received::Held(Bytes::new(), Vec::new()),
-            expected: Expected::Else,
-            sent_again: false,
-            gone_on_unknown: false,
-            volatile: false,
-            hold: None,
-        }
-    }
-
-    /// Whether the job's id is ours.
-    pub(in crate::proxy) const fn minted(&self) -> bool {
-        matches!(self.expected, Expected::Job { minted: true, .. })
-    }
-
-    /// Whether a client may repeat the call under the same name: of this job, its key or its own id.
-    fn is_named(&self) -> bool {
-        let is_own = matches!(self.expected, Expected::Job { minted: false, .. });
-        is_own || self.hold.as_ref().is_some_and(|hold| hold.placement().identity.key.is_some())
-    }
-
-    fn stamp(&self) -> Option<String> {
-        let id = self.federation_id.as_ref()?.to_str().ok()?;
-        (id.len() <= ID_BYTES_MAX).then(|| id.to_owned())
-    }
-}
 
 impl Job {
     /// The job in a region, under the id that it has now; without one where nobody could ask for it by that.

@@ -4,20 +4,20 @@
 
 use http::Response;
 
-use super::super::exchange::Exchange;
-use super::super::{Proxy, Reply};
+use super::exchange::Exchange;
+use super::{Proxy, Reply};
 use crate::journal::{CallKind, Note, NotedCall, milliseconds};
 use crate::ojs::{Envelope, ErrorDocument};
 use crate::policy::{RegionIndex, View};
 
 /// Jobs of one call that have a note: as many as a question is answered with. Each part has one, also where there are more parts.
-pub(in super::super) const NOTED_MAX: usize = 16;
+pub(super) const NOTED_MAX: usize = 16;
 
 /// A job that has a note.
 #[derive(Debug, Default)]
-pub(in super::super) struct Member {
+pub(super) struct Member {
     /// Its id; the name of what defines it, for the first job of a definition.
-    pub(in super::super) job_id: Option<String>,
+    pub(super) job_id: Option<String>,
     federation_id: Option<String>,
     queue: String,
     job_type: String,
@@ -27,7 +27,7 @@ pub(in super::super) struct Member {
 
 impl Member {
     /// A job with the ids that it came with.
-    pub(in super::super) fn of(view: &View, envelope: &Envelope<'_>) -> Self {
+    pub(super) fn of(view: &View, envelope: &Envelope<'_>) -> Self {
         let attributes = envelope.attributes();
         Self {
             job_id: envelope.id().map(str::to_owned),
@@ -39,7 +39,7 @@ impl Member {
     }
 
     /// The same job with the id that it is sent with, and a tracking id where it is stamped with one.
-    pub(in super::super) fn sent_as(self, job_id: Option<&str>, federation_id: Option<&str>) -> Self {
+    pub(super) fn sent_as(self, job_id: Option<&str>, federation_id: Option<&str>) -> Self {
         let federation_id = federation_id.map(str::to_owned).or(self.federation_id);
         Self { job_id: job_id.map(str::to_owned), federation_id, ..self }
     }
@@ -57,46 +57,41 @@ struct Part {
 
 /// The notes of one call.
 #[derive(Debug)]
-pub(in super::super) struct CallNotes {
+pub(super) struct CallNotes {
     kind: CallKind,
     /// How many jobs it brings.
-    pub(in super::super) jobs: usize,
+    pub(super) jobs: usize,
     parts: Vec<Part>,
 }
 
 impl CallNotes {
-    pub(in super::super) const fn new(kind: CallKind) -> Self {
+    pub(super) const fn new(kind: CallKind) -> Self {
         Self { kind, jobs: 0, parts: Vec::new() }
     }
 
-    pub(in super::super) const fn is_empty(&self) -> bool {
+    pub(super) const fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// Adds jobs that go, or do not go, together; returns their place. `leader` is the place of the one that was decided for.
-    pub(in super::super) fn add(&mut self, course: Box<Note>, leader: Option<usize>, members: Vec<Member>) -> usize {
+    pub(super) fn add(&mut self, course: Box<Note>, leader: Option<usize>, members: Vec<Member>) -> usize {
         self.parts.push(Part { course: Some(course), leader, members });
         self.parts.len() - 1
     }
 
     /// The note of a part, on which is written while it is sent.
-    pub(in super::super) fn lend(&mut self, part: usize) -> Option<Box<Note>> {
+    pub(super) fn lend(&mut self, part: usize) -> Option<Box<Note>> {
         self.parts.get_mut(part)?.course.take()
     }
 
-    pub(in super::super) fn give_back(&mut self, part: usize, course: Option<Box<Note>>) {
+    pub(super) fn give_back(&mut self, part: usize, course: Option<Box<Note>>) {
         if let Some(part) = self.parts.get_mut(part) {
             part.course = course;
         }
     }
 
     /// Keeps the notes of a call that is answered so.
-    pub(in super::super) fn keep(
-        self,
-        proxy: &Proxy,
-        exchange: &Exchange,
-        answer: &Result<Response<Reply>, ErrorDocument>,
-    ) {
+    pub(super) fn keep(self, proxy: &Proxy, exchange: &Exchange, answer: &Result<Response<Reply>, ErrorDocument>) {
         let (status, refusal) = match answer {
             Ok(response) => (response.status(), None),
             Err(document) => (document.status, Some(document.label())),
@@ -121,21 +116,21 @@ impl CallNotes {
                 note.queue.set(member.queue.as_bytes());
                 note.job_type.set(member.job_type.as_bytes());
                 let went_as_planned = note.went_as_planned();
-                proxy.notes.write(&proxy.shared, &mut note, went_as_planned);
+                proxy.notes.write(&proxy.shared.journal, &proxy.shared.registry, &mut note, went_as_planned);
             }
         }
     }
 }
 
 /// A note that is begun for several jobs. It never goes among those that are used again, see [`Note::call`].
-pub(in super::super) fn begin(proxy: &Proxy) -> Box<Note> {
+pub(super) fn begin(proxy: &Proxy) -> Box<Note> {
     let mut note = Box::<Note>::default();
     note.at_ms = proxy.shared.registry.clock().unix_ms_about();
     note
 }
 
 /// How many jobs of each part have a note: one of each, then the first ones until so many have one.
-pub(in super::super) fn allot(sizes: impl Iterator<Item = usize> + Clone) -> Vec<usize> {
+pub(super) fn allot(sizes: impl Iterator<Item = usize> + Clone) -> Vec<usize> {
     let mut left = NOTED_MAX.saturating_sub(sizes.clone().count());
     let allotted = sizes.map(|size| {
         let more = size.saturating_sub(1).min(left);

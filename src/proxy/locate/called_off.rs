@@ -1,0 +1,19 @@
+//! Jobs that were cancelled before they began.
+
+use super::super::shown_job::far;
+use crate::ojs::{Progress, progress};
+use crate::outcome;
+
+/// What a client is told to wait when nothing better is known.
+pub(super) const RETRY_AFTER_MIN: u64 = 1;
+
+/// Whether an answer or an item shows a job that was cancelled before any worker had it. Such a job may be the cancelled twin of
+/// one that lives in another region under the same id, so that it tells nothing of where the job is.
+pub(in crate::proxy) fn was_called_off(shown: &[u8]) -> bool {
+    progress(shown).is_some_and(|it| is_called_off(&it))
+}
+
+/// The same of what was read of one.
+pub(in crate::proxy) fn is_called_off(shown: &Progress) -> bool {
+    far(shown) == outcome::Progress::Cancelled
+}

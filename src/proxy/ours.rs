@@ -1,0 +1,14 @@
+//! The parts of an enqueue that the sidecar has added.
+
+/// What of an enqueue is ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ours {
+    /// Its id was minted.
+    pub(super) minted: bool,
+    /// Its tracking id was.
+    pub(super) stamped: bool,
+    /// By its `unique` policy a region may answer with another job.
+    pub(super) unique: bool,
+    /// Its id carries a hint of its region.
+    pub(super) hinted: bool,
+}

@@ -1,0 +1,18 @@
+//! A question on a connection of its own.
+
+use tokio::time::Instant;
+
+use super::super::attempt::{Call, attempt_on};
+use super::super::pools::{pool_limits, pool_meters};
+use super::super::region_answer::RegionAnswer;
+use super::super::state::Proxy;
+use crate::net::pool::{Pool, PoolLimits};
+use crate::policy::RegionIndex;
+
+/// Sends a call on a connection of its own.
+pub(super) async fn ask_fresh(proxy: &Proxy, index: RegionIndex, mut call: Call) -> Option<RegionAnswer> {
+    let metrics = pool_meters(proxy.metrics(index));
+    let pool = Pool::new(PoolLimits { idle_max: 0, ..pool_limits(&proxy.shared.config) }, metrics);
+    let (tried, _) = attempt_on(proxy, &pool, index, &mut call, Instant::now().into_std(), &[]).await;
+    tried.answer
+}

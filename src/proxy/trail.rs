@@ -1,0 +1,66 @@
+//! Where an enqueue has been, for as long as its call takes: its placement, which exists only where the job may be repeated or its answer
+//! was lost.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use tokio::time::Instant;
+
+use super::received::Received;
+use super::shown_job::Expected;
+use crate::journal::{Hold, ID_BYTES_MAX};
+
+/// Where an enqueue has been.
+#[derive(Debug)]
+pub(super) struct Trail {
+    /// Until when the whole call may take.
+    pub(super) until: Instant,
+    /// The job's tracking id.
+    pub(super) federation_id: Option<HeaderValue>,
+    /// Whether that is ours.
+    pub(super) stamped: bool,
+    /// What the client sent.
+    pub(super) received: Received,
+    /// What a 2xx must show.
+    pub(super) expected: Expected,
+    /// Whether it was sent to the same region twice.
+    pub(super) sent_again: bool,
+    /// Whether it was sent on while nobody knew whether it was where it had been.
+    pub(super) gone_on_unknown: bool,
+    /// Whether it may be repeated, and its record is not on disk.
+    pub(super) volatile: bool,
+    /// What is known of it, in the hands of this call.
+    pub(super) hold: Option<Box<Hold>>,
+}
+
+impl Trail {
+    /// An enqueue that has been nowhere yet.
+    pub(super) const fn new(until: Instant, federation_id: Option<HeaderValue>) -> Self {
+        Self {
+            until,
+            federation_id,
+            stamped: false,
+            received: Received::Held(Bytes::new(), Vec::new()),
+            expected: Expected::Else,
+            sent_again: false,
+            gone_on_unknown: false,
+            volatile: false,
+            hold: None,
+        }
+    }
+
+    /// Whether the job's id is ours.
+    pub(super) const fn minted(&self) -> bool {
+        matches!(self.expected, Expected::Job { minted: true, .. })
+    }
+
+    /// Whether a client may repeat the call under the same name: of this job, its key or its own id.
+    pub(super) fn is_named(&self) -> bool {
+        let is_own = matches!(self.expected, Expected::Job { minted: false, .. });
+        is_own || self.hold.as_ref().is_some_and(|hold| hold.placement().identity.key.is_some())
+    }
+
+    pub(super) fn stamp(&self) -> Option<String> {
+        let id = self.federation_id.as_ref()?.to_str().ok()?;
+        (id.len() <= ID_BYTES_MAX).then(|| id.to_owned())
+    }
+}
