@@ -19,5 +19,5 @@ pub use ojs_handles::{Clock, Draw, Sleep, SteeredTime, SystemTime, Time, instant
 pub use reason::{Code, Reason, RefusalReason};
 pub use region_id::{RegionId, RegionIdError};
 pub use shown_path::shown_path;
-pub use strategy::{Strategy, UnknownStrategy};
+pub use strategy::{Needs, Strategy, UnknownStrategy};
 pub(crate) use words::words;

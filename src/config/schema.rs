@@ -111,8 +111,8 @@ fn of_kind(kind: Kind) -> Value {
         ] }),
         Kind::Choice(names) => json!({ "enum": names }),
         Kind::Strategy => {
-            // `latency` is read as `latency-based`.
-            let names: Vec<&str> = Strategy::ALL.map(Strategy::as_str).into_iter().chain(["latency"]).collect();
+            let names = Strategy::ALL.map(Strategy::as_str).into_iter();
+            let names: Vec<&str> = names.chain(Strategy::ALIASES.iter().copied()).collect();
             json!({ "enum": names })
         }
         Kind::Address => json!({ "type": "string", "pattern": "^.+:[0-9]{1,5}$" }),

@@ -76,7 +76,7 @@ impl RouteError {
     #[must_use]
     pub const fn strategy(&self) -> Option<Strategy> {
         match self {
-            Self::RegionUnavailable { .. } => Some(Strategy::GeoPin),
+            Self::RegionUnavailable { .. } => Some(Strategy::PIN),
             Self::NoHealthyRegion { strategy, .. } => Some(*strategy),
             Self::UnknownRegion { .. }
             | Self::UnknownStrategy

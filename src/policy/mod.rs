@@ -50,7 +50,7 @@ pub use machine::{
 pub use refusal::Refusal;
 pub use region_set::RegionSet;
 pub use route::{
-    Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, Scored, Together, explain, has_tags, permits,
-    route, route_on, route_within, settle, together,
+    Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, Scored, Together, explain, has_tags,
+    means_local, permits, route, route_on, route_within, settle, together,
 };
 pub use view::{Figure, FigureKind, Live, LoadFigures, NoTraffic, RegionView, Settings, View};

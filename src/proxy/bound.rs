@@ -1,10 +1,9 @@
 //! Whether what a call brings may go to one region.
 
 use super::plan::{refusal, with_job};
-use crate::base::Strategy;
-
+use crate::base::{Needs, Strategy};
 use crate::ojs::{ErrorDocument, Found, RoutingKey, RoutingKind};
-use crate::policy::{RegionIndex, View, has_tags, permits};
+use crate::policy::{RegionIndex, View, has_tags, means_local, permits};
 
 /// Whether a region is all that these keys ask for.
 ///
@@ -18,8 +17,7 @@ pub(super) fn check_keys(view: &View, index: RegionIndex, keys: &[RoutingKey<'_>
             RoutingKind::Tags => value.is_some_and(|tags| has_tags(view, tags, index)),
             RoutingKind::Affinity => match value.map(Strategy::parse) {
                 // With a pin to the region beside it, geo-pin asks for nothing more.
-                Some(Ok(Strategy::Affinity | Strategy::GeoPin)) => true,
-                Some(Ok(_)) => false,
+                Some(Ok(strategy)) => strategy.needs() == Needs::Region || means_local(strategy),
                 Some(Err(_)) | None => return Err(ErrorDocument::unknown_strategy()),
             },
         };

@@ -120,7 +120,7 @@ pub(super) async fn to_region(
 
 fn only(index: RegionIndex) -> Decision {
     let candidates = std::iter::once(index).collect();
-    Decision { strategy: Strategy::Affinity, pinned: true, restricted: true, by_turn: false, home: None, candidates }
+    Decision { strategy: Strategy::DEFAULT, pinned: true, restricted: true, by_turn: false, home: None, candidates }
 }
 
 /// Sends a call as it came through a decision's candidates. What happens is written on `noted`.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
 use super::{Proxy, Shared};
-use crate::base::Strategy;
+use crate::base::{Needs, Strategy};
 use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
 use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
@@ -41,7 +41,7 @@ impl Bounds {
                 RoutingKind::Affinity => {
                     let value = key.value.as_deref().ok_or_else(ErrorDocument::unknown_strategy)?;
                     match Strategy::parse(value) {
-                        Ok(Strategy::GeoPin) => needs_region = true,
+                        Ok(strategy) if strategy.needs() == Needs::Region => needs_region = true,
                         Ok(_) if bounds.word.is_none() => bounds.word = Some(value.to_owned()),
                         Ok(_) => {}
                         // A pin counts whatever stands beside it.
@@ -74,7 +74,7 @@ pub(super) fn demand(view: &View, envelope: &Envelope<'_>, word: Option<&str>) -
 /// What an object demands that holds jobs and is none itself: what it says and what rules say of it, but not the default
 /// strategy, which is for jobs.
 pub(super) fn demand_of_holder(view: &View, envelope: &Envelope<'_>) -> Result<Demand, ErrorDocument> {
-    demand(view, envelope, Some(Strategy::Affinity.as_str()))
+    demand(view, envelope, Some(Strategy::DEFAULT.as_str()))
 }
 
 /// As [`check_reserved`] for each of several jobs; what passes is counted.
@@ -105,7 +105,7 @@ impl Whole {
         let holder = holder(found);
         let named = holder.and_then(|holder| holder.attributes().region_affinity.as_deref());
         let word = named
-            .filter(|word| Strategy::parse(word).is_ok_and(|it| it != Strategy::GeoPin))
+            .filter(|word| Strategy::parse(word).is_ok_and(|it| it.needs() != Needs::Region))
             .map(str::to_owned)
             .or(word);
         let mut demands = Vec::with_capacity(found.envelopes.len());

@@ -5,6 +5,7 @@
 mod circles;
 mod imports;
 mod rooms;
+mod strategies;
 mod tokens;
 mod words;
 
@@ -278,11 +279,14 @@ fn with_part(text: &str, open: &str, close: &str, part: &str) -> String {
 
 #[test]
 fn the_tables_of_documents_are_those_of_the_code() {
-    for name in PARTS.iter().map(|(name, ..)| name).collect::<BTreeSet<_>>() {
+    let lists = strategies::LISTS.iter().map(|(name, ..)| name);
+    for name in PARTS.iter().map(|(name, ..)| name).chain(lists).collect::<BTreeSet<_>>() {
         let document = read(name);
         let parts = PARTS.iter().filter(|(document, ..)| document == name);
         let expected =
             parts.fold(document.clone(), |text, (_, open, close, part)| with_part(&text, open, close, &part()));
+        let lists = strategies::LISTS.iter().filter(|(document, ..)| document == name);
+        let expected = lists.fold(expected, |text, list| strategies::with_list(&text, list));
         if std::env::var_os("README_UPDATE").is_some() {
             fs::write(root().join(name), &expected).unwrap();
         } else {

@@ -3,7 +3,7 @@
 use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget, RawTenant};
 use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule, Stamp, Tenant};
 use super::collect::{Check, Registered};
-use crate::base::{RegionId, Strategy};
+use crate::base::{Needs, RegionId, Strategy};
 
 /// Rules are tried one after the other on every job that names no strategy.
 const RULES_MAX: usize = 1024;
@@ -46,8 +46,8 @@ impl Check {
     }
 
     fn needs_table(&mut self, strategy: Strategy, has_table: bool, path: &str) {
-        if strategy == Strategy::Geographic && !has_table {
-            self.refuse(path, "geographic needs the table routing.geographic with meta_key and regions");
+        if strategy.needs() == Needs::Table && !has_table {
+            self.refuse(path, &format!("{strategy} needs the table routing.geographic with meta_key and regions"));
         }
     }
 

@@ -61,7 +61,7 @@ impl Kind {
             Self::Seconds => "a number of seconds without unit".to_owned(),
             Self::Size(min, max) => format!("a size from {min} to {max} bytes, such as 65536 or 64KiB"),
             Self::Choice(names) => format!("one of {}", names.join(", ")),
-            Self::Strategy => format!("one of {}", Strategy::ALL.map(Strategy::as_str).join(", ")),
+            Self::Strategy => format!("one of {}", Strategy::list()),
             Self::Address => "an address with a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned(),
             Self::Path => "the path of a file".to_owned(),
             Self::Mode => "permission bits in octal from 0000 to 0777".to_owned(),

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::plan::{Permitted, Plan, fallback};
+use super::plan::{Permitted, Plan};
 use super::ranking::{Context, Standing};
-use crate::base::Strategy;
+use super::strategy::{fallback, rules};
+use crate::base::Needs;
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::{GuardClass, GuardState, Health};
 use crate::policy::refusal::Refusal;
@@ -88,11 +89,8 @@ pub(super) const fn retry_otherwise() -> Duration {
 }
 
 fn heeds_capacity(view: &View, plan: &Plan<'_>, index: RegionIndex) -> bool {
-    match plan.strategy {
-        Strategy::Affinity => true,
-        Strategy::Geographic => plan.hint != Some(index) && fallback(view) == Strategy::Affinity,
-        _ => false,
-    }
+    let ranks = if plan.strategy.needs() == Needs::Table { fallback(view) } else { plan.strategy };
+    plan.hint != Some(index) && rules(ranks).heeds_capacity
 }
 
 /// Without a fresh figure nothing is known against the region.

@@ -7,7 +7,7 @@ use super::grounds::Grounds;
 use super::plan::{Permitted, Plan};
 use super::ranking::{Context, Inputs, Ranking, Reason, Slot, Standing};
 use super::shortlist;
-use super::strategy;
+use super::strategy::{self, VariesBy, rules};
 use super::together::Demand;
 use crate::base::Strategy;
 use crate::policy::error::RouteError;
@@ -75,8 +75,7 @@ pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Gr
 /// well most strategies need no more than the turn or a draw.
 fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
     if let Permitted::One(region) = plan.permitted {
-        let Inputs { now, draw, turn, live } = inputs;
-        let mut context = Context { view, job, now, draw, turn, live };
+        let mut context = context(view, job, plan, inputs);
         let admitted = plan.pinned && admit(&mut context, plan, region).is_ok();
         return admitted.then(|| Candidates::from_iter([region]));
     }
@@ -93,13 +92,11 @@ fn settled(orders: &Orders, view: &View, plan: &Plan<'_>, job: &Job<'_>, inputs:
         return None;
     }
     let count = view.settings.candidates_max;
-    let candidates = match plan.strategy {
-        Strategy::Affinity => orders.affinity.clone(),
-        Strategy::ActivePassive => orders.active_passive.clone(),
-        Strategy::LatencyBased => orders.latency_based.clone()?,
-        Strategy::RoundRobin => orders.lots.as_ref()?.in_turn(turn, count),
-        Strategy::Weighted if job.weights.is_none() => orders.lots.as_ref()?.drawn(&mut draw, count),
-        Strategy::Weighted | Strategy::Overflow | Strategy::Geographic | Strategy::GeoPin => return None,
+    let candidates = match rules(plan.strategy).varies_by {
+        VariesBy::Nothing | VariesBy::EqualLatencies => orders.of(plan.strategy)?.clone(),
+        VariesBy::Turn => orders.lots.as_ref()?.in_turn(turn, count),
+        VariesBy::Weights if job.weights.is_none() => orders.lots.as_ref()?.drawn(&mut draw, count),
+        VariesBy::Weights | VariesBy::Job => return None,
     };
     (!candidates.is_empty()).then_some(candidates)
 }
@@ -166,8 +163,7 @@ pub(super) fn candidates(
     inputs: Inputs<'_>,
     ranking: &mut Ranking,
 ) -> Candidates {
-    let Inputs { now, draw, turn, live } = inputs;
-    let mut context = Context { view, job, now, draw, turn, live };
+    let mut context = context(view, job, plan, inputs);
     for region in view.indexes() {
         match admit(&mut context, plan, region) {
             Ok(standing) => ranking.slots.push(Slot::new(region, standing)),
@@ -176,15 +172,20 @@ pub(super) fn candidates(
     }
     ranking.slots.sort_unstable_by_key(|slot| (slot.standing, slot.region));
     for equals in ranking.slots.chunk_by_mut(|a, b| a.standing == b.standing) {
-        strategy::rank(&mut context, plan, equals);
+        strategy::rank(plan.strategy, &mut context, equals);
     }
     shortlist::arrange(&view.settings, ranking);
     ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect()
 }
 
+const fn context<'a, 'j>(view: &'a View, job: &'a Job<'j>, plan: &Plan<'_>, inputs: Inputs<'a>) -> Context<'a, 'j> {
+    let Inputs { now, draw, turn, live } = inputs;
+    Context { view, job, local: plan.local, hint: plan.hint, now, draw, turn, live }
+}
+
 fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
     let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
-    let by_turn = plan.ranks_by(view) == Strategy::RoundRobin;
+    let by_turn = rules(plan.ranks_by(view)).varies_by == VariesBy::Turn;
     let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
     Decision { strategy, pinned, restricted, by_turn, home, candidates }
 }

@@ -20,4 +20,5 @@ pub use grounds::{Fallen, Grounds, Origin};
 pub use plan::has_tags;
 pub use ranking::Inputs;
 pub use settle::settle;
+pub use strategy::means_local;
 pub use together::{Demand, Part, Together, together};

@@ -4,7 +4,8 @@
 //! rule; else the configured default. The rule's regions narrow every job that it matches, and widen none.
 
 use super::grounds::Origin;
-use crate::base::{RegionId, Strategy};
+use super::strategy::{Home, fallback, rules};
+use crate::base::{Needs, RegionId, Strategy};
 use crate::policy::error::RouteError;
 use crate::policy::index::RegionIndex;
 use crate::policy::job::Job;
@@ -90,16 +91,19 @@ impl<'v> Plan<'v> {
             return Ok(Self { origin: Origin::Pin, rule: place, ..pinned_by_job(view, pin, permitted)? });
         }
         let strategy = match job.affinity {
-            Some(name) => match Strategy::parse(name).map_err(|_| RouteError::UnknownStrategy)? {
-                Strategy::GeoPin => return Err(RouteError::PinWithoutRegion),
-                strategy => strategy,
-            },
+            Some(name) => {
+                let strategy = Strategy::parse(name).map_err(|_| RouteError::UnknownStrategy)?;
+                if strategy.needs() == Needs::Region {
+                    return Err(RouteError::PinWithoutRegion);
+                }
+                strategy
+            }
             None => default_of(view, rule),
         };
-        let plan = match strategy {
-            Strategy::GeoPin => pinned_by_configuration(permitted, by_rule_regions(rule), local),
-            Strategy::Geographic => geographic(view, job, (permitted, by_rule_regions(rule)), local),
-            _ => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set), local),
+        let plan = match strategy.needs() {
+            Needs::Region => pinned_by_configuration(permitted, by_rule_regions(rule), local),
+            Needs::Table => hinted(view, job, strategy, (permitted, by_rule_regions(rule)), local),
+            Needs::Nothing => flexible(view, strategy, permitted.map_or(Permitted::All, Permitted::Set), local),
         };
         let by_rule = rule.is_some_and(|rule| rule.strategy.is_some());
         let origin = match job.affinity {
@@ -124,7 +128,7 @@ impl Plan<'_> {
 
     /// The strategy that chooses the target in effect: without a usable hint `geographic` leaves it to another one.
     pub(super) fn ranks_by(&self, view: &View) -> Strategy {
-        if self.strategy == Strategy::Geographic && self.hint.is_none() { fallback(view) } else { self.strategy }
+        if self.strategy.needs() == Needs::Table && self.hint.is_none() { fallback(view) } else { self.strategy }
     }
 }
 
@@ -233,7 +237,7 @@ fn by_rule_regions(rule: Option<&Rule>) -> bool {
 
 const fn pin_to(permitted: Permitted<'_>, local: RegionIndex) -> Plan<'_> {
     Plan {
-        strategy: Strategy::GeoPin,
+        strategy: Strategy::PIN,
         pinned: true,
         permitted,
         local,
@@ -248,9 +252,10 @@ const fn pin_to(permitted: Permitted<'_>, local: RegionIndex) -> Plan<'_> {
 /// The hinted region while it is usable; else as if the job had named the default strategy.
 ///
 /// `permitted` comes with whether a rule names its regions.
-fn geographic<'v>(
+fn hinted<'v>(
     view: &'v View,
     job: &Job<'_>,
+    strategy: Strategy,
     (permitted, by_rule): (Option<Sets<'v>>, bool),
     local: RegionIndex,
 ) -> Plan<'v> {
@@ -259,25 +264,17 @@ fn geographic<'v>(
     let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key).text?).copied());
     let hinted = hinted.filter(|&region| free.contains(region));
     let hint = hinted.filter(|&region| view.region(region).unusable().is_none());
-    let plan = Plan { hint, hinted, home: hint, ..flexible(view, Strategy::Geographic, free, local) };
-    match (view.settings.strategy, hint) {
+    let plan = Plan { hint, hinted, home: hint, ..flexible(view, strategy, free, local) };
+    match (view.settings.strategy.needs(), hint) {
         // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from
         // the hinted region must not lead further than that.
-        (Strategy::GeoPin, None) => Plan { hinted, ..pinned_by_configuration(permitted, by_rule, local) },
-        (Strategy::GeoPin, Some(hint)) if !by_rule => {
+        (Needs::Region, None) => Plan { hinted, ..pinned_by_configuration(permitted, by_rule, local) },
+        (Needs::Region, Some(hint)) if !by_rule => {
             let both = permitted.is_none_or(|set| set.contains(local));
             Plan { permitted: if both { Permitted::Two(hint, local) } else { Permitted::One(hint) }, ..plan }
         }
         (_, None) => Plan { home: home_of(view, fallback(view), free, local), ..plan },
         (_, Some(_)) => plan,
-    }
-}
-
-/// The strategy that ranks where a hint does not.
-pub(super) fn fallback(view: &View) -> Strategy {
-    match view.settings.strategy {
-        Strategy::Geographic | Strategy::GeoPin => Strategy::Affinity,
-        strategy => strategy,
     }
 }
 
@@ -288,13 +285,13 @@ fn flexible<'v>(view: &View, strategy: Strategy, permitted: Permitted<'v>, local
 }
 
 fn home_of(view: &View, strategy: Strategy, permitted: Permitted<'_>, local: RegionIndex) -> Option<RegionIndex> {
-    match strategy {
-        Strategy::Affinity => Some(local).filter(|&local| permitted.contains(local)),
-        Strategy::ActivePassive if matches!(permitted, Permitted::All) => view.settings.first,
-        Strategy::ActivePassive => view
+    match rules(strategy).home {
+        Home::Local => Some(local).filter(|&local| permitted.contains(local)),
+        Home::First if matches!(permitted, Permitted::All) => view.settings.first,
+        Home::First => view
             .indexes()
             .filter(|&region| permitted.contains(region))
             .min_by_key(|&region| (view.settings.preference(region), region)),
-        _ => None,
+        Home::Unset => None,
     }
 }

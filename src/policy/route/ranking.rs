@@ -33,6 +33,10 @@ impl std::fmt::Debug for Inputs<'_> {
 pub(super) struct Context<'a, 'j> {
     pub(super) view: &'a View,
     pub(super) job: &'a Job<'j>,
+    /// The local region, or the home of the job's tenant.
+    pub(super) local: RegionIndex,
+    /// The usable region that a table names for the job.
+    pub(super) hint: Option<RegionIndex>,
     pub(super) now: Instant,
     pub(super) draw: Draw,
     pub(super) turn: u64,

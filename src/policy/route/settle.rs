@@ -8,7 +8,9 @@ use std::time::Instant;
 use super::decide::candidates;
 use super::plan::Plan;
 use super::ranking::{Inputs, Ranking};
+use super::strategy::{VariesBy, rules};
 use crate::base::{Draw, Strategy};
+use crate::policy::index::RegionIndex;
 use crate::policy::job::Job;
 use crate::policy::machine::{GuardClass, GuardState};
 use crate::policy::refusal::Refusal;
@@ -34,25 +36,40 @@ fn orders(view: &View, now: Instant) -> Option<Orders> {
         let mut ranking = Ranking::default();
         (candidates(view, &job, &plan, inputs, &mut ranking), ranking)
     };
-    let (nearest, ranking) = ranked(Strategy::LatencyBased);
-    (!nearest.is_empty()).then(|| Orders {
-        affinity: ranked(Strategy::Affinity).0,
-        active_passive: ranked(Strategy::ActivePassive).0,
-        latency_based: has_no_equals(view, &ranking).then_some(nearest),
-        lots: lots(view, &ranked(Strategy::RoundRobin).1),
+    let mut same = [const { None }; Strategy::ALL.len()];
+    let mut lots = None;
+    for (strategy, same) in Strategy::ALL.into_iter().zip(&mut same) {
+        match rules(strategy).varies_by {
+            VariesBy::Nothing => *same = Some(ranked(strategy).0),
+            VariesBy::EqualLatencies => {
+                let (candidates, ranking) = ranked(strategy);
+                *same = has_no_equals(view, &ranking).then_some(candidates);
+            }
+            VariesBy::Turn | VariesBy::Weights => lots = lots.or_else(|| lots_of(view, &ranked(strategy).1)),
+            VariesBy::Job => {}
+        }
+    }
+    let has_candidates = lots.is_some() || same.iter().flatten().any(|candidates| !candidates.is_empty());
+    has_candidates.then(|| Orders {
+        same,
+        lots,
         unusable: view.indexes().filter_map(|it| Some((it, view.region(it).unusable()?))).collect(),
         from,
     })
 }
 
 /// The regions of the best standing, where a decision needs no others and nothing is preferred or excluded among them.
-fn lots(view: &View, ranking: &Ranking) -> Option<Lots> {
+fn lots_of(view: &View, ranking: &Ranking) -> Option<Lots> {
     let best = ranking.slots.first()?.standing;
     let alike = ranking.slots.iter().take_while(|slot| slot.standing == best).count();
     let suffices = alike >= view.settings.candidates_max || alike == ranking.slots.len();
     let free = suffices && view.settings.is_free_to_fail_over();
-    let regions = ranking.slots.iter().take(alike).map(|slot| (slot.region, view.region(slot.region).weight));
-    free.then(|| Lots::of(regions))
+    let regions = || {
+        let mut regions: Vec<RegionIndex> = ranking.slots.iter().take(alike).map(|slot| slot.region).collect();
+        regions.sort_unstable();
+        regions
+    };
+    free.then(|| Lots::of(regions().into_iter().map(|region| (region, view.region(region).weight))))
 }
 
 /// Whether the order by latency is one for all jobs: those that only may not come later are among them.

@@ -176,7 +176,7 @@ impl<'v> Plan<'v> {
         let inside = |region: Option<RegionIndex>| region.filter(|&region| demand.regions.contains(region));
         let is_free = view.indexes().all(|region| demand.regions.contains(region));
         Self {
-            strategy: if demand.pinned { Strategy::GeoPin } else { self.strategy },
+            strategy: if demand.pinned { Strategy::PIN } else { self.strategy },
             pinned: demand.pinned,
             permitted: if is_free { Permitted::All } else { Permitted::Set(Sets::one(&demand.regions)) },
             local: self.local,

@@ -3,17 +3,16 @@
 use std::time::Instant;
 
 use super::lots::Lots;
+use crate::base::Strategy;
 use crate::policy::index::{Candidates, RegionIndex};
 use crate::policy::refusal::Refusal;
 
 /// The candidates of jobs that may go anywhere, by strategy. [`crate::policy::settle`] finds them.
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Orders {
-    pub(in crate::policy) affinity: Candidates,
-    pub(in crate::policy) active_passive: Candidates,
-    /// None where regions are equally near, which are drawn.
-    pub(in crate::policy) latency_based: Option<Candidates>,
-    /// Of `round-robin` and `weighted`; none where something goes before the turn and the draw.
+    /// By the number of the strategy; `None` where the order is not the same for all jobs.
+    pub(in crate::policy) same: [Option<Candidates>; Strategy::ALL.len()],
+    /// For strategies by turn and by draw; none where something goes before the turn and the draw.
     pub(in crate::policy) lots: Option<Lots>,
     /// Who is no candidate, whatever the job.
     pub(in crate::policy) unusable: Box<[(RegionIndex, Refusal)]>,
@@ -22,12 +21,17 @@ pub(in crate::policy) struct Orders {
 }
 
 impl Orders {
+    /// The candidates of every job of this strategy, where all have the same.
+    pub(in crate::policy) fn of(&self, strategy: Strategy) -> Option<&Candidates> {
+        self.same.get(strategy.index())?.as_ref()
+    }
+
     pub(in crate::policy) fn unusable(&self) -> &[(RegionIndex, Refusal)] {
         &self.unusable
     }
 
     /// The first candidate of a job without wishes, but for this one.
     pub(in crate::policy) fn first_but(&self, region: RegionIndex) -> Option<RegionIndex> {
-        self.affinity.iter().copied().find(|index| *index != region)
+        self.of(Strategy::DEFAULT)?.iter().copied().find(|index| *index != region)
     }
 }

@@ -4,8 +4,11 @@
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{real, sort};
+use super::rules::{Home, Rules, VariesBy};
 
-pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
+pub(super) const RULES: Rules = Rules { rank, home: Home::First, heeds_capacity: false, varies_by: VariesBy::Nothing };
+
+fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     for slot in &mut *slots {
         slot.key = f64::from(context.view.settings.preference(slot.region));
     }

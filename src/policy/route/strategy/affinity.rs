@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::sort;
-use crate::policy::index::RegionIndex;
+use super::rules::{Home, Rules, VariesBy};
 use crate::policy::view::NOT_PREFERRED;
 
 /// A region that is not local scores at most this.
 const REMOTE: f64 = 0.9;
 const UNKNOWN: f64 = 0.1;
 
-/// `local`: the local region, or what is that to the job.
-pub(super) fn rank(context: &Context<'_, '_>, local: RegionIndex, slots: &mut [Slot]) {
-    let view = context.view;
+pub(super) const RULES: Rules = Rules { rank, home: Home::Local, heeds_capacity: true, varies_by: VariesBy::Nothing };
+
+pub(super) fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+    let (view, local) = (context.view, context.local);
     let latencies = slots.iter().filter(|slot| slot.region != local);
     let lowest = latencies.filter_map(|slot| view.region(slot.region).latency).min();
     for slot in &mut *slots {

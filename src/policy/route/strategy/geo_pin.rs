@@ -5,10 +5,13 @@
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::affinity;
-use crate::policy::index::RegionIndex;
+use super::rules::{Home, Rules, VariesBy};
 
-pub(super) fn rank(context: &Context<'_, '_>, local: RegionIndex, slots: &mut [Slot]) {
-    affinity::rank(context, local, slots);
+// The plan sets where a pinned job may go. A region at capacity still takes what may go nowhere else.
+pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Job };
+
+fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+    affinity::rank(context, slots);
     if let Some(first) = slots.first_mut() {
         (first.score, first.reason) = (1.0, Reason::Pinned);
     }

@@ -3,12 +3,15 @@
 //! Score: 1 for the hinted region, half of the default strategy's score for the others; without a usable hint the default
 //! strategy's score as it is.
 
-use super::super::plan::Plan;
-use super::super::ranking::{Reason, Slot};
+use super::super::ranking::{Context, Reason, Slot};
+use super::rules::{Home, Rules, VariesBy};
 
-/// Expects the slots in the order of the default strategy.
-pub(super) fn put_hinted_first(plan: &Plan<'_>, slots: &mut [Slot]) {
-    let Some(place) = slots.iter().position(|slot| Some(slot.region) == plan.hint) else { return };
+// The hinted region is meant, whatever its depth; the fallback strategy says for the others whether capacity counts.
+pub(super) const RULES: Rules =
+    Rules { rank: put_hinted_first, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Job };
+
+fn put_hinted_first(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+    let Some(place) = slots.iter().position(|slot| Some(slot.region) == context.hint) else { return };
     for slot in &mut *slots {
         slot.score /= 2.0;
     }

@@ -6,8 +6,12 @@
 use super::super::ranking::{Context, Reason, Slot};
 use super::affinity::nearness;
 use super::order::{race, sort};
+use super::rules::{Home, Rules, VariesBy};
 
-pub(super) fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+pub(super) const RULES: Rules =
+    Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::EqualLatencies };
+
+fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let view = context.view;
     let lowest = slots.iter().filter_map(|slot| view.region(slot.region).latency).min();
     for slot in &mut *slots {

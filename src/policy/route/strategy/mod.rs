@@ -2,6 +2,8 @@
 //!
 //! A strategy gives every candidate a key (lower is better), between equal keys a tie-breaker, a score from 0 to 1 of the
 //! same term, and a reason. It sees only regions that may be tried, so that no strategy can widen a pin.
+//!
+//! A new strategy is a row in `base/strategy.rs`, a file here with its `RULES`, and an arm of [`rules`].
 
 mod active_passive;
 mod affinity;
@@ -11,31 +13,49 @@ mod latency;
 mod order;
 mod overflow;
 mod round_robin;
+mod rules;
 mod weighted;
 
-use super::plan::{Plan, fallback};
-use super::ranking::{Context, Slot};
-use crate::base::Strategy;
+pub(super) use rules::{Home, Rules, VariesBy};
 
-/// Puts candidates in order, best first.
-pub(super) fn rank(context: &mut Context<'_, '_>, plan: &Plan<'_>, slots: &mut [Slot]) {
-    rank_by(plan.strategy, context, plan, slots);
+use super::ranking::{Context, Slot};
+use crate::base::{Needs, Strategy};
+use crate::policy::view::View;
+
+/// The rules of a strategy. Outside of tests, only this match and the table in `base` name single strategies.
+pub(super) const fn rules(strategy: Strategy) -> &'static Rules {
+    match strategy {
+        Strategy::Affinity => &affinity::RULES,
+        Strategy::Overflow => &overflow::RULES,
+        Strategy::GeoPin => &geo_pin::RULES,
+        Strategy::RoundRobin => &round_robin::RULES,
+        Strategy::LatencyBased => &latency::RULES,
+        Strategy::Weighted => &weighted::RULES,
+        Strategy::ActivePassive => &active_passive::RULES,
+        Strategy::Geographic => &geographic::RULES,
+    }
 }
 
-fn rank_by(strategy: Strategy, context: &mut Context<'_, '_>, plan: &Plan<'_>, slots: &mut [Slot]) {
-    match strategy {
-        Strategy::Affinity => affinity::rank(context, plan.local, slots),
-        Strategy::Overflow => overflow::rank(context, slots),
-        Strategy::GeoPin => geo_pin::rank(context, plan.local, slots),
-        Strategy::RoundRobin => round_robin::rank(context, slots),
-        Strategy::LatencyBased => latency::rank(context, slots),
-        Strategy::Weighted => weighted::rank(context, slots),
-        Strategy::ActivePassive => active_passive::rank(context, slots),
-        Strategy::Geographic => {
-            rank_by(fallback(context.view), context, plan, slots);
-            geographic::put_hinted_first(plan, slots);
-        }
+/// Puts candidates in order, best first.
+pub(super) fn rank(strategy: Strategy, context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+    if strategy.needs() == Needs::Table {
+        (rules(fallback(context.view)).rank)(context, slots);
     }
+    (rules(strategy).rank)(context, slots);
+}
+
+/// The strategy that ranks where a table has no usable region for a job.
+pub(super) fn fallback(view: &View) -> Strategy {
+    match view.settings.strategy.needs() {
+        Needs::Nothing => view.settings.strategy,
+        Needs::Region | Needs::Table => Strategy::DEFAULT,
+    }
+}
+
+/// Whether the strategy means the local region, while all is well.
+#[must_use]
+pub fn means_local(strategy: Strategy) -> bool {
+    rules(strategy).home == Home::Local
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{race, real, sort};
+use super::rules::{Home, Rules, VariesBy};
 use crate::policy::index::RegionIndex;
 use crate::policy::view::{Figure, FigureKind, View, corrected};
 
@@ -31,7 +32,9 @@ const FADES: f64 = 2.0;
 /// However much it fails, it keeps this much of its weight: what comes to it is how we learn that it works again.
 const WORKING_MIN: f64 = 0.05;
 
-pub(super) fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Job };
+
+fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let compared = by_figures(context, slots, FigureKind::Queue) || by_figures(context, slots, FigureKind::Total);
     if !compared {
         by_own_traffic(context, slots);

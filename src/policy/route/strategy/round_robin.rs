@@ -5,8 +5,11 @@
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{real, sort};
+use super::rules::{Home, Rules, VariesBy};
 
-pub(super) fn rank(context: &Context<'_, '_>, slots: &mut [Slot]) {
+pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Turn };
+
+fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let count = slots.len();
     let Ok(turns) = u64::try_from(count) else { return };
     let first = usize::try_from(context.turn % turns.max(1)).unwrap_or(0);

@@ -7,13 +7,16 @@
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{race, real, sort};
+use super::rules::{Home, Rules, VariesBy};
 use crate::policy::index::RegionIndex;
 use crate::policy::view::View;
 
 /// Behind every region with a share.
 const WITHOUT_SHARE: f64 = 1.0;
 
-pub(super) fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
+pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Weights };
+
+fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let view = context.view;
     match context.job.weights.filter(|own| slots.iter().any(|slot| share(own, view, slot.region) > 0.0)) {
         Some(own) => by_job(context, own, slots),
