@@ -1,101 +1,25 @@
 //! Patterns with `*` for any run of characters and `?` for one, compiled once.
-//!
-//! A pattern is cut at its stars into pieces. The first piece must stand at the beginning and the last at the end; those
-//! between are looked for from left to right, each as early as possible. Taking the earliest place never spoils a later one,
-//! so nothing is ever tried again. A piece without `?` is found in linear time.
 
-use memchr::memmem;
+use wildmatch::WildMatch;
 
 /// A compiled pattern.
+///
+/// Matching allocates nothing. It takes time in proportion to the text, for each character of the longest piece between
+/// stars at most once.
 #[derive(Debug, Clone)]
-pub struct Glob {
-    first: Piece,
-    /// What follows the first star; `None` when there is no star and `first` is all.
-    rest: Option<Rest>,
-}
-
-#[derive(Debug, Clone)]
-struct Rest {
-    middle: Vec<Piece>,
-    last: Piece,
-}
-
-#[derive(Debug, Clone)]
-enum Piece {
-    /// Plain text.
-    Text(Box<memmem::Finder<'static>>),
-    /// Text in which `None` stands for any one character.
-    Masked(Vec<Option<char>>),
-}
+pub struct Glob(WildMatch);
 
 impl Glob {
     /// Compiles a pattern; every text is one.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
-        let mut pieces = pattern.split('*');
-        let first = Piece::new(pieces.next().unwrap_or_default());
-        let Some(last) = pieces.next_back() else { return Self { first, rest: None } };
-        let middle = pieces.filter(|piece| !piece.is_empty()).map(Piece::new).collect();
-        Self { first, rest: Some(Rest { middle, last: Piece::new(last) }) }
+        Self(WildMatch::new(pattern))
     }
 
     /// Whether the whole text fits the pattern.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        let Some(mut tail) = self.first.strip_prefix(text) else { return false };
-        let Some(rest) = &self.rest else { return tail.is_empty() };
-        for piece in &rest.middle {
-            match piece.skip_past(tail) {
-                Some(after) => tail = after,
-                None => return false,
-            }
-        }
-        rest.last.is_suffix_of(tail)
-    }
-}
-
-impl Piece {
-    fn new(text: &str) -> Self {
-        if text.contains('?') {
-            Self::Masked(text.chars().map(|c| (c != '?').then_some(c)).collect())
-        } else {
-            Self::Text(Box::new(memmem::Finder::new(text.as_bytes()).into_owned()))
-        }
-    }
-
-    fn strip_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
-        match self {
-            Self::Text(finder) => {
-                text.as_bytes().starts_with(finder.needle()).then(|| text.get(finder.needle().len()..))?
-            }
-            Self::Masked(mask) => {
-                let mut rest = text.chars();
-                mask.iter()
-                    .all(|wanted| rest.next().is_some_and(|c| wanted.is_none_or(|wanted| wanted == c)))
-                    .then_some(rest.as_str())
-            }
-        }
-    }
-
-    /// What follows the earliest occurrence.
-    fn skip_past<'t>(&self, text: &'t str) -> Option<&'t str> {
-        match self {
-            Self::Text(finder) => {
-                let found = finder.find(text.as_bytes())?;
-                text.get(found + finder.needle().len()..)
-            }
-            Self::Masked(_) => text.char_indices().find_map(|(at, _)| self.strip_prefix(text.get(at..)?)),
-        }
-    }
-
-    fn is_suffix_of(&self, text: &str) -> bool {
-        match self {
-            Self::Text(finder) => text.as_bytes().ends_with(finder.needle()),
-            Self::Masked(mask) => {
-                let mut rest = text.chars();
-                mask.iter().rev().all(|wanted| rest.next_back().is_some_and(|c| wanted.is_none_or(|w| w == c)))
-            }
-        }
+        self.0.matches(text)
     }
 }
 
