@@ -19,7 +19,7 @@ pub(super) fn regions(query: &QueryArgs) -> u8 {
     let question =
         Question { method: Method::GET, path: "/v1/federation/regions", body: Bytes::new(), member: "regions" };
     answer(query, question, |document| {
-        let regions = document["regions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let regions = list(&document["regions"]);
         say(format_args!("federation {}", cell(&document["federation_id"])));
         table(REGION_HEADS, regions.iter().map(region_row).collect());
         for region in regions {
@@ -78,7 +78,7 @@ pub(super) fn outcomes(arguments: &OutcomesArgs) -> u8 {
             say(body);
             return DONE;
         }
-        rows.extend(document["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(outcome_row));
+        rows.extend(list(&document["outcomes"]).iter().map(outcome_row));
         let Some(cursor) = document["next_cursor"].as_str() else {
             let kept = if document["durable"] == true { "in the journal's file" } else { "in memory only" };
             let [unknown, watched] = ["unknown", "watched"].map(|key| cell(&document[key]));
@@ -94,7 +94,7 @@ const OUTCOME_HEADS: [&str; 8] =
     ["ID", "SENT", "STATE", "CLIENT WAS TOLD", "JOB", "COPIES", "ASKED NEXT", "DECIDED BY AN OPERATOR"];
 
 fn outcome_row(it: &Value) -> [String; 8] {
-    let copies = it["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let copies = list(&it["copies"]);
     let shown = copies.iter().map(|it| format!("{} {}", cell(&it["region"]), cell(&it["state"])));
     let decided = copies.iter().map(|it| &it["decided"]).filter(|it| !it.is_null());
     let decided = decided.map(|it| format!("{} at {}: {}", cell(&it["as"]), cell(&it["at"]), cell(&it["reason"])));
@@ -120,7 +120,7 @@ pub(super) fn route(file: &Path, query: &QueryArgs) -> u8 {
         if let Some(message) = document["error"]["message"].as_str() {
             say(format_args!("a live call would be refused with {}: {message}", cell(&document["status"])));
         }
-        let rows = document["candidates"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        let rows = list(&document["candidates"]).iter();
         table(
             ["REGION", "SCORE", "REASON"],
             rows.map(|it| ["id", "score", "reason"].map(|key| cell(&it[key]))).collect(),
@@ -141,7 +141,7 @@ pub(super) struct Question<'q> {
     pub(super) method: Method,
     pub(super) path: &'q str,
     pub(super) body: Bytes,
-    /// What every answer of a sidecar has, so that another server's is not taken for one.
+    /// A list that every answer of a sidecar has, so that the answer of another server is not taken for one.
     pub(super) member: &'static str,
 }
 
@@ -180,7 +180,7 @@ pub(super) fn document(query: &QueryArgs, question: Question<'_>) -> Result<(Val
         let message = document["error"]["message"].as_str().unwrap_or("no reason was given");
         return Err(failed(format_args!("the sidecar answered {}: {message}", parts.status.as_u16())));
     }
-    if document[member].is_null() && !query.json {
+    if !document[member].is_array() && !query.json {
         let address = &query.address;
         return Err(failed(format_args!(
             "what answers at {address} is no ojs-sidecar; name its client listener with --address"
@@ -192,6 +192,11 @@ pub(super) fn document(query: &QueryArgs, question: Question<'_>) -> Result<(Val
 fn failed(why: impl std::fmt::Display) -> u8 {
     complain(why);
     FAILED
+}
+
+/// The items of a list; none where an answer of an older sidecar has no such list.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 pub(super) fn cell(value: &Value) -> String {

@@ -19,9 +19,13 @@ pub(super) fn region(arguments: &RegionArgs) -> u8 {
 }
 
 async fn serve(arguments: &RegionArgs) -> u8 {
+    let Some(dialect) = dialect(&arguments.dialect) else {
+        complain(format_args!("no dialect is named {}", arguments.dialect));
+        return FAILED;
+    };
     let mut options = RegionOptions::new(arguments.id.as_str());
     options.listen = arguments.listen;
-    options.dialect = dialect(&arguments.dialect);
+    options.dialect = dialect;
     options.duplicate_ids = arguments.duplicate_ids.as_deref().and_then(DuplicateIds::parse);
     // Nobody reads the record here.
     options.record_bytes_max = 0;
@@ -42,7 +46,8 @@ async fn serve(arguments: &RegionArgs) -> u8 {
     DONE
 }
 
-/// The command line takes nothing but the names of dialects.
-fn dialect(name: &str) -> Dialect {
-    Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == name).unwrap_or_default()
+fn dialect(name: &str) -> Option<Dialect> {
+    let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == name);
+    debug_assert!(dialect.is_some(), "the command line takes the names of dialects only");
+    dialect
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::arguments::QueryArgs;
 use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
-use super::query::{Question, cell, document};
+use super::query::{Question, cell, document, list};
 use crate::ojs::path_segment;
 
 /// The ids by which a job may be known, in the order in which they are tried.
@@ -49,10 +49,6 @@ fn none_known(id: &str, answer: &Value) {
         "no decision about {id} is known: the newest {} of jobs that went as planned are kept in memory, and as many others in {file}",
         cell(&answer["rows_max"])
     ));
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn explain(it: &Value) {

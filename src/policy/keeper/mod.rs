@@ -176,6 +176,7 @@ impl Keeper {
     }
 
     fn with(&mut self, index: RegionIndex, change: impl FnOnce(&mut RegionState) -> Change) -> Change {
+        debug_assert!(index.get() < self.states.len(), "an index of another registry: {index:?}");
         self.states.get_mut(index.get()).map(change).unwrap_or_default()
     }
 }

@@ -328,5 +328,8 @@ fn observe(latency: &mut Option<Ewma>, round_trip: Duration, now: Instant) -> Du
     let sample = round_trip.as_secs_f64();
     let mean = latency.get_or_insert(Ewma::starting(sample, now, LATENCY_DECAY));
     mean.add(sample, now);
-    Duration::try_from_secs_f64(mean.mean()).unwrap_or_default()
+    // A mean of durations is one; a default of zero would make the region the nearest.
+    let mean = Duration::try_from_secs_f64(mean.mean());
+    debug_assert!(mean.is_ok(), "{mean:?}");
+    mean.unwrap_or(round_trip)
 }

@@ -74,7 +74,7 @@ impl Fallen {
                 continue;
             }
             if let Some(slot) = self.listed.get_mut(usize::from(self.count)) {
-                *slot = (u16::try_from(region.get()).unwrap_or(u16::MAX), refusal);
+                *slot = (region.number(), refusal);
             }
             self.count = self.count.saturating_add(1);
         }

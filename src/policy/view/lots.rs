@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::base::Draw;
-use crate::policy::index::{Candidates, RegionIndex};
+use crate::policy::index::{Candidates, RegionIndex, place_in_turn};
 
 /// So many entries of the guide for each region, that most of them lead to one or two.
 const GUIDES: u64 = 4;
@@ -28,8 +28,8 @@ impl Lots {
             (region, sum)
         });
         let regions: Vec<(RegionIndex, u64)> = summed.collect();
-        let stretches = GUIDES.saturating_mul(u64::try_from(regions.len()).unwrap_or(u64::MAX)).max(1);
-        let shift = (0..u64::BITS).find(|shift| sum >> shift <= stretches).unwrap_or(0);
+        let stretches = GUIDES.saturating_mul(regions.len() as u64).max(1);
+        let shift = (0..u64::BITS).find(|shift| sum >> shift <= stretches).unwrap_or(u64::BITS - 1);
         let starts = (0..=(sum >> shift) + 1).map(|stretch| stretch << shift);
         let guide = starts.map(|start| regions.partition_point(|(_, sum)| *sum <= start)).collect();
         Self { regions, guide, shift }
@@ -37,11 +37,7 @@ impl Lots {
 
     /// The first `count` of the configured order, begun at the region whose turn it is.
     pub(in crate::policy) fn in_turn(&self, turn: u64, count: usize) -> Candidates {
-        let Some(turns) = u64::try_from(self.regions.len()).ok().filter(|turns| *turns > 0) else {
-            return Candidates::new();
-        };
-        let first = usize::try_from(turn % turns).unwrap_or(0);
-        let (before, from) = self.regions.split_at(first);
+        let (before, from) = self.regions.split_at(place_in_turn(turn, self.regions.len()));
         from.iter().chain(before).take(count).map(|(region, _)| *region).collect()
     }
 
@@ -79,6 +75,7 @@ impl Lots {
         let stretch = usize::try_from(lot >> self.shift).unwrap_or(usize::MAX);
         let guide = |stretch: usize| self.guide.get(stretch).copied().unwrap_or(self.regions.len());
         let (from, to) = (guide(stretch), guide(stretch.saturating_add(1)));
+        debug_assert!(from <= to && to <= self.regions.len(), "the guide leads into the line and forward");
         let among = self.regions.get(from..to).unwrap_or_default();
         from + among.partition_point(|(_, sum)| *sum <= lot)
     }

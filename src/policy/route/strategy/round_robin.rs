@@ -6,13 +6,13 @@
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{real, sort};
 use super::rules::{Home, Rules, VariesBy};
+use crate::policy::index::place_in_turn;
 
 pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Turn };
 
 fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let count = slots.len();
-    let Ok(turns) = u64::try_from(count) else { return };
-    let first = usize::try_from(context.turn % turns.max(1)).unwrap_or(0);
+    let first = place_in_turn(context.turn, count);
     for (place, slot) in slots.iter_mut().enumerate() {
         let after = (place + count - first) % count;
         let key = real(after as u64);

@@ -62,7 +62,10 @@ fn by_registry(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
             }
             None => true,
         });
-        let Some(winners) = runners.get_mut(..=winner.unwrap_or(0)) else { break };
+        let Some(winners) = winner.and_then(|winner| runners.get_mut(..=winner)) else {
+            debug_assert!(left == 0, "a lot lies within the sum of the weights");
+            break;
+        };
         winners.rotate_right(1);
         left -= winners.first().map_or(0, weight);
     }
@@ -77,7 +80,8 @@ fn by_registry(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
         }
         (slot.score, slot.reason) = (libm::exp(-slot.tie), Reason::Weight { weight: real(own) });
     }
-    sort(slots.get_mut(count..).unwrap_or_default());
+    // The draw has put the others in order already.
+    sort(slots.split_at_mut(count).1);
 }
 
 /// What the job's own weights give a region; what is no finite positive number gives nothing.
