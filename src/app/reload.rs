@@ -24,6 +24,7 @@ use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
+use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
 use watch::Watch;
 
@@ -89,6 +90,7 @@ impl Reloader {
 
     /// Puts a configuration in force, whole or not at all.
     fn apply(&mut self, asked: Config, source: &Source) -> Result<(), SetupError> {
+        let _reload = span!("reload").entered();
         let old = self.current.load_full();
         let (config, fixed) = changes::live(&old.config, &asked);
         let next = successor(&old, config, asked)?;

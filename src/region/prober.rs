@@ -23,6 +23,7 @@ use crate::net::pool::{NotSent, Pool};
 use crate::ojs::answer;
 use crate::policy::silence::look_wait;
 use crate::policy::{BreakerState, Health, Permit, RegionIndex};
+use crate::telemetry::span::in_span;
 use crate::telemetry::{Metrics, ProbeResult};
 
 /// A half-open region whose probe could not be sent for want of something on this machine is asked again after this.
@@ -158,14 +159,18 @@ impl Prober {
     /// Sends a probe if the breaker permits one; false when it does not.
     async fn probe(&self, timeout: Duration, permit: Option<Permit>) -> bool {
         let Some(permit) = permit else { return false };
+        let region = Arc::clone(self.registry.region(self.index));
+        in_span!("probe", region = region.id.as_str(); self.send_probe(&region, timeout, permit))
+    }
+
+    async fn send_probe(&self, region: &Region, timeout: Duration, permit: Permit) -> bool {
         let was_closed = self.state().0 == BreakerState::Closed;
         if !was_closed {
             // What was connected before the region failed may be dead; a recovery is proved on a fresh connection.
             self.pool.retire();
         }
-        let region = Arc::clone(self.registry.region(self.index));
         let started = Instant::now();
-        let mut asked = std::pin::pin!(ask(&region, &self.pool, HEALTH_PATH, timeout));
+        let mut asked = std::pin::pin!(ask(region, &self.pool, HEALTH_PATH, timeout));
         let wait =
             look_wait(region.usual_connect(), self.registry.view().region(self.index).latency, self.config.timeout);
         let asked = tokio::select! {
@@ -194,7 +199,7 @@ impl Prober {
             Trouble::of(place, &asked, report.why, accepted, self.registry.clock().unix_ms())
         });
         if let Some(trouble) = &trouble {
-            log_failure(&region, trouble);
+            log_failure(region, trouble);
         }
         if matches!(&asked, Err(AskError::NotSent(why)) if why.is_own()) {
             // The region was not asked: what was known of it stays, and the place of a half-open probe is free again.

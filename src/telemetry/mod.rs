@@ -10,6 +10,7 @@ pub mod event;
 mod log;
 pub mod metrics;
 mod ration;
+pub(crate) mod span;
 
 pub use access::{AccessEvent, AccessJob};
 pub use dropped::dropped_lines;
