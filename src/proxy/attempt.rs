@@ -25,6 +25,7 @@ use crate::outcome::Lost;
 use crate::policy::{
     Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away,
 };
+use crate::telemetry::span::in_span;
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 
 /// An answer may echo the job and add to it: this much more than a request body may hold.
@@ -154,7 +155,7 @@ pub(super) async fn attempt_on(
     let metrics = proxy.metrics(index);
     let (tried, ended) = {
         let _in_flight = Held::one(&metrics.in_flight);
-        exchange(proxy, pool, index, call, started, others).await
+        in_span!("attempt", region = proxy.region(index).id.as_str(); exchange(proxy, pool, index, call, started, others))
     };
     let at = ended.unwrap_or_else(Instant::now);
     let took = at.saturating_duration_since(started);

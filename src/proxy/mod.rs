@@ -108,6 +108,7 @@ use crate::net::ConnectionInfo;
 use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
 use crate::ojs::{Class, ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
 use crate::policy::BreakerState;
+use crate::telemetry::span::{self, span};
 
 pub use aside::{LONG_BYTES, aside};
 pub use buffered::Buffered;
@@ -178,7 +179,9 @@ impl Proxy {
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }
-        Ok(self.answering(exchange, request))
+        let (id, operation) = (exchange.request_id(), exchange.matched.operation);
+        let span = span!("request", request_id = id.to_str().unwrap_or_default(), operation = operation.as_str());
+        Ok(span::boxed(span, self.answering(exchange, request)))
     }
 
     /// What answers a request that was admitted and is served. Apart from what waits for it, as [`crate::base::apart`] has it.

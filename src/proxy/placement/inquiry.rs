@@ -17,6 +17,7 @@ use crate::ojs::{Class, Segments};
 use crate::outcome::call::{self, Answered, Asking, Side, Step};
 use crate::outcome::{Absence, Copy, Fate, Identity, Lost, Moment, Progress, Trust, Word};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
+use crate::telemetry::span::in_span;
 
 /// One question takes at most this long, so that a region that hangs is asked again on another connection.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -144,7 +145,8 @@ impl Asked<'_> {
         };
         let call =
             Call::asking(question.method, question.path, question.headers, question.body.into(), self.deadline());
-        let Some(answer) = ask_fresh(self.proxy, self.index, call).await else { return (Answered::Silent, None) };
+        let asked = in_span!("ask", region = copy.place.region.as_str(); ask_fresh(self.proxy, self.index, call));
+        let Some(answer) = asked else { return (Answered::Silent, None) };
         let word = word(&answer, copy, identity).await;
         // Of a region that may still be at the job, the call itself believes no absence: a repetition does.
         let may_be_at_it = matches!(copy.fate, Fate::Unknown { lost: Lost::TimedOut, .. }) && !self.inquiry.repeats;
@@ -169,7 +171,8 @@ impl Asked<'_> {
     ) -> (Answered, Option<RegionAnswer>) {
         let Resend { path, headers, body } = resend.clone();
         let call = Call::asking(Method::POST, path, headers, body, self.deadline());
-        let Some(answer) = ask_fresh(self.proxy, self.index, call).await else {
+        let asked = in_span!("ask", region = copy.place.region.as_str(); ask_fresh(self.proxy, self.index, call));
+        let Some(answer) = asked else {
             // It may come from now on, however long the first one is gone.
             copy.set(Fate::Unknown { lost: Lost::TimedOut, since: at });
             return (Answered::Silent, None);
