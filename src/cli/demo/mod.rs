@@ -74,7 +74,7 @@ async fn play(arguments: &DemoArgs) -> u8 {
         }
     };
     if !arguments.tour_only && code == DONE {
-        stage.print_commands();
+        stage.print_commands(prompt::HELP);
         say(FINISHED);
         tokio::select! {
             () = signals::first_with(stage.clean_up()) => {}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 
-use super::{prompt, say};
+use super::say;
 use crate::app::{World, build};
 use crate::base::Clock;
 use crate::config::{Sources, load};
@@ -93,8 +93,8 @@ impl Stage {
         Ok(Self { regions, client, admin, stop: Some(stop), sidecar: Some(sidecar), current, slow_start, log, files })
     }
 
-    /// What a visitor can type.
-    pub(super) fn print_commands(&self) {
+    /// Prints the commands that a visitor can type elsewhere, then `help` on those of the prompt.
+    pub(super) fn print_commands(&self, help: &str) {
         let (client, admin) = (self.client, self.admin);
         self.log.flush();
         say("\nThe regions and the sidecar go on running. Try, in another terminal:");
@@ -107,7 +107,7 @@ impl Stage {
         ));
         say(format_args!("  curl -s http://{admin}/metrics | grep '^ojs_federation_attempts_total.* [1-9]'"));
         say(format_args!("  {} regions --address {client}", program()));
-        say(prompt::HELP);
+        say(help);
         say("");
     }
 

@@ -1,23 +1,22 @@
 //! The tour: each step does something a user would do, shows what came of it, and checks it at the regions.
 
+mod step;
 mod worker;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::say;
 use super::stage::{IDS, Stage, TIMINGS};
-use crate::cli::client::{self, Answer};
+use crate::cli::client::Answer;
 use ojs_testbed::DemoRegion;
+use step::{Told, ask, check, region, step, text};
 
 /// How often the tour looks whether something has come true, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS_MAX: u32 = 400;
-
-type Told = Result<(), String>;
 
 /// Plays the whole tour.
 ///
@@ -147,21 +146,6 @@ async fn both_come_back(stage: &Stage) -> Told {
     check(region_of(&answer) == IDS[0], "an ordinary job is in the local region again")
 }
 
-/// Begins a step, below the log lines of the one before.
-fn step(stage: &Stage, number: u8, title: &str) {
-    stage.flush_log();
-    say(format_args!("\n{number}. {title}"));
-}
-
-/// Shows a check that holds, and fails with one that does not.
-fn check(holds: bool, what: &str) -> Told {
-    if !holds {
-        return Err(format!("this does not hold: {what}"));
-    }
-    say(format_args!("  ok: {what}"));
-    Ok(())
-}
-
 fn show(answer: &Answer) {
     let named =
         |(what, name): (&str, &str)| answer.0.headers.get(name).map(|value| format!("  {what} {}", lossy(value)));
@@ -184,21 +168,12 @@ async fn enqueue(stage: &Stage, job: Value) -> Result<Answer, String> {
     ask(stage, Method::POST, "/ojs/v1/jobs", Some(job)).await
 }
 
-async fn ask(stage: &Stage, method: Method, path: &str, body: Option<Value>) -> Result<Answer, String> {
-    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-    client::ask(&stage.client.to_string(), method, path, body).await
-}
-
 fn region_of(answer: &Answer) -> &str {
     answer.0.headers.get("ojs-federation-region").and_then(|region| region.to_str().ok()).unwrap_or_default()
 }
 
 fn regions_that_saw<'a>(stage: &'a Stage, needle: &str) -> Vec<&'a str> {
     stage.regions.iter().filter(|region| region.record().contains(needle.as_bytes())).map(DemoRegion::id).collect()
-}
-
-fn region(stage: &Stage, place: usize) -> Result<&DemoRegion, String> {
-    stage.regions.get(place).ok_or_else(|| "a region is missing".to_owned())
 }
 
 async fn registry(stage: &Stage) -> Vec<Value> {
@@ -221,10 +196,6 @@ async fn breaker(stage: &Stage, place: usize) -> String {
 
 fn lossy(value: &http::HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or("-")
 }
 
 async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) -> Told {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Told, ask, check, region, say, step, text};
+use super::step::{Told, ask, check, region, step, text};
 use crate::cli::demo::stage::{IDS, Stage};
+use crate::cli::out::say;
 use ojs_testbed::JobState;
 
 /// The queues that the demo's configuration shares over regions (`workers.remote_fetch`).

@@ -1,0 +1,41 @@
+//! What every step of the tour is made of.
+
+use bytes::Bytes;
+use http::Method;
+use ojs_testbed::DemoRegion;
+use serde_json::Value;
+
+use crate::cli::client::{self, Answer};
+use crate::cli::demo::stage::Stage;
+use crate::cli::out::say;
+
+/// Whether a step went as it should; if not, a sentence.
+pub(super) type Told = Result<(), String>;
+
+/// Begins a step, below the log lines of the one before.
+pub(super) fn step(stage: &Stage, number: u8, title: &str) {
+    stage.flush_log();
+    say(format_args!("\n{number}. {title}"));
+}
+
+/// Shows a check that holds, and fails with one that does not.
+pub(super) fn check(holds: bool, what: &str) -> Told {
+    if !holds {
+        return Err(format!("this does not hold: {what}"));
+    }
+    say(format_args!("  ok: {what}"));
+    Ok(())
+}
+
+pub(super) async fn ask(stage: &Stage, method: Method, path: &str, body: Option<Value>) -> Result<Answer, String> {
+    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+    client::ask(&stage.client.to_string(), method, path, body).await
+}
+
+pub(super) fn region(stage: &Stage, place: usize) -> Result<&DemoRegion, String> {
+    stage.regions.get(place).ok_or_else(|| "a region is missing".to_owned())
+}
+
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
