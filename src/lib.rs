@@ -5,19 +5,66 @@
 //! without deciding; `region` holds what is known of each region at run time; `proxy` is the life of a request; `app` binds
 //! and runs it all.
 
-pub mod admin;
-pub mod api;
-pub mod app;
-pub mod base;
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, unused_imports, reason = "public with the feature `internals`")
+)]
+
+// The program needs `cli` alone. Tests, benches and fuzz targets turn the feature `internals` on for the rest; without it the compiler
+// sees what no code of the program calls.
+#[cfg(not(feature = "internals"))]
+mod admin;
+#[cfg(not(feature = "internals"))]
+mod api;
+#[cfg(not(feature = "internals"))]
+mod app;
+#[cfg(not(feature = "internals"))]
+mod base;
 pub mod cli;
+#[cfg(not(feature = "internals"))]
+mod config;
+#[cfg(not(feature = "internals"))]
+mod journal;
+#[cfg(not(feature = "internals"))]
+mod net;
+#[cfg(not(feature = "internals"))]
+mod ojs;
+#[cfg(not(feature = "internals"))]
+mod outcome;
+#[cfg(not(feature = "internals"))]
+mod policy;
+#[cfg(not(feature = "internals"))]
+mod proxy;
+#[cfg(not(feature = "internals"))]
+mod region;
+#[cfg(not(feature = "internals"))]
+mod telemetry;
+
+#[cfg(feature = "internals")]
+pub mod admin;
+#[cfg(feature = "internals")]
+pub mod api;
+#[cfg(feature = "internals")]
+pub mod app;
+#[cfg(feature = "internals")]
+pub mod base;
+#[cfg(feature = "internals")]
 pub mod config;
+#[cfg(feature = "internals")]
 pub mod journal;
+#[cfg(feature = "internals")]
 pub mod net;
+#[cfg(feature = "internals")]
 pub mod ojs;
+#[cfg(feature = "internals")]
 pub mod outcome;
+#[cfg(feature = "internals")]
 pub mod policy;
+#[cfg(feature = "internals")]
 pub mod proxy;
+#[cfg(feature = "internals")]
 pub mod region;
+#[cfg(feature = "internals")]
 pub mod telemetry;
 
 /// Whether this build is for x86-64 processors with AVX2 only, as `make release` compiles one of its programs.

@@ -57,6 +57,7 @@ pub struct Bound {
 /// Loads identities and binds every listener.
 ///
 /// Errors: [`BuildError`]; nothing is left bound.
+#[cfg_attr(not(any(feature = "demo", feature = "internals")), expect(dead_code, reason = "for the demo and for tests"))]
 pub fn build(config: Config, world: World) -> Result<Bound, BuildError> {
     build_with(config, world, HandedOver::default())
 }

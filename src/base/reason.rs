@@ -305,6 +305,7 @@ impl Reason {
 
     /// README's table of errors.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
     pub fn table_markdown() -> String {
         let row = |reason: &Self| {
             let Row { status, code, word, meaning, .. } = reason.row();

@@ -33,6 +33,7 @@ pub fn keys() -> &'static [Key] {
 
 /// The key table in Markdown, as the README shows it.
 #[must_use]
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
 pub fn table_markdown() -> String {
     let mut table = String::from("| Key | Default | Takes | Meaning |\n|---|---|---|---|\n");
     for key in keys().iter().filter(|key| key.honoured) {

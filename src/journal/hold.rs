@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Journal;
-use crate::outcome::{Event, Identity, Lost, Moment, Placement, Rules, Told};
+use crate::outcome::{Event, Identity, Lost, Placement, Rules, Told};
 
 impl Journal {
     /// Begins a placement, which nobody else sees before it is saved.
@@ -47,18 +47,6 @@ impl Hold {
     /// The placement, for what the machine does not decide.
     pub const fn placement_mut(&mut self) -> &mut Placement {
         &mut self.placement
-    }
-
-    /// How long regions may take.
-    #[must_use]
-    pub const fn rules(&self) -> Rules {
-        self.rules
-    }
-
-    /// The journal's time.
-    #[must_use]
-    pub fn now(&self) -> Moment {
-        self.journal.now()
     }
 
     /// Takes in what has become known.

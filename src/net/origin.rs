@@ -25,6 +25,7 @@ const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("origin");
 const ALL: HeaderValue = HeaderValue::from_static("*");
 
 /// The headers that only browsers send.
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
 pub const BROWSER_HEADERS: [&str; 3] = ["origin", "sec-fetch-site", "access-control-request-method"];
 
 /// Where a request comes from.

@@ -45,6 +45,7 @@ pub(super) struct Charge {
 impl ConnectionPermits {
     /// At most `max` connections at once.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub fn new(max: usize) -> Self {
         Self::within(max, usize::MAX, None)
     }
@@ -65,6 +66,7 @@ impl ConnectionPermits {
 
     /// What connections hold. Units: bytes.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub fn bytes(&self) -> usize {
         self.held.bytes.load(Ordering::Relaxed)
     }

@@ -18,6 +18,7 @@ pub enum Refused {
 impl Refused {
     /// The status that says so.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(violation) => violation.status(),

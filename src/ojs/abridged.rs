@@ -66,6 +66,7 @@ impl<'d> Abridged<'d> {
 
     /// Whether nothing was received.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub const fn is_empty(self) -> bool {
         self.text.is_empty()
     }

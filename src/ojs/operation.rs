@@ -2,6 +2,7 @@
 
 mod kinds;
 mod scope;
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
 mod surface;
 mod table;
 

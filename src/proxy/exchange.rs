@@ -142,12 +142,6 @@ impl Exchange {
         self.vanished = true;
     }
 
-    /// Whether the client went away.
-    #[must_use]
-    pub const fn has_vanished(&self) -> bool {
-        self.vanished
-    }
-
     /// Answers with an error document of ours. Who is told to come back is told when, each a little otherwise.
     #[must_use]
     pub fn refuse(&mut self, proxy: &Proxy, document: &ErrorDocument) -> Response<Reply> {

@@ -98,6 +98,7 @@ impl Owners {
 
     /// Whether nothing is remembered.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

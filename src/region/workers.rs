@@ -123,6 +123,7 @@ impl Workers {
 
     /// Whether none is.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

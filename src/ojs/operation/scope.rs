@@ -74,6 +74,7 @@ pub enum Paging {
 impl Scope {
     /// Where it goes, in words for people.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enqueue => "the region that routing chooses",

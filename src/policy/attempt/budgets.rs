@@ -68,6 +68,7 @@ impl Budgets {
 
     /// The budget of one region.
     #[must_use]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub fn of(&self, region: RegionIndex) -> Option<&RetryBudget> {
         self.regions.get(region.get()).map(Arc::as_ref)
     }

@@ -16,18 +16,6 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
-    /// The name in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotSent => "not_sent",
-            Self::Answered => "answered",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// What an answered enqueue means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {

@@ -48,6 +48,7 @@ impl Decision {
 /// Chooses the regions that a job is tried in.
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests; the program writes down why"))]
 pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
     route_on(view, job, inputs, &mut Grounds::default())
 }

@@ -163,6 +163,7 @@ impl Kind {
 
 /// The table of families as README shows it, header and last line end included.
 #[must_use]
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
 pub fn table_markdown() -> String {
     let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
     for family in FAMILIES {
