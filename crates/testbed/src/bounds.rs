@@ -2,7 +2,9 @@
 //!
 //! Spec: ojs-backpressure 6 and 7. The strategy `block` is refused, because no region here holds an enqueue.
 
-use super::envelope::{Invalid, Members};
+use http::{HeaderMap, HeaderValue};
+
+use super::members::{Invalid, Members};
 
 /// From which share of the bound on an enqueue says how full its queue is.
 const WARNING: f64 = 0.8;
@@ -55,5 +57,14 @@ impl Depth {
     #[expect(clippy::cast_precision_loss, reason = "a share is shown with two digits")]
     pub(super) fn share(self) -> f64 {
         self.jobs as f64 / self.max as f64
+    }
+}
+
+/// Headers of how full a queue is. Spec: ojs-backpressure 7.2 and 7.3.
+pub(crate) fn depth_headers(headers: &mut HeaderMap, depth: Depth) {
+    headers.insert("x-ojs-queue-depth", HeaderValue::from(depth.jobs));
+    headers.insert("x-ojs-queue-bound", HeaderValue::from(depth.max));
+    if let Ok(share) = HeaderValue::from_str(&format!("{:.2}", depth.share())) {
+        headers.insert("x-ojs-queue-pressure", share);
     }
 }

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::answer::Object;
 use super::dialect::Dialect;
-use super::envelope::{Envelope, Invalid, Members, Reading};
+use super::envelope::{Envelope, Reading};
+use super::members::{Invalid, Members};
 use super::schedule::Schedule;
 use crate::text::rfc3339;
 

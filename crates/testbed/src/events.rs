@@ -6,7 +6,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::answer::Object;
-use super::job::{Job, JobState};
+use super::job::Job;
+use super::state::JobState;
 use crate::text::rfc3339;
 
 /// How many events are kept for those who ask later.

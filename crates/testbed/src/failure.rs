@@ -1,7 +1,7 @@
 //! What went wrong with a job: as a worker says it, and as the job's history keeps it.
 
 use super::answer::Object;
-use super::envelope::Members;
+use super::members::Members;
 use crate::text::rfc3339;
 
 /// What a worker says about a failed job, or the region itself about one that nobody spoke for in time.

@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::seen::View;
+use super::view::View;
 use ojs_handles::Draw;
 
 /// What goes wrong.

@@ -3,9 +3,10 @@
 use http::request::Parts;
 use serde_json::value::RawValue;
 
-use super::envelope::{Invalid, Members};
-use super::job::{Job, JobState};
-use super::routes::parameter;
+use super::job::Job;
+use super::members::{Invalid, Members};
+use super::query::parameter;
+use super::state::JobState;
 
 /// What a job must be; what is left out does not matter.
 #[derive(Debug, Clone, Default)]

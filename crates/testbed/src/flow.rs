@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::job::{Job, JobState};
+use super::job::Job;
+use super::state::JobState;
 
 /// The age after which seconds are forgotten. Units: seconds.
 const RECENT_S: u64 = 60;

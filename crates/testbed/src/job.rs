@@ -6,67 +6,13 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::answer::Object;
-use super::envelope::{Envelope, Members, Raw};
+use super::envelope::Envelope;
 use super::failure::Failure;
+use super::members::{Members, Raw};
 use super::notes::Notes;
+use super::state::JobState;
 use super::workflow::Membership;
 use crate::text::rfc3339;
-
-/// Where a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum JobState {
-    /// Waits until somebody activates it.
-    Pending,
-    /// Waits for its time.
-    Scheduled,
-    /// Waits for a worker.
-    Available,
-    /// A worker has it.
-    Active,
-    /// Failed, and waits for its next attempt.
-    Retryable,
-    /// Done.
-    Completed,
-    /// Failed for good.
-    Discarded,
-    /// Called off.
-    Cancelled,
-}
-
-impl JobState {
-    /// Every state, in the order of a job's life.
-    pub const ALL: [Self; 8] = [
-        Self::Pending,
-        Self::Scheduled,
-        Self::Available,
-        Self::Active,
-        Self::Retryable,
-        Self::Completed,
-        Self::Discarded,
-        Self::Cancelled,
-    ];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Scheduled => "scheduled",
-            Self::Available => "available",
-            Self::Active => "active",
-            Self::Retryable => "retryable",
-            Self::Completed => "completed",
-            Self::Discarded => "discarded",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Whether nothing can happen to the job any more.
-    #[must_use]
-    pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Discarded | Self::Cancelled)
-    }
-}
 
 /// A job as tests see it.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::envelope::{Members, Raw};
 use super::limits::Window;
+use super::members::{Members, Raw};
 
 /// How much of each is kept, so that nobody fills a region that runs for days.
 const KEPT_MAX: usize = 10_000;

@@ -4,7 +4,7 @@
 //! allows are only counted and told, never refused.
 
 use super::answer::Object;
-use super::envelope::{Envelope, Invalid, Members};
+use super::members::{Invalid, Members};
 use crate::text::rfc3339;
 
 /// What a job says of its key.
@@ -119,9 +119,4 @@ impl Window {
             ("x-ratelimit-reset", self.resets_ms().div_ceil(1_000)),
         ])
     }
-}
-
-/// The key that a job names.
-pub(super) fn key_of(envelope: &Envelope) -> Option<&str> {
-    envelope.limit.as_ref().map(|limit| limit.key.as_str())
 }

@@ -1,8 +1,8 @@
 //! What a worker leaves beside its job: how far it has come, and where to go on from.
 
 use super::answer::Object;
-use super::envelope::Raw;
-use super::job::{Job, JobState};
+use super::members::Raw;
+use super::state::JobState;
 use crate::text::rfc3339;
 
 /// How far an attempt has come.
@@ -47,15 +47,15 @@ pub(super) struct Notes {
 
 impl Notes {
     /// How far a job has come: no error when nobody has said so yet, and the whole way once it is completed.
-    pub(super) fn progress_document(job: &Job) -> String {
-        let progress = job.notes.progress.as_ref();
+    pub(super) fn progress_document(&self, id: &str, state: JobState) -> String {
+        let progress = self.progress.as_ref();
         let share = progress.and_then(|progress| progress.share.as_deref()).map_or("null", |share| share.get());
-        let is_done = progress.is_some() && job.state == JobState::Completed;
+        let is_done = progress.is_some() && state == JobState::Completed;
         let data = progress.and_then(|progress| progress.data.as_deref()).map_or("null", |data| data.get());
         let message = progress.and_then(|progress| progress.message.as_deref()).map(|message| message.get());
         Object::new()
-            .text("job_id", &job.id)
-            .text("state", job.state.as_str())
+            .text("job_id", id)
+            .text("state", state.as_str())
             .raw("progress", if is_done { "1.0" } else { share })
             .maybe_raw("message", message)
             .raw("data", data)

@@ -10,6 +10,7 @@ mod definition;
 mod limit;
 mod list;
 mod observe;
+mod parts;
 mod queue;
 mod schema;
 mod stats;
@@ -23,19 +24,20 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
+use super::act::Act;
 use super::answer::{Body, Object, document};
+use super::caller::tenant;
+use super::context::Context;
 use super::dialect::Dialect;
-use super::envelope::{Envelope, Invalid, Members};
 use super::job::Job;
+use super::members::{Invalid, Members};
 use super::problem::Problem;
-use super::routes::{Route, parameter};
-use super::seen::Caller;
-use super::service::Context;
-use super::store::{Act, Store};
-use super::tenant as whose;
+use super::query::parameter;
+use super::routes::Route;
+use super::store::Store;
+use super::tenant::tenant_of;
 
-use dead_letter::number_of_dead;
-pub(super) use limit::depth_headers;
+use parts::{check_paused, job_answer, submitted};
 pub(super) use system::health;
 
 /// Serves an operation whose body has been read.
@@ -109,31 +111,11 @@ fn check_media_type(head: &Parts) -> Result<(), Problem> {
     if known.iter().any(|known| essence.eq_ignore_ascii_case(known)) { Ok(()) } else { Err(Problem::MediaType) }
 }
 
-fn job_answer(status: StatusCode, job: &Job) -> Response<Body> {
-    document(status, Object::new().raw("job", &job.document()).finish())
-}
-
-/// By the documents a paused queue takes no jobs; servers in Go only hand none out.
-fn check_paused(context: &Context, store: &Store, envelope: &Envelope) -> Result<(), Problem> {
-    let refuses = context.reading.dialect == Dialect::Spec && store.is_paused(&envelope.queue);
-    if refuses { Err(Problem::Paused(envelope.queue.clone())) } else { Ok(()) }
-}
-
 /// A tenant's request sees no job of another one.
 fn check_tenant(store: &mut Store, head: &Parts, id: &str) -> Result<(), Problem> {
-    let Some(tenant) = whose::of(head) else { return Ok(()) };
-    let owner = store.job(id).and_then(|job| whose::tenant_of(&job.envelope));
+    let Some(tenant) = tenant(head) else { return Ok(()) };
+    let owner = store.job(id).and_then(|job| tenant_of(&job.envelope));
     if owner.is_none_or(|owner| owner == tenant) { Ok(()) } else { Err(Problem::NoSuchJob(id.to_owned())) }
-}
-
-/// Reads a job that a client submits, and writes the tenant of the request into it.
-fn submitted(context: &Context, head: &Parts, source: Bytes) -> Result<Envelope, Problem> {
-    let mut envelope = Envelope::submitted(source, &context.reading)?;
-    envelope.caller = Caller::of(head);
-    if let Some(tenant) = whose::of(head) {
-        whose::stamp(&mut envelope, &tenant)?;
-    }
-    Ok(envelope)
 }
 
 fn enqueue(context: &Context, head: &Parts, body: &Bytes) -> Result<Response<Body>, Problem> {
@@ -186,10 +168,4 @@ fn results(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> {
         }
     }
     Ok(document(StatusCode::OK, Object::new().raw("results", &found.finish()).finish()))
-}
-
-/// A query parameter that is a number.
-fn number(head: &Parts, name: &'static str, otherwise: usize) -> Result<usize, Problem> {
-    let Some(text) = parameter(&head.uri, name) else { return Ok(otherwise) };
-    text.parse().map_err(|_| Invalid::Member(name, "is a whole number from 0").into())
 }

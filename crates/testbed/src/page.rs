@@ -8,11 +8,11 @@
 use http::request::Parts;
 
 use super::answer::Object;
+use super::context::Context;
 use super::dialect::Dialect;
-use super::envelope::Invalid;
+use super::members::Invalid;
 use super::problem::Problem;
-use super::routes::parameter;
-use super::service::Context;
+use super::query::parameter;
 
 /// How many items one answer holds: unless asked otherwise, and at most.
 #[derive(Debug, Clone, Copy)]

@@ -5,12 +5,12 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::answer::{Body, Object, document, full, typed};
 use super::bounds::Depth;
+use super::bounds::depth_headers;
 use super::dialect::Dialect;
-use super::envelope::Invalid;
-use super::job::JobState;
-use super::operations::depth_headers;
-use super::store::{NotCancelled, Refused};
-use super::workflow::WorkflowState;
+use super::members::Invalid;
+use super::refused::{NotCancelled, Refused};
+use super::state::JobState;
+use super::state::WorkflowState;
 
 /// Where the codes are explained: the name of the chapter, since a region on a laptop has no site of its own.
 const DOCUMENTS: &str = "urn:ojs:spec:errors";

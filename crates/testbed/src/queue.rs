@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::bounds::Bound;
-use super::job::JobState;
+use super::state::JobState;
 
 /// Figures of one queue, or of all.
 #[derive(Debug, Clone, Copy, Default)]

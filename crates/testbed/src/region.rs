@@ -13,6 +13,7 @@ use rustls::ServerConfig;
 use tokio::sync::{mpsc, oneshot};
 
 use super::certs::Identity;
+use super::context::Context;
 use super::dialect::{Dialect, DuplicateIds};
 use super::envelope::{Envelope, Reading};
 use super::faults::Faults;
@@ -20,7 +21,6 @@ use super::job::Jobs;
 use super::record::{Record, eventually};
 use super::retry::Retry;
 use super::server::{Command, Port, Server};
-use super::service::Context;
 use super::store::{Definition, Directive, FINISHED_MAX, Store};
 use super::tls::{RegionTls, server_config};
 use ojs_handles::Clock;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::envelope::{Invalid, Members};
+use super::members::{Invalid, Members};
 use ojs_handles::Draw;
 
 /// How the wait grows from one retry to the next.

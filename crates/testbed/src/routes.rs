@@ -2,9 +2,8 @@
 
 mod admin;
 
-use http::Uri;
-
 use super::dialect::Dialect;
+use super::query::percent_decoded;
 pub(super) use admin::{AdminRoute, UpkeepRoute};
 
 /// What a path names.
@@ -96,8 +95,12 @@ impl Route {
             ["ojs", "v1", rest @ ..] => rest,
             _ => return None,
         };
-        if let Some(route) = admin::of(segments, in_spec) {
-            return Some(route);
+        let named = match segments {
+            ["admin", rest @ ..] => admin::admin(rest, in_spec).map(Self::Admin),
+            _ => admin::upkeep(segments, in_spec).map(Self::Upkeep),
+        };
+        if named.is_some() {
+            return named;
         }
         Some(match segments {
             ["jobs"] => Self::Jobs,
@@ -142,12 +145,6 @@ impl Route {
     }
 }
 
-/// The decoded value of a query parameter; of the first one where there are several.
-pub(super) fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(key, _)| *key == name).map(|(_, value)| percent_decoded(&value.replace('+', " "))).next()
-}
-
 fn segments(path: &str) -> Vec<String> {
     let mut segments = Vec::new();
     for segment in path.split('/').map(percent_decoded) {
@@ -160,24 +157,4 @@ fn segments(path: &str) -> Vec<String> {
         }
     }
     segments
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = code.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                decoded.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                decoded.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
 }

@@ -1,10 +1,24 @@
 //! What a job must look like to be taken: the rules that hold in both dialects.
 
-use super::envelope::{Envelope, Invalid};
+use bytes::Bytes;
+
+use super::envelope::{Envelope, Reading};
+use super::members::Invalid;
 
 /// The longest type and the longest queue name, in bytes.
 const KIND_BYTES_MAX: usize = 255;
 const QUEUE_BYTES_MAX: usize = 128;
+
+impl Envelope {
+    /// Reads a submitted job and holds it to every rule for new jobs.
+    ///
+    /// Errors: the first [`Invalid`] found.
+    pub(super) fn submitted(source: Bytes, reading: &Reading) -> Result<Self, Invalid> {
+        let envelope = Self::parse(source, reading)?;
+        check(&envelope, reading.any_id)?;
+        Ok(envelope)
+    }
+}
 
 /// Checks what can be told from the job alone.
 ///

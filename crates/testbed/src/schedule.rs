@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use super::envelope::Invalid;
+use super::members::Invalid;
 
 /// How far ahead a time is looked for: 29 February can be eight years away.
 const DAYS_MAX: usize = 366 * 9;

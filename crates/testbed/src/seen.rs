@@ -1,34 +1,11 @@
 //! What a request sees of the jobs that are there: those that its replica has, and those that are its caller's.
 
-use std::time::Duration;
-
+use http::Method;
 use http::request::Parts;
-use http::{HeaderValue, Method, header};
 
-use super::service::Context;
-use super::tenant;
-
-/// What the faults leave a request to see.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct View {
-    /// How far its replica is behind.
-    pub(super) lag: Duration,
-    /// Whether other callers' jobs are hidden.
-    pub(super) own_only: bool,
-}
-
-/// Who calls, by what the call brings.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Caller {
-    authorization: Option<HeaderValue>,
-    tenant: Option<String>,
-}
-
-impl Caller {
-    pub(super) fn of(head: &Parts) -> Self {
-        Self { authorization: head.headers.get(header::AUTHORIZATION).cloned(), tenant: tenant::of(head) }
-    }
-}
+use super::caller::Caller;
+use super::context::Context;
+use super::view::View;
 
 /// Whether a job that is there is not there for this request. A job of nobody is everybody's.
 pub(super) fn is_hidden(context: &Context, head: &Parts, id: &str) -> bool {

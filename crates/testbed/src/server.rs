@@ -18,8 +18,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::context::Context;
 use super::record::RecordedConnection;
-use super::service::{self, Context, Peer};
+use super::service::{self, Peer};
 use super::wire::{Tap, Wire};
 
 /// Connections that may wait to be accepted: more than any test opens at once.

@@ -1,51 +1,33 @@
 //! The life of a request at a demo region: recorded, perhaps struck by a fault, then served.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::answer::{Body, BoxError, MEDIA_TYPE, document, full, sign, typed};
-use super::dialect::DuplicateIds;
-use super::envelope::Reading;
-use super::faults::{Fault, FaultAnswer, Faults};
+use super::context::Context;
+use super::faults::{Fault, FaultAnswer};
 use super::operations;
 use super::problem::Problem;
-use super::record::{Record, Recorded};
-use super::routes::{Route, parameter};
+use super::query::parameter;
+use super::record::Recorded;
+use super::routes::Route;
 use super::seen;
 use super::socket::{self, Echo};
 use super::sse;
-use super::store::Store;
 use super::stream::{self, Arriving};
 use super::wire::Wire;
-use ojs_handles::Clock;
 
 /// How long somebody waits for a result: unless asked otherwise, and at most.
 const RESULT_WAIT: Duration = Duration::from_secs(30);
 const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
-
-/// What all requests of one region share.
-#[derive(Debug)]
-pub(super) struct Context {
-    pub(super) id: String,
-    pub(super) clock: Clock,
-    pub(super) started: Instant,
-    pub(super) store: Mutex<Store>,
-    pub(super) record: Record,
-    pub(super) faults: Faults,
-    pub(super) reading: Reading,
-    /// What the manifest says that is done with an id that is taken.
-    pub(super) duplicate_ids: Option<DuplicateIds>,
-    pub(super) body_bytes_max: usize,
-}
 
 /// The connection that a request came by.
 #[derive(Debug, Clone)]
@@ -151,7 +133,7 @@ async fn collected(context: &Context, body: Arriving) -> Result<Bytes, Problem> 
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::TooLarge),
         // The client has gone in the middle of its body: nobody reads this answer.
-        Err(_) => Err(super::envelope::Invalid::Payload.into()),
+        Err(_) => Err(super::members::Invalid::Payload.into()),
     }
 }
 

@@ -12,8 +12,8 @@ use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, BoxError, Object, typed};
+use super::context::Context;
 use super::problem::Problem;
-use super::service::Context;
 
 /// How often an idle stream says that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);

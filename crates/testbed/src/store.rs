@@ -11,6 +11,7 @@ mod failing;
 mod idempotency;
 mod limits;
 mod lists;
+mod parts;
 mod queues;
 mod unique;
 mod work;
@@ -26,32 +27,25 @@ use super::dialect::{Dialect, DuplicateIds};
 use super::envelope::Envelope;
 use super::events::EventLog;
 use super::flow::Flow;
-use super::job::{Job, JobState, Jobs, Times};
+use super::job::{Job, Jobs, Times};
 use super::kept::Kept;
 use super::queue::Queue;
+use super::refused::Refused;
+use super::state::JobState;
 use super::workflow::Membership;
 use ojs_handles::{Clock, Draw};
 
-pub(super) use admin::Act;
 pub(super) use idempotency::Known;
 pub(super) use lists::WorkerView;
+pub use parts::Directive;
+use parts::{Answers, Crons, Keys, Workflows};
 pub(super) use work::Claim;
-pub use work::Directive;
-pub(super) use workflow::NotCancelled;
 
 /// How many finished jobs are usually kept, so that a demo that runs for days does not grow.
 pub(super) const FINISHED_MAX: usize = 100_000;
 
 /// How many definitions are kept as they were submitted, for the same reason.
 const DEFINITIONS_MAX: usize = 10_000;
-
-/// Why an operation on a job is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
-    NotFound,
-    Conflict(JobState),
-    Duplicate,
-}
 
 /// A cron job or a workflow as it was submitted.
 #[derive(Debug, Clone)]
@@ -82,10 +76,10 @@ pub(super) struct Store {
     directives: HashMap<String, Directive>,
     kept: Kept,
     definitions: VecDeque<Definition>,
-    crons: cron::Crons,
-    workflows: workflow::Workflows,
-    keys: unique::Keys,
-    answers: idempotency::Answers,
+    crons: Crons,
+    workflows: Workflows,
+    keys: Keys,
+    answers: Answers,
     next_sequence: u64,
     changed: watch::Sender<u64>,
 }
@@ -109,10 +103,10 @@ impl Store {
             directives: HashMap::new(),
             kept: Kept::default(),
             definitions: VecDeque::new(),
-            crons: cron::Crons::default(),
-            workflows: workflow::Workflows::default(),
-            keys: unique::Keys::default(),
-            answers: idempotency::Answers::default(),
+            crons: Crons::default(),
+            workflows: Workflows::default(),
+            keys: Keys::default(),
+            answers: Answers::default(),
             next_sequence: 0,
             changed: watch::Sender::new(0),
         }

@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 
 use super::answer::{Body, BoxError, typed};
 use super::faults::Gate;
+use super::query::parameter;
 use super::record::Record;
-use super::routes::parameter;
 use super::wire::Wire;
 
 /// Size of the parts of a made-up body.

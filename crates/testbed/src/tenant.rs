@@ -2,20 +2,13 @@
 //!
 //! Spec: ojs-multi-tenancy; the header has three spellings among the documents.
 
-use http::request::Parts;
 use serde_json::value::RawValue;
 
 use super::answer::quoted;
-use super::envelope::{Envelope, Invalid, Members};
+use super::envelope::Envelope;
+use super::members::{Invalid, Members};
 
-const HEADERS: [&str; 2] = ["x-ojs-tenant", "x-ojs-tenant-id"];
 const RULE: &str = "is the tenant that the X-OJS-Tenant header names";
-
-/// The tenant that a request speaks for.
-pub(super) fn of(head: &Parts) -> Option<String> {
-    let value = HEADERS.into_iter().find_map(|name| head.headers.get(name))?;
-    value.to_str().ok().filter(|tenant| !tenant.is_empty()).map(str::to_owned)
-}
 
 /// Writes the tenant of a request into a job's meta, in front of what is there.
 ///

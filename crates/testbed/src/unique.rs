@@ -1,10 +1,11 @@
 //! What makes a job a duplicate of another: its policy, and the key that both share.
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::dialect::Dialect;
-use super::envelope::{Envelope, Invalid, Members};
-use super::job::JobState;
+use super::members::{Invalid, Members};
+use super::state::JobState;
 
 /// What becomes of a job that is there already in another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,15 @@ pub(super) enum OnConflict {
     Replace,
     /// The old one is cancelled; the new one takes over its time.
     ReplaceExceptSchedule,
+}
+
+/// The members of a job that its policy may name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject<'j> {
+    pub(super) kind: &'j str,
+    pub(super) queue: &'j str,
+    pub(super) args: &'j RawValue,
+    pub(super) meta: Option<&'j RawValue>,
 }
 
 /// A job's policy against duplicates.
@@ -40,7 +50,7 @@ impl Unique {
     /// Reads the policy of a job whose other members have been read.
     ///
     /// Errors: [`Invalid::Member`] for a policy that cannot be.
-    pub(super) fn read(policy: &Members, job: &Envelope, dialect: Dialect) -> Result<Self, Invalid> {
+    pub(super) fn read(policy: &Members, job: &Subject<'_>, dialect: Dialect) -> Result<Self, Invalid> {
         let named: Option<Vec<String>> = policy.read("keys", KEYS_RULE)?;
         let usual = if dialect == Dialect::Spec { &DIMENSIONS[..1] } else { &["type", "args"] };
         let keys = named.unwrap_or_else(|| usual.iter().map(|&name| name.to_owned()).collect());
@@ -62,12 +72,12 @@ impl Unique {
 const KEYS_RULE: &str = "is an array of type, queue, args and meta";
 
 /// The key by the documents: the chosen values in a canonical form. The type counts whether it is named or not.
-fn canonical_key(policy: &Members, keys: &[String], job: &Envelope) -> Result<String, Invalid> {
+fn canonical_key(policy: &Members, keys: &[String], job: &Subject<'_>) -> Result<String, Invalid> {
     let has = |name: &str| keys.iter().any(|key| key == name);
     let mut chosen = serde_json::Map::new();
-    chosen.insert("type".to_owned(), job.kind.as_str().into());
+    chosen.insert("type".to_owned(), job.kind.into());
     if has("queue") {
-        chosen.insert("queue".to_owned(), job.queue.as_str().into());
+        chosen.insert("queue".to_owned(), job.queue.into());
     }
     if has("args") {
         let args = canonical(job.args.get());
@@ -81,7 +91,7 @@ fn canonical_key(policy: &Members, keys: &[String], job: &Envelope) -> Result<St
         if names.is_empty() {
             return Err(Invalid::Member("meta_keys", rule));
         }
-        let meta = job.meta.as_deref().map_or(Value::Null, |meta| canonical(meta.get()));
+        let meta = job.meta.map_or(Value::Null, |meta| canonical(meta.get()));
         let one = |name: String| (name.clone(), meta.get(&name).cloned().unwrap_or_default());
         chosen.insert("meta".to_owned(), names.into_iter().map(one).collect());
     }
@@ -89,7 +99,7 @@ fn canonical_key(policy: &Members, keys: &[String], job: &Envelope) -> Result<St
 }
 
 /// The key as servers in Go make it: the bytes as they came, and no meta.
-fn literal_key(keys: &[String], job: &Envelope) -> String {
+fn literal_key(keys: &[String], job: &Subject<'_>) -> String {
     let parts = keys.iter().map(|key| match key.as_str() {
         "type" => format!("type:{}\n", job.kind),
         "queue" => format!("queue:{}\n", job.queue),

@@ -8,7 +8,9 @@ mod read;
 mod written;
 
 use super::dialect::Dialect;
-use super::envelope::{Envelope, Raw};
+use super::envelope::Envelope;
+use super::members::Raw;
+use super::state::WorkflowState;
 
 /// What a workflow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,26 +19,6 @@ pub(super) enum Kind {
     Graph,
     Group,
     Batch,
-}
-
-/// Where a workflow stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WorkflowState {
-    Running,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl WorkflowState {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
 }
 
 /// When a callback runs.

@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use serde_json::value::RawValue;
+
 use super::*;
 
 fn reading(dialect: Dialect) -> Reading {

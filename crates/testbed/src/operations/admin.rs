@@ -4,15 +4,17 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::{bulk, list, number_of_dead, schema, stats, tenant, upkeep};
+use super::dead_letter::number_of_dead;
+use super::{bulk, list, schema, stats, tenant, upkeep};
+use crate::act::Act;
 use crate::answer::{Body, Object, document, full};
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::envelope::{Invalid, Members};
 use crate::job::Job;
+use crate::members::{Invalid, Members};
 use crate::problem::Problem;
 use crate::routes::AdminRoute as Route;
-use crate::service::Context;
-use crate::store::{Act, Directive};
+use crate::store::Directive;
 use crate::text::rfc3339;
 
 type Answer = Result<Response<Body>, Problem>;

@@ -8,11 +8,11 @@ use data_encoding::HEXLOWER;
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document};
-use crate::envelope::{Invalid, Members};
+use crate::context::Context;
 use crate::job::Job;
+use crate::members::{Invalid, Members};
 use crate::problem::Problem;
 use crate::routes::AgentAct as Act;
-use crate::service::Context;
 
 /// How many branches of a job are kept.
 const BRANCHES_MAX: usize = 100;

@@ -4,12 +4,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::{check_paused, submitted};
+use super::parts::{check_paused, submitted};
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::envelope::{Envelope, Invalid, Members, Raw};
+use crate::envelope::Envelope;
+use crate::members::{Invalid, Members, Raw};
 use crate::problem::Problem;
-use crate::service::Context;
 use crate::store::{Known, Store};
 
 /// The most jobs of one bulk enqueue.

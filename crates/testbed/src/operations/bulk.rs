@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
+use crate::act::Act;
 use crate::answer::{Body, Object, document};
-use crate::envelope::{Invalid, Members};
+use crate::context::Context;
 use crate::filter::Filter;
+use crate::members::{Invalid, Members};
 use crate::problem::Problem;
-use crate::service::Context;
-use crate::store::{Act, Refused, Store};
+use crate::refused::Refused;
+use crate::store::Store;
 
 /// The most jobs that one request may name.
 const IDS_MAX: usize = 1_000;

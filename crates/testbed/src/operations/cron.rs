@@ -5,15 +5,16 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::job_answer;
+use super::parts::job_answer;
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::cron::{CronJob, Plan};
 use crate::dialect::Dialect;
-use crate::envelope::{Invalid, Members};
+use crate::members::{Invalid, Members};
 use crate::page::{LISTS, Page};
 use crate::problem::Problem;
-use crate::routes::{Route, parameter};
-use crate::service::Context;
+use crate::query::parameter;
+use crate::routes::Route;
 
 /// Serves the paths of cron jobs. Servers in Go know three of these calls.
 pub(super) fn serve(

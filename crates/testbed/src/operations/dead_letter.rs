@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::job_answer;
+use super::parts::job_answer;
 use crate::answer::{Body, Object, document};
-use crate::envelope::Members;
+use crate::context::Context;
 use crate::filter::Filter;
 use crate::job::Job;
+use crate::members::Members;
 use crate::problem::Problem;
-use crate::service::Context;
 use crate::text::rfc3339;
 
 /// How many there are, of which queues and with which errors. Servers in Go only count them.

@@ -5,13 +5,13 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::envelope::{Invalid, Members};
 use crate::kept::Entry;
+use crate::members::{Invalid, Members};
 use crate::page::{LISTS, Page};
 use crate::problem::Problem;
 use crate::routes::UpkeepRoute as Route;
-use crate::service::Context;
 use crate::text::rfc3339;
 
 type Answer = Result<Response<Body>, Problem>;

@@ -5,23 +5,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::answer::{Body, Object, document};
-use crate::bounds::Depth;
-use crate::envelope::{Invalid, Members};
-use crate::limits::key_of;
+use crate::bounds::depth_headers;
+use crate::context::Context;
+use crate::envelope::key_of;
+use crate::members::{Invalid, Members};
 use crate::moment::Moment;
 use crate::page::Numbered;
 use crate::problem::Problem;
-use crate::service::Context;
 use crate::store::Store;
-
-/// Headers of how full a queue is. Spec: ojs-backpressure 7.2 and 7.3.
-pub(crate) fn depth_headers(headers: &mut HeaderMap, depth: Depth) {
-    headers.insert("x-ojs-queue-depth", HeaderValue::from(depth.jobs));
-    headers.insert("x-ojs-queue-bound", HeaderValue::from(depth.max));
-    if let Ok(share) = HeaderValue::from_str(&format!("{:.2}", depth.share())) {
-        headers.insert("x-ojs-queue-pressure", share);
-    }
-}
 
 /// What the answer to an enqueue says beside the job.
 pub(super) fn headers(headers: &mut HeaderMap, store: &mut Store, id: &str) {

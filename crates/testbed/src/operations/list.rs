@@ -9,15 +9,15 @@ use http::{Response, StatusCode};
 
 use super::queue::{counts_members, status_of};
 use crate::answer::{Body, Object, document, quoted};
+use crate::context::Context;
 use crate::dialect::Dialect;
 use crate::events::Event;
 use crate::filter::Filter;
 use crate::job::Job;
 use crate::page::{Bounds, LISTS, Numbered, Page, Part, dead_letters};
 use crate::problem::Problem;
+use crate::query::parameter;
 use crate::queue::QueueView;
-use crate::routes::parameter;
-use crate::service::Context;
 use crate::store::WorkerView;
 use crate::text::rfc3339;
 

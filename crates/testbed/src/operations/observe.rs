@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document, full, typed};
-use crate::job::JobState;
-use crate::service::Context;
+use crate::context::Context;
+use crate::state::JobState;
 
 /// `GET /ready` and `/readyz`. A region in memory is ready as soon as it answers.
 pub(super) fn ready() -> Response<Body> {

@@ -3,10 +3,10 @@
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::job::JobState;
 use crate::queue::{Counts, QueueView};
-use crate::service::Context;
+use crate::state::JobState;
 use crate::text::rfc3339;
 
 pub(super) const fn status_of(queue: &QueueView) -> &'static str {

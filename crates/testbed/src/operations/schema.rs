@@ -7,10 +7,10 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document};
-use crate::envelope::{Invalid, Members};
+use crate::context::Context;
 use crate::kept::Entry;
+use crate::members::{Invalid, Members};
 use crate::problem::Problem;
-use crate::service::Context;
 use crate::text::rfc3339;
 
 /// Sorts versions by number.

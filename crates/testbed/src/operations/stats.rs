@@ -4,14 +4,14 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::envelope::Invalid;
 use crate::flow::Tally;
-use crate::job::JobState;
+use crate::members::Invalid;
 use crate::moment::Moment;
 use crate::problem::Problem;
-use crate::routes::parameter;
-use crate::service::Context;
+use crate::query::parameter;
+use crate::state::JobState;
 use crate::text::rfc3339;
 
 /// The most rows of one history: a day of minutes.

@@ -3,13 +3,13 @@
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::number;
+use super::parts::number;
 use crate::answer::{Body, Object, document, quoted};
+use crate::context::Context;
 use crate::dialect::Dialect;
 use crate::events::Asked;
 use crate::problem::Problem;
-use crate::routes::parameter;
-use crate::service::Context;
+use crate::query::parameter;
 
 /// How many events one answer holds: unless asked otherwise, and at most.
 const EVENTS_USUAL: usize = 100;

@@ -7,10 +7,10 @@ use http::{Response, StatusCode};
 
 use super::queue::counts_members;
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::page::Numbered;
 use crate::problem::Problem;
 use crate::queue::Counts;
-use crate::service::Context;
 use crate::tenant::tenant_of;
 
 /// The jobs of each tenant that has any, by state.

@@ -4,19 +4,21 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
+use super::dead_letter::number_of_dead;
 use super::queue::{counts_members, status_of};
-use super::{bulk, definition, limit, list, number_of_dead, worker};
+use super::{bulk, definition, limit, list, worker};
+use crate::act::Act;
 use crate::answer::{Body, Object, document, quoted};
 use crate::bounds::Bound;
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::envelope::{Invalid, Members, Raw};
 use crate::filter::Filter;
-use crate::job::JobState;
-use crate::notes::{Notes, Progress};
+use crate::members::{Invalid, Members, Raw};
+use crate::notes::Progress;
 use crate::problem::Problem;
 use crate::routes::UpkeepRoute as Route;
-use crate::service::Context;
-use crate::store::{Act, Store};
+use crate::state::JobState;
+use crate::store::Store;
 
 type Answer = Result<Response<Body>, Problem>;
 
@@ -32,7 +34,7 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("GET", Route::JobProgress(id)) => {
             let mut store = context.store.lock();
             let job = store.job(&id).ok_or(Problem::NoSuchJob(id))?;
-            Ok(document(StatusCode::OK, Notes::progress_document(job)))
+            Ok(document(StatusCode::OK, job.notes.progress_document(&job.id, job.state)))
         }
         ("PUT", Route::JobProgress(id)) => progress(context, id, &Members::parse(body)?),
         ("GET", Route::WorkerHealth(id)) => {
@@ -103,7 +105,7 @@ fn progress(context: &Context, id: String, members: &Members) -> Answer {
         let _ = store.note_checkpoint(&id, state.to_owned());
     }
     let job = store.note_progress(&id, progress).ok_or(Problem::NoSuchJob(id))?;
-    Ok(document(StatusCode::OK, Notes::progress_document(job)))
+    Ok(document(StatusCode::OK, job.notes.progress_document(&job.id, job.state)))
 }
 
 fn checkpoint(context: &Context, id: String) -> Answer {

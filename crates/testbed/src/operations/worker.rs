@@ -5,14 +5,15 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use crate::answer::{Body, Object, document, quoted};
+use crate::caller::tenant;
+use crate::context::Context;
 use crate::dialect::Dialect;
-use crate::envelope::{Invalid, Members};
 use crate::failure::Failure;
-use crate::job::{Job, JobState};
+use crate::job::Job;
+use crate::members::{Invalid, Members};
 use crate::problem::Problem;
-use crate::service::Context;
+use crate::state::JobState;
 use crate::store::{Claim, Directive};
-use crate::tenant;
 use crate::text::rfc3339;
 
 /// The most jobs that one FETCH hands out.
@@ -35,7 +36,7 @@ pub(super) fn fetch(context: &Context, head: &Parts, body: &Bytes) -> Result<Res
         count: count.unwrap_or(1).clamp(1, FETCH_MAX),
         worker_id: members.read("worker_id", "is a string")?,
         visibility_ms: members.read("visibility_timeout_ms", number)?,
-        tenant: tenant::of(head),
+        tenant: tenant(head),
     };
     let mut store = context.store.lock();
     let documents: Vec<_> = store.fetch(&claim).into_iter().map(Job::document).collect();

@@ -5,11 +5,12 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::answer::{Body, Object, document};
+use crate::context::Context;
 use crate::dialect::Dialect;
 use crate::page::{LISTS, Page};
 use crate::problem::Problem;
-use crate::routes::{Route, parameter};
-use crate::service::Context;
+use crate::query::parameter;
+use crate::routes::Route;
 use crate::workflow::Workflow;
 
 /// Serves the paths of workflows. Servers in Go have no list of them.

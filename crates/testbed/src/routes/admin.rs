@@ -1,7 +1,6 @@
 //! The paths of administration, and those that look after jobs, queues and definitions.
 
-use super::Route;
-use crate::store::Act;
+use crate::act::Act;
 
 /// What a path below `/ojs/v1/admin` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,19 +62,12 @@ pub(crate) enum UpkeepRoute {
     WebhookSecret(String),
 }
 
-/// Names the path whose segments, decoded, stand below `/ojs/v1`; to be asked before the paths that stand for any word.
-pub(super) fn of(segments: &[&str], in_spec: bool) -> Option<Route> {
-    match segments {
-        ["admin", rest @ ..] => admin(rest, in_spec).map(Route::Admin),
-        _ => upkeep(segments, in_spec).map(Route::Upkeep),
-    }
-}
-
 fn act(name: &str) -> Option<Act> {
     [Act::Retry, Act::Cancel, Act::Delete].into_iter().find(|act| act.as_str() == name)
 }
 
-fn admin(segments: &[&str], in_spec: bool) -> Option<AdminRoute> {
+/// Names the path whose segments, decoded, stand below `/ojs/v1/admin`.
+pub(super) fn admin(segments: &[&str], in_spec: bool) -> Option<AdminRoute> {
     let own = |text: &str| text.to_owned();
     Some(match segments {
         ["stats", "history"] => AdminRoute::StatsHistory,
@@ -108,7 +100,8 @@ fn admin(segments: &[&str], in_spec: bool) -> Option<AdminRoute> {
     })
 }
 
-fn upkeep(segments: &[&str], in_spec: bool) -> Option<UpkeepRoute> {
+/// Names the path whose segments, decoded, stand below `/ojs/v1`; to be asked before the paths that stand for any word.
+pub(super) fn upkeep(segments: &[&str], in_spec: bool) -> Option<UpkeepRoute> {
     let own = |text: &str| text.to_owned();
     Some(match segments {
         // What servers in Go have of these.

@@ -1,7 +1,5 @@
 //! Cron jobs: kept by name, fired when they are due.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::super::answer::Object;
 use super::super::cron::{CronJob, Overlap, Plan};
 use super::{Job, JobState, Store};
@@ -13,35 +11,6 @@ const CRONS_MAX: usize = 10_000;
 /// A time that was missed by more than this is made up for once, and not run by run: nobody looked at the region meanwhile, and
 /// what would have come of all those runs is of no use. Below, every run happens at its own moment.
 const CATCH_UP_MS: u64 = 3_600_000;
-
-/// The cron jobs, and when each is due.
-#[derive(Debug, Default)]
-pub(super) struct Crons {
-    jobs: BTreeMap<String, CronJob>,
-    due: BTreeSet<(u64, String)>,
-}
-
-impl Crons {
-    pub(super) fn due_ms(&self) -> Option<u64> {
-        self.due.first().map(|(due_ms, _)| *due_ms)
-    }
-
-    fn enter(&mut self, cron: CronJob) -> &CronJob {
-        let name = cron.plan.name.clone();
-        if let Some(due_ms) = cron.next_ms {
-            self.due.insert((due_ms, name.clone()));
-        }
-        self.jobs.entry(name).insert_entry(cron).into_mut()
-    }
-
-    fn take(&mut self, name: &str) -> Option<CronJob> {
-        let cron = self.jobs.remove(name)?;
-        if let Some(due_ms) = cron.next_ms {
-            self.due.remove(&(due_ms, name.to_owned()));
-        }
-        Some(cron)
-    }
-}
 
 impl Store {
     /// Keeps a cron job, and says whether there was none of its name; one that was there goes on with another plan. Nothing when

@@ -1,6 +1,7 @@
 //! Dead letters: jobs that have failed for good and are kept for somebody to look at.
 
-use super::{Job, Refused, Store};
+use super::{Job, Store};
+use crate::refused::Refused;
 
 impl Store {
     pub(crate) fn dead_letter(&mut self, id: &str) -> Option<&Job> {

@@ -1,7 +1,8 @@
 //! Attempts that fail: because a worker says so, or because nobody says anything.
 
 use super::super::failure::{Failure, Wish};
-use super::{Dialect, Job, JobState, Refused, Store};
+use super::{Dialect, Job, JobState, Store};
+use crate::refused::Refused;
 
 /// What becomes of a job after a failed attempt.
 enum Verdict {

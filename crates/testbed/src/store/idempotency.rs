@@ -1,33 +1,18 @@
 //! Answers that are given again to who repeats a request under the same key.
 
-use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use super::Store;
+use super::parts::Kept;
 
 /// How long an answer is kept at least, by the documents.
 const KEPT_MS: u64 = 86_400_000;
 
 /// How many answers are kept, so that a demo that runs for days does not grow.
 const KEPT_MAX: usize = 1_000;
-
-/// An answer and the request that it was given to.
-#[derive(Debug)]
-struct Kept {
-    request: u64,
-    at_ms: u64,
-    status: StatusCode,
-    document: String,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    by_key: HashMap<String, Kept>,
-    order: VecDeque<String>,
-}
 
 /// What is known of a key.
 #[derive(Debug, PartialEq, Eq)]

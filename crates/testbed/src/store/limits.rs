@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::limits::{Limit, Window, key_of};
+use super::super::envelope::key_of;
+use super::super::limits::{Limit, Window};
 use super::{Job, JobState, Store};
 
 /// How many further jobs of each key a FETCH may hand out.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::*;
-use crate::envelope::{Members, Reading};
+use crate::envelope::Reading;
 use crate::failure::Failure;
+use crate::members::Members;
 use crate::retry::Retry;
 use ojs_handles::SteeredTime;
 

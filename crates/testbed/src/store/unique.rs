@@ -1,30 +1,9 @@
 //! Jobs that keep out others of their kind.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::super::unique::{OnConflict, Unique};
 use super::{DuplicateIds, Envelope, Job, JobState, Store};
-
-/// The jobs that have a policy, by their keys, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Keys(HashMap<String, Vec<String>>);
-
-impl Keys {
-    pub(super) fn file(&mut self, job: &Job) {
-        if let Some(unique) = &job.envelope.unique {
-            self.0.entry(unique.key.clone()).or_default().push(job.id.clone());
-        }
-    }
-
-    pub(super) fn unfile(&mut self, job: &Job) {
-        let Some(unique) = &job.envelope.unique else { return };
-        let Some(ids) = self.0.get_mut(&unique.key) else { return };
-        ids.retain(|id| *id != job.id);
-        if ids.is_empty() {
-            self.0.remove(&unique.key);
-        }
-    }
-}
 
 /// What became of a submitted job.
 #[derive(Debug)]

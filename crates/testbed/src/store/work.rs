@@ -2,44 +2,18 @@
 
 use std::collections::HashSet;
 
-use super::super::envelope::{Members, Raw};
 use super::super::job::Lease;
+use super::super::members::{Members, Raw};
 use super::super::tenant::tenant_of;
-use super::{Dialect, Job, JobState, Refused, Store};
+use super::parts::Directive;
+use super::{Dialect, Job, JobState, Store};
+use crate::refused::Refused;
 
 /// How long a worker has a job when nobody says otherwise.
 const VISIBILITY_MS: u64 = 30_000;
 
 /// How long an attempt may take when the job does not say.
 const TIMEOUT_MS: u64 = 1_800_000;
-
-/// What a worker is told to do with itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Directive {
-    /// Go on.
-    #[default]
-    Continue,
-    /// Fetch no more, and finish what is there.
-    Quiet,
-    /// Give back what is there, and end.
-    Terminate,
-}
-
-impl Directive {
-    /// The one that is asked for by this name.
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Quiet, Self::Terminate].into_iter().find(|directive| directive.as_str() == text)
-    }
-
-    /// Its name on the wire of servers in Go.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Continue => "continue",
-            Self::Quiet => "quiet",
-            Self::Terminate => "terminate",
-        }
-    }
-}
 
 /// What a worker asks for.
 #[derive(Debug)]

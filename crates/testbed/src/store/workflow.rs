@@ -1,28 +1,14 @@
 //! Workflows: their jobs made in turn, and their states kept.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use uuid::Uuid;
 
-use super::super::workflow::{Launch, Outcome, Workflow, WorkflowState};
+use super::super::state::WorkflowState;
+use super::super::workflow::{Launch, Outcome, Workflow};
 use super::{Dialect, JobState, Store};
+use crate::refused::NotCancelled;
 
 /// How many finished workflows are kept, so that a demo that runs for days does not grow.
 const FINISHED_MAX: usize = 10_000;
-
-/// The workflows by id, which is their order too.
-#[derive(Debug, Default)]
-pub(super) struct Workflows {
-    all: BTreeMap<String, Workflow>,
-    finished: VecDeque<String>,
-}
-
-/// Why a workflow is not called off.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotCancelled {
-    NotFound,
-    Over(WorkflowState),
-}
 
 impl Store {
     /// Begins a workflow that was read, and returns its id.

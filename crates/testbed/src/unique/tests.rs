@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::super::envelope::Envelope;
 use super::*;
 use crate::envelope::Reading;
 use crate::retry::Retry;

@@ -6,9 +6,11 @@ use bytes::Bytes;
 
 use super::super::answer::Object;
 use super::super::dialect::Dialect;
-use super::super::envelope::{Envelope, Invalid, Members, Raw, Reading};
+use super::super::envelope::{Envelope, Reading};
+use super::super::members::{Invalid, Members, Raw};
 use super::super::problem::Problem;
-use super::{Hook, Kind, Part, Workflow, WorkflowState};
+use super::{Hook, Kind, Part, Workflow};
+use crate::state::WorkflowState;
 
 /// The most jobs of one workflow: as many as a batch of enqueues has by its schema.
 const JOBS_MAX: usize = 10_000;

@@ -4,8 +4,9 @@ use serde_json::value::RawValue;
 
 use super::super::answer::{Object, quoted};
 use super::super::dialect::Dialect;
-use super::super::job::JobState;
-use super::{Kind, Outcome, Part, Workflow, WorkflowState};
+use super::super::state::JobState;
+use super::{Kind, Outcome, Part, Workflow};
+use crate::state::WorkflowState;
 use crate::text::rfc3339;
 
 impl Kind {

@@ -1,6 +1,7 @@
 //! Workflows, whose jobs are made in turn.
 
 use super::*;
+use crate::refused::NotCancelled;
 use crate::workflow::Workflow;
 
 fn begin(store: &mut Store, source: &str) -> String {
@@ -136,7 +137,7 @@ fn a_workflow_that_is_called_off_makes_no_more_jobs_and_by_the_documents_lets_ac
             assert_eq!(get(&mut store, id)["state"], "cancelled");
             assert_eq!(
                 store.cancel_workflow(id).unwrap_err(),
-                NotCancelled::Over(crate::workflow::WorkflowState::Cancelled)
+                NotCancelled::Over(crate::state::WorkflowState::Cancelled)
             );
         }
         assert_eq!((kinds(&mut store).as_str(), state(&mut store, &first)), ("", active), "{dialect:?}");

@@ -1,0 +1,26 @@
+//! Who calls: the credentials of a request, and the tenant that it names.
+
+use http::request::Parts;
+use http::{HeaderValue, header};
+
+/// The header of a tenant has three spellings among the documents. Spec: ojs-multi-tenancy.
+const HEADERS: [&str; 2] = ["x-ojs-tenant", "x-ojs-tenant-id"];
+
+/// Who calls, by what the call brings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Caller {
+    authorization: Option<HeaderValue>,
+    tenant: Option<String>,
+}
+
+impl Caller {
+    pub(super) fn of(head: &Parts) -> Self {
+        Self { authorization: head.headers.get(header::AUTHORIZATION).cloned(), tenant: tenant(head) }
+    }
+}
+
+/// The tenant that a request speaks for.
+pub(super) fn tenant(head: &Parts) -> Option<String> {
+    let value = HEADERS.into_iter().find_map(|name| head.headers.get(name))?;
+    value.to_str().ok().filter(|tenant| !tenant.is_empty()).map(str::to_owned)
+}
