@@ -3,7 +3,7 @@
 check:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --locked
+	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --locked --all-features
 
 test:
 	cargo test --locked
