@@ -207,7 +207,7 @@ fn the_version_names_commit_target_and_processor_level() {
     assert_eq!(lines[0], concat!("ojs-sidecar ", env!("CARGO_PKG_VERSION")));
     let commit = lines[1].strip_prefix("commit: ").unwrap();
     assert!(commit == "unknown" || commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
-    assert!(lines[2].starts_with("target: ") && lines[2].ends_with(" build"), "{version:?}");
+    assert!(lines[2].starts_with("target: ") && lines[2].ends_with(" build, plain"), "{version:?}");
     assert!(lines[3].starts_with("processor: "), "{version:?}");
     let short = command(&["-V"], &[], "");
     assert_eq!(short.stdout, concat!("ojs-sidecar ", env!("CARGO_PKG_VERSION"), "\n"));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::ojs::shows_fence;
+use crate::ojs::batch::answer;
 use crate::policy::{Decision, RegionIndex};
 use crate::region::Queue;
 
@@ -33,7 +33,7 @@ impl Parcel {
             let Some(id) = job.id.as_deref().filter(|_| !job.unique) else { return true };
             memchr::memmem::find(body, id.as_bytes()).is_some()
         };
-        !shows_fence(body) && (self.jobs.is_empty() || self.jobs.iter().any(is_one))
+        !answer::shows_fence(body) && (self.jobs.is_empty() || self.jobs.iter().any(is_one))
     }
 }
 
