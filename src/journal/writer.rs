@@ -235,7 +235,7 @@ impl Writer {
         let mut all = vec![Change::Secret(*self.inner.secret.lock())];
         all.extend(self.inner.table.lock().all());
         all.extend(self.inner.leases.lock().all());
-        // What was to be dropped is not among them.
+        // The table no longer has the records that wait to be dropped.
         self.drops.clear();
         let kept = self.engine.compact(&all);
         self.kept(kept);

@@ -65,7 +65,7 @@ pub(super) fn question_headers(exchange: &Exchange, headers: &HeaderMap) -> Head
     headers
 }
 
-/// The question for a job, on behalf of whoever sent these headers.
+/// The question for a job, with the authority of the caller that sent these headers.
 pub(super) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, deadline: Instant) -> Option<Question> {
     let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
     let mut own = HeaderMap::with_capacity(4);

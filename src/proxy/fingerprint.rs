@@ -1,4 +1,4 @@
-//! What callers and bodies are compared by.
+//! Fingerprints of callers and bodies, to compare them by.
 
 use aws_lc_rs::digest as hash;
 use http::HeaderName;
@@ -6,8 +6,8 @@ use http::header::AUTHORIZATION;
 
 use crate::outcome::Digest;
 
-/// Whose jobs a client may see is decided by these; a search asks on behalf of whoever sent them, and shares its result with
-/// nobody else.
+/// The headers by which a region decides which jobs a caller may see. A search carries those of its caller, and only callers with the same
+/// values share its result.
 pub(super) const IDENTIFYING: [HeaderName; 3] =
     [AUTHORIZATION, HeaderName::from_static("x-ojs-tenant"), HeaderName::from_static("x-ojs-tenant-id")];
 

@@ -25,7 +25,7 @@ pub(super) enum Located {
     Unsure(Doubt),
 }
 
-/// What is said of a job that no region has.
+/// The answer for a job that no region has.
 #[derive(Debug)]
 pub(super) struct Nobody {
     /// The word of the region whose word stands for all.
@@ -41,7 +41,7 @@ pub(super) struct Doubt {
     pub(super) left: Left,
 }
 
-/// What is left of a search that has not found the job.
+/// The possibilities that a search without success has left.
 #[derive(Debug, Clone)]
 pub(super) enum Left {
     /// Nothing: it may be in a region that has not said.

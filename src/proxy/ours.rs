@@ -1,6 +1,6 @@
 //! The parts of an enqueue that the sidecar has added.
 
-/// What of an enqueue is ours.
+/// The parts of one enqueue that the sidecar has added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ours {
     /// Its id was minted.

@@ -8,7 +8,7 @@ use crate::ojs::ErrorDocument;
 use crate::policy::RegionIndex;
 use crate::telemetry::AttemptOutcome;
 
-/// What became of a call that creates jobs.
+/// The result of a call that creates jobs.
 pub(super) struct Ran {
     pub(super) result: Result<RegionAnswer, ErrorDocument>,
     /// The region that said so, where a region has stored what was sent.

@@ -24,7 +24,7 @@ use crate::policy::{Budgets, Concurrency, RegionIndex, View};
 use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
-/// What all worker threads share.
+/// The state that all worker threads share.
 #[derive(Debug)]
 pub struct Shared {
     /// The configuration in force.
@@ -32,11 +32,11 @@ pub struct Shared {
     /// The configuration as it was asked for: what cannot change while the program runs differs from the one in force until a
     /// restart.
     pub asked: Arc<Config>,
-    /// What is known of every region.
+    /// Every region with its health, breaker and load.
     pub registry: Arc<Registry>,
-    /// What was sent where.
+    /// The jobs sent, by queue and region.
     pub traffic: Arc<Traffic>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// How much of the memory is bodies.
     pub buffered: Buffered,
@@ -50,7 +50,7 @@ pub struct Shared {
     pub rations: Arc<Rations>,
     /// The enqueues under way that may be repeated.
     pub running: Running,
-    /// What is remembered of workers.
+    /// The workers and the jobs that they hold.
     pub workers: Arc<Workers>,
     /// Queues that are fetched from no other region although the configuration names them.
     pub unfit: Unfit,
@@ -67,7 +67,7 @@ pub struct Shared {
 /// One worker thread's view of the program in one configuration.
 #[derive(Debug)]
 pub struct Proxy {
-    /// What it shares with the others.
+    /// The state shared with the other threads.
     pub shared: Arc<Shared>,
     /// Its random bits.
     pub random: Random,
@@ -82,7 +82,7 @@ pub struct Proxy {
 }
 
 impl Shared {
-    /// What a region's server does with an id that it has already, as far as that is known.
+    /// The policy of a region's server for taken ids, as far as it is known.
     #[must_use]
     pub fn duplicate_ids(&self, index: RegionIndex) -> DuplicateIds {
         self.registry.region(index).duplicate_ids()

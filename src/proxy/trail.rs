@@ -18,17 +18,17 @@ pub(super) struct Trail {
     pub(super) federation_id: Option<HeaderValue>,
     /// Whether that is ours.
     pub(super) stamped: bool,
-    /// What the client sent.
+    /// The body as the client sent it.
     pub(super) received: Received,
-    /// What a 2xx must show.
+    /// The evidence that a 2xx must show.
     pub(super) expected: Expected,
     /// Whether it was sent to the same region twice.
     pub(super) sent_again: bool,
-    /// Whether it was sent on while nobody knew whether it was where it had been.
+    /// Whether it was sent to another region while the outcome in the earlier one was unknown.
     pub(super) gone_on_unknown: bool,
     /// Whether it may be repeated, and its record is not on disk.
     pub(super) volatile: bool,
-    /// What is known of it, in the hands of this call.
+    /// Its placement, held by this call.
     pub(super) hold: Option<Box<Hold>>,
 }
 

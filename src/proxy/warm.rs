@@ -22,7 +22,7 @@ impl Proxy {
         for index in view.kept_warm() {
             let (region, pool) = (Arc::clone(self.region(index)), self.pool(index).clone());
             if !pool.has_connection_until(region.connections_number(), until) {
-                // What becomes of it is the probes' to judge.
+                // Its answer changes no health: the probes decide that.
                 tokio::task::spawn_local(async move { drop(ask_health(&region, &pool, WARM_FOR).await) });
             }
         }

@@ -124,7 +124,7 @@ mod tests {
         in_span!("attempt", region = "eu"; answer(7))
     }
 
-    /// What is recorded of a call under a filter, and whether a value was computed.
+    /// The fields recorded for a call under a filter, and whether a value was computed.
     fn recorded(filter: &str) -> (Vec<String>, bool) {
         let (recorder, mut is_computed) = (Recorder::default(), false);
         let filter = EnvFilter::builder().parse(filter).unwrap();

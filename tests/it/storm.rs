@@ -14,7 +14,7 @@ const JOBS: usize = 5;
 const TRIES: usize = 4;
 /// Seconds that pass between two jobs.
 const SECONDS: usize = 1;
-/// What the budgets allow beyond one attempt a call: a fifth of the calls, three a second, and ten seconds of these at first.
+/// Attempts that the budgets allow beyond one a call: a fifth of the calls, three a second, and ten seconds of these at first.
 const FLOOR: usize = 3;
 const FIRST: usize = 10 * FLOOR;
 

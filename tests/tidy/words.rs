@@ -39,7 +39,7 @@ fn named(source: &str) -> usize {
     names.filter(|(_, rest)| name(rest).split('_').any(|part| NAMES.contains(&part))).count()
 }
 
-/// What is counted in these sources, by the name of its limit; uses per 10 000 words, rounded up.
+/// The counts of these sources by the names of their limits; uses per 10 000 words, rounded up.
 fn count<'s>(sources: impl Iterator<Item = &'s str>) -> BTreeMap<String, usize> {
     let (mut all, mut functions) = (Vec::new(), 0);
     for source in sources {

@@ -1,8 +1,8 @@
-//! What operators do to jobs.
+//! Actions of operators on jobs.
 
 use super::state::JobState;
 
-/// What is done to many jobs at once.
+/// An action on many jobs at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     Retry,
@@ -20,7 +20,7 @@ impl Act {
         }
     }
 
-    /// What is said of a job to which it was done.
+    /// The answer about one job after the action.
     pub(crate) const fn done(self) -> &'static str {
         match self {
             Self::Retry => "retried",

@@ -1,4 +1,4 @@
-//! Who calls: the credentials of a request, and the tenant that it names.
+//! The caller of a request: its credentials and its tenant.
 
 use http::request::Parts;
 use http::{HeaderValue, header};
@@ -6,7 +6,7 @@ use http::{HeaderValue, header};
 /// The header of a tenant has three spellings among the documents. Spec: ojs-multi-tenancy.
 const HEADERS: [&str; 2] = ["x-ojs-tenant", "x-ojs-tenant-id"];
 
-/// Who calls, by what the call brings.
+/// A caller, by the headers of its request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Caller {
     authorization: Option<HeaderValue>,

@@ -1,4 +1,4 @@
-//! What all requests of one region share.
+//! The state that all requests of one region share.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub(super) struct Context {
     pub(super) record: Record,
     pub(super) faults: Faults,
     pub(super) reading: Reading,
-    /// What the manifest says that is done with an id that is taken.
+    /// The policy for taken ids that the manifest announces.
     pub(super) duplicate_ids: Option<DuplicateIds>,
     pub(super) body_bytes_max: usize,
 }

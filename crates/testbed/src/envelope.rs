@@ -131,7 +131,7 @@ impl Envelope {
         Ok(envelope)
     }
 
-    /// What a policy against duplicates compares.
+    /// The members that a policy against duplicates compares.
     fn subject(&self) -> Subject<'_> {
         Subject { kind: &self.kind, queue: &self.queue, args: &self.args, meta: self.meta.as_deref() }
     }

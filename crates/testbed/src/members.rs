@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A JSON value that nobody has interpreted.
+/// A JSON value as bytes, not interpreted.
 pub(super) type Raw = Box<RawValue>;
 
 /// Why a body is refused.

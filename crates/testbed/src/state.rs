@@ -3,7 +3,7 @@
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobState {
-    /// Waits until somebody activates it.
+    /// Waits until a client activates it.
     Pending,
     /// Waits for its time.
     Scheduled,

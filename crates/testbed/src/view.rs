@@ -1,8 +1,8 @@
-//! What a request sees of the jobs that are there.
+//! The stored jobs as one request sees them.
 
 use std::time::Duration;
 
-/// What the faults leave a request to see.
+/// The jobs that the scripted faults let a request see.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct View {
     /// How far its replica is behind.

@@ -18,7 +18,7 @@ pub(in crate::cli) struct DemoArgs {
     /// The sidecar's port for metrics and probes on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 9464, value_parser = port)]
     pub(super) admin_port: u16,
-    /// End after the tour: exit code 0 if all of it went as told, else 1
+    /// End after the tour: exit code 0 if every step had its announced result, else 1
     #[arg(long)]
     pub(super) tour_only: bool,
     /// No tour: enqueue for so long while everything fails, then check every job; exit code 0 if every promise was kept, else 1

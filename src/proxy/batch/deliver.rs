@@ -93,7 +93,7 @@ pub(super) fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
     let (Some(index), Ok(answer)) = (ran.stored, &ran.result) else { return };
     let region = &proxy.region(index).id;
     let ids = learn(proxy, region, parcel, answer);
-    // What was not taken apart is not counted by job.
+    // A body that was forwarded whole is counted as one job.
     let stored = if parcel.jobs.is_empty() { 1 } else { ids };
     proxy.metrics(index).stored(parcel.decision.strategy, stored as u64);
     for job in &parcel.jobs {

@@ -37,7 +37,7 @@ impl Parcel {
     }
 }
 
-/// What is remembered of a job that is sent.
+/// The facts about a job of a batch that its answer is compared with.
 #[derive(Debug)]
 pub(super) struct Sent {
     /// The id, the client's or the minted one; none where minting is off and the client sent none.

@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// A lease is no longer than this to us, whatever the call says.
 const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Who may be given what was claimed for a worker. A name such as `worker-1` is many tenants' own, and a region that judges by
+/// The worker that may have jobs claimed for this one. Several tenants may use a name such as `worker-1`, and a region that judges by
 /// tenant and credentials is not asked again.
 pub(super) fn claimant(worker: &str, headers: &HeaderMap) -> String {
     format!("{worker} {}", HEXLOWER.encode(digest(&SHA256, &asker(headers)).as_ref()))

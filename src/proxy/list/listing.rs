@@ -23,7 +23,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// What the client asked for of a list that is usually paged in this way.
+    /// The page that the client asked for, of a list that is usually paged in this way.
     pub(super) fn wanted(&self, paging: Paging) -> Wanted {
         let by_page = paging == Paging::Names && normal_path(&self.path).starts_with("/ojs/v1/admin/");
         let usual = match paging {
@@ -43,7 +43,7 @@ impl Listing {
     }
 }
 
-/// What has come of the regions' lists.
+/// The answers of the regions so far.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) pages: Vec<Page>,

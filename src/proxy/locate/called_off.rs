@@ -4,7 +4,7 @@ use super::super::shown_job::far;
 use crate::ojs::{Progress, progress};
 use crate::outcome;
 
-/// What a client is told to wait when nothing better is known.
+/// `Retry-After` where no cooldown is known. Units: seconds.
 pub(super) const RETRY_AFTER_MIN: u64 = 1;
 
 /// Whether an answer or an item shows a job that was cancelled before any worker had it. Such a job may be the cancelled twin of

@@ -1,4 +1,4 @@
-//! What is recorded of an enqueue while it is tried: where it goes, how each try ends, and how the call ends.
+//! The record of an enqueue while it is tried: its regions, the end of each try, and the end of the call.
 
 use super::super::attempt::Tried;
 use super::super::job::Job;

@@ -1,4 +1,4 @@
-//! What several operations have in common: jobs read from requests and shown in answers.
+//! Shared parts of operations: reading jobs from requests and showing them in answers.
 
 use bytes::Bytes;
 use http::request::Parts;

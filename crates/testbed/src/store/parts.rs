@@ -1,4 +1,4 @@
-//! What the store keeps beside its jobs.
+//! Records that the store keeps beside its jobs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -81,7 +81,7 @@ pub(super) struct Answers {
     pub(super) order: VecDeque<String>,
 }
 
-/// What a worker is told to do with itself.
+/// A directive for a worker, sent with the answer to its heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Directive {
     /// Go on.

@@ -1,4 +1,4 @@
-//! What every step of the tour is made of.
+//! The parts of one step of the tour.
 
 use bytes::Bytes;
 use http::Method;
