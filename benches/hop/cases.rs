@@ -185,7 +185,7 @@ fn rates(options: &Options, report: &mut Report, is_awake: bool) {
     let peers = alive(options, &stage, Some(PROXY));
     for rate in [1_000, 10_000] {
         let mut all = vec![Vec::new(); peers.len()];
-        let pace = Pace { rate, connections: 32, time: options.time };
+        let pace = Pace { rate, connections: 32, time: options.time, failed_max: 0 };
         for round in 0..options.rounds * RATE_ROUNDS {
             eprintln!("round {}: {rate}/s", round + 1);
             // Each begins once, and has now the one and now the other before it.

@@ -66,7 +66,7 @@ fn meanwhile(what: &str, stage: &Stage, peer: &Peer, time: Duration) -> Steady {
             }
             turns
         });
-        let pace = Pace { rate: RATE, connections: 32, time };
+        let pace = Pace { rate: RATE, connections: 32, time, failed_max: 0 };
         let seen = steady::load(Some(REST), &[peer.port], pace, &job(600));
         drop(over);
         let turns = operator.join().unwrap();

@@ -29,6 +29,8 @@ const CALLS: [&str; 4] = [
 ];
 /// What its operator asks.
 const OPERATOR: [&str; 3] = ["GET /metrics", "GET /livez", "GET /readyz"];
+/// Failures in a hundred requests that leave the counts as good as without them.
+const FAILED_MAX: usize = 5;
 /// As often as makes no difference to what is hot.
 const TIMES: usize = 3;
 
@@ -52,7 +54,7 @@ pub(crate) fn run(arguments: &[String]) {
         }
         // Each connection sends something.
         let rate = (rate / one_in).max(connections);
-        let pace = Pace { rate, connections, time };
+        let pace = Pace { rate, connections, time, failed_max: FAILED_MAX };
         let seen = steady::load(None, &[peer.port], pace, &job(bytes));
         for _ in 0..TIMES {
             for (port, calls) in [(peer.port, &CALLS[..]), (peer.admin.unwrap(), &OPERATOR[..])] {
