@@ -179,6 +179,9 @@ impl Proxy {
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }
+        if !span::is_on() {
+            return Ok(self.answering(exchange, request));
+        }
         let (id, operation) = (exchange.request_id(), exchange.matched.operation);
         let span = span!("request", request_id = id.to_str().unwrap_or_default(), operation = operation.as_str());
         Ok(span::boxed(span, self.answering(exchange, request)))

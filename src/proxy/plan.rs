@@ -22,7 +22,7 @@ use crate::ojs::{
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::region::Queue;
 use crate::telemetry::event;
-use crate::telemetry::span::span;
+use crate::telemetry::span::{self, span};
 
 /// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
 const FEDERATION_ID_BYTES_MAX: usize = 256;
@@ -124,7 +124,8 @@ fn plan_read(
     let note = note.insert(proxy.notes.begin());
     let grounds = &mut note.grounds;
     let route = |job: &Job<'_>| in_turn(proxy, |inputs| policy::route_on(view, job, inputs, grounds));
-    let routed = span!("decide").in_scope(|| with_job(envelope, route));
+    let routed =
+        if span::is_on() { span!("decide").in_scope(|| with_job(envelope, route)) } else { with_job(envelope, route) };
     notes::write_down(proxy, view, envelope, &routed, note);
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
     let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
