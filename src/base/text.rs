@@ -22,6 +22,12 @@ pub fn print_duration(duration: Duration) -> String {
     SpanPrinter::new().unsigned_duration_to_string(&duration)
 }
 
+/// Whole seconds, rounded up, as `Retry-After` has them.
+#[must_use]
+pub const fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs().saturating_add((wait.subsec_nanos() > 0) as u64)
+}
+
 /// Milliseconds since the Unix epoch as RFC 3339 in UTC with milliseconds, as in `2026-03-15T10:30:00.000Z`.
 #[must_use]
 pub fn rfc3339(unix_ms: u64) -> String {

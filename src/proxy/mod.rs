@@ -24,77 +24,16 @@
 //!
 //! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
 
-mod address;
-mod alike;
-mod aside;
-mod ask;
-mod attempt;
-mod batch;
-mod bound;
-mod buffered;
-mod by_ids;
-mod call_headers;
-mod call_notes;
-mod collect;
-mod collected;
-mod create;
-mod define;
-mod encoding;
-mod enqueue;
-mod everywhere;
-mod exchange;
-mod failover;
-mod fetch;
-mod fingerprint;
-mod gather;
-mod head;
-mod health;
-mod heartbeat;
-mod hops;
-mod insist;
-mod job;
-mod lately;
-mod list;
-mod local;
+pub(crate) mod body;
+mod call;
+mod jobs;
 mod locate;
-mod lookups;
-mod manifest;
-mod named;
-mod notebook;
-mod noted;
-mod notes;
-mod ours;
-mod owned;
-mod pages;
-mod passed_over;
-mod place;
 pub(crate) mod placement;
-mod plan;
-mod pools;
-mod proxies;
-mod race;
-mod ran;
-mod random;
 mod reads;
-mod received;
-mod region_answer;
-mod replay;
-mod reply;
-mod running;
-mod settle;
-mod several;
-mod shown;
-pub(crate) mod shown_job;
-mod shut;
+mod routing;
 mod state;
-mod streams;
-mod sum;
-mod trail;
-mod tunnel;
-mod vet;
-mod warm;
-mod watch;
-mod worker;
+mod stream;
+mod workers;
 
 use std::pin::Pin;
 
@@ -109,21 +48,26 @@ use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
 use crate::ojs::{Class, ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
 use crate::policy::BreakerState;
 use crate::telemetry::span::{self, span};
+use call::{address, exchange, hops, notes, pages};
+use jobs::{batch, create, define, enqueue};
+use reads::{alike, by_ids, health, list, manifest, named, owned, residency, streams, sum, worker};
+use stream::{local, tunnel};
+use workers::{fetch, heartbeat, settle};
 
-pub use aside::{LONG_BYTES, aside};
-pub use buffered::Buffered;
-pub use exchange::Exchange;
-pub use head::{read_body, tenant_of};
-pub use health::is_usable;
-pub use lookups::Lookups;
-use noted::Noted;
-pub use plan::{DryRun, dry_run};
-pub use pools::{pool_limits, pool_meters};
-pub use proxies::Proxies;
-pub use random::Random;
-pub use reply::Reply;
-pub use running::Running;
-pub use state::{Proxy, Shared};
+pub use body::aside::{LONG_BYTES, aside};
+pub use call::exchange::Exchange;
+pub use call::head::{read_body, tenant_of};
+use call::noted::Noted;
+pub use reads::health::is_usable;
+pub use routing::plan::{DryRun, dry_run};
+pub use state::buffered::Buffered;
+pub use state::lookups::Lookups;
+pub use state::pools::{pool_limits, pool_meters};
+pub use state::proxies::Proxies;
+pub use state::random::Random;
+pub use state::reply::Reply;
+pub use state::running::Running;
+pub use state::shared::{Proxy, Shared};
 
 /// The answer to a request, once it is there.
 pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, ErrorDocument>> + 'r>>;
@@ -175,7 +119,7 @@ impl Proxy {
             hops::count(self, exchange.noted, request.headers_mut())?;
             address::address(self, exchange, &mut request)?;
         }
-        reads::admit(self, exchange)?;
+        residency::admit(self, exchange)?;
         if !exchange.matched.creates_jobs && !is_of_regions(exchange.matched.operation, request.uri().path()) {
             return Err(ErrorDocument::not_found(request.uri().path()));
         }

@@ -208,9 +208,9 @@ const SEARCHES: &[&str] = &["starts_with(", "ends_with(", "contains(\"", "eq_ign
 const READERS: &[(&str, &str)] = &[
     ("src/outcome/word.rs", "\""),
     ("src/outcome/placement.rs", "state.as_str() == word"),
-    ("src/proxy/noted.rs", "\" => Self::"),
-    ("src/proxy/exchange.rs", "lower == \"localhost\""),
-    ("src/proxy/local.rs", "length != \"0\""),
+    ("src/proxy/call/noted.rs", "\" => Self::"),
+    ("src/proxy/call/exchange.rs", "lower == \"localhost\""),
+    ("src/proxy/stream/local.rs", "length != \"0\""),
 ];
 
 /// The lines of code that compare text in one of these ways; comments, readers and a file's own tests are left out.
@@ -257,7 +257,7 @@ fn a_decision_by_text_is_seen() {
     let code = "// == \"a\"\nif document.reason.as_str() == \"retry_budget\" {}\nmatch word {\n    \"a\" => 1,\n    A => \"a\",\n}\n\
                 #[cfg(test)]\nmod tests {\n    it == \"a\"\n}\n";
     assert_eq!(comparisons("src/proxy/a.rs", code, EQUALITIES).len(), 2);
-    assert!(comparisons("src/proxy/local.rs", "if length != \"0\" {", EQUALITIES).is_empty());
+    assert!(comparisons("src/proxy/stream/local.rs", "if length != \"0\" {", EQUALITIES).is_empty());
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub(crate) type List = (&'static str, &'static str, &'static str, fn() -> String
 
 pub(crate) const LISTS: &[List] = &[
     ("README.md", "| `ojs.federation.region_affinity` | the strategy: ", " |", quoted),
-    ("ARCHITECTURE.md", "| strategy | how a region is chosen: ", " |", quoted),
+    ("docs/glossary.md", "| strategy | how a region is chosen: ", " |", quoted),
     (
         "config/example.yaml",
         "  # For jobs that name no strategy and match no rule. One of:\n  # ",

@@ -1,8 +1,8 @@
 //! Jobs that were cancelled before they began.
 
-use super::super::shown_job::far;
 use crate::ojs::{Progress, progress};
 use crate::outcome;
+use crate::proxy::body::shown_job::far;
 
 /// `Retry-After` where no cooldown is known. Units: seconds.
 pub(super) const RETRY_AFTER_MIN: u64 = 1;

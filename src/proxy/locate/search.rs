@@ -8,15 +8,15 @@ use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::Proxy;
-use super::super::aside::aside;
-use super::super::ask::{Question, Silence, ask};
-use super::super::lookups::{Doubt, Found, Left, Nobody};
-use super::super::region_answer::RegionAnswer;
-use super::super::shown_job::{has, no_job};
 use super::called_off::{RETRY_AFTER_MIN, was_called_off};
 use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
+use crate::proxy::body::aside::aside;
+use crate::proxy::body::shown_job::{has, no_job};
+use crate::proxy::call::ask::{Question, Silence, ask};
+use crate::proxy::state::lookups::{Doubt, Found, Left, Nobody};
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
 use crate::telemetry::LookupResult;
 
 /// A job that was cancelled is shown after this long although another region may have a copy that lives: a region that hangs holds

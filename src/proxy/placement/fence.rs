@@ -9,15 +9,15 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
 
-use super::super::Proxy;
-use super::super::attempt::Call;
-use super::super::fingerprint::IDENTIFYING;
 use super::fresh::ask_fresh;
 use crate::base::text::rfc3339;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::header::{MEDIA_TYPE, OJS_VERSION, VERSION};
 use crate::ojs::{progress, tombstone};
 use crate::policy::RegionIndex;
+use crate::proxy::call::attempt::Call;
+use crate::proxy::state::fingerprint::IDENTIFYING;
+use crate::proxy::state::shared::Proxy;
 
 /// A tombstone is due so long from now. Units: milliseconds.
 const DUE_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;

@@ -2,12 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::super::attempt::{Call, attempt_on};
-use super::super::pools::{pool_limits, pool_meters};
-use super::super::region_answer::RegionAnswer;
-use super::super::state::Proxy;
 use crate::net::pool::{Pool, PoolLimits};
 use crate::policy::RegionIndex;
+use crate::proxy::call::attempt::{Call, attempt_on};
+use crate::proxy::state::pools::{pool_limits, pool_meters};
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
 
 /// Sends a call on a connection of its own.
 pub(super) async fn ask_fresh(proxy: &Proxy, index: RegionIndex, mut call: Call) -> Option<RegionAnswer> {

@@ -3,13 +3,13 @@
 use aws_lc_rs::hmac;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::super::fingerprint::{IDENTIFYING, digest};
-use super::super::{Proxy, Shared};
 use crate::base::RegionId;
 use crate::journal::ID_BYTES_MAX;
 use crate::ojs::header::{IDEMPOTENCY_KEY, REQUEST_ID};
 use crate::ojs::{ErrorDocument, content};
 use crate::outcome::{Copy, Digest, Identity, ShownTo, Trust};
+use crate::proxy::state::fingerprint::{IDENTIFYING, digest};
+use crate::proxy::state::shared::{Proxy, Shared};
 
 /// A longer key is refused; a UUID has 36 bytes.
 const KEY_BYTES_MAX: usize = 255;

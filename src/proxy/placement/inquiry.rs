@@ -4,11 +4,6 @@
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::{Duration, Instant};
 
-use super::super::Proxy;
-use super::super::ask::question;
-use super::super::attempt::Call;
-use super::super::region_answer::RegionAnswer;
-use super::super::shown_job::{Expected, is_shown, word};
 use super::fence::{Fenced, fence};
 use super::fresh::ask_fresh;
 use super::{is_guarded, rules};
@@ -17,6 +12,11 @@ use crate::ojs::{Class, Segments};
 use crate::outcome::call::{self, Answered, Asking, Side, Step};
 use crate::outcome::{Absence, Copy, Fate, Identity, Lost, Moment, Progress, Trust, Word};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
+use crate::proxy::body::shown_job::{Expected, is_shown, word};
+use crate::proxy::call::ask::question;
+use crate::proxy::call::attempt::Call;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
 use crate::telemetry::span::in_span;
 
 /// One question takes at most this long, so that a region that hangs is asked again on another connection.

@@ -8,13 +8,6 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::super::Proxy;
-use super::super::ask::ask;
-use super::super::ask::question;
-use super::super::exchange::Exchange;
-use super::super::head::Head;
-use super::super::region_answer::RegionAnswer;
-use super::super::shown_job::has;
 use super::inquiry::{Found, Inquiry, Resend, has_come, inquire};
 use super::{is_guarded_place, trust};
 use crate::base::RegionId;
@@ -22,6 +15,13 @@ use crate::journal::Hold;
 use crate::ojs::{Class, ErrorDocument, Segments, UUID7_LETTERS, replace_minted};
 use crate::outcome::{Absence, Copy, Digest, Event, Fate, Identity, Place, Placement, Settlement, Told};
 use crate::policy::{Decision, RegionIndex};
+use crate::proxy::body::shown_job::has;
+use crate::proxy::call::ask::ask;
+use crate::proxy::call::ask::question;
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::head::Head;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
 use crate::telemetry::{Resolution, event};
 
 /// When a repeated key is worth another try: regions need no longer to answer, or to be back. Units: seconds.

@@ -5,17 +5,17 @@
 use http::StatusCode;
 use tokio::time::{Duration, Instant};
 
-use super::super::Proxy;
-use super::super::attempt::Tried;
-use super::super::job::Job;
-use super::super::region_answer::RegionAnswer;
 use super::inquiry::{ASK_TIMEOUT, Found, Inquiry, Resend, inquire};
+use super::job::Job;
 use super::{sent, trust};
 use crate::config::OnUnknown;
 use crate::ojs::ErrorDocument;
 use crate::outcome::call::{Circumstances, Follow, follow};
 use crate::outcome::{Absence, Copy, Fate, Trust};
 use crate::policy::{Pays as _, RegionIndex};
+use crate::proxy::call::attempt::Tried;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
 use crate::telemetry::{FailoverReason, Resolution, event};
 
 /// The part of a call that is kept for asking: a tenth, and no more than one question takes.

@@ -4,9 +4,11 @@ mod fence;
 mod fresh;
 mod identity;
 mod inquiry;
+pub(crate) mod job;
 mod known;
 mod lost;
 mod sent;
+pub(crate) mod trail;
 
 pub(crate) use fence::fence_due;
 pub(crate) use identity::trust_of_ourselves;
@@ -15,10 +17,10 @@ pub(super) use known::{Caller, Known, Looked, Planned, RETRY_AFTER, keep_from_fe
 pub(super) use lost::{Followed, after_lost, answer_until, kept_of};
 pub(super) use sent::{believe, ended, sending, tried};
 
-use super::Shared;
 use crate::config::{Config, DuplicateIds};
 use crate::outcome::{Identity, Place, Rules, Trust};
 use crate::policy::RegionIndex;
+use crate::proxy::state::shared::Shared;
 
 /// How long regions may take, by the configuration.
 pub(crate) const fn rules(config: &Config) -> Rules {
@@ -37,7 +39,7 @@ pub(crate) fn is_guarded_place(shared: &Shared, place: &Place) -> bool {
 }
 
 /// Whether a region refuses, or returns, an id that it has, so that it may have tombstones.
-pub(super) fn is_guarded_region(shared: &Shared, index: RegionIndex) -> bool {
+pub(crate) fn is_guarded_region(shared: &Shared, index: RegionIndex) -> bool {
     is_guarded(shared.duplicate_ids(index))
 }
 

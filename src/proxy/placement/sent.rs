@@ -1,16 +1,16 @@
 //! The record of an enqueue while it is tried: its regions, the end of each try, and the end of the call.
 
-use super::super::attempt::Tried;
-use super::super::job::Job;
-use super::super::region_answer::RegionAnswer;
-use super::super::shown_job::is_shown;
-use super::super::state::Proxy;
+use super::job::Job;
 use super::{Names, identity, rules};
 use crate::journal::ID_BYTES_MAX;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::outcome::{Copy, Event, Lost, Place, Told};
 use crate::policy::{Answer, Ending, RegionIndex};
+use crate::proxy::body::shown_job::is_shown;
+use crate::proxy::call::attempt::Tried;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
 
 impl Job {
     /// The job in a region, under the id that it has now; without one where nobody could ask for it by that.

@@ -1,0 +1,160 @@
+//! A question to one region, asked once and answered whole: what calls over several regions are made of.
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method};
+use tokio::time::Instant;
+
+use super::attempt::{Call, attempt};
+use super::exchange::Exchange;
+use super::shown::source;
+use crate::base::text::whole_seconds;
+use crate::net::headers::strip_hop_by_hop;
+use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
+use crate::ojs::{Class, ErrorDocument, path_segment};
+use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RegionIndex, RegionView};
+use crate::proxy::body::collect::OVERLOADED_RETRY_AFTER;
+use crate::proxy::state::fingerprint::IDENTIFYING;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
+
+/// What is asked, whichever region it goes to.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    pub(crate) method: Method,
+    pub(crate) path: PathAndQuery,
+    /// From [`question_headers`].
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<Bytes>,
+    pub(crate) deadline: Instant,
+    /// What it is to the region's guards.
+    pub(crate) guard: GuardClass,
+    /// About a job that the region leased: passes a breaker and a guard that is open and a limit that is reached, because the
+    /// region would run the job again.
+    pub(crate) leased: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Silence {
+    /// The breaker or the guard is open, too much is under way, or the memory has no room for the answer: nothing was changed. Holds
+    /// the document for the client.
+    Closed(ErrorDocument),
+    /// Nothing was sent.
+    NotSent,
+    /// Something was sent, and no whole answer came.
+    Unknown,
+}
+
+impl Question {
+    /// A read.
+    pub(crate) fn get(path: PathAndQuery, headers: HeaderMap, deadline: Instant) -> Self {
+        Self { method: Method::GET, path, headers, body: Vec::new(), deadline, guard: GuardClass::Read, leased: false }
+    }
+}
+
+/// A client's headers for questions to regions: nothing that belongs to its connection or to the body it sent, and nothing that
+/// would make an answer unreadable to us.
+pub(crate) fn question_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    strip_hop_by_hop(&mut headers);
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(ACCEPT_ENCODING);
+    headers.insert(REQUEST_ID, exchange.request_id().clone());
+    headers
+}
+
+/// The question for a job, with the authority of the caller that sent these headers.
+pub(crate) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, deadline: Instant) -> Option<Question> {
+    let path = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))).ok()?;
+    let mut own = HeaderMap::with_capacity(4);
+    // The question passes as many sidecars as the call.
+    for name in IDENTIFYING.iter().chain([&FEDERATION_HOPS]) {
+        for value in headers.get_all(name) {
+            own.append(name.clone(), value.clone());
+        }
+    }
+    own.insert(REQUEST_ID, request_id.clone());
+    Some(Question::get(path, own, deadline))
+}
+
+/// Asks one region once. The answer is bounded like that of an enqueue; breaker and guards are told, nothing is tried again.
+///
+/// Errors: [`Silence`].
+pub(crate) async fn ask(
+    proxy: &Proxy,
+    class: Class,
+    index: RegionIndex,
+    question: &Question,
+) -> Result<RegionAnswer, Silence> {
+    if !question.leased {
+        closed(proxy, index, question.guard)?;
+    }
+    if question.method == Method::GET && !proxy.shared.buffered.has_room_for_reads(&proxy.shared.config.limits) {
+        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+    }
+    let mut call = Call {
+        method: question.method.clone(),
+        path: question.path.clone(),
+        headers: question.headers.clone().into(),
+        body: question.body.clone().into(),
+        deadline: question.deadline,
+        class,
+        pinned: true,
+        guard: question.guard,
+        // The path names the job or the queue, where there is one.
+        source: Some(source(question.path.path())),
+        pressing: question.leased,
+    };
+    let (tried, _) = attempt(proxy, index, &mut call, std::time::Instant::now(), &[]).await;
+    if tried.shed.is_some() || tried.crowded_out {
+        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+    }
+    let not_sent = tried.ending.outcome() == Outcome::NotSent;
+    tried.answer.ok_or(if not_sent { Silence::NotSent } else { Silence::Unknown })
+}
+
+/// Whether the region's breaker and the guard of the class let the call through.
+fn closed(proxy: &Proxy, index: RegionIndex, class: GuardClass) -> Result<(), Silence> {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    let shut = shut_for(proxy, region, Some(class));
+    shut.map_or(Ok(()), |wait| Err(Silence::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))))
+}
+
+/// For how long a region's breaker, or its guard, lets no such call through; none where it does.
+///
+/// Units: seconds. A guard in trial lets a share of calls through, and each is drawn for anew.
+pub(crate) fn shut_for(proxy: &Proxy, region: &RegionView, class: Option<GuardClass>) -> Option<u64> {
+    let clock = proxy.shared.registry.clock();
+    if region.breaker != BreakerState::Closed {
+        let until = region.open_until;
+        return Some(until.map_or(1, |until| whole_seconds(until.saturating_duration_since(clock.now()))));
+    }
+    let guard = region.guard(class?);
+    // Hardly ever anything else, and then no time and no draw is needed.
+    if matches!(guard, GuardState::Closed { .. }) {
+        return None;
+    }
+    let now = clock.now();
+    let admitted = guard.admits(now, &mut proxy.random.draw());
+    (!admitted).then(|| guard.wait(now).map_or(1, whole_seconds))
+}
+
+/// The document for a region that was not reached, with what remains of its cooldown where that has made its breaker open.
+pub(crate) fn unavailable(proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    ErrorDocument::owner_unavailable(Some(region.id.as_str()), shut_for(proxy, region, None).unwrap_or(1))
+}
+
+impl Silence {
+    /// The document for a client that needs this region's word.
+    pub(crate) fn document(self, proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
+        match self {
+            Self::Closed(document) => document,
+            Self::NotSent | Self::Unknown => unavailable(proxy, index),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Batches and bulk enqueues: to one region where one will do for all jobs, else split by region.
+//!
+//! Everything is decided before anything is sent. A batch is all or nothing: when a part fails, what the other regions have
+//! created is cancelled, and the answer tells the fate of every job. A bulk enqueue is that too when it says `atomic`, else
+//! each of its jobs has its own result.
+
+mod bulk;
+mod deliver;
+mod merge;
+mod parcel;
+mod plan;
+mod split;
+mod undo;
+
+use std::time::Instant;
+
+use crate::net::Arriving;
+use bytes::Bytes;
+use http::{Request, Response};
+
+use self::deliver::{account, job};
+use self::merge::illegible;
+use self::parcel::Parcel;
+use self::plan::{Planned, plan};
+use super::enqueue::{note, run};
+use crate::ojs::ErrorDocument;
+use crate::proxy::call::call_notes::CallNotes;
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::head::tenant_of;
+use crate::proxy::call::head::{Head, read};
+use crate::proxy::call::shown::source;
+use crate::proxy::state::reply::Reply;
+use crate::proxy::state::shared::Proxy;
+
+/// Answers a batch or a bulk enqueue.
+///
+/// Errors: the error document for the client; where something was sent, it tells what became of each job.
+pub(crate) async fn batch(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Arriving>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.attempts = Some(0);
+    let (head, body) = read(proxy, exchange, request).await?;
+    let (planned, mut notes) = planned(proxy, exchange, &head, &body).await?;
+    let answer = match planned {
+        Ok(planned) => send(proxy, exchange, head, body, planned, &mut notes).await,
+        Err(document) => Err(document),
+    };
+    notes.keep(proxy, exchange, &answer);
+    answer
+}
+
+async fn send(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: Head,
+    body: Bytes,
+    planned: Planned,
+    notes: &mut CallNotes,
+) -> Result<Response<Reply>, ErrorDocument> {
+    match planned {
+        Planned::Whole { decision, part } => {
+            let source = source(head.path.path());
+            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source, part };
+            send_one(proxy, exchange, head, parcel, notes).await
+        }
+        Planned::One(parcel) => send_one(proxy, exchange, head, parcel, notes).await,
+        Planned::Partial(parts) => bulk::send(proxy, exchange, &head, parts, notes).await,
+        Planned::Atomic { parcels, keyed } => split::send(proxy, exchange, &head, parcels, keyed, notes).await,
+    }
+}
+
+/// What is sent where, and what is noted of it.
+///
+/// Errors: the head of the call names two tenants.
+async fn planned(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    head: &Head,
+    body: &Bytes,
+) -> Result<(Result<Planned, ErrorDocument>, CallNotes), ErrorDocument> {
+    let has_key = head.headers.contains_key("idempotency-key");
+    let (scope, tenant) = (exchange.matched.scope, tenant_of(exchange, &head.headers)?);
+    let read = body.clone();
+    Ok(proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await)
+}
+
+/// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.
+async fn send_one(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: Head,
+    parcel: Parcel,
+    notes: &mut CallNotes,
+) -> Result<Response<Reply>, ErrorDocument> {
+    exchange.strategy = Some(parcel.decision.strategy);
+    let mut job = job(exchange, &head, &parcel, notes);
+    let mut ran = run(proxy, &mut job, Instant::now()).await;
+    notes.give_back(parcel.part, job.note.take());
+    note(exchange, &mut ran);
+    let is_doubtful = ran.stored.is_some() && ran.result.as_ref().is_ok_and(|answer| !parcel.is_shown(&answer.body));
+    if is_doubtful {
+        illegible(proxy, exchange, &ran);
+        let region = exchange.region.as_ref().map_or("", |region| region.as_str());
+        return Err(ErrorDocument::outcome_unknown(region, None));
+    }
+    account(proxy, &parcel, &ran);
+    ran.result.map(Into::into)
+}

@@ -1,0 +1,290 @@
+//! From a body to what is sent where, before anything is.
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::parcel::{Parcel, Sent};
+use crate::config::MixedBatch;
+use crate::journal::{CallKind, Note};
+use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
+use crate::policy::{Decision, Demand, Part, RegionIndex, RouteError, Together, View, route_within, together};
+use crate::proxy::body::collect;
+use crate::proxy::call::call_notes::{self, CallNotes, Member, NOTED_MAX, allot};
+use crate::proxy::call::notes::write_down;
+use crate::proxy::call::shown::source;
+use crate::proxy::routing::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
+use crate::proxy::routing::several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys};
+use crate::proxy::state::shared::Proxy;
+
+/// What is sent where.
+pub(super) enum Planned {
+    /// The body as it is, because it cannot be taken apart; with the place of its note.
+    Whole { decision: Decision, part: usize },
+    /// All jobs to one region.
+    One(Parcel),
+    /// All parts or none. `keyed`: regions remember the call by a key of the client's.
+    Atomic { parcels: Vec<Parcel>, keyed: bool },
+    /// Each part for itself; one whose region is down may be left out.
+    Partial(Vec<Attempted>),
+}
+
+/// A part, or why it is not sent.
+pub(super) struct Attempted {
+    pub(super) members: Vec<usize>,
+    pub(super) parcel: Result<Parcel, ErrorDocument>,
+}
+
+/// Plans a batch or a bulk enqueue, by what its path asks for and whether its head has a key, and the tenant
+/// that it names; with what is noted of it, whether or not anything is sent.
+///
+/// Errors: the error document for the client; nothing was sent.
+pub(super) fn plan(
+    proxy: &Proxy,
+    scope: Scope,
+    has_key: bool,
+    tenant: Option<&str>,
+    body: &Bytes,
+) -> (Result<Planned, ErrorDocument>, CallNotes) {
+    let mut notes = CallNotes::new(if scope == Scope::Bulk { CallKind::Bulk } else { CallKind::Batch });
+    let planned = plan_noted(proxy, (scope, has_key), tenant, body, &mut notes);
+    (planned, notes)
+}
+
+fn plan_noted(
+    proxy: &Proxy,
+    (scope, has_key): (Scope, bool),
+    tenant: Option<&str>,
+    body: &Bytes,
+    notes: &mut CallNotes,
+) -> Result<Planned, ErrorDocument> {
+    let shared = &proxy.shared;
+    let mut several =
+        Several::read(body, shared.config.limits.json_depth).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    several.set_caller_tenant(tenant);
+    let view = shared.registry.view();
+    let batch = match several {
+        Several::Batch(batch) => batch,
+        Several::Other(found) => {
+            check_each_reserved(shared, found.envelopes.iter())?;
+            let mut course = call_notes::begin(proxy);
+            let decided = Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut course);
+            notes.jobs = found.envelopes.len();
+            let first = found.envelopes.iter().take(NOTED_MAX);
+            let part = notes.add(course, None, first.map(|envelope| Member::of(&view, envelope)).collect());
+            return decided.map(|decision| Planned::Whole { decision, part });
+        }
+    };
+    notes.jobs = batch.jobs.len();
+    let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
+    check_each_reserved(shared, inside.chain(&batch.beside))?;
+    let planned = plan_batch(proxy, (scope, has_key), &view, &batch, body, notes);
+    if planned.is_err() && notes.is_empty() {
+        let first = batch.jobs.iter().take(NOTED_MAX);
+        notes.add(call_notes::begin(proxy), None, first.map(|job| Member::of(&view, &job.envelope)).collect());
+    }
+    planned
+}
+
+fn plan_batch(
+    proxy: &Proxy,
+    (scope, has_key): (Scope, bool),
+    view: &View,
+    batch: &Batch<'_>,
+    body: &Bytes,
+    notes: &mut CallNotes,
+) -> Result<Planned, ErrorDocument> {
+    let keyed = scope == Scope::Bulk && (batch.keyed || has_key);
+    let planner = Planner { keyed, ..Planner::new(proxy, view, batch, body, notes)? };
+    match together(view, &planner.demands, |place| planner.alone(place))? {
+        Together::One { demand, leader } => planner.one(body, &demand, leader).map(Planned::One),
+        Together::Mixed(parts) if proxy.shared.config.batch.mixed == MixedBatch::Reject => Err(mixed(view, &parts)),
+        Together::Mixed(parts) => planner.several(&parts, is_atomic(scope, batch)?),
+    }
+}
+
+/// Whether all parts of a call must succeed. A bulk enqueue that says nothing is partial. Spec: ojs-protocol 2.1.
+fn is_atomic(scope: Scope, batch: &Batch<'_>) -> Result<bool, ErrorDocument> {
+    match batch.atomicity.as_deref() {
+        _ if scope != Scope::Bulk => Ok(true),
+        None | Some("partial") => Ok(false),
+        Some("atomic") => Ok(true),
+        Some(_) => Err(ErrorDocument::unknown_atomicity()),
+    }
+}
+
+/// The document for jobs that must go apart and may not.
+fn mixed(view: &View, parts: &[Part]) -> ErrorDocument {
+    let members = |part: &Part| (view.region(part.region).id.as_str().to_owned(), json!(part.members));
+    ErrorDocument::mixed_batch(parts.iter().map(members).collect::<Map<String, Value>>())
+}
+
+/// What the steps of one plan share.
+struct Planner<'p, 'b> {
+    proxy: &'p Proxy,
+    view: &'p View,
+    batch: &'p Batch<'b>,
+    word: Option<String>,
+    /// Whether regions remember the call by a key of the client's. They refuse the key with another body, so nothing that
+    /// differs between two tries may be added.
+    keyed: bool,
+    /// What each job demands, together with what stands beside the jobs.
+    demands: Vec<Demand>,
+    notes: RefCell<&'p mut CallNotes>,
+}
+
+impl<'p, 'b> Planner<'p, 'b> {
+    fn new(
+        proxy: &'p Proxy,
+        view: &'p View,
+        batch: &'p Batch<'b>,
+        body: &[u8],
+        notes: &'p mut CallNotes,
+    ) -> Result<Self, ErrorDocument> {
+        let Bounds { demand: mut bounds, word } = Bounds::of(view, &batch.keys)?;
+        for envelope in &batch.beside {
+            let holds_all = batch.holds_all(envelope);
+            let demanded =
+                if holds_all { demand_of_holder(view, envelope) } else { demand(view, envelope, word.as_deref()) };
+            bounds.narrow(&demanded?);
+        }
+        let contradiction = || ErrorDocument::contradicting_pins(places_of_keys(body, &batch.keys));
+        if bounds.is_impossible() {
+            return Err(contradiction());
+        }
+        let one = |job: &Element<'b>| {
+            let mut all = demand(view, &job.envelope, word.as_deref())?;
+            for envelope in &job.within {
+                all.narrow(&demand(view, envelope, None)?);
+            }
+            all.narrow(&bounds);
+            if all.is_impossible() { Err(contradiction()) } else { Ok(all) }
+        };
+        let demands = batch.jobs.iter().enumerate();
+        let demands = demands.map(|(place, job)| one(job).map_err(|document| document.with("index", place)));
+        let demands = demands.collect::<Result<_, _>>()?;
+        Ok(Self { proxy, view, batch, word, keyed: false, demands, notes: RefCell::new(notes) })
+    }
+
+    /// Where a job would go if it were alone with what binds it.
+    fn alone(&self, place: usize) -> Result<RegionIndex, ErrorDocument> {
+        let Some(demand) = self.demands.get(place) else { return Ok(self.view.local) };
+        let (decision, _) = self.decide(place, demand, &[place])?;
+        Ok(decision.target().unwrap_or(self.view.local))
+    }
+
+    /// Decides for a job, among the regions that are demanded, and begins the note of the jobs that go with it: these, of which the first
+    /// ones are told of where no region can take them.
+    fn decide(
+        &self,
+        leader: usize,
+        demand: &Demand,
+        members: &[usize],
+    ) -> Result<(Decision, Box<Note>), ErrorDocument> {
+        let Some(job) = self.batch.jobs.get(leader) else { return Err(ErrorDocument::no_healthy_region(1)) };
+        let mut course = call_notes::begin(self.proxy);
+        let grounds = &mut course.grounds;
+        let routed: Result<Decision, RouteError> = in_turn(self.proxy, |inputs| {
+            let word = self.word.as_deref();
+            with_word(&job.envelope, word, |job| route_within(self.view, job, demand, inputs, grounds))
+        });
+        write_down(self.proxy, self.view, &job.envelope, &routed, &mut course);
+        match routed {
+            Ok(decision) => {
+                course.strategy = Some(decision.strategy);
+                Ok((decision, course))
+            }
+            Err(error) => {
+                let document = refusal(&job.envelope, self.view, &error);
+                let told = members.iter().take(NOTED_MAX).filter_map(|&place| self.batch.jobs.get(place));
+                let told = told.map(|job| Member::of(self.view, &job.envelope)).collect();
+                self.note(course, leader, members, told);
+                Err(document)
+            }
+        }
+    }
+
+    /// Notes a part, of whose members the first ones are told of; returns its place among the notes.
+    fn note(&self, course: Box<Note>, leader: usize, members: &[usize], told: Vec<Member>) -> usize {
+        let leader = members.iter().position(|member| *member == leader);
+        self.notes.borrow_mut().add(course, leader, told)
+    }
+
+    fn one(&self, body: &Bytes, demand: &Demand, leader: usize) -> Result<Parcel, ErrorDocument> {
+        let members: Vec<usize> = (0..self.batch.jobs.len()).collect();
+        let (decision, course) = self.decide(leader, demand, &members)?;
+        let (mut stamps, jobs, told) = self.stamp(&members, &decision, NOTED_MAX);
+        let body = if stamps.iter().all(Splices::is_empty) {
+            body.clone()
+        } else {
+            collect::hold(self.proxy, self.batch.whole(&mut stamps))
+        };
+        let part = self.note(course, leader, &members, told);
+        Ok(Parcel { source: self.source(&members), decision, body, members, jobs, part })
+    }
+
+    /// Every part is checked before anything is sent; one whose region cannot take it now fails all that must succeed together.
+    fn several(&self, parts: &[Part], atomic: bool) -> Result<Planned, ErrorDocument> {
+        let rooms = allot(parts.iter().map(|part| part.members.len()));
+        let attempted = parts.iter().zip(rooms);
+        let attempted =
+            attempted.map(|(part, room)| Attempted { members: part.members.clone(), parcel: self.parcel(part, room) });
+        if !atomic {
+            return Ok(Planned::Partial(attempted.collect()));
+        }
+        let parcels = attempted.map(|part| part.parcel).collect::<Result<_, _>>()?;
+        Ok(Planned::Atomic { parcels, keyed: self.keyed })
+    }
+
+    /// `room` is how many of its jobs are told of in notes.
+    fn parcel(&self, part: &Part, room: usize) -> Result<Parcel, ErrorDocument> {
+        let members = &part.members;
+        debug_assert!(!members.is_empty(), "a part has the job that it was made for");
+        let leader = members.first().copied().unwrap_or_default();
+        let told = members.get(..room).unwrap_or(members);
+        let (decision, course) =
+            self.decide(leader, &Demand::only(part.region), told).map_err(|document| document.with("index", leader))?;
+        let (mut stamps, jobs, told) = self.stamp(members, &decision, room);
+        let body = collect::hold(self.proxy, self.batch.part(members, &mut stamps));
+        let part = self.note(course, leader, members, told);
+        Ok(Parcel { decision, body, members: members.clone(), jobs, source: self.source(members), part })
+    }
+
+    fn source(&self, members: &[usize]) -> u64 {
+        let first = members.first().and_then(|&place| self.batch.jobs.get(place));
+        source(first.and_then(|job| job.envelope.job_type()).unwrap_or_default())
+    }
+
+    /// What is spliced into each job, what is remembered of it, and of the first `room` jobs what is told of them in notes.
+    fn stamp(&self, members: &[usize], decision: &Decision, room: usize) -> (Vec<Splices>, Vec<Sent>, Vec<Member>) {
+        let jobs = members.iter().filter_map(|&place| self.batch.jobs.get(place)).enumerate();
+        let mut told = Vec::new();
+        let stamped =
+            jobs.map(|(place, job)| self.stamp_one(&job.envelope, decision, Some(&mut told).filter(|_| place < room)));
+        let (splices, sent) = stamped.unzip();
+        (splices, sent, told)
+    }
+
+    fn stamp_one(
+        &self,
+        envelope: &Envelope<'_>,
+        decision: &Decision,
+        told: Option<&mut Vec<Member>>,
+    ) -> (Splices, Sent) {
+        let stamp = if self.keyed { Stamped::nothing() } else { Stamped::new(self.proxy, envelope, decision.target()) };
+        let mut room = StampRoom::default();
+        let additions = stamp.additions(self.proxy, envelope, &mut room);
+        let sent = Sent {
+            id: additions.id.or(envelope.id()).map(str::to_owned),
+            minted: stamp.is_minted(),
+            unique: envelope.is_unique(),
+            // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
+            shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
+        };
+        if let Some(told) = told {
+            told.push(Member::of(self.view, envelope).sent_as(sent.id.as_deref(), additions.federation_id));
+        }
+        (splices(envelope, &additions), sent)
+    }
+}

@@ -1,0 +1,147 @@
+//! Undoing: jobs that some regions have created are cancelled when others did not take theirs.
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, StatusCode};
+use tokio::time::Instant;
+
+use crate::journal::ID_BYTES_MAX;
+use crate::ojs::answer::is_error_document;
+use crate::ojs::header::REQUEST_ID;
+use crate::ojs::{Class, path_segment, progress};
+use crate::outcome::{Event, Place, Progress, Told};
+use crate::policy::{GuardClass, RegionIndex};
+use crate::proxy::body::aside::aside;
+use crate::proxy::body::shown_job::far;
+use crate::proxy::call::ask::{Question, Silence, ask};
+use crate::proxy::placement::{Names, identity, rules};
+use crate::proxy::state::shared::Proxy;
+use crate::telemetry::event;
+
+/// Cancellations under way at once, so that a large batch takes no region's connections from everybody else.
+const AT_ONCE: usize = 32;
+/// A cancellation whose answer is lost is asked for once more: it does no harm.
+const TRIES: usize = 2;
+
+/// A job to be cancelled.
+pub(super) struct Doomed {
+    /// Its place in the request.
+    pub(super) member: usize,
+    pub(super) region: RegionIndex,
+    pub(super) id: String,
+    /// Whether the region said that it stored the job; else it may have.
+    pub(super) certain: bool,
+}
+
+/// What became of it.
+pub(super) enum Undone {
+    /// The job is cancelled.
+    Cancelled,
+    /// There is no such job.
+    Absent,
+    /// It is there still, as far as is known.
+    Not,
+    /// A cancellation was sent, and nobody said what became of it.
+    Unknown,
+}
+
+impl Doomed {
+    /// Whether nobody knows if the job is there.
+    pub(super) const fn may_be_there(&self, undone: &Undone) -> bool {
+        match undone {
+            Undone::Unknown => true,
+            Undone::Not => !self.certain,
+            Undone::Cancelled | Undone::Absent => false,
+        }
+    }
+}
+
+/// Cancels jobs; those of which nobody knows whether they are there are in the journal when this returns. Bounded by the deadline
+/// and by how many go at once.
+pub(super) async fn undo(
+    proxy: &Proxy,
+    headers: &HeaderMap,
+    doomed: Vec<Doomed>,
+    deadline: Instant,
+) -> Vec<(Doomed, Undone)> {
+    let one = |job: Doomed| async move {
+        let undone = cancel(proxy, headers, &job, deadline).await;
+        if job.may_be_there(&undone) {
+            record(proxy, headers, &job).await;
+        }
+        (job, undone)
+    };
+    stream::iter(doomed).map(one).buffer_unordered(AT_ONCE).collect().await
+}
+
+async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Instant) -> Undone {
+    let Ok(path) = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(&job.id))) else {
+        return Undone::Not;
+    };
+    // No exception to a breaker that has opened since: what could not be cancelled is told to the client. But no guard and no limit
+    // refuses it, as they refuse no word about a leased job.
+    let delete = Question {
+        method: Method::DELETE,
+        guard: GuardClass::Ack,
+        ..Question::get(path.clone(), headers.clone(), deadline)
+    };
+    let mut undone = Undone::Not;
+    for _ in 0..TRIES {
+        if Instant::now() >= deadline {
+            break;
+        }
+        let answer = match ask(proxy, Class::Job, job.region, &delete).await {
+            Ok(answer) => answer,
+            Err(Silence::Unknown) => {
+                undone = Undone::Unknown;
+                continue;
+            }
+            Err(Silence::Closed(_) | Silence::NotSent) => continue,
+        };
+        match answer.status {
+            status if status.is_success() => return Undone::Cancelled,
+            // A balancer's page is no word of the region, and a server's own failure none about the job.
+            status if status.is_server_error() || !is_error_document(&answer.body) => undone = Undone::Unknown,
+            StatusCode::NOT_FOUND => return Undone::Absent,
+            // It is over: it has run, or an earlier try has come through.
+            StatusCode::CONFLICT => break,
+            _ => {}
+        }
+    }
+    match undone {
+        Undone::Unknown => shown(proxy, &Question::get(path, headers.clone(), deadline), job).await,
+        undone => undone,
+    }
+}
+
+/// What the region shows of a job for which a cancellation may have come through, or may still.
+async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
+    let Ok(answer) = ask(proxy, Class::Job, job.region, question).await else { return Undone::Unknown };
+    let shown =
+        aside(answer.body.len(), move || progress(&answer.body)).await.filter(|it| it.id.eq_ignore_ascii_case(&job.id));
+    match shown.as_ref().map(far) {
+        Some(Progress::Cancelled | Progress::Stopped) => Undone::Cancelled,
+        Some(Progress::Ended) => Undone::Not,
+        Some(Progress::Waiting | Progress::Started) | None => Undone::Unknown,
+    }
+}
+
+/// Records a job that is stored, or may be, while a cancellation may have come through.
+///
+/// It is asked about, and never cancelled behind the client's back, who is told to look it up.
+async fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) {
+    let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    event::unknown_outcome(proxy.metrics(job.region), Some(&job.id), request_id);
+    if job.id.len() > ID_BYTES_MAX {
+        return;
+    }
+    // No call is a repetition of what was a part of another one.
+    let identity = identity(proxy, headers, Names::default(), &[]);
+    let place = Place { region: proxy.region(job.region).id.clone(), job_id: job.id.clone() };
+    let mut hold = proxy.shared.journal.begin(identity, rules(&proxy.shared.config));
+    for event in [Event::Sending(place, None), Event::Stored(0), Event::Cancelling(0)] {
+        hold.apply(event);
+    }
+    hold.end_durably(Told::Unknown).await;
+}

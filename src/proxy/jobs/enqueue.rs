@@ -1,0 +1,379 @@
+//! `POST /ojs/v1/jobs`: read, decide, stamp, attempt the candidates in order.
+//!
+//! Spec: federation-spec §3, RFC-0001 §4.
+
+use std::time::{Duration, Instant};
+
+use crate::net::Arriving;
+use http::{HeaderValue, Request, Response};
+
+use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
+use crate::base::{RegionId, apart};
+use crate::config::OnUnknown;
+use crate::journal::Note;
+use crate::ojs::{Abridged, ErrorDocument};
+use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
+use crate::proxy::body::collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job};
+use crate::proxy::body::encoding::Encoding;
+use crate::proxy::body::received::Reading;
+use crate::proxy::body::shown_job::Expected;
+use crate::proxy::call::ask::shut_for;
+use crate::proxy::call::attempt::{Call, Ended, Tried, attempt};
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::failover;
+use crate::proxy::call::head::tenant_of;
+use crate::proxy::call::head::{in_parts, unboxed};
+use crate::proxy::locate::find::unsure;
+use crate::proxy::placement::job::Job;
+use crate::proxy::placement::trail::Trail;
+use crate::proxy::placement::{self, Followed, after_lost, answer_until, believe, keep_from_fences};
+use crate::proxy::routing::plan::{Planned, breaker_word, plan, plan_abridged};
+use crate::proxy::state::ran::Ran;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::reply::Reply;
+use crate::proxy::state::shared::Proxy;
+use crate::region::Queue;
+use crate::telemetry::AttemptOutcome;
+
+/// What a client is told to wait when nothing better is known.
+const RETRY_AFTER_MIN: u64 = 1;
+
+/// Answers an enqueue.
+///
+/// Errors: the error document for the client; its outcome is in the exchange.
+pub(crate) async fn enqueue(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Box<Request<Arriving>>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
+    let New { started, shared_queue, turns, mut job } = match new_job(proxy, exchange, request).await {
+        Ok(new) => new,
+        Err(NotNew::Known(answer)) => return Ok((*answer).into()),
+        Err(NotNew::Refused(document)) => return Err(document),
+    };
+    let strategy = job.decision.strategy;
+    let mut ran = run(proxy, &mut job, started).await;
+    note_ids(job.note.as_deref_mut(), job.job_id.as_deref(), job.trail.federation_id.as_ref());
+    exchange.note = job.note.take();
+    // Only of a job that is sent: a repetition has the tracking id of the first one.
+    exchange.federation_id = job.trail.federation_id.take();
+    exchange.volatile = job.trail.volatile;
+    if let Some(index) = ran.stored {
+        proxy.metrics(index).stored(strategy, 1);
+        proxy.shared.traffic.sent(index, shared_queue.as_ref());
+    }
+    if let Some(turns) = turns {
+        turns.end(&ran);
+    }
+    note(exchange, &mut ran);
+    ran.result.map(Into::into)
+}
+
+/// A job that is to be sent.
+struct New {
+    /// Boxed, because it is handed on, and copied each time.
+    job: Box<Job>,
+    turns: Option<Box<Turns>>,
+    shared_queue: Option<Queue>,
+    started: Instant,
+}
+
+/// Why there is no job to send.
+enum NotNew {
+    /// It was sent before, and this is its answer.
+    Known(Box<RegionAnswer>),
+    Refused(ErrorDocument),
+}
+
+impl From<ErrorDocument> for NotNew {
+    fn from(document: ErrorDocument) -> Self {
+        Self::Refused(document)
+    }
+}
+
+async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Arriving>>) -> Result<New, NotNew> {
+    exchange.attempts = Some(0);
+    let (head, body, until, encoding) = in_parts(proxy, exchange, unboxed(request))?;
+    let tenant = tenant_of(exchange, &head.headers)?;
+    let mut reading = match encoding {
+        Encoding::Plain => collect_job(proxy, body, until).await?,
+        Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
+    };
+    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source } =
+        if reading.is_short() {
+            plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
+        } else {
+            apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
+        }?;
+    let own_id = job_id.as_deref().filter(|_| !ours.minted);
+    if is_named(exchange, own_id) {
+        // What is known of an earlier call may answer this one.
+        note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
+        reading = reading.held(&mut body, cuts.as_ref());
+    }
+    let planned = placement::Planned { body: &body, job_id: job_id.as_deref(), federation_id: federation_id.as_ref() };
+    let mut turns = match recognise(proxy, exchange, &head, reading.body(), own_id, planned).await {
+        Ok(Recognised::New(turns)) => turns,
+        Ok(Recognised::Answer(answer, region)) => {
+            exchange.region = region;
+            exchange.volatile = is_volatile(proxy, exchange);
+            return Err(NotNew::Known(Box::new(answer)));
+        }
+        Err(document) => return Err(unsure(proxy, exchange, &document).into()),
+    };
+    let hold = turns.as_deref_mut().and_then(Turns::hold);
+    if let Some(placement) = hold.as_deref().map(crate::journal::Hold::placement) {
+        keep_from_fences(proxy, &mut decision, placement, job_id.as_deref()).map_err(NotNew::from)?;
+    }
+    let hint = decision.target().filter(|_| ours.hinted);
+    let received = reading.end(&mut body, cuts);
+    let started = Instant::now();
+    let deadline = answer_until(head.deadline, started.into(), may_redirect(proxy, &decision));
+    // The room is there before the job, which is then made in it instead of elsewhere and copied.
+    let place = Box::new_uninit();
+    let job = Box::write(
+        place,
+        Job {
+            call: Call {
+                method: http::Method::POST,
+                path: head.path,
+                headers: head.headers.into(),
+                body,
+                deadline,
+                class: exchange.matched.class,
+                pinned: decision.pinned,
+                guard: GuardClass::Enqueue,
+                source: Some(source),
+                pressing: false,
+            },
+            decision,
+            job_id,
+            hint,
+            trail: Trail {
+                received,
+                stamped: ours.stamped,
+                expected: Expected::Job { minted: ours.minted, unique: ours.unique },
+                hold,
+                ..Trail::new(head.deadline, federation_id)
+            },
+            note: exchange.note.take(),
+        },
+    );
+    Ok(New { job, turns, shared_queue, started })
+}
+
+/// Reads a job that is compressed.
+async fn compressed_job(proxy: &Proxy, body: Arriving, until: tokio::time::Instant) -> Result<Reading, ErrorDocument> {
+    let body = collect_body(proxy, body, until).await?;
+    Ok(Reading::begin(Encoding::Gzip.decoded(proxy, body).await?))
+}
+
+/// Plans a job that is long, or of which something is kept apart: without that, or with it where it takes that.
+async fn plan_long(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    reading: &mut Reading,
+    tenant: Option<String>,
+) -> Result<Planned, ErrorDocument> {
+    let body = reading.body();
+    if !body.gaps().is_empty() {
+        let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
+        let tenant = tenant.clone();
+        let work = move |proxy: &Proxy| {
+            let (mut strategy, mut note) = (None, None);
+            (
+                plan_abridged(proxy, Abridged::new(&text, &gaps), tenant.as_deref(), &mut strategy, &mut note),
+                strategy,
+                note,
+            )
+        };
+        if let (Some(planned), strategy, note) = proxy.aside(body.text().len(), work).await {
+            (exchange.strategy, exchange.note) = (strategy, note);
+            return planned;
+        }
+        reading.join(&proxy.shared.buffered).await;
+    }
+    let text = reading.body().text().clone();
+    let work = move |proxy: &Proxy| {
+        let (mut strategy, mut note) = (None, None);
+        (plan(proxy, &text, tenant.as_deref(), &mut strategy, &mut note), strategy, note)
+    };
+    let (planned, strategy, note) = proxy.aside(reading.body().text().len(), work).await;
+    (exchange.strategy, exchange.note) = (strategy, note);
+    planned
+}
+
+/// Notes under which ids a job goes out.
+fn note_ids(note: Option<&mut Note>, job_id: Option<&str>, federation_id: Option<&HeaderValue>) {
+    let Some(note) = note else { return };
+    note.job_id.set(job_id.unwrap_or_default().as_bytes());
+    note.federation_id.set(federation_id.map_or(&[], HeaderValue::as_bytes));
+}
+
+/// Notes what became of a creating call, and takes its regions from it.
+pub(crate) fn note(exchange: &mut Exchange, ran: &mut Ran) {
+    exchange.region = ran.region.take();
+    exchange.moved_from = ran.moved_from.take();
+    exchange.attempts = Some(ran.attempts);
+    exchange.outcome = ran.outcome;
+    exchange.upstream = ran.upstream;
+}
+
+/// Whether an unknown outcome may lead to another region.
+fn may_redirect(proxy: &Proxy, decision: &Decision) -> bool {
+    let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect;
+    redirects && !decision.pinned && decision.candidates.len() > 1
+}
+
+/// Attempts the candidates in order until the rules say stop. Bounded by the number of candidates and by the deadline. `started` is now.
+pub(crate) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
+    let moved_from = moved_from(proxy, job);
+    if let Some(target) = job.decision.target() {
+        proxy.shared.budgets.deposit(target);
+    }
+    let (mut tries, mut attempts, mut passed_over, mut place, mut stored, mut ended) = (0_usize, 0, 0, 0, None, None);
+    let (result, outcome, region) = loop {
+        let Some(&index) = job.decision.candidates.get(place) else {
+            break (Err(ErrorDocument::no_healthy_region(RETRY_AFTER_MIN)), None, None);
+        };
+        if let Err(document) = placement::sending(proxy, job, index).await {
+            break (Err(document), None, None);
+        }
+        let now = if tries == 0 { started } else { Instant::now() };
+        let (mut tried, end) = attempt(proxy, index, &mut job.call, now, others(&job.decision, place)).await;
+        believe(job, &mut tried);
+        placement::tried(job, &tried);
+        tries += 1;
+        passed_over += usize::from(tried.passed_over);
+        attempts += u32::from(tried.shed.is_none());
+        if tried.shed == Some(Shed::Total) {
+            break (Err(overloaded()), None, None);
+        }
+        let candidates = &job.decision.candidates;
+        let left = failover::usable_after(proxy, tried.ending, candidates, place);
+        // A region that lost the race was not tried.
+        let redirects_done = (tries - 1).saturating_sub(passed_over);
+        let late = end.at >= job.call.deadline.into_std();
+        let progress = Progress { pinned: job.decision.pinned, redirects_done, candidates_left: left.count, late };
+        let to = left.first.and_then(|first| candidates.get(first)).copied();
+        // Without a next region nothing is paid for.
+        let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
+        let step = next(tried.ending, progress, &budget, || proxy.shared.registry.clock().now());
+        let outcome = AttemptOutcome::from(tried.ending.outcome());
+        job.note_try(index, outcome, &tried, end);
+        let region = (index, proxy.region(index).id.clone());
+        let reason = match step {
+            Step::Next { .. } => tried.reason,
+            Step::Stop(Stop::OutcomeUnknown) => match apart(|| after_lost(proxy, job, index, &tried, to)).await {
+                Followed::Next(reason) => reason,
+                Followed::Again => continue,
+                Followed::Answer(answer) => {
+                    job.note_found();
+                    stored = Some(index).filter(|_| answer.status.is_success());
+                    break (Ok(answer), Some(outcome), Some(region));
+                }
+                Followed::Fail(document) => break (Err(document), Some(outcome), Some(region)),
+            },
+            Step::Stop(stop) => {
+                (stored, ended) = (tried.is_stored().then_some(index), Some(end));
+                break (settle(proxy, job, index, stop, tried), Some(outcome), Some(region));
+            }
+        };
+        let Some(to) = to else { continue };
+        failover::tell(proxy, index, to, reason);
+        job.note_move(index, Some(to), reason);
+        proxy.metrics(to).redirects.inc();
+        place = left.first.unwrap_or(place + 1);
+        job.hint_at(proxy, to);
+    };
+    let last = region.as_ref().map(|(index, _)| *index);
+    let was_unknown = matches!(&result, Err(document) if document.is_outcome_unknown());
+    let result =
+        if job.trail.hold.is_some() { apart(|| placement::ended(proxy, job, last, result)).await } else { result };
+    let left = result.as_ref().err().filter(|document| document.is_outcome_unknown() && !was_unknown);
+    // Not the last region decides, but one that was left on the way.
+    let (outcome, region) = left.map_or((outcome, region.map(|(_, id)| id)), unknown_in);
+    let upstream = upstream(ended, tries, started);
+    Ran { result, stored, region, moved_from, attempts, outcome, upstream }
+}
+
+/// What is noted of a call whose answer is that nobody knows.
+fn unknown_in(document: &ErrorDocument) -> (Option<AttemptOutcome>, Option<RegionId>) {
+    (Some(AttemptOutcome::Unknown), document.region().cloned())
+}
+
+/// The time spent waiting for regions: of one try as long as it took, of several until the last one ended.
+fn upstream(ended: Option<Ended>, tries: usize, started: Instant) -> Duration {
+    match ended {
+        Some(ended) if tries == 1 => ended.took,
+        ended => ended.map_or_else(Instant::now, |ended| ended.at).saturating_duration_since(started),
+    }
+}
+
+/// The candidates that may take a job which one at this place is not connected for in time.
+fn others(decision: &Decision, place: usize) -> &[RegionIndex] {
+    if decision.pinned { &[] } else { decision.candidates.get(place + 1..).unwrap_or_default() }
+}
+
+/// The region that the job left before its first try, because of that region's state.
+fn moved_from(proxy: &Proxy, job: &mut Job) -> Option<RegionId> {
+    let (home, reason) = failover::before_first_try(proxy, &job.decision)?;
+    job.note_move(home, job.decision.target(), reason);
+    Some(proxy.region(home).id.clone())
+}
+
+/// The document for a job that nothing was done for, because too much is.
+fn overloaded() -> ErrorDocument {
+    ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
+}
+
+/// Turns the end of the last attempt into the client's answer.
+fn settle(
+    proxy: &Proxy,
+    job: &Job,
+    index: RegionIndex,
+    stop: Stop,
+    tried: Tried,
+) -> Result<RegionAnswer, ErrorDocument> {
+    let id = &proxy.region(index).id;
+    if tried.shed.is_some() {
+        return Err(overloaded());
+    }
+    match (stop, tried.answer) {
+        (Stop::Answered | Stop::RetryBudget { answered: true }, Some(answer)) => {
+            job.learn(proxy, index, &answer);
+            Ok(answer)
+        }
+        // Not reached: what is unknown went another way, and what was answered has its answer.
+        (Stop::OutcomeUnknown | Stop::Answered | Stop::RetryBudget { answered: true }, _) => {
+            Err(ErrorDocument::outcome_unknown(id.as_str(), job.job_id.as_deref()))
+        }
+        (Stop::RetryBudget { answered: false }, _) => Err(ErrorDocument::retry_budget(RETRY_AFTER_MIN)),
+        (Stop::NoCandidateLeft, _) => {
+            let registry = &proxy.shared.registry;
+            let view = registry.view();
+            if job.decision.restricted {
+                job.decision.candidates.iter().for_each(|index| registry.lacked(*index));
+            } else {
+                view.indexes().for_each(|index| registry.lacked(index));
+            }
+            let wait = shut_for(proxy, view.region(index), Some(job.call.guard)).unwrap_or(RETRY_AFTER_MIN);
+            Err(if job.decision.pinned {
+                ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait)
+            } else {
+                ErrorDocument::no_healthy_region(wait)
+            })
+        }
+    }
+}
+
+impl From<Outcome> for AttemptOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::NotSent => Self::NotSent,
+            Outcome::Answered => Self::Answered,
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
+}

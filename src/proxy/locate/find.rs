@@ -1,0 +1,175 @@
+//! Which region holds a job: what is remembered, what its id hints at, and what the regions say.
+//!
+//! A search asks every region at once and takes the first that has the job. Only an OJS server's own error document says that
+//! there is no such job: a balancer's page says nothing. Searches for the same job are one search, and only so many run at a
+//! time, so that ids which nobody knows cannot be turned into a storm.
+
+use http::HeaderMap;
+use tokio::time::Instant;
+
+use super::called_off::RETRY_AFTER_MIN;
+pub(in crate::proxy) use super::called_off::is_called_off;
+use super::search::Search;
+use crate::ojs::{ErrorDocument, hint};
+use crate::policy::{GuardClass, RegionIndex};
+use crate::proxy::call::ask::{Question, question};
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::state::fingerprint::IDENTIFYING;
+pub(crate) use crate::proxy::state::lookups::Located;
+use crate::proxy::state::lookups::{Doubt, Found, Key, Left, Nobody};
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
+use crate::telemetry::LookupResult;
+
+impl Nobody {
+    /// Where that region is.
+    pub(crate) fn index(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        proxy.shared.registry.view().index_of(self.region.as_ref()?.as_str())
+    }
+}
+
+impl Doubt {
+    /// The only region that can have the job, where that is so.
+    pub(crate) fn left(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        let Left::Only(region) = &self.left else { return None };
+        proxy.shared.registry.view().index_of(region.as_str())
+    }
+
+    /// The same for calls that nobody waits for with a lease, which are answered by a region that shows the job as cancelled, too.
+    pub(crate) fn left_or_shown(&self, proxy: &Proxy) -> Option<RegionIndex> {
+        let Left::CalledOff(region) = &self.left else { return self.left(proxy) };
+        proxy.shared.registry.view().index_of(region.as_str())
+    }
+}
+impl Located {
+    /// The same for a call whose answer is a region's own word: where only one region is left, it is that one's.
+    pub(crate) fn or_left(self, proxy: &Proxy) -> Self {
+        match &self {
+            Self::Unsure(doubt) => doubt.left(proxy).map_or(self, Self::At),
+            Self::At(_) | Self::Nowhere(_) => self,
+        }
+    }
+}
+
+/// The region that is known to hold a job, from an answer that showed it.
+pub(crate) fn known(proxy: &Proxy, id: &str) -> Option<RegionIndex> {
+    let region = proxy.shared.owners.region_of(id)?;
+    let known = proxy.shared.registry.view().index_of(region.as_str());
+    if known.is_some() {
+        proxy.shared.metrics.lookups[LookupResult::Known].inc();
+    }
+    known
+}
+
+/// Finds the region that holds a job: what is known, else what a search finds.
+pub(crate) async fn locate(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Located {
+    match known(proxy, id) {
+        Some(index) => Located::At(index),
+        None => search(proxy, exchange, headers, id).await,
+    }
+}
+
+/// Asks the regions for a job, whatever is remembered of it.
+pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Located {
+    let found = {
+        let joined = proxy.shared.lookups.join(key(guard(exchange), headers, id));
+        match &joined.cell {
+            Some(cell) => cell.get_or_init(|| ask_around(proxy, exchange, headers, id)).await.clone(),
+            None => ask_around(proxy, exchange, headers, id).await,
+        }
+    };
+    match found {
+        Found::At(region) => match proxy.shared.registry.view().index_of(region.as_str()) {
+            Some(index) => Located::At(index),
+            None => {
+                let document = ErrorDocument::owner_unavailable(Some(region.as_str()), RETRY_AFTER_MIN);
+                Located::Unsure(Doubt::new(document))
+            }
+        },
+        Found::Nowhere(nobody) => Located::Nowhere(nobody),
+        Found::Unsure(doubt) => Located::Unsure(doubt),
+    }
+}
+
+/// The answer where nobody can say where a job is: what every region refuses alike, the local one says.
+///
+/// Errors: 503 `owner_unavailable` otherwise.
+pub(crate) fn in_doubt(proxy: &Proxy, exchange: &mut Exchange, doubt: &Doubt) -> Result<RegionAnswer, ErrorDocument> {
+    let Left::Refused(answer) = &doubt.left else { return Err(unsure(proxy, exchange, doubt)) };
+    let view = proxy.shared.registry.view();
+    exchange.region = Some(view.region(view.local).id.clone());
+    Ok(RegionAnswer::clone(answer))
+}
+
+/// The region of the answer is the one whose word is missing.
+pub(crate) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDocument) -> ErrorDocument {
+    let view = proxy.shared.registry.view();
+    let named = document.region().and_then(|region| view.index_of(region.as_str()));
+    exchange.region = named.map(|index| view.region(index).id.clone());
+    document.clone()
+}
+
+fn key(guard: GuardClass, headers: &HeaderMap, id: &str) -> Key {
+    let mut asker = asker(headers);
+    // What may be refused is not waited for by what may not.
+    asker.push(u8::from(guard.is_refusable()));
+    (id.to_owned(), asker)
+}
+
+/// On whose behalf a call is made, as its headers say it.
+pub(crate) fn asker(headers: &HeaderMap) -> Vec<u8> {
+    let mut asker = Vec::new();
+    for name in &IDENTIFYING {
+        for value in headers.get_all(name) {
+            asker.extend_from_slice(name.as_str().as_bytes());
+            asker.push(b' ');
+            asker.extend_from_slice(value.as_bytes());
+            asker.push(b'\n');
+        }
+    }
+    asker
+}
+
+/// A search for the owner of a leased job is part of the word about it, which no guard and no limit refuses.
+fn guard(exchange: &Exchange) -> GuardClass {
+    let class = GuardClass::of(exchange.matched.operation);
+    class.filter(|class| !class.is_refusable()).unwrap_or(GuardClass::Read)
+}
+
+/// Asks the region that the id hints at and the one where the job was last seen, then all others at once. Bounded by one
+/// deadline, the wait for its turn included.
+async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Found {
+    let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
+    let Some(_permit) = proxy.shared.lookups.permit(deadline).await else {
+        return Found::Unsure(Doubt::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
+    };
+    let Some(question) = question(exchange.request_id(), headers, id, deadline) else {
+        return Found::Unsure(Doubt::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
+    };
+    let question = Question { guard: guard(exchange), ..question };
+    let (likely, others) = by_likelihood(proxy, id);
+    let mut search = Search::default();
+    let found = match search.ask(proxy, likely, id, &question).await {
+        None => search.ask(proxy, others, id, &question).await,
+        found => found,
+    };
+    let (result, found) = match found.or(search.called_off.filter(|_| search.has_heard_all())) {
+        Some(index) => {
+            let region = proxy.region(index).id.clone();
+            proxy.shared.owners.learn(id, &region);
+            (LookupResult::Found, Found::At(region))
+        }
+        None => search.without(proxy, id),
+    };
+    proxy.shared.metrics.lookups[result].inc();
+    found
+}
+
+fn by_likelihood(proxy: &Proxy, id: &str) -> (Vec<RegionIndex>, Vec<RegionIndex>) {
+    let view = proxy.shared.registry.view();
+    let seen = proxy.shared.owners.region_of(id);
+    view.indexes().partition(|index| {
+        let region = &view.region(*index).id;
+        seen.as_ref() == Some(region) || hint::names(id, region.as_str())
+    })
+}

@@ -1,0 +1,188 @@
+//! Lists: the regions' lists one behind the other, page by page.
+//!
+//! A [`Walk`] says which region to ask for which part; no region is asked for more than a page. A region that is down or answers
+//! badly is named in `OJS-Federation-Partial`, and the rest is returned. Nothing is kept between pages: the composite cursor
+//! carries all.
+
+mod listing;
+mod names;
+mod show;
+
+use std::collections::BTreeSet;
+
+use crate::net::Arriving;
+use http::{Request, Response, StatusCode};
+use http_body::Body as _;
+use tokio::time::Instant;
+
+use self::listing::{Gathered, Listing};
+use crate::base::RegionId;
+use crate::ojs::list::{Ask, Figures, Page, Pick, Walk, Wanted, added_up, merged};
+use crate::ojs::{ErrorDocument, Paging, is_of_fence, normal_path};
+use crate::policy::RegionIndex;
+use crate::proxy::call::address::admit_unjudged;
+use crate::proxy::call::everywhere::{ask_each, name_missing, name_regions, nobody, read_headers};
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::state::reply::Reply;
+use crate::proxy::state::shared::Proxy;
+use crate::proxy::stream::local::local;
+
+/// Answers a list out of all regions, or passes it to the one that the client named.
+///
+/// Errors: 400 `invalid_cursor`; 503 `owner_unavailable` when no region answered.
+pub(crate) async fn list(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Arriving>,
+    paging: Paging,
+) -> Result<Response<Reply>, ErrorDocument> {
+    // A read with a body means something that only its own server knows.
+    if !request.body().is_end_stream() {
+        admit_unjudged(proxy, exchange)?;
+        return local(proxy, exchange, request).await;
+    }
+    let view = proxy.shared.registry.view();
+    let regions: Vec<RegionIndex> = view.indexes().collect();
+    let only = exchange.addressed.or_else(|| regions.first().copied().filter(|_| regions.len() == 1));
+    if let Some(index) = only {
+        return show::of_one(proxy, exchange, index, request).await;
+    }
+    let listing = Listing {
+        path: request.uri().path().to_owned(),
+        query: request.uri().query().map(str::to_owned),
+        headers: read_headers(exchange, request.headers()),
+        deadline: Instant::now() + proxy.shared.config.limits.call_timeout,
+    };
+    let wanted = listing.wanted(paging);
+    if wanted.odd
+        && let Some(refusal) = refused(proxy, exchange, &listing, view.local).await?
+    {
+        return Ok(refusal);
+    }
+    if paging == Paging::Names {
+        return names::names(proxy, exchange, &listing, &wanted, regions).await;
+    }
+    pages(proxy, exchange, &listing, &wanted, &regions).await
+}
+
+/// The local region's refusal of a query that asks for no page, where it refuses it: another server would have passed it over.
+///
+/// Errors: those of [`ask_each`].
+async fn refused(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    listing: &Listing,
+    local: RegionIndex,
+) -> Result<Option<Response<Reply>>, ErrorDocument> {
+    let question = listing.question(listing.query.as_deref().unwrap_or_default());
+    let question = question.ok_or_else(ErrorDocument::uri_too_long)?;
+    let said = ask_each(proxy, exchange, vec![(local, question)]).await?.into_iter().next();
+    let is_refusal = |status| matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+    let Some((_, Ok(answer))) = said.filter(|(_, said)| said.as_ref().is_ok_and(|answer| is_refusal(answer.status)))
+    else {
+        return Ok(None);
+    };
+    name_regions(proxy, exchange, [local]);
+    Ok(Some(answer.into()))
+}
+
+async fn pages(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    listing: &Listing,
+    wanted: &Wanted,
+    regions: &[RegionIndex],
+) -> Result<Response<Reply>, ErrorDocument> {
+    let name = normal_path(&listing.path);
+    let ids: Vec<RegionId> = regions.iter().map(|index| proxy.region(*index).id.clone()).collect();
+    let mut walk = Walk::begin(wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
+    let mut gathered = Gathered::default();
+    loop {
+        let asks = walk.asks();
+        if asks.is_empty() {
+            break;
+        }
+        let index_of = |leg: usize| regions.get(leg).copied();
+        let question = |ask: &Ask| listing.question(&wanted.query(&ask.place, ask.limit));
+        let questions = asks.iter().filter_map(|ask| Some((index_of(ask.leg)?, question(ask)?))).collect::<Vec<_>>();
+        if questions.len() != asks.len() {
+            // A target that is too long to be one: the client's own query is.
+            return Err(ErrorDocument::uri_too_long());
+        }
+        for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await?) {
+            let told = gathered.take(said, wanted.paging).await;
+            walk.heard(ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
+        }
+    }
+    let outcome = walk.finish();
+    let mut figures = Figures::of(wanted);
+    figures.total = outcome.total;
+    figures.limit = outcome.limit;
+    figures.has_more = outcome.has_more;
+    // Pages by number go on by number.
+    figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
+    let bare = show::is_without_meta(&listing.path);
+    answer(proxy, exchange, gathered, (outcome.picks, bare), figures).await
+}
+
+async fn answer(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    gathered: Gathered,
+    (picks, bare): (Vec<Pick>, bool),
+    figures: Figures,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let Gathered { pages, from, unusable, missing } = gathered;
+    if pages.is_empty() {
+        return nobody(proxy, exchange, unusable);
+    }
+    name_regions(proxy, exchange, from.iter().copied());
+    let bytes = pages.iter().map(|page| page.body().len()).sum();
+    let body = proxy.aside(bytes, move |proxy| one_page(proxy, &pages, &from, (&picks, bare), figures)).await;
+    let mut response = exchange.json(StatusCode::OK.as_u16(), body);
+    name_missing(proxy, &mut response, &missing);
+    Ok(response)
+}
+
+/// What was picked of the regions' pages, as one page.
+fn one_page(
+    proxy: &Proxy,
+    pages: &[Page],
+    from: &[RegionIndex],
+    (picks, bare): (&[Pick], bool),
+    mut figures: Figures,
+) -> Vec<u8> {
+    let (mut items, mut fences) = (Vec::new(), 0);
+    for pick in picks {
+        let (Some(page), Some(index)) = (pages.get(pick.answer), from.get(pick.answer)) else { continue };
+        for item in (pick.from..pick.to).map(|place| page.item(place)) {
+            if is_of_fence(&item) {
+                fences += 1;
+                continue;
+            }
+            show::learn(proxy, *index, &item);
+            match show::shown(proxy, *index, item, bare) {
+                Some(item) => items.push(item),
+                None => figures.withheld += 1,
+            }
+        }
+    }
+    figures.total = figures.total.map(|total| without_fences(total, picks, fences));
+    figures.summary = summary(pages, from);
+    Page::model(pages).map(|model| merged(model, &items, &figures)).unwrap_or_default()
+}
+
+/// How many items there are beside tombstones, where the page holds all of them. Of a part nobody knows how many tombstones the rest has,
+/// and a client that counts up to the total must not end before it.
+fn without_fences(total: u64, picks: &[Pick], fences: u64) -> u64 {
+    let picked: usize = picks.iter().map(|pick| pick.to.saturating_sub(pick.from)).sum();
+    if picked as u64 == total { total.saturating_sub(fences) } else { total }
+}
+
+/// What each region says of its whole list beside the items, added up.
+fn summary(pages: &[Page], from: &[RegionIndex]) -> Option<Vec<u8>> {
+    let mut seen = BTreeSet::new();
+    let first_of_each = pages.iter().zip(from).filter(|(_, index)| seen.insert(**index));
+    let summaries: Vec<&[u8]> = first_of_each.map(|(page, _)| page.summary()).collect();
+    added_up(&summaries)
+}

@@ -1,0 +1,13 @@
+//! From a job to a decision: what the job says, where it may go, how it is refused.
+//!
+//! | the call brings | use |
+//! |---|---|
+//! | one job | [`plan`], which the dry run uses as well |
+//! | several jobs that have to stay together | [`several`] |
+//! | a body for one given region | [`bound`] |
+//!
+//! `policy` decides; this room gives it the view, the turn and the job, and writes its refusals as error documents.
+
+pub(crate) mod bound;
+pub(crate) mod plan;
+pub(crate) mod several;

@@ -1,0 +1,390 @@
+//! From a body to a plan: what the job says, where it may go, and what it will look like on the wire.
+//!
+//! Live enqueues and the dry run both come through here, so that they cannot disagree.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use crate::base::text::whole_seconds;
+use crate::base::{Draw, RegionId, text};
+use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
+use crate::journal::Note;
+use crate::ojs::{
+    self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, UUID7_LETTERS, Uuid7,
+    Uuid7Room, hint,
+};
+use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
+use crate::proxy::call::notes;
+use crate::proxy::call::shown::source;
+use crate::proxy::state::ours::Ours;
+use crate::proxy::state::shared::{Proxy, Shared};
+use crate::region::Queue;
+use crate::telemetry::event;
+use crate::telemetry::span::{self, span};
+
+/// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
+const FEDERATION_ID_BYTES_MAX: usize = 256;
+
+/// An enqueue that is ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// Where it may go, in order.
+    pub(crate) decision: Decision,
+    /// The body, stamped.
+    pub(crate) body: Segments,
+    /// Where the stamp stands in a body that was copied for it.
+    pub(crate) cuts: Option<Cuts>,
+    /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
+    pub(crate) job_id: Option<String>,
+    /// What of it is ours.
+    pub(crate) ours: Ours,
+    /// The tracking id, the client's or ours, as a header.
+    pub(crate) federation_id: Option<HeaderValue>,
+    /// The queue, where other regions may be asked about it.
+    pub(crate) shared_queue: Option<Queue>,
+    /// Its job type, as what may be to blame for a 500.
+    pub(crate) source: u64,
+}
+
+/// A document lists at most so many keys of each place; a person looks at the first few.
+const KEYS_MAX: usize = 16;
+
+/// What a live call would get, for the dry run.
+#[derive(Debug)]
+pub struct DryRun {
+    /// The decision with its reasons.
+    pub explanation: Explanation,
+    /// The error document of a live call, where it would be refused.
+    pub refusal: Option<ErrorDocument>,
+    /// The undefined keys under `ojs.federation.`, which bind nothing; at most `KEYS_MAX` of each place.
+    pub unknown_keys: Vec<String>,
+}
+
+/// Decides what a live enqueue of this body would do, moving no counter. `tenant`: the one that the head of the call names.
+///
+/// Errors: the error document of a live call for a body that is no job.
+pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
+    let shared = &proxy.shared;
+    let mut read = read(shared, body);
+    let envelope = accepted(shared, of_tenant(&mut read, tenant))?;
+    let view = shared.registry.view();
+    let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
+    let explanation = with_job(envelope, |job| policy::explain(&view, job, inputs));
+    let refusal = explanation.outcome.as_ref().err().map(|error| refusal(envelope, &view, error));
+    let unknown_keys = envelope.unknown_key_names(KEYS_MAX).into_iter().map(Cow::into_owned).collect();
+    Ok(DryRun { explanation, refusal, unknown_keys })
+}
+
+/// Plans an enqueue, telling in `planned` by which strategy, also where it found no region, and noting what led to it. Takes a turn
+/// and counts a client's `replicated_from`.
+///
+/// Errors: the error document for the client; nothing was sent.
+pub(crate) fn plan(
+    proxy: &Proxy,
+    body: &Bytes,
+    tenant: Option<&str>,
+    planned: &mut Option<crate::base::Strategy>,
+    note: &mut Option<Box<Note>>,
+) -> Result<Planned, ErrorDocument> {
+    proxy.with_view(|view| {
+        let mut read = read(&proxy.shared, body);
+        plan_read(proxy, view, of_tenant(&mut read, tenant), Abridged::whole(body), planned, note)
+    })
+}
+
+/// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
+pub(crate) fn plan_abridged(
+    proxy: &Proxy,
+    body: Abridged<'_>,
+    tenant: Option<&str>,
+    planned: &mut Option<crate::base::Strategy>,
+    note: &mut Option<Box<Note>>,
+) -> Option<Result<Planned, ErrorDocument>> {
+    proxy.with_view(|view| {
+        let mut envelope = read_abridged(proxy, view, body)?;
+        envelope.set_caller_tenant(tenant);
+        Some(plan_read(proxy, view, &Ok(envelope), body, planned, note))
+    })
+}
+
+#[inline]
+fn plan_read(
+    proxy: &Proxy,
+    view: &View,
+    read: &Result<Envelope<'_>, Fault>,
+    body: Abridged<'_>,
+    planned: &mut Option<crate::base::Strategy>,
+    note: &mut Option<Box<Note>>,
+) -> Result<Planned, ErrorDocument> {
+    let shared = &proxy.shared;
+    let envelope = accepted(shared, read)?;
+    count_reserved(shared, envelope);
+    let note = note.insert(proxy.notes.begin());
+    let grounds = &mut note.grounds;
+    let route = |job: &Job<'_>| in_turn(proxy, |inputs| policy::route_on(view, job, inputs, grounds));
+    let routed =
+        if span::is_on() { span!("decide").in_scope(|| with_job(envelope, route)) } else { with_job(envelope, route) };
+    notes::write_down(proxy, view, envelope, &routed, note);
+    *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
+    let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
+    Ok(stamped(proxy, envelope, body, decision))
+}
+
+/// Has the regions asked for their health at once that a refused job would have gone to.
+#[cold]
+fn await_regions(proxy: &Proxy, error: &RouteError) {
+    let registry = &proxy.shared.registry;
+    let view = registry.view();
+    error.awaits().filter_map(|id| view.index_of(id.as_str())).for_each(|index| registry.lacked(index));
+}
+
+/// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
+pub(crate) fn in_turn(
+    proxy: &Proxy,
+    mut decide: impl FnMut(Inputs<'_>) -> Result<Decision, RouteError>,
+) -> Result<Decision, RouteError> {
+    let turns = &proxy.shared.turns;
+    let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));
+    loop {
+        let decision = decide(inputs).inspect_err(|error| await_regions(proxy, error))?;
+        if !decision.by_turn {
+            return Ok(decision);
+        }
+        let next = inputs.turn.wrapping_add(1);
+        match turns.compare_exchange_weak(inputs.turn, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return Ok(decision),
+            Err(turn) => inputs.turn = turn,
+        }
+    }
+}
+
+type Read<'b> = Result<Envelope<'b>, Fault>;
+
+/// Reads a job, which nobody uses but through [`accepted`].
+fn read<'b>(shared: &Shared, body: &'b [u8]) -> Read<'b> {
+    Envelope::read(body, shared.config.limits.json_depth)
+}
+
+/// Notes the tenant that the call's head names, with the job where it is: to hand it on is to copy it.
+fn of_tenant<'e, 'b>(read: &'e mut Read<'b>, tenant: Option<&'b str>) -> &'e Read<'b> {
+    read.iter_mut().for_each(|envelope| envelope.set_caller_tenant(tenant));
+    read
+}
+
+fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<Envelope<'b>> {
+    Envelope::read_abridged(body, proxy.shared.config.limits.json_depth, |key| view.settings.reads_meta(key))
+}
+
+/// The job that was read, unless it is none or the operator's switches refuse it. Looked at where it is: to hand it on is to copy it.
+fn accepted<'e, 'b>(shared: &Shared, read: &'e Result<Envelope<'b>, Fault>) -> Result<&'e Envelope<'b>, ErrorDocument> {
+    let envelope = read.as_ref().map_err(ErrorDocument::from_fault)?;
+    check_reserved(shared, envelope)?;
+    Ok(envelope)
+}
+
+/// The operator's switches for keys under `ojs.federation.` that clients do not set, or that are not defined.
+///
+/// Errors: 400 where a switch refuses one.
+#[inline]
+pub(crate) fn check_reserved(shared: &Shared, envelope: &Envelope<'_>) -> Result<(), ErrorDocument> {
+    let compat = &shared.config.compat;
+    if envelope.attributes().replicated_from.is_some() && compat.client_replicated_from == ClientReplicatedFrom::Reject
+    {
+        return Err(ErrorDocument::client_replicated_from());
+    }
+    if envelope.unknown_keys() > 0 && compat.unknown_federation_keys == UnknownKeys::Reject {
+        return Err(ErrorDocument::unknown_federation_keys(&envelope.unknown_key_names(KEYS_MAX)));
+    }
+    Ok(())
+}
+
+/// Counts what [`check_reserved`] has let pass.
+#[inline]
+pub(crate) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
+    if envelope.attributes().replicated_from.is_some() {
+        shared.metrics.client_replicated_from.inc();
+    }
+    if envelope.unknown_keys() > 0 {
+        let logged = shared.config.compat.unknown_federation_keys == UnknownKeys::Warn;
+        event::unknown_federation_keys(&shared.metrics, envelope.unknown_keys().into(), logged);
+    }
+}
+
+pub(crate) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
+    let shared = &proxy.shared;
+    let draw: Draw = proxy.random.draw();
+    Inputs { now: shared.registry.clock().about(), draw, turn, live: shared.traffic.as_ref() }
+}
+
+/// Hands routing what it needs of an envelope.
+pub(crate) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
+    with_word(envelope, None, decide)
+}
+
+/// As [`with_job`], with a strategy for a job that names none itself.
+pub(crate) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
+    let attributes = envelope.attributes();
+    let meta = |key: &str| envelope.meta_text(key);
+    decide(&Job {
+        pin: attributes.region.as_deref(),
+        affinity: attributes.region_affinity.as_deref().or(word),
+        job_type: envelope.job_type(),
+        queue: envelope.queue(),
+        tags: envelope.tags(),
+        weights: attributes.weights.as_deref(),
+        meta: &meta,
+        tenant: envelope.caller_tenant(),
+        regions_with: attributes.regions_with.as_deref(),
+        unclear: envelope.unclear(),
+    })
+}
+
+fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {
+    let stamp = Stamped::new(proxy, envelope, decision.target());
+    let mut room = StampRoom::default();
+    let additions = stamp.additions(proxy, envelope, &mut room);
+    let own = envelope.attributes().federation_id.as_deref();
+    let StampedBody { body, cuts } = ojs::stamp(envelope, body, &additions);
+    Planned {
+        body,
+        cuts,
+        ours: Ours {
+            minted: stamp.is_minted(),
+            stamped: stamp.federation_id.is_some(),
+            unique: envelope.is_unique(),
+            hinted: stamp.hinted,
+        },
+        job_id: additions.id.or(envelope.id()).map(str::to_owned),
+        federation_id: match stamp.federation_id {
+            Some(_) => additions.federation_id.and_then(minted_header),
+            None => own.and_then(shown),
+        },
+        // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
+        shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
+        source: source(envelope.job_type().unwrap_or_default()),
+        decision,
+    }
+}
+
+/// A client's tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
+fn shown(id: &str) -> Option<HeaderValue> {
+    let readable = id.len() <= FEDERATION_ID_BYTES_MAX && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    HeaderValue::try_from(id).ok().filter(|_| readable)
+}
+
+/// What is minted for a job, by the operator's switches.
+pub(crate) struct Stamped {
+    id: Option<Uuid7>,
+    federation_id: Option<Uuid7>,
+    routed_at: Option<String>,
+    /// Whether the id carries a hint of its region.
+    hinted: bool,
+    /// Whether the job gets meta keys at all.
+    marks: bool,
+}
+
+/// Room for the texts of what is minted.
+#[derive(Default)]
+pub(crate) struct StampRoom {
+    id: Uuid7Room,
+    federation_id: Uuid7Room,
+}
+
+impl Stamped {
+    pub(crate) fn new(proxy: &Proxy, envelope: &Envelope<'_>, target: Option<RegionIndex>) -> Self {
+        let (shared, routing) = (&proxy.shared, &proxy.shared.config.routing);
+        let unix_ms = shared.registry.clock().unix_ms_about();
+        let marks = match routing.stamp {
+            Stamp::Always => true,
+            Stamp::FederatedOnly => envelope.is_federated(),
+            Stamp::Never => false,
+        } && !envelope.fingerprints_meta();
+        let mint = || Uuid7::new(unix_ms, proxy.random.uuid_bits());
+        let minted: Option<Uuid7> = (routing.mint_id && envelope.lacks_id()).then(mint);
+        let target = target.filter(|_| routing.id_hint);
+        let hinted = minted.zip(target).map(|(id, index)| hint::give(id, proxy.region(index).id.as_str()));
+        Self {
+            id: hinted.or(minted),
+            hinted: hinted.is_some(),
+            federation_id: (marks && envelope.attributes().federation_id.is_none()).then(mint),
+            routed_at: (marks && routing.stamp_origin).then(|| text::rfc3339(unix_ms)),
+            marks,
+        }
+    }
+
+    /// As [`Stamped::new`] for a job of a definition, whose `id` is a name within that.
+    pub(crate) fn without_id(proxy: &Proxy, envelope: &Envelope<'_>) -> Self {
+        Self { id: None, hinted: false, ..Self::new(proxy, envelope, None) }
+    }
+
+    /// What the stamp changes in the body that the job was read from.
+    pub(crate) fn splices(&self, proxy: &Proxy, envelope: &Envelope<'_>) -> ojs::Splices {
+        let mut room = StampRoom::default();
+        ojs::splices(envelope, &self.additions(proxy, envelope, &mut room))
+    }
+
+    /// Nothing: for a job that must look the same whenever it is sent.
+    pub(crate) const fn nothing() -> Self {
+        Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false }
+    }
+
+    pub(crate) fn additions<'a>(
+        &'a self,
+        proxy: &'a Proxy,
+        envelope: &'a Envelope<'_>,
+        room: &'a mut StampRoom,
+    ) -> Additions<'a> {
+        let own = envelope.attributes().federation_id.as_deref();
+        let minted = self.federation_id.map(|id| id.text(&mut room.federation_id));
+        Additions {
+            id: self.id.map(|id| id.text(&mut room.id)),
+            federation_id: minted.or(own.filter(|_| self.marks)),
+            source_region: self.routed_at.as_ref().map(|_| proxy.shared.config.local_region.as_str()),
+            routed_at: self.routed_at.as_deref(),
+        }
+    }
+
+    /// Whether the id was minted, so that no other job can have it.
+    pub(crate) const fn is_minted(&self) -> bool {
+        self.id.is_some()
+    }
+}
+
+/// A minted id as a header, whose copies share its bytes.
+fn minted_header(id: &str) -> Option<HeaderValue> {
+    let letters = *id.as_bytes().as_array::<UUID7_LETTERS>()?;
+    HeaderValue::from_maybe_shared(Bytes::from_owner(letters)).ok()
+}
+
+/// The error document for a job that routing refused.
+pub(crate) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) -> ErrorDocument {
+    refused(view, error, envelope.attributes().region.as_deref().unwrap_or_default())
+}
+
+/// The error document for what routing refused; `pin` is what the job says, in case there is no such region.
+pub(crate) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocument {
+    match error {
+        RouteError::UnknownRegion { .. } => {
+            ErrorDocument::unknown_region(pin, view.regions.iter().map(|region| region.id.as_str()))
+        }
+        RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),
+        RouteError::Unclear { field } => ErrorDocument::unclear_member(field),
+        RouteError::TenantsDiffer => ErrorDocument::tenants_differ(),
+        RouteError::NoRegionWithTags => ErrorDocument::no_region_with_tags(),
+        RouteError::PinWithoutRegion => ErrorDocument::pin_without_region(),
+        RouteError::PinNotPermitted { region, .. } => ErrorDocument::pin_not_permitted(region.as_str()),
+        RouteError::RegionUnavailable { region, retry_after, .. } => {
+            ErrorDocument::region_unavailable(region.as_str(), breaker_word(view, region), whole_seconds(*retry_after))
+        }
+        RouteError::NoHealthyRegion { retry_after, .. } => {
+            ErrorDocument::no_healthy_region(whole_seconds(*retry_after))
+        }
+    }
+}
+
+pub(crate) fn breaker_word(view: &View, region: &RegionId) -> &'static str {
+    view.index_of(region.as_str()).map_or("closed", |index| view.region(index).breaker.as_str())
+}

@@ -1,0 +1,188 @@
+//! Several jobs of one call: what they demand together, by their own keys and by the operator's rules.
+
+use serde_json::{Value, json};
+
+use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
+use crate::base::{Needs, Strategy};
+use crate::journal::Note;
+use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
+use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
+use crate::proxy::state::shared::{Proxy, Shared};
+
+/// An error document lists at most so many places; a person looks at the first few.
+const PLACES_MAX: usize = 16;
+
+/// What stands beside the jobs and is meant for all of them.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    pub(crate) demand: Demand,
+    /// The strategy of jobs that name none.
+    pub(crate) word: Option<String>,
+}
+
+impl Bounds {
+    /// Reads routing keys, wherever they stand. Pins that differ leave no region.
+    ///
+    /// Errors: 400 for a pin or a strategy that cannot be followed.
+    pub(crate) fn of(view: &View, keys: &[RoutingKey<'_>]) -> Result<Self, ErrorDocument> {
+        let mut bounds = Self { demand: Demand::free(view), word: None };
+        let mut needs_region = false;
+        for key in keys {
+            match key.kind {
+                RoutingKind::Region => bounds.demand.narrow(&Demand::only(region_of(view, key)?)),
+                RoutingKind::Tags => {
+                    let tags = key.value.as_deref().ok_or_else(ErrorDocument::no_region_with_tags)?;
+                    let demand = Demand::tagged(view, tags);
+                    if demand.is_impossible() {
+                        return Err(ErrorDocument::no_region_with_tags());
+                    }
+                    bounds.demand.narrow(&demand);
+                }
+                RoutingKind::Affinity => {
+                    let value = key.value.as_deref().ok_or_else(ErrorDocument::unknown_strategy)?;
+                    match Strategy::parse(value) {
+                        Ok(strategy) if strategy.needs() == Needs::Region => needs_region = true,
+                        Ok(_) if bounds.word.is_none() => bounds.word = Some(value.to_owned()),
+                        Ok(_) => {}
+                        // A pin counts whatever stands beside it.
+                        Err(_) if keys.iter().any(|key| key.kind == RoutingKind::Region) => {}
+                        Err(_) => return Err(ErrorDocument::unknown_strategy()),
+                    }
+                }
+            }
+        }
+        if needs_region && !bounds.demand.pinned {
+            return Err(ErrorDocument::pin_without_region());
+        }
+        Ok(bounds)
+    }
+}
+
+fn region_of(view: &View, key: &RoutingKey<'_>) -> Result<RegionIndex, ErrorDocument> {
+    let pin = key.value.as_deref().ok_or_else(ErrorDocument::pin_is_no_text)?;
+    let known = || view.regions.iter().map(|region| region.id.as_str());
+    view.index_of(pin).ok_or_else(|| ErrorDocument::unknown_region(pin, known()))
+}
+
+/// What one job demands.
+///
+/// Errors: the document for the client, whose fault it is.
+pub(crate) fn demand(view: &View, envelope: &Envelope<'_>, word: Option<&str>) -> Result<Demand, ErrorDocument> {
+    with_word(envelope, word, |job| Demand::of(view, job)).map_err(|error| refusal(envelope, view, &error))
+}
+
+/// What an object demands that holds jobs and is none itself: what it says and what rules say of it, but not the default
+/// strategy, which is for jobs.
+pub(crate) fn demand_of_holder(view: &View, envelope: &Envelope<'_>) -> Result<Demand, ErrorDocument> {
+    demand(view, envelope, Some(Strategy::DEFAULT.as_str()))
+}
+
+/// As [`check_reserved`] for each of several jobs; what passes is counted.
+pub(crate) fn check_each_reserved<'e, 'b: 'e>(
+    shared: &Shared,
+    envelopes: impl Iterator<Item = &'e Envelope<'b>> + Clone,
+) -> Result<(), ErrorDocument> {
+    envelopes.clone().try_for_each(|envelope| check_reserved(shared, envelope))?;
+    envelopes.for_each(|envelope| count_reserved(shared, envelope));
+    Ok(())
+}
+
+/// What a call demands that goes to one region as a whole.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) demand: Demand,
+    /// The place of the job whose strategy decides, where there are jobs.
+    leader: Option<usize>,
+    word: Option<String>,
+}
+
+impl Whole {
+    /// Joins what everything within demands: steps, jobs, callbacks, templates, and keys wherever they hide.
+    ///
+    /// Errors: 400 for contradictions, which it places; what is wrong with a single job.
+    pub(crate) fn of(view: &View, body: &[u8], found: &Found<'_>) -> Result<Self, ErrorDocument> {
+        let Bounds { demand: mut all, word } = Bounds::of(view, &found.routing)?;
+        let holder = holder(found);
+        let named = holder.and_then(|holder| holder.attributes().region_affinity.as_deref());
+        let word = named
+            .filter(|word| Strategy::parse(word).is_ok_and(|it| it.needs() != Needs::Region))
+            .map(str::to_owned)
+            .or(word);
+        let mut demands = Vec::with_capacity(found.envelopes.len());
+        for (place, envelope) in found.envelopes.iter().enumerate() {
+            let is_holder = place == 0 && holder.is_some();
+            demands.push(if is_holder {
+                demand_of_holder(view, envelope)
+            } else {
+                demand(view, envelope, word.as_deref())
+            }?);
+        }
+        for demand in &demands {
+            all.narrow(demand);
+        }
+        if all.is_impossible() {
+            return Err(ErrorDocument::contradicting_pins(places(view, body, found, &demands)));
+        }
+        let first = |wanted: fn(&Demand) -> bool| demands.iter().position(wanted);
+        // A step may be of a tenant where the workflow says nothing of one.
+        let leader = first(|demand| demand.pinned).or_else(|| first(|demand| demand.home.is_some()));
+        Ok(Self { demand: all, leader: leader.or((!demands.is_empty()).then_some(0)), word })
+    }
+
+    /// Decides among the regions that are demanded, by the strategy of the leader, and notes why.
+    pub(crate) fn decide(
+        &self,
+        proxy: &Proxy,
+        view: &View,
+        found: &Found<'_>,
+        note: &mut Note,
+    ) -> Result<Decision, ErrorDocument> {
+        let decided = self.decided(proxy, view, found, &mut note.grounds);
+        if let Ok(decision) = &decided {
+            note.strategy = Some(decision.strategy);
+            note.set_candidates(&decision.candidates);
+        }
+        decided.map_err(|error| refused(view, &error, ""))
+    }
+
+    fn decided(
+        &self,
+        proxy: &Proxy,
+        view: &View,
+        found: &Found<'_>,
+        grounds: &mut Grounds,
+    ) -> Result<Decision, RouteError> {
+        let Some(leader) = self.leader.and_then(|place| found.envelopes.get(place)) else {
+            // Where nothing could be a job there is nothing to choose by: its pin, else the local region.
+            let demand = if self.demand.pinned { self.demand.clone() } else { Demand::local(view) };
+            return in_turn(proxy, |inputs| route_within(view, &Job::plain("default"), &demand, inputs, grounds));
+        };
+        let word = self.word.as_deref();
+        in_turn(proxy, |inputs| with_word(leader, word, |job| route_within(view, job, &self.demand, inputs, grounds)))
+    }
+}
+
+/// The object around everything, where it could be a job and holds others.
+fn holder<'f, 'b>(found: &'f Found<'b>) -> Option<&'f Envelope<'b>> {
+    let (first, second) = (found.envelopes.first()?, found.envelopes.get(1)?);
+    (second.span().start < first.span().end).then_some(first)
+}
+
+/// What is bound to which regions: keys by their places, and what the operator's rules bind.
+fn places(view: &View, body: &[u8], found: &Found<'_>, demands: &[Demand]) -> Vec<Value> {
+    let pins = places_of_keys(body, &found.routing).into_iter();
+    let is_everywhere = |demand: &Demand| view.indexes().all(|region| demand.regions.contains(region));
+    let ruled = found.envelopes.iter().zip(demands);
+    let ruled = ruled.filter(|(envelope, demand)| envelope.attributes().region.is_none() && !is_everywhere(demand));
+    let ruled = ruled.map(|(envelope, demand)| {
+        let regions: Vec<&str> = demand.regions.iter().map(|region| view.region(region).id.as_str()).collect();
+        json!({ "place": place_of(body, envelope.span().start), "regions": regions })
+    });
+    pins.chain(ruled).take(PLACES_MAX).collect()
+}
+
+/// Where the pins stand; their regions are registered.
+pub(crate) fn places_of_keys(body: &[u8], keys: &[RoutingKey<'_>]) -> Vec<Value> {
+    let pins = keys.iter().filter(|key| key.kind == RoutingKind::Region).take(PLACES_MAX);
+    pins.map(|key| json!({ "place": place_of(body, key.offset), "region": key.value })).collect()
+}

@@ -1,0 +1,36 @@
+//! What calls share: the state of all worker threads, and the state of one.
+//!
+//! | question | file |
+//! |---|---|
+//! | What do all threads share, and what does one thread have of its own? | `shared` |
+//! | Which proxy serves a request after a reload? | `proxies` |
+//! | How many bytes of bodies are in memory? | `buffered`, `collected` |
+//! | Which enqueues with an id or a key are under way? | `running` |
+//! | Which searches for jobs are under way, and what did they find? | `lookups` |
+//! | Do the regions answer this thread at all? | `watch`, `passed_over` |
+//! | Which connections exist before a job needs them? | `pools`, `warm` |
+//! | What does an answer to a client, or from a region, look like in memory? | `reply`, `region_answer`, `ran` |
+//! | How are bodies and callers compared? | `fingerprint` |
+//!
+//! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
+//!
+//! [`Exchange`]: crate::proxy::Exchange
+
+pub(crate) mod buffered;
+pub(crate) mod collected;
+pub(crate) mod fingerprint;
+pub(crate) mod lately;
+pub(crate) mod lookups;
+pub(crate) mod notebook;
+pub(crate) mod ours;
+pub(crate) mod passed_over;
+pub(crate) mod pools;
+pub(crate) mod proxies;
+pub(crate) mod ran;
+pub(crate) mod random;
+pub(crate) mod region_answer;
+pub(crate) mod reply;
+pub(crate) mod running;
+pub(crate) mod shared;
+pub(crate) mod warm;
+pub(crate) mod watch;

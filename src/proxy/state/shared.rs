@@ -1,0 +1,157 @@
+//! The state of the data plane: what all worker threads share, and one thread's own.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use arc_swap::{ArcSwap, Cache};
+
+use super::buffered::Buffered;
+use super::lately::Lately;
+use super::lookups::Lookups;
+use super::notebook::{Notes, failover_rations};
+use super::passed_over::PassedOver;
+use super::pools::{new_pool, pool_limits};
+use super::random::Random;
+use super::running::Running;
+use super::watch::Watched;
+use crate::config::{Config, DuplicateIds};
+use crate::journal::Journal;
+use crate::net::pool::Pool;
+use crate::policy::{Budgets, Concurrency, RegionIndex, View};
+use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
+use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
+
+/// The state that all worker threads share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The configuration in force.
+    pub config: Config,
+    /// The configuration as it was asked for: what cannot change while the program runs differs from the one in force until a
+    /// restart.
+    pub asked: Arc<Config>,
+    /// Every region with its health, breaker and load.
+    pub registry: Arc<Registry>,
+    /// The jobs sent, by queue and region.
+    pub traffic: Arc<Traffic>,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// How much of the memory is bodies.
+    pub buffered: Buffered,
+    /// Which region holds which job.
+    pub owners: Arc<Owners>,
+    /// The searches for jobs that are under way.
+    pub lookups: Arc<Lookups>,
+    /// Unknown outcomes and idempotency keys.
+    pub journal: Arc<Journal>,
+    /// How many lines of a kind are written.
+    pub rations: Arc<Rations>,
+    /// The enqueues under way that may be repeated.
+    pub running: Running,
+    /// The workers and the jobs that they hold.
+    pub workers: Arc<Workers>,
+    /// Queues that are fetched from no other region although the configuration names them.
+    pub unfit: Unfit,
+    /// How many redirects we may add, overall and to each region.
+    pub budgets: Budgets,
+    /// How many calls may be under way.
+    pub concurrency: Concurrency,
+    /// Whose turn it is in `round-robin`.
+    pub turns: AtomicU64,
+    /// When the process started.
+    pub started: Instant,
+}
+
+/// One worker thread's view of the program in one configuration.
+#[derive(Debug)]
+pub struct Proxy {
+    /// The state shared with the other threads.
+    pub shared: Arc<Shared>,
+    /// Its random bits.
+    pub random: Random,
+    pub(crate) view: RefCell<Cache<Arc<ArcSwap<View>>, Arc<View>>>,
+    pub(crate) queues: KnownQueues,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) lately: Lately,
+    pub(crate) passed_over: Vec<PassedOver>,
+    pub(crate) watched: Vec<Rc<Watched>>,
+    pub(crate) notes: Notes,
+    pub(crate) failovers: Vec<Ration>,
+}
+
+impl Shared {
+    /// The policy of a region's server for taken ids, as far as it is known.
+    #[must_use]
+    pub fn duplicate_ids(&self, index: RegionIndex) -> DuplicateIds {
+        self.registry.region(index).duplicate_ids()
+    }
+}
+
+impl Proxy {
+    /// A worker's proxy, with empty pools.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>) -> Rc<Self> {
+        let pools: Vec<Pool> =
+            shared.registry.regions().iter().map(|region| new_pool(&shared.config, &shared.metrics, region)).collect();
+        Self::with_pools(shared, pools, Notes::default())
+    }
+
+    fn with_pools(shared: Arc<Shared>, pools: Vec<Pool>, notes: Notes) -> Rc<Self> {
+        Rc::new(Self {
+            random: Random::default(),
+            view: RefCell::new(shared.registry.views()),
+            queues: shared.traffic.known(),
+            lately: Lately::default(),
+            passed_over: pools.iter().map(|_| PassedOver::default()).collect(),
+            watched: pools.iter().map(|_| Rc::default()).collect(),
+            notes,
+            failovers: failover_rations(pools.len()),
+            pools,
+            shared,
+        })
+    }
+
+    /// The proxy of a new configuration: connections to regions that are reached as before stay, unless their bounds changed.
+    pub(crate) fn successor(&self, shared: Arc<Shared>) -> Rc<Self> {
+        let same_bounds = pool_limits(&self.shared.config) == pool_limits(&shared.config);
+        let known = |region: &Region| {
+            let old = self.shared.registry.regions().iter().position(|old| old.is_reached_as(region.config()))?;
+            self.pools.get(old).filter(|_| same_bounds).cloned()
+        };
+        let pool =
+            |region: &Arc<Region>| known(region).unwrap_or_else(|| new_pool(&shared.config, &shared.metrics, region));
+        let pools = shared.registry.regions().iter().map(pool).collect();
+        Self::with_pools(shared, pools, self.notes.successor())
+    }
+
+    /// Does something by the state of all regions at this moment, which it may not do again within.
+    pub(crate) fn with_view<T>(&self, work: impl FnOnce(&View) -> T) -> T {
+        work(self.view.borrow_mut().load())
+    }
+
+    pub(crate) fn pool(&self, index: RegionIndex) -> &Pool {
+        &self.pools[index.get()]
+    }
+
+    pub(crate) fn passed_over(&self, index: RegionIndex) -> &PassedOver {
+        &self.passed_over[index.get()]
+    }
+
+    pub(crate) fn watched(&self, index: RegionIndex) -> &Rc<Watched> {
+        &self.watched[index.get()]
+    }
+
+    pub(crate) fn region(&self, index: RegionIndex) -> &Arc<Region> {
+        self.shared.registry.region(index)
+    }
+
+    pub(crate) fn metrics(&self, index: RegionIndex) -> &RegionMetrics {
+        self.shared.metrics.region(index.get())
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.shared.config.limits.connect_timeout
+    }
+}

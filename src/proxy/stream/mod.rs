@@ -1,0 +1,13 @@
+//! Calls that are passed through: bytes go to a region and back as they come, and are not kept.
+//!
+//! | call | use |
+//! |---|---|
+//! | everything that needs no interpretation | [`local`] |
+//! | a WebSocket | [`tunnel`] |
+//! | a body that some server could take for jobs | [`vet`], before it is passed on |
+//!
+//! Nothing here is tried twice. Back-pressure is that of the slower side.
+
+pub(crate) mod local;
+pub(crate) mod tunnel;
+pub(crate) mod vet;

@@ -1,0 +1,99 @@
+//! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
+
+use crate::net::{Arriving, ClientSide, Room};
+use http::header::{CONNECTION, UPGRADE};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
+
+use super::local::{headers_for, place, room};
+use crate::net::headers::{strip_answer, strip_ours};
+use crate::net::pool::upgrade;
+use crate::ojs::ErrorDocument;
+use crate::policy::RequestOutcome;
+use crate::proxy::body::collect::OVERLOADED_RETRY_AFTER;
+use crate::proxy::call::address::admit_unjudged;
+use crate::proxy::call::ask::unavailable;
+use crate::proxy::call::attempt::of_dial;
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::shown;
+use crate::proxy::call::shut::check_breaker;
+use crate::proxy::state::reply::Reply;
+use crate::proxy::state::shared::Proxy;
+
+/// Switches the client's and a new region connection to WebSocket and copies between them.
+///
+/// Errors: 403 `residency` for another region where `residency.read` is not `allow`; 503 when the region cannot be reached; an answer other than 101 is passed on.
+pub(crate) async fn tunnel(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    mut request: Request<Arriving>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    admit_unjudged(proxy, exchange)?;
+    let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
+    check_breaker(proxy, exchange, index)?;
+    let room = room(exchange)?;
+    let permit = place(proxy, exchange, index)?;
+    let client = hyper::upgrade::on(&mut request);
+    let (parts, _) = request.into_parts();
+    let offer = parts.headers.get(UPGRADE).cloned();
+    let mut headers = headers_for(proxy, exchange, index, parts.headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.extend(offer.map(|offer| (UPGRADE, offer)));
+    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let region = proxy.region(index);
+    let reach = region.reach(proxy.connect_timeout()).await;
+    let request = reach.request(parts.method, &path, headers, crate::net::body::Outgoing::EMPTY);
+    let request = request.ok_or_else(|| unavailable(proxy, index))?;
+    let endpoint = reach.endpoint(proxy.connect_timeout());
+    let limits = crate::proxy::state::pools::pool_limits(&proxy.shared.config);
+    let timeout = proxy.shared.config.limits.call_timeout;
+    let switched = async {
+        let turn = proxy.pool(index).turn(&endpoint, true).await?;
+        upgrade(&endpoint, &limits, request, turn).await
+    };
+    let sent = tokio::time::timeout(timeout, switched).await;
+    if matches!(&sent, Ok(Err(error)) if error.is_own()) {
+        exchange.region = None;
+        return Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER));
+    }
+    let sent = sent.map_err(|_| shown::TIMEOUT).and_then(|sent| sent.map_err(|error| of_dial(&error).as_str()));
+    let mut response = match sent {
+        Ok(response) => response,
+        Err(reason) => {
+            shown::unanswered(proxy, index, reason);
+            proxy.shared.registry.on_request(index, RequestOutcome::Failure);
+            return Err(unavailable(proxy, index));
+        }
+    };
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let status = response.status();
+        strip_answer(&Method::GET, status, response.headers_mut());
+        let idle = proxy.shared.config.limits.stream_idle_timeout;
+        return Ok(response.map(|body| Reply::stream(body, idle, Some(permit), Some(room))));
+    }
+    // A tunnel lasts for as long as its ends like, and keeps nobody waiting.
+    drop(permit);
+    let far = hyper::upgrade::on(&mut response);
+    tokio::task::spawn_local(copy((client, far), exchange.client().clone(), room));
+    let (mut parts, _) = response.into_parts();
+    strip_ours(&mut parts.headers);
+    Ok(Response::from_parts(parts, Reply::Empty))
+}
+
+/// Ends when either side ends; both are closed then. WebSocket peers ping each other, so a dead one does not stay for ever. To a drain
+/// it is an open call, until the process is about to end: then both sides hear of the end before the connections break.
+async fn copy((client, region): (OnUpgrade, OnUpgrade), connection: ClientSide, _room: Room) {
+    let _open = connection.begin();
+    let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
+    let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));
+    // How a tunnel ended is the peers' affair.
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut client, &mut region) => {}
+        () = connection.closing() => {
+            let _ = tokio::join!(client.shutdown(), region.shutdown());
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A worker asks for jobs: the local region hands them out.
+//!
+//! For queues that the operator names, other regions add what is still missing, one after the other, the nearest first, and
+//! never more than was asked for: what is claimed cannot be given back without counting as an attempt. A job that may not run
+//! here is left to its lease, and its queue is fetched from the local region only from then on.
+//!
+//! Jobs whose worker has gone by the time they are claimed wait for its next FETCH.
+//!
+//! Spec: ojs-protocol 2.2, 5.3, 5.4.
+
+mod claim;
+mod round;
+
+use std::time::{Duration, Instant};
+
+use crate::net::Arriving;
+use http::{Request, Response};
+
+use self::round::{Local, Round};
+use crate::ojs::ErrorDocument;
+use crate::ojs::worker::{Claimed, Claims};
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::head::{asked_for, read};
+use crate::proxy::call::insist::{rewritten, unanswered};
+use crate::proxy::state::reply::Reply;
+use crate::proxy::state::shared::Proxy;
+use crate::region::{KeptJob, Workers};
+use crate::telemetry::KeptJob as Became;
+
+/// A region may hold a FETCH back until it has jobs, which takes so many of 25 parts longer than other calls may: 29 s by default,
+/// because SDKs give up at 30 s, and a job that comes later than that is lost to its lease.
+const HOLD_PARTS: u32 = 4;
+/// Answers a FETCH.
+///
+/// A region that holds the call back for as long as the client waits has no jobs for it, which is answered as such.
+///
+/// Errors: when no region answered, 503 `owner_unavailable` where nothing was sent, else 504: its jobs come back when their leases end.
+pub(crate) async fn fetch(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Arriving>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let (mut head, body) = read(proxy, exchange, request).await?;
+    let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
+    head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
+    // What servers could read in two ways is the local region's to judge, and nobody else's to answer.
+    let claims = Claims::read(&body, proxy.shared.config.limits.json_depth).ok();
+    let worker_id = claims.as_ref().and_then(Claims::worker_id);
+    let worker = worker_id.as_deref().and_then(Workers::name);
+    let started = Instant::now();
+    let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker);
+    round.take_kept();
+    // Nothing is claimed for a worker that is known to be gone.
+    if !exchange.client().is_gone() {
+        round.ask_local().await;
+        round.ask_others(exchange.client()).await;
+    }
+    exchange.upstream = started.elapsed();
+    if exchange.client().is_gone()
+        && let Some(claimant) = round.claimant()
+    {
+        exchange.vanished();
+        keep(proxy, &claimant, std::mem::take(&mut round.jobs));
+    }
+    answer(proxy, exchange, round)
+}
+
+/// How long the whole call may take: as long as the client asks for, else somewhat longer than other calls.
+fn patience(usual: Duration, asked: Option<Duration>) -> Duration {
+    asked.unwrap_or_else(|| usual + usual / 25 * HOLD_PARTS)
+}
+
+/// Keeps a vanished worker's jobs for its next FETCH.
+fn keep(proxy: &Proxy, claimant: &str, jobs: Vec<KeptJob>) {
+    let (claimed, shared) = (jobs.len(), &proxy.shared);
+    let kept = shared.workers.kept.keep(claimant, jobs, shared.registry.clock().now());
+    shared.metrics.kept_jobs[Became::Kept].inc_by(kept as u64);
+    shared.metrics.kept_jobs[Became::Left].inc_by((claimed - kept) as u64);
+}
+
+/// One answer out of those of all regions: the local region's where there is one, with the jobs of others in it.
+fn answer(proxy: &Proxy, exchange: &mut Exchange, round: Round<'_, '_>) -> Result<Response<Reply>, ErrorDocument> {
+    let Round { jobs, local, base, first, changed, .. } = round;
+    let jobs: Vec<&str> = jobs.iter().map(|job| std::str::from_utf8(&job.raw).unwrap_or_default()).collect();
+    if let Some((index, base)) = base {
+        exchange.region = Some(proxy.region(index).id.clone());
+        exchange.outcome = Some(crate::telemetry::AttemptOutcome::Answered);
+        let body = base.body.clone();
+        return Ok(match changed.then(|| Claimed::read(&body)).flatten() {
+            Some(own) => rewritten(base, own.with(&body, &jobs, first)),
+            None => base.into(),
+        });
+    }
+    let index = proxy.shared.registry.view().local;
+    exchange.region = Some(proxy.region(index).id.clone());
+    match local {
+        Local::Unasked | Local::Held => Ok(handed_out(exchange, &jobs)),
+        _ if !jobs.is_empty() => Ok(handed_out(exchange, &jobs)),
+        Local::Refused(answer) => Ok(answer.into()),
+        Local::Silent(silence) => Err(unanswered(proxy, index, &silence, false)),
+    }
+}
+
+/// An answer that no region had a part in.
+fn handed_out(exchange: &Exchange, jobs: &[&str]) -> Response<Reply> {
+    let first = jobs.first().map(|job| format!(",\"job\":{job}")).unwrap_or_default();
+    exchange.json(200, format!("{{\"jobs\":[{}]{first}}}", jobs.join(",")).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetch_is_held_as_long_as_sdks_wait_or_the_client_asks() {
+        let seconds = Duration::from_secs;
+        assert_eq!(patience(seconds(25), None), seconds(29));
+        assert_eq!(patience(seconds(25), Some(seconds(65))), seconds(65));
+        assert_eq!(patience(seconds(25), Some(seconds(6))), seconds(6));
+    }
+}

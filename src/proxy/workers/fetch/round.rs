@@ -1,0 +1,263 @@
+//! One FETCH on its way through the regions.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use tokio::time::Instant;
+
+use super::claim::{claimant, lease};
+use crate::base::RegionId;
+use crate::journal::Lease;
+use crate::net::ClientSide;
+use crate::ojs::Class;
+use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
+use crate::outcome::Moment;
+use crate::policy::{GuardClass, RegionIndex, permits};
+use crate::proxy::call::ask::{Question, Silence, ask};
+use crate::proxy::call::head::Head;
+use crate::proxy::routing::plan::with_job;
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::shared::Proxy;
+use crate::region::{KeptJob, handed_out_until};
+use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
+
+/// What the local region said, where it is not the answer that others are put into.
+#[derive(Debug)]
+pub(super) enum Local {
+    /// It was not asked: the worker has all that it wants, or has gone.
+    Unasked,
+    /// An error, or something that does not look like jobs.
+    Refused(RegionAnswer),
+    /// It held the call back for as long as the client waits.
+    Held,
+    /// Nothing.
+    Silent(Silence),
+}
+
+/// What a FETCH has come to so far.
+pub(super) struct Round<'p, 'b> {
+    /// The jobs for the worker, in the order of the answer.
+    pub(super) jobs: Vec<KeptJob>,
+    pub(super) local: Local,
+    /// The answer that the jobs of others are put into: the local region's, else the first one.
+    pub(super) base: Option<(RegionIndex, RegionAnswer)>,
+    /// Whether a region repeats the first job in a member of its own.
+    pub(super) first: bool,
+    /// Whether the jobs are not just those of the answer that others are put into.
+    pub(super) changed: bool,
+    proxy: &'p Proxy,
+    class: Class,
+    head: Head,
+    body: &'b Bytes,
+    claims: Option<&'b Claims<'b>>,
+    worker: Option<&'b str>,
+}
+
+impl<'p, 'b> Round<'p, 'b> {
+    pub(super) fn begin(
+        proxy: &'p Proxy,
+        class: Class,
+        head: Head,
+        body: &'b Bytes,
+        claims: Option<&'b Claims<'b>>,
+        worker: Option<&'b str>,
+    ) -> Self {
+        let (jobs, local) = (Vec::new(), Local::Unasked);
+        Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker }
+    }
+
+    /// Who may be given what is kept of this call's jobs; none for a worker without a name.
+    pub(super) fn claimant(&self) -> Option<String> {
+        self.worker.map(|worker| claimant(worker, &self.head.headers))
+    }
+
+    /// Takes what was claimed for the worker when it had gone.
+    pub(super) fn take_kept(&mut self) {
+        let shared = &self.proxy.shared;
+        // Hardly ever anything is kept, and then the name is not worked out.
+        if shared.workers.kept.is_empty() {
+            return;
+        }
+        let Some(claimant) = self.claimant() else { return };
+        let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
+        let now = shared.registry.clock().now();
+        let asked = |queue: &str| claims.queues().any(|name| name == queue);
+        self.jobs = shared.workers.kept.take(&claimant, missing, now, asked);
+        self.changed = !self.jobs.is_empty();
+        shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
+    }
+
+    /// How many jobs the worker still wants; `None` where the call does not say it in a way that we can count by.
+    fn missing(&self) -> Option<usize> {
+        let wanted = self.claims.filter(|claims| claims.queues().next().is_some())?.count()?;
+        Some(wanted.saturating_sub(self.jobs.len()))
+    }
+
+    /// Asks the local region for all that is missing.
+    pub(super) async fn ask_local(&mut self) {
+        let missing = self.missing();
+        if missing == Some(0) {
+            return;
+        }
+        let index = self.proxy.shared.registry.view().local;
+        let body = match (self.claims, missing) {
+            (Some(claims), Some(missing)) if !self.jobs.is_empty() => {
+                claims.part(self.body, missing, |_| true).into_vec()
+            }
+            _ => vec![self.body.clone()],
+        };
+        // A region that hangs leaves time for the others, where there are any to ask.
+        let left = self.head.deadline.saturating_duration_since(Instant::now());
+        let share = if self.is_shared() { left / 2 } else { left };
+        self.local = match self.ask(index, body, share).await {
+            Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
+            Ok(answer) => self.take_in(index, answer, |_| true).map_or(Local::Unasked, Local::Refused),
+            Err(Silence::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
+            Err(silence) => Local::Silent(silence),
+        };
+    }
+
+    /// Whether other regions may hand out jobs of a queue.
+    fn shares(&self, queue: &str) -> bool {
+        let shared = &self.proxy.shared;
+        shared.config.workers.remote_fetch.iter().any(|name| name == queue) && !shared.unfit.contains(queue)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.missing().is_some() && self.claims.is_some_and(|claims| claims.queues().any(|queue| self.shares(queue)))
+    }
+
+    /// Asks other regions for what is missing, as long as the worker waits. A local region that has refused the call itself
+    /// has refused it for all.
+    pub(super) async fn ask_others(&mut self, client: &ClientSide) {
+        let down = |status: u16| status == 429 || status >= 500;
+        if matches!(&self.local, Local::Refused(answer) if !down(answer.status.as_u16())) {
+            return;
+        }
+        let nearest = self.proxy.shared.registry.view().nearest_others();
+        for (place, index) in nearest.iter().enumerate() {
+            let Some(claims) = self.claims.filter(|_| self.is_shared() && !client.is_gone()) else { return };
+            let missing = self.missing().unwrap_or_default();
+            if missing == 0 {
+                return;
+            }
+            let body = claims.part(self.body, missing, |queue| self.shares(queue)).into_vec();
+            let left = self.head.deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(nearest.len() - place).unwrap_or(u32::MAX);
+            self.ask_other(*index, body, share).await;
+        }
+    }
+
+    async fn ask_other(&mut self, index: RegionIndex, body: Vec<Bytes>, share: Duration) {
+        let proxy = self.proxy;
+        let (workers, region) = (&proxy.shared.workers, &proxy.region(index).id);
+        let now = proxy.shared.registry.clock().now();
+        let Some(_fetching) = workers.begin(self.worker.unwrap_or_default(), region, now) else { return };
+        // What came of an answer that does not look like jobs nobody can say; it is left to its lease.
+        if let Ok(answer) = self.ask(index, body, share).await
+            && answer.status.is_success()
+        {
+            let _ = self.take_in(index, answer, |job| may_be_given(proxy, index, job));
+        }
+    }
+
+    async fn ask(&self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> Result<RegionAnswer, Silence> {
+        let question = Question {
+            method: Method::POST,
+            path: self.head.path.clone(),
+            headers: self.head.headers.clone(),
+            body,
+            deadline: Instant::now() + share,
+            guard: GuardClass::Fetch,
+            leased: false,
+        };
+        ask(self.proxy, self.class, index, &question).await
+    }
+
+    /// Takes in the jobs that a region has handed out, as far as they are `fit`, and remembers whose they are. Gives the answer
+    /// back when it does not look like jobs.
+    fn take_in(
+        &mut self,
+        index: RegionIndex,
+        answer: RegionAnswer,
+        mut fit: impl FnMut(&ClaimedJob<'_>) -> bool,
+    ) -> Option<RegionAnswer> {
+        let shared = &self.proxy.shared;
+        let (region, now) = (&self.proxy.region(index).id, shared.registry.clock().now());
+        let Some(claimed) = Claimed::read(&answer.body) else { return Some(answer) };
+        self.first |= claimed.has_first();
+        // Measured from here although the region began earlier: the margin that is left of a lease is far longer.
+        let until = handed_out_until(now, lease(self.claims, None));
+        if !self.jobs.is_empty() {
+            // A kept job whose lease was shorter than we knew comes twice: the newer lease counts.
+            let again: HashSet<&str> = claimed.jobs.iter().map(|job| &*job.id).collect();
+            self.jobs.retain(|known| !again.contains(&*known.id));
+        }
+        // What others have given, and jobs that are left out, make another answer of it.
+        self.changed |= self.base.is_some() && !claimed.jobs.is_empty();
+        let mut leases = Vec::new();
+        for job in &claimed.jobs {
+            if !job.id.is_empty() {
+                shared.owners.learn(&job.id, region);
+            }
+            if fit(job) {
+                leases.extend(self.lease(job, region));
+                let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
+                let raw = answer.body.slice_ref(job.raw().as_bytes());
+                self.jobs.push(KeptJob { id, queue, region: region.clone(), raw, until });
+            } else {
+                self.changed = true;
+            }
+        }
+        if !leases.is_empty() {
+            shared.journal.leased(leases.into_iter());
+        }
+        if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
+            shared.workers.fetched(worker, region, now);
+        }
+        drop(claimed);
+        self.base.get_or_insert((index, answer));
+        None
+    }
+
+    /// What is remembered of a job until it is acknowledged; none for one without an id, which cannot be.
+    fn lease(&self, job: &ClaimedJob<'_>, region: &RegionId) -> Option<Lease> {
+        let text = |text: Option<&Cow<'_, str>>| text.map(|text| text.clone().into_owned());
+        // A server that lets the members of the client stand in an answer may show another worker than the one that has the job.
+        let is_this = |shown: &&Cow<'_, str>| self.worker.is_none_or(|worker| worker == **shown);
+        (!job.id.is_empty()).then(|| Lease {
+            number: 0,
+            job_id: job.id.clone().into_owned(),
+            region: region.clone(),
+            worker_id: text(job.worker_id.as_ref().filter(is_this)),
+            started_at: text(job.started_at.as_ref()),
+            visibility: lease(self.claims, Some(job)),
+            until: None,
+            ends: Moment::default(),
+        })
+    }
+}
+
+/// Whether a job of another region may run here. One that may not is left to its lease, and its queue to the local region: the
+/// operator has declared it free of such jobs, and it is not.
+fn may_be_given(proxy: &Proxy, index: RegionIndex, job: &ClaimedJob<'_>) -> bool {
+    let (shared, metrics) = (&proxy.shared, proxy.metrics(index));
+    let view = shared.registry.view();
+    let permitted = job.envelope().is_ok_and(|envelope| {
+        with_job(&envelope, |job| permits(&view, job, view.local)).is_ok_and(|permitted| permitted)
+    });
+    // A job that cannot be named cannot be acknowledged either.
+    if permitted && !job.id.is_empty() {
+        metrics.remote_fetches[RemoteFetch::Given].inc();
+        return true;
+    }
+    metrics.remote_fetches[RemoteFetch::Left].inc();
+    let declared = shared.config.workers.remote_fetch.iter().any(|queue| *queue == job.queue);
+    if declared && shared.unfit.add(&job.queue) {
+        event::remote_fetch_off(metrics, &job.queue);
+    }
+    false
+}

@@ -1,0 +1,193 @@
+//! An acknowledgement: to the region that leased the job and to no other, repeated there until it is heard.
+//!
+//! A region that acts and whose answer is lost refuses the repetition with a 409. The job's state then tells what became of the
+//! first one, and the worker is told that.
+//!
+//! One that comes when its lease is over may be about a job that another worker has by now: `fence` asks the region first.
+//!
+//! Spec: ojs-protocol 2.3, 5.3.
+
+mod fence;
+mod look_up;
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use crate::net::Arriving;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+
+use self::fence::{Fenced, Lease};
+use self::look_up::look_up;
+use crate::ojs::answer::is_error_document;
+use crate::ojs::worker::{Settled, completed};
+use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
+use crate::policy::{GuardClass, RegionIndex, Repeat};
+use crate::proxy::call::ask::{Question, ask};
+use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::head::{Head, read};
+use crate::proxy::call::insist::{Insisted, insist, note};
+use crate::proxy::locate::find::search;
+use crate::proxy::locate::find::{Located, in_doubt, locate};
+use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::reply::Reply;
+use crate::proxy::state::shared::Proxy;
+
+/// Tells the owner of a job what became of it.
+///
+/// Errors: 400 for a body in which two servers could read two jobs; 503 `owner_unavailable` when no region has the job and not all
+/// of them could be asked, or when nothing reached its owner; 504 when the owner did not answer; 409 `lease_lost` as of [`Lease::fence`].
+pub(crate) async fn settle(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<Arriving>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let path = request.uri().path().to_owned();
+    let (head, body) = read(proxy, exchange, request).await?;
+    let settled = Settled::read(&body, proxy.shared.config.limits.json_depth);
+    let settled = if exchange.matched.scope == Scope::Owner(IdAt::Path) {
+        // Clients that write the id into the path send no body, or one that is the region's to judge.
+        let worker_id = settled.ok().and_then(|settled| settled.worker_id);
+        Settled { job_id: Some(exchange.matched.named_in(&path).into()), worker_id }
+    } else {
+        settled.map_err(|fault| ErrorDocument::from_fault(&fault))?
+    };
+    let [id, worker_id] = [settled.job_id, settled.worker_id].map(|text| text.map(Cow::into_owned));
+    let repeat = Repeat::of(exchange.matched.operation, path.trim_end_matches('/').ends_with("/nack"));
+    let started = Instant::now();
+    let settled = to_owner(proxy, exchange, Word { head, body, id, worker_id, repeat }).await;
+    exchange.upstream = started.elapsed();
+    settled
+}
+
+/// What a worker says of a job.
+struct Word {
+    head: Head,
+    body: Bytes,
+    /// The job; without one it is the local region's to say what is wrong.
+    id: Option<String>,
+    /// The worker, where it says.
+    worker_id: Option<String>,
+    repeat: Repeat,
+}
+
+async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<Response<Reply>, ErrorDocument> {
+    let local = proxy.shared.registry.view().local;
+    let Some(id) = word.id.as_deref() else {
+        return answer(proxy, exchange, local, &word).await.map(|said| said.response);
+    };
+    let lease = Lease::of(proxy, id, word.repeat);
+    let index = match &lease {
+        Some(lease) => lease.region,
+        None => match locate(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
+            Located::At(index) => index,
+            other => return elsewhere(proxy, exchange, other),
+        },
+    };
+    if let Some(lease) = &lease
+        && let Fenced::Answered(answer) = lease.fence(proxy, exchange, &word.head, word.worker_id.as_deref()).await?
+    {
+        return Ok(answer.into());
+    }
+    let mut said = answer(proxy, exchange, index, &word).await?;
+    if let Some(lease) = lease.filter(|_| said.response.status().is_success()) {
+        lease.end(proxy);
+    }
+    if said.response.status() != StatusCode::NOT_FOUND {
+        return Ok(said.response);
+    }
+    // What was remembered of the job may have been wrong.
+    match search(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
+        Located::At(other) if other != index => said = answer(proxy, exchange, other, &word).await?,
+        Located::At(_) => {}
+        other @ Located::Nowhere(_) => {
+            proxy.shared.owners.forget(id);
+            let told = elsewhere(proxy, exchange, other)?;
+            return Ok(if said.nobodys { told } else { said.response });
+        }
+        other @ Located::Unsure(_) => return elsewhere(proxy, exchange, other),
+    }
+    if said.nobodys { Err(ErrorDocument::owner_unavailable(Some(region_of(exchange)), 1)) } else { Ok(said.response) }
+}
+
+fn region_of(exchange: &Exchange) -> &str {
+    exchange.region.as_ref().map_or("", crate::base::RegionId::as_str)
+}
+
+/// The answer where there is no owner to tell.
+fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result<Response<Reply>, ErrorDocument> {
+    match located {
+        Located::Nowhere(nobody) => {
+            let view = proxy.shared.registry.view();
+            exchange.region = Some(view.region(view.local).id.clone());
+            Ok(nobody.answer.clone().into())
+        }
+        Located::Unsure(doubt) => in_doubt(proxy, exchange, &doubt).map(Into::into),
+        Located::At(index) => Err(ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1)),
+    }
+}
+
+/// What a region has said to a worker's word.
+struct Said {
+    response: Response<Reply>,
+    /// A 404 that is no word of an OJS server. Of paths that not every server has nobody can say, so that it is one there.
+    nobodys: bool,
+}
+
+impl Said {
+    fn of(exchange: &Exchange, answer: RegionAnswer) -> Self {
+        let everybody_has = matches!(exchange.matched.operation, Operation::Ack | Operation::Nack);
+        let is_no = answer.status == StatusCode::NOT_FOUND;
+        let nobodys = is_no && everybody_has && !is_error_document(&answer.body);
+        Self { response: answer.into(), nobodys }
+    }
+}
+
+/// One region's answer, the one that was lost included.
+async fn answer(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    index: RegionIndex,
+    word: &Word,
+) -> Result<Said, ErrorDocument> {
+    let question = Question {
+        method: http::Method::POST,
+        path: word.head.path.clone(),
+        headers: word.head.headers.clone(),
+        body: vec![word.body.clone()],
+        deadline: word.head.deadline,
+        guard: GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Ack),
+        leased: true,
+    };
+    let insisted = insist(proxy, exchange.matched.class, index, &question, word.repeat).await;
+    note(proxy, exchange, index, &insisted.result);
+    if let Some(document) = insisted.document(proxy, index) {
+        return Err(document);
+    }
+    if insisted.to_confirm
+        && let Some(id) = &word.id
+        && let Some(done) = first_was_heard(proxy, exchange, index, id, &question).await
+    {
+        return Ok(Said { response: exchange.json(StatusCode::OK.as_u16(), done), nobodys: false });
+    }
+    match insisted {
+        Insisted { result: Ok(answer), .. } => Ok(Said::of(exchange, answer)),
+        Insisted { .. } => Err(ErrorDocument::upstream_timeout(proxy.region(index).id.as_str())),
+    }
+}
+
+/// The answer that was lost, where the job is completed as the worker has said.
+async fn first_was_heard(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    index: RegionIndex,
+    id: &str,
+    question: &Question,
+) -> Option<Vec<u8>> {
+    let look = look_up(id, &question.headers, question.deadline)?;
+    let job = ask(proxy, exchange.matched.class, index, &look).await.ok()?;
+    if job.status != StatusCode::OK {
+        return None;
+    }
+    completed(&job.body, id)
+}
