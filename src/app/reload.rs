@@ -3,7 +3,6 @@
 //! Something changed in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
 //! content. A configuration or an identity that cannot be used changes nothing but what is said about it.
 
-mod changes;
 mod watch;
 
 use std::path::PathBuf;
@@ -92,7 +91,7 @@ impl Reloader {
     fn apply(&mut self, asked: Config, source: &Source) -> Result<(), SetupError> {
         let _reload = span!("reload").entered();
         let old = self.current.load_full();
-        let (config, fixed) = changes::live(&old.config, &asked);
+        let (config, fixed) = crate::config::live(&old.config, &asked);
         let next = successor(&old, config, asked)?;
         let metrics = Arc::clone(&next.metrics);
         let level = &next.config.log.level;
@@ -210,7 +209,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
 
 /// Balances are carried over as long as they mean the same: a reload in an outage must not pay for a storm of retries.
 fn budgets(old: &Shared, config: &Config) -> Budgets {
-    let rates = |config: &Config| (config.failover.retry_budget_ratio, config.failover.retry_budget_floor);
+    let rates = |config: &Config| (config.failover.retry_budget.ratio, config.failover.retry_budget.floor);
     let now = old.registry.clock().now();
     if rates(&old.config) != rates(config) {
         return Budgets::new(&config.failover, config.regions.len(), now);

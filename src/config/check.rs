@@ -7,17 +7,14 @@ mod collect;
 mod listen;
 mod region;
 mod routing;
-mod surface;
 mod timing;
 
 use collect::Check;
 
 use super::Problem;
+use super::checked::Config;
 use super::files::RegionFiles;
-use super::raw::Raw;
-use super::types::{
-    Batch, Config, Decisions, Idempotency, Lists, Log, MetricsConfig, Queues, Readiness, Residency, Shutdown, Workers,
-};
+use super::raw::{Raw, Sections};
 use super::walk::Walked;
 
 /// What the check found.
@@ -35,9 +32,9 @@ pub(super) struct Checked {
 pub(super) fn check(walked: Walked) -> Checked {
     let Walked { tree, origins, problems } = walked;
     let mut check = Check { origins, problems, regions: Vec::new(), warnings: Vec::new() };
-    let config = match tree.deserialize::<Raw>() {
-        Ok(raw) => check.config(raw),
-        Err(error) => {
+    let config = match (tree.deserialize::<Raw>(), tree.deserialize::<Sections>()) {
+        (Ok(raw), Ok(sections)) => check.config(raw, sections),
+        (Err(error), _) | (_, Err(error)) => {
             // The error's text may quote the value; its path does not.
             check.refuse(&error.path.join("."), "the value cannot be read");
             None
@@ -48,53 +45,52 @@ pub(super) fn check(walked: Walked) -> Checked {
 }
 
 impl Check {
-    fn config(&mut self, raw: Raw) -> Option<Config> {
+    fn config(&mut self, raw: Raw, sections: Sections) -> Option<Config> {
         self.not_honoured(&raw);
-        self.log_level(&raw.log.level);
+        self.log_level(&sections.log.level);
         let federation_default = raw.version.as_deref() == Some("1.0");
         let listen = self.listen(raw.listen);
         let drafts = self.regions(raw.regions, raw.insecure_dev, federation_default);
         let registered = self.registered(&drafts);
         let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
         let tenants = self.tenants(raw.tenants, &registered);
-        let routing = self.routing(raw.routing, &registered);
+        let routing = self.routing(sections.routing, raw.routing, &registered);
         self.residency_warnings(&routing, &tenants);
-        let health_check = self.health_check(raw.health_check, federation_default);
-        let circuit_breaker = self.circuit_breaker(&raw.circuit_breaker);
-        let failover = self.failover(raw.failover, &registered);
-        let journal = self.journal(raw.journal);
-        let limits = self.limits(&raw.limits);
+        let health_check = self.health_check(sections.health_check, federation_default);
+        let circuit_breaker = self.circuit_breaker(sections.circuit_breaker, &raw.circuit_breaker);
+        let failover = self.failover(sections.failover, &raw.failover, &registered);
+        let journal = self.journal(sections.journal);
+        let limits = self.limits(sections.limits);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
+        let resolved = drafts.into_iter();
+        let resolved = resolved.filter_map(|draft| draft.resolve(Some(&local_region), &listen.credential_headers));
         Some(Config {
-            regions: drafts
-                .into_iter()
-                .filter_map(|draft| draft.resolve(Some(&local_region), &listen.credential_headers))
-                .collect(),
+            regions: resolved.collect(),
             federation_id: raw.federation_id,
             local_region,
             insecure_dev: raw.insecure_dev,
             listen,
             tenants,
             routing,
-            batch: Batch { mixed: raw.batch.mixed },
-            workers: Workers { remote_fetch: raw.workers.remote_fetch },
-            queues: Queues { control: raw.queues.control },
-            lists: Lists { annotate: raw.lists.annotate },
-            residency: Residency { read: raw.residency.read, read_lists: raw.residency.read_lists },
+            batch: sections.batch,
+            workers: sections.workers,
+            queues: sections.queues,
+            lists: sections.lists,
+            residency: sections.residency,
             health_check,
             circuit_breaker,
-            load: timing::load(&raw.load),
+            load: sections.load,
             failover,
             journal,
-            decisions: Decisions { rows_max: raw.decisions.rows_max },
-            idempotency: Idempotency { enabled: raw.idempotency.enabled, ttl: raw.idempotency.ttl.0 },
+            decisions: sections.decisions,
+            idempotency: sections.idempotency,
             limits,
-            compat: surface::compat(&raw.compat),
-            log: Log { format: raw.log.format, level: raw.log.level, access: raw.log.access },
-            metrics: MetricsConfig { detail: raw.metrics.detail },
-            readiness: Readiness { require_region: raw.readiness.require_region },
-            shutdown: Shutdown { drain_idle: raw.shutdown.drain_idle.0, drain_timeout: raw.shutdown.drain_timeout.0 },
+            compat: sections.compat,
+            log: sections.log,
+            metrics: sections.metrics,
+            readiness: sections.readiness,
+            shutdown: sections.shutdown,
         })
     }
 

@@ -3,13 +3,9 @@
 //! Reading, the defaults, the check of kinds and ranges, the suggestions for misspelt keys and the table in the README
 //! all come from it, so that they cannot differ.
 
-mod key;
-mod kind;
 mod rows;
 
-pub use key::Key;
-pub use kind::Kind;
-pub(super) use kind::mode as mode_of;
+use super::key::Key;
 pub(super) use rows::{ALIASES, Alias};
 
 /// What stands at a path.
@@ -28,7 +24,7 @@ pub(super) enum Standing {
 /// Every key, in the order of `config/example.yaml`.
 #[must_use]
 pub fn keys() -> &'static [Key] {
-    rows::KEYS
+    &rows::KEYS
 }
 
 /// The key table in Markdown, as the README shows it.

@@ -6,7 +6,9 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::document::{Document, at_line, read};
-use super::keys::{ALIASES, Alias, Key, Kind, Standing, join, keys, standing, unknown_rule};
+use super::key::Key;
+use super::keys::{ALIASES, Alias, Standing, join, keys, standing, unknown_rule};
+use super::kind::Kind;
 use super::place::{Place, Places};
 use super::problem::{Problem, shown};
 use super::sources::Sources;

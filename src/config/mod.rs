@@ -5,28 +5,43 @@
 //! its origin and the rule, and never with the value: a value in the wrong place is often a secret.
 
 mod check;
+mod checked;
 mod document;
 mod effective;
 mod files;
+mod key;
 mod keys;
+mod kind;
 mod layer;
 mod names;
 mod place;
 mod problem;
 mod raw;
+mod restart;
 mod schema;
+mod section;
+mod sections;
 mod sources;
 mod types;
 mod url;
 mod walk;
+mod yaml;
 
 use check::Checked;
 pub use check::{LOG_LEVEL_EXPECTED, is_log_level};
+pub use checked::Config;
 pub use effective::{effective, effective_json};
 pub use files::FitCheck;
-pub use keys::{Key, Kind, keys, table_markdown};
+pub use key::Key;
+pub use keys::{keys, table_markdown};
+pub use kind::Kind;
 pub use problem::{Problem, Problems};
+pub use restart::live;
 pub use schema::schema;
+pub use sections::{
+    Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
+    MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Workers,
+};
 pub use sources::Sources;
 pub use types::*;
 
@@ -77,4 +92,4 @@ impl Checked {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

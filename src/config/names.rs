@@ -1,17 +1,27 @@
 //! The spellings of the closed sets, stated once for reading, for the key table and for printing.
 
-use serde::de::{Deserialize, Deserializer, Error};
+use figment::value::Value;
 
+use super::section::Setting;
 use super::types::{
     AccessLog, ClientReplicatedFrom, DuplicateIds, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
     OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
+use super::yaml::quoted;
 
 macro_rules! names {
     ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl $type {
             /// Every spelling in a configuration.
             pub(super) const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// The value of a spelling; `None` for one outside of the set.
+            pub(super) fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
 
             /// The spelling in a configuration.
             #[must_use]
@@ -22,12 +32,13 @@ macro_rules! names {
             }
         }
 
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                match String::deserialize(deserializer)?.as_str() {
-                    $($name => Ok(Self::$variant),)+
-                    _ => Err(D::Error::custom("a name outside the set")),
-                }
+        impl Setting for $type {
+            fn read(value: Option<&Value>) -> Option<Self> {
+                Self::parse(value?.as_str()?)
+            }
+
+            fn write(&self) -> Option<String> {
+                Some(quoted(self.as_str()))
             }
         }
     };

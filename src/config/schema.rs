@@ -5,7 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::keys::{ALIASES, Key, Kind, keys};
+use super::key::Key;
+use super::keys::{ALIASES, keys};
+use super::kind::Kind;
 use crate::base::Strategy;
 
 /// A length of time as jiff reads it: numbers with units, `1h 30m`, `1.5s`.

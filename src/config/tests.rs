@@ -67,6 +67,12 @@ pub(super) fn loaded(text: &str) -> Loaded {
     load_layers(&[text], &[], &[]).unwrap_or_else(|problems| panic!("{problems}\nin\n{text}"))
 }
 
+/// The configuration of these regions with every key as documented.
+pub(crate) fn documented(regions: &[&str]) -> Config {
+    let region = |id: &&str| format!("  - {{ id: {id}, url: 'https://{id}' }}\n");
+    loaded(&format!("regions:\n{}", regions.iter().map(region).collect::<String>())).config
+}
+
 /// Key and origin of everything that is wrong with one file.
 fn wrong(text: &str) -> Vec<(String, String)> {
     let problems = load_layers(&[text], &[], &[]).expect_err(text);

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::base::{RegionId, Strategy};
 
@@ -16,67 +15,12 @@ mod process;
 mod surface;
 mod tenant;
 
-pub use compat::{ClientReplicatedFrom, Compat, JsonContentType, UnknownKeys};
-pub use journal::{Decisions, DuplicateIds, Idempotency, Journal, OnAllUnhealthy, OnUnknown};
+pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
+pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
-pub use process::{MetricsConfig, MetricsDetail, Readiness, Shutdown};
-pub use surface::{Batch, Lists, MixedBatch, QueueControl, Queues, ReadResidency, Residency, Workers};
+pub use process::MetricsDetail;
+pub use surface::{MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
-
-/// Everything that an operator can set.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Config {
-    /// The name of this federation, as `GET /v1/federation/regions` shows it. Spec: RFC-0001 §3.
-    pub federation_id: String,
-    /// The region that this pod runs in; always one of [`Config::regions`].
-    pub local_region: RegionId,
-    /// Permits `http://` region URLs on loopback addresses, for development.
-    pub insecure_dev: bool,
-    /// Where clients and scrapers reach us.
-    pub listen: Listen,
-    /// The registry: at least one region, ids unique, in the operator's order.
-    pub regions: Vec<RegionConfig>,
-    /// Where the jobs of tenants may go; the first pattern that fits decides.
-    pub tenants: Vec<Tenant>,
-    /// How a region is chosen and what is stamped.
-    pub routing: Routing,
-    /// Batches.
-    pub batch: Batch,
-    /// Workers.
-    pub workers: Workers,
-    /// Queues.
-    pub queues: Queues,
-    /// Merged lists.
-    pub lists: Lists,
-    /// Reads of jobs that are pinned to other regions.
-    pub residency: Residency,
-    /// Health probes.
-    pub health_check: HealthCheck,
-    /// Circuit breakers.
-    pub circuit_breaker: CircuitBreaker,
-    /// Load polling, for overflow and for `max_queue_depth`.
-    pub load: Load,
-    /// What happens when an attempt was not sent.
-    pub failover: Failover,
-    /// What is kept of unknown outcomes.
-    pub journal: Journal,
-    /// What is noted of how jobs were routed.
-    pub decisions: Decisions,
-    /// What is kept of calls with an `Idempotency-Key`.
-    pub idempotency: Idempotency,
-    /// Bounds on sizes, times and counts.
-    pub limits: Limits,
-    /// Switches for clients that cannot read what the specification says.
-    pub compat: Compat,
-    /// Logging.
-    pub log: Log,
-    /// What a scrape holds.
-    pub metrics: MetricsConfig,
-    /// What `/readyz` waits for.
-    pub readiness: Readiness,
-    /// How the process ends.
-    pub shutdown: Shutdown,
-}
 
 /// One region of the registry. Spec: federation-spec §4.1.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,25 +89,6 @@ pub enum ServerIdentity {
     Uri(String),
 }
 
-/// Routing: strategy, rules and stamping.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Routing {
-    /// The strategy of jobs that name none and match no rule. `geo-pin` here pins such jobs to the local region.
-    pub strategy: Strategy,
-    /// Which jobs get federation keys added.
-    pub stamp: Stamp,
-    /// Whether `source_region` and `routed_at` are stamped too.
-    pub stamp_origin: bool,
-    /// Whether a job without `id` gets one.
-    pub mint_id: bool,
-    /// Whether minted ids carry a hint of the job's region.
-    pub id_hint: bool,
-    /// First match wins; at most 1024, so that matching stays cheap.
-    pub rules: Vec<Rule>,
-    /// The table of the `geographic` strategy.
-    pub geographic: Option<Geographic>,
-}
-
 /// Which jobs are stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
@@ -208,63 +133,6 @@ pub struct Geographic {
     pub regions: BTreeMap<String, RegionId>,
 }
 
-/// Health probes. Spec: federation-spec §4.2.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HealthCheck {
-    /// Between two probes of a region; jittered by a tenth.
-    pub interval: Duration,
-    /// For one probe, connecting included.
-    pub timeout: Duration,
-    /// Consecutive failures until a region counts as unhealthy.
-    pub unhealthy_threshold: u32,
-    /// Consecutive successes until it counts as healthy again.
-    pub healthy_threshold: u32,
-    /// The `status` values that count as healthy.
-    pub accepted_status: Vec<String>,
-}
-
-/// Circuit breakers. Spec: federation-spec §4.3.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CircuitBreaker {
-    /// Consecutive failures, probes and requests counted apart, that open it.
-    pub failure_threshold: u32,
-    /// From open to half-open.
-    pub cooldown: Duration,
-    /// Each further opening multiplies the cooldown by this; 1 keeps it.
-    pub cooldown_multiplier: f64,
-    /// The longest cooldown; at most 60 s, so that a recovered region is not ignored for long, but never below `cooldown`.
-    pub cooldown_max: Duration,
-    /// While jobs are refused for lack of any region, one health request decides this soon instead of after the cooldown; 0: never.
-    pub early_probe: Duration,
-    /// Failure ratio over `ratio_window` that opens it; above 1 switches the ratio off.
-    pub failure_ratio: f64,
-    /// The window of the ratio.
-    pub ratio_window: Duration,
-    /// Requests in the window below which the ratio says nothing.
-    pub ratio_min_requests: u32,
-    /// How long flexible traffic ramps up after a recovery; 0 switches the ramp off.
-    pub slow_start: Duration,
-    /// So many changes between usable and not, within `hold_down_window`, keep flexible jobs away; 0 switches this off.
-    pub hold_down_changes: u32,
-    /// The window of the changes.
-    pub hold_down_window: Duration,
-    /// How long the region must then be usable without a change.
-    pub hold_down_quiet: Duration,
-}
-
-/// Load polling. Spec: federation-spec §3.2.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Load {
-    /// Which figure is polled.
-    pub source: LoadSource,
-    /// Between two polls of a region.
-    pub interval: Duration,
-    /// Lately used queues that are polled per region.
-    pub queues_max: usize,
-    /// Loads within this share of each other cannot be told apart; grows with the figures' age.
-    pub tolerance: f64,
-}
-
 /// Where load figures come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadSource {
@@ -272,89 +140,6 @@ pub enum LoadSource {
     Queue,
     /// `GET /ojs/v1/admin/stats`, the region's total.
     Admin,
-}
-
-/// Failover. Spec: RFC-0001 §4.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Failover {
-    /// False: a job is attempted in its first candidate only.
-    pub enabled: bool,
-    /// Further regions after the first.
-    pub max_redirects: usize,
-    /// Regions to prefer when failing over, in order. Every id is registered.
-    pub prefer_regions: Vec<RegionId>,
-    /// Regions never failed over to; they stay usable as first choice and as pins.
-    pub exclude_regions: Vec<RegionId>,
-    /// Share of requests that redirects may add.
-    pub retry_budget_ratio: f64,
-    /// Redirects a second that are allowed whatever the traffic.
-    pub retry_budget_floor: f64,
-    /// What follows an enqueue whose outcome cannot be found out within the call.
-    pub on_unknown: OnUnknown,
-    /// What follows a job that may go to several regions of which none is usable.
-    pub on_all_unhealthy: OnAllUnhealthy,
-    /// How long after the end of its connection a region may still store a job.
-    pub late_write_grace: Duration,
-    /// How far a region's reads may be behind its writes.
-    pub read_lag: Duration,
-}
-
-/// Bounds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
-    /// A body that is interpreted is at most this long (bytes); longer is 413.
-    pub body_bytes: usize,
-    /// Bodies in memory at once, of all requests together (bytes), never less than `body_bytes`; beyond it a request is 503.
-    pub buffered_bytes: usize,
-    /// What unfinished requests, streams and unread answers may hold (bytes); by the control group when absent.
-    pub memory: Option<usize>,
-    /// Nesting of interpreted JSON.
-    pub json_depth: usize,
-    /// A request or response head, in bytes.
-    pub head_bytes: usize,
-    /// Header lines of a head.
-    pub headers: usize,
-    /// From the first byte of a request head to its end.
-    pub head_timeout: Duration,
-    /// How long a client's connection may be idle; at least 120 s, longer than any SDK keeps one.
-    pub idle_timeout: Duration,
-    /// Between two pieces of a streamed body.
-    pub stream_idle_timeout: Duration,
-    /// A whole interpreted call, all attempts included; SDKs give up at 30 s.
-    pub call_timeout: Duration,
-    /// To connect, TLS included.
-    pub connect_timeout: Duration,
-    /// Client connections at once, over all listeners.
-    pub client_connections: usize,
-    /// Calls to all regions at once; beyond it a call is 503.
-    pub calls: u64,
-    /// Calls to one region at once, less while it is slow.
-    pub calls_per_region: u64,
-    /// Idle connections kept per region and worker thread.
-    pub pool_idle_per_region: usize,
-    /// How long an idle region connection is kept; shorter than regions keep theirs.
-    pub pool_idle_timeout: Duration,
-    /// The longest a region connection lives.
-    pub connection_lifetime: Duration,
-    /// Worker threads; 0 means the cores this process may use, at most 2.
-    pub worker_threads: usize,
-    /// Jobs whose region is remembered.
-    pub owner_entries: usize,
-    /// Searches of all regions for an unknown job, at once.
-    pub lookups: usize,
-    /// Sidecars that a call may have passed.
-    pub hops: u16,
-}
-
-/// Logging.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Log {
-    /// Text for people or JSON for machines.
-    pub format: LogFormat,
-    /// The least severe level that is written, or a filter in `tracing` syntax.
-    pub level: String,
-    /// Which requests are logged.
-    pub access: AccessLog,
 }
 
 /// The form of a log line.

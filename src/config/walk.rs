@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use figment::value::{Dict, Empty, Value};
 
-use super::keys::{Key, Kind, Standing, join, keys, standing, unknown_rule};
+use super::key::Key;
+use super::keys::{Standing, join, keys, standing, unknown_rule};
+use super::kind::Kind;
 use super::layer::{Layers, put};
 use super::problem::Problem;
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::super::keys::mode_of;
+use super::super::kind::mode as mode_of;
 use super::super::raw::RawListen;
 use super::super::types::{ClientListen, Listen};
 use super::collect::Check;

@@ -117,7 +117,7 @@ impl Check {
             max_queue_depth: raw.max_queue_depth,
             bearer_token_file: raw.bearer_token_file,
             forward_authorization: raw.forward_authorization,
-            duplicate_ids: raw.duplicate_ids.unwrap_or(DuplicateIds::Auto),
+            duplicate_ids: raw.duplicate_ids.as_deref().and_then(DuplicateIds::parse).unwrap_or(DuplicateIds::Auto),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Routing, its rules, and failover.
 
-use super::super::raw::{RawFailover, RawGeographic, RawJournal, RawRouting, RawRule, RawTarget, RawTenant};
-use super::super::types::{Failover, Geographic, Journal, Matcher, Routing, Rule, Stamp, Tenant};
+use super::super::raw::{RawFailover, RawGeographic, RawRouting, RawRule, RawTarget, RawTenant};
+use super::super::sections::{Failover, Journal, Routing};
+use super::super::types::{Geographic, Matcher, Rule, Stamp, Tenant};
 use super::collect::{Check, Registered};
 use crate::base::{Needs, RegionId, Strategy};
 
@@ -11,22 +12,21 @@ const RULES_MAX: usize = 1024;
 const TENANTS_MAX: usize = 1024;
 
 impl Check {
-    pub(super) fn routing(&mut self, raw: RawRouting, registered: &Registered) -> Routing {
+    pub(super) fn routing(&mut self, mut routing: Routing, raw: RawRouting, registered: &Registered) -> Routing {
         let ignored = "not honoured: failover follows the strategy's own order and failover.prefer_regions";
         self.warn_if(raw.fallback_strategy.is_some(), "routing.fallback_strategy", ignored);
         let geographic = raw.geographic.and_then(|geographic| self.geographic(geographic, registered));
-        let strategy = raw.strategy.0;
         let has_table = geographic.is_some() || self.origins.is_set("routing.geographic");
-        self.needs_table(strategy, has_table, "routing.strategy");
+        self.needs_table(routing.strategy, has_table, "routing.strategy");
         if raw.rules.len() > RULES_MAX {
             self.refuse("routing.rules", "expected at most 1024 rules");
         }
         self.unreachable_rules(&raw.rules);
         let rules = raw.rules.into_iter().enumerate();
         let rules = rules.filter_map(|(at, rule)| Some((format!("routing.rules[{at}]"), rule?)));
-        let rules = rules.map(|(path, rule)| self.rule(&path, rule, registered, has_table)).collect();
-        let (stamp, stamp_origin, mint_id, id_hint) = (raw.stamp, raw.stamp_origin, raw.mint_id, raw.id_hint);
-        Routing { strategy, stamp, stamp_origin, mint_id, id_hint, rules, geographic }
+        routing.rules = rules.map(|(path, rule)| self.rule(&path, rule, registered, has_table)).collect();
+        routing.geographic = geographic;
+        routing
     }
 
     /// What a configuration probably does not mean.
@@ -167,35 +167,30 @@ impl Check {
         Some(Geographic { meta_key: raw.meta_key?, regions })
     }
 
-    pub(super) fn failover(&mut self, raw: RawFailover, registered: &Registered) -> Failover {
+    pub(super) fn failover(&mut self, mut failover: Failover, raw: &RawFailover, registered: &Registered) -> Failover {
         let all = !registered.ids.is_empty()
             && registered.ids.iter().all(|id| raw.exclude_regions.iter().any(|it| it == id.as_str()));
-        self.warn_if(all && raw.enabled, "failover.exclude_regions", "all regions are excluded: no job can fail over");
-        Failover {
-            enabled: raw.enabled,
-            max_redirects: raw.max_redirects,
-            prefer_regions: self.all_named(registered, "failover.prefer_regions", &raw.prefer_regions),
-            exclude_regions: self.all_named(registered, "failover.exclude_regions", &raw.exclude_regions),
-            retry_budget_ratio: raw.retry_budget.ratio,
-            retry_budget_floor: raw.retry_budget.floor,
-            on_unknown: raw.on_unknown,
-            on_all_unhealthy: raw.on_all_unhealthy,
-            late_write_grace: raw.late_write_grace.0,
-            read_lag: raw.read_lag.0,
-        }
+        self.warn_if(
+            all && failover.enabled,
+            "failover.exclude_regions",
+            "all regions are excluded: no job can fail over",
+        );
+        failover.prefer_regions = self.all_named(registered, "failover.prefer_regions", &raw.prefer_regions);
+        failover.exclude_regions = self.all_named(registered, "failover.exclude_regions", &raw.exclude_regions);
+        failover
     }
 }
 
 impl Check {
     /// The word `off` stands for no file.
-    pub(super) fn journal(&mut self, raw: RawJournal) -> Journal {
-        let path = raw.path.filter(|path| path.as_os_str() != "off");
-        if raw.required && path.is_none() && !self.is_wrong_within("journal.path") {
+    pub(super) fn journal(&mut self, mut journal: Journal) -> Journal {
+        journal.path = journal.path.filter(|path| path.as_os_str() != "off");
+        if journal.required && journal.path.is_none() && !self.is_wrong_within("journal.path") {
             self.refuse(
                 "journal.required",
                 "expected false, or a file in journal.path: in memory nothing outlives the process",
             );
         }
-        Journal { path, required: raw.required, rows_max: raw.rows_max }
+        journal
     }
 }

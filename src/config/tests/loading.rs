@@ -40,7 +40,7 @@ fn variables_are_read_as_the_kind_of_their_key() {
     assert_eq!(config.listen.clients.len(), 2);
     assert!(!config.routing.mint_id);
     assert_eq!((config.limits.body_bytes, config.limits.head_bytes), (2 << 20, 16384));
-    assert_eq!((config.load.tolerance, config.failover.retry_budget_floor), (0.5, 7.0));
+    assert_eq!((config.load.tolerance, config.failover.retry_budget.floor), (0.5, 7.0));
     assert_eq!(config.listen.unix_mode, 0o600);
     assert_eq!(config.federation_id, "17");
     assert_eq!(config.circuit_breaker.cooldown, Duration::from_secs(20));

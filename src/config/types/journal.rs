@@ -1,35 +1,5 @@
 //! What is kept of calls whose outcome is not known, and of calls that may be repeated.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// The journal.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Journal {
-    /// Its file; none: what it would hold is kept in memory, with the same bounds.
-    pub path: Option<PathBuf>,
-    /// Whether a call that may be repeated is refused while its record cannot be in the file.
-    pub required: bool,
-    /// Unknown outcomes, and as many calls with an `Idempotency-Key`, that are kept.
-    pub rows_max: usize,
-}
-
-/// Notes of how jobs were routed, for `GET /v1/federation/decisions`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decisions {
-    /// Jobs that went as planned, and as many others, that are noted; 0: none.
-    pub rows_max: usize,
-}
-
-/// `Idempotency-Key` on single enqueues.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Idempotency {
-    /// Whether a repeated key is answered from what is known.
-    pub enabled: bool,
-    /// How long a key is remembered.
-    pub ttl: Duration,
-}
-
 /// What follows a job that may go to several regions of which none is usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnAllUnhealthy {

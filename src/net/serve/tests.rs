@@ -13,6 +13,7 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::base::Clock;
+use crate::config::tests::documented;
 use crate::net::listen::bind_tcp;
 use crate::net::{Drain, Violation};
 
@@ -33,9 +34,6 @@ pub(in crate::net) fn limits() -> Limits {
     let (long, short) = (Duration::from_secs(3600), Duration::from_secs(30));
     Limits {
         body_bytes: 1 << 20,
-        buffered_bytes: 1 << 26,
-        memory: None,
-        json_depth: 128,
         head_bytes: 16 * 1024,
         headers: 20,
         head_timeout: long,
@@ -44,15 +42,13 @@ pub(in crate::net) fn limits() -> Limits {
         call_timeout: short,
         connect_timeout: short,
         client_connections: 8,
-        calls: 8192,
-        calls_per_region: 4096,
         pool_idle_per_region: 1,
         pool_idle_timeout: short,
         connection_lifetime: short,
         worker_threads: 1,
         owner_entries: 100,
         lookups: 4,
-        hops: 3,
+        ..documented(&["eu"]).limits
     }
 }
 

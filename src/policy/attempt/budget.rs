@@ -57,9 +57,9 @@ impl RetryBudget {
     /// A full budget.
     #[must_use]
     pub fn new(config: &Failover, now: Instant) -> Self {
-        let per_ms = config.retry_budget_floor.max(0.0);
+        let per_ms = config.retry_budget.floor.max(0.0);
         let full = whole((per_ms * BURST_SECONDS).max(BURST_TOKENS_MIN) * 1_000.0).min(BALANCE_MASK);
-        let per_request = whole(config.retry_budget_ratio.max(0.0) * 1_000.0);
+        let per_request = whole(config.retry_budget.ratio.max(0.0) * 1_000.0);
         Self { word: AtomicU64::new(full), start: now, per_request, per_ms, full }
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     fn budget(ratio: f64, floor: f64, now: Instant) -> RetryBudget {
         let config =
-            Failover { retry_budget_ratio: ratio, retry_budget_floor: floor, ..testing::config(&["a"]).failover };
+            Failover { retry_budget: crate::config::RetryBudget { ratio, floor }, ..testing::config(&["a"]).failover };
         RetryBudget::new(&config, now)
     }
 

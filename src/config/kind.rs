@@ -9,6 +9,21 @@ use figment::value::{Num, Value};
 use crate::base::Strategy;
 use crate::base::text::{parse_duration, print_duration};
 
+/// Units: milliseconds.
+pub(super) const SECOND: u64 = 1_000;
+/// Units: milliseconds.
+pub(super) const HOUR: u64 = 3_600 * SECOND;
+/// Units: milliseconds.
+pub(super) const DAY: u64 = 24 * HOUR;
+/// A consecutive count.
+pub(super) const COUNT: Kind = Kind::Integer(1, 1_000_000);
+/// A time that some waiting needs.
+pub(super) const SOME_TIME: Kind = Kind::Duration(1, DAY);
+/// A name: of a region, host, queue or tag.
+pub(super) const NAME: Kind = Kind::Text(256);
+/// A list of names.
+pub(super) const NAMES: Kind = Kind::Texts(256);
+
 /// What a key takes.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {

@@ -1,0 +1,63 @@
+//! The checked configuration as a whole.
+
+use super::sections::{
+    Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
+    MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
+};
+use super::types::{Listen, RegionConfig, Tenant};
+use crate::base::RegionId;
+
+/// Everything that an operator can set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The name of this federation, as `GET /v1/federation/regions` shows it. Spec: RFC-0001 §3.
+    pub federation_id: String,
+    /// The region that this pod runs in; always one of [`Config::regions`].
+    pub local_region: RegionId,
+    /// Permits `http://` region URLs on loopback addresses, for development.
+    pub insecure_dev: bool,
+    /// Where clients and scrapers reach us.
+    pub listen: Listen,
+    /// The registry: at least one region, ids unique, in the operator's order.
+    pub regions: Vec<RegionConfig>,
+    /// Where the jobs of tenants may go; the first pattern that fits decides.
+    pub tenants: Vec<Tenant>,
+    /// How a region is chosen and what is stamped.
+    pub routing: Routing,
+    /// Batches.
+    pub batch: Batch,
+    /// Workers.
+    pub workers: Workers,
+    /// Queues.
+    pub queues: Queues,
+    /// Merged lists.
+    pub lists: Lists,
+    /// Reads of jobs that are pinned to other regions.
+    pub residency: Residency,
+    /// Health probes.
+    pub health_check: HealthCheck,
+    /// Circuit breakers.
+    pub circuit_breaker: CircuitBreaker,
+    /// Load polling, for overflow and for `max_queue_depth`.
+    pub load: Load,
+    /// What happens when an attempt was not sent.
+    pub failover: Failover,
+    /// What is kept of unknown outcomes.
+    pub journal: Journal,
+    /// What is noted of how jobs were routed.
+    pub decisions: Decisions,
+    /// What is kept of calls with an `Idempotency-Key`.
+    pub idempotency: Idempotency,
+    /// Bounds on sizes, times and counts.
+    pub limits: Limits,
+    /// Switches for clients that cannot read what the specification says.
+    pub compat: Compat,
+    /// Logging.
+    pub log: Log,
+    /// What a scrape holds.
+    pub metrics: MetricsConfig,
+    /// What `/readyz` waits for.
+    pub readiness: Readiness,
+    /// How the process ends.
+    pub shutdown: Shutdown,
+}
