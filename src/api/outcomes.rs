@@ -91,7 +91,7 @@ pub fn outcome_row(journal: &Journal, it: &Placement) -> Value {
     json!({
         "id": it.number.to_string(),
         "state": it.state().as_str(),
-        "told": told(&it.told),
+        "told": client_knows(&it.told),
         "job_id": stored.or(sent).map(|place| &place.job_id).filter(|id| !id.is_empty()),
         "region": stored.or(sent).map(|place| place.region.as_str()),
         "federation_id": it.copies.last().and_then(|copy| copy.stamp.as_deref()),
@@ -104,7 +104,7 @@ pub fn outcome_row(journal: &Journal, it: &Placement) -> Value {
     })
 }
 
-fn told(told: &Told) -> &'static str {
+fn client_knows(told: &Told) -> &'static str {
     match told {
         Told::Nothing => "nothing_yet",
         Told::BrokenOff => "nothing",

@@ -61,7 +61,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
     let rounds = Rc::new(Rounds::new(shared.config.health_check.interval, random.draw()));
     loops.spawn_local(tick(Arc::clone(&shared.registry)));
     for region in shared.registry.regions() {
-        tell_certificates(shared, region);
+        log_certificates(shared, region);
         let metrics = shared.metrics.region(region.index.get());
         let pool = Pool::new(pool_limits(&shared.config), pool_meters(metrics));
         let prober = Prober {
@@ -255,7 +255,7 @@ pub(super) fn count_connections(metrics: &Metrics, permits: &ConnectionPermits) 
     metrics.before_render(move || gauge.set(i64::try_from(permits.open()).unwrap_or(i64::MAX)));
 }
 
-pub(super) fn tell_certificates(shared: &Shared, region: &crate::region::Region) {
+pub(super) fn log_certificates(shared: &Shared, region: &crate::region::Region) {
     let identity = region.identity();
     let Some(tls) = &identity.tls else { return };
     let metrics = shared.metrics.region(region.index.get());

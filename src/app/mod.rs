@@ -98,7 +98,7 @@ impl Bound {
         let admin = runtime.block_on(async { self.register_admin() })?;
         let mut crew = Crew::new();
         self.start_workers(&mut crew)?;
-        self.tell_started();
+        self.log_started();
         runtime.block_on(self.control(admin, &mut crew, until))
     }
 
@@ -184,7 +184,7 @@ impl Bound {
         end
     }
 
-    fn tell_started(&self) {
+    fn log_started(&self) {
         let clients: Vec<String> = self.clients.iter().map(ToString::to_string).collect();
         let shared = self.current.load();
         let (local, regions) = (shared.config.local_region.as_str(), shared.config.regions.len());

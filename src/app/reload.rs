@@ -116,7 +116,7 @@ impl Reloader {
                 self.notes.clear(&about);
                 if changed {
                     event::identity_reloaded(&shared.metrics, region.id.as_str());
-                    control::tell_certificates(shared, region);
+                    control::log_certificates(shared, region);
                 }
             }
             Err(error) => {

@@ -141,7 +141,7 @@ impl Look<'_> {
             && matches!((before, after), (Fate::Unknown { .. }, Some(Fate::Absent { .. })))
             && let Some(place) = self.place(at)
         {
-            self.tell(Resolution::Absent, &place);
+            self.log_resolution(Resolution::Absent, &place);
         }
         true
     }
@@ -157,7 +157,7 @@ impl Look<'_> {
                 if is_taken {
                     self.shared.metrics.fences.inc();
                     self.shared.owners.forget_in(&place.job_id, &place.region);
-                    self.tell(Resolution::Absent, &place);
+                    self.log_resolution(Resolution::Absent, &place);
                 }
                 is_taken
             }
@@ -201,27 +201,27 @@ impl Look<'_> {
         let is_told = matches!(placement.told, Told::Stored { .. });
         let cancelled = placement.copies.iter().find(|copy| copy.fate == Fate::Cancelled { by_us: true });
         match (how, cancelled) {
-            (Settlement::Doubled, _) => self.tell_doubled(),
+            (Settlement::Doubled, _) => self.log_doubled(),
             (Settlement::Expired, _) => {
                 let open = placement.copies.iter().find(|copy| !copy.is_final());
                 open.or(placement.copies.first())
                     .into_iter()
-                    .for_each(|copy| self.tell(Resolution::Expired, &copy.place));
+                    .for_each(|copy| self.log_resolution(Resolution::Expired, &copy.place));
             }
-            (Settlement::Stored, Some(copy)) => self.tell(Resolution::Cancelled, &copy.place),
+            (Settlement::Stored, Some(copy)) => self.log_resolution(Resolution::Cancelled, &copy.place),
             (Settlement::Stored, None) if !is_told => {
-                placement.stored().into_iter().for_each(|place| self.tell(Resolution::Landed, place));
+                placement.stored().into_iter().for_each(|place| self.log_resolution(Resolution::Landed, place));
             }
             (Settlement::Stored | Settlement::Absent, _) => {}
         }
     }
 
-    fn tell(&self, result: Resolution, place: &Place) {
+    fn log_resolution(&self, result: Resolution, place: &Place) {
         let job_id = Some(place.job_id.as_str()).filter(|id| !id.is_empty());
         event::outcome_resolved(&self.shared.metrics, result, place.region.as_str(), job_id);
     }
 
-    fn tell_doubled(&self) {
+    fn log_doubled(&self) {
         let is_one = |fate: &Fate| matches!(fate, Fate::Stored { .. } | Fate::Cancelling { .. } | Fate::Overwritten);
         let mut places = self.found.placement.copies.iter().filter(|copy| is_one(&copy.fate)).map(|copy| &copy.place);
         let (first, second) = (places.next(), places.next());

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_that_others_may_read_or_change_is_told_of() {
+    fn a_secret_that_others_may_read_or_change_is_reported() {
         let files = tempfile::tempdir().unwrap();
         let path = files.path().join("key.pem");
         std::fs::write(&path, "x").unwrap();

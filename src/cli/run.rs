@@ -46,7 +46,7 @@ fn run_with(sources: Sources, Loaded { config, warnings }: Loaded, handed_over: 
             return FAILED;
         }
     };
-    telemetry::tell_panics(&log);
+    telemetry::install_panic_hook(&log);
     descriptors::raise_limit(config.limits.client_connections);
     let files = sources.files.clone();
     let source = Source { load: Arc::new(move || load(&sources)), files, log: Some(log.clone()) };

@@ -22,15 +22,15 @@ impl Supervisor {
 
     /// Everything is bound and the first round of probes is over.
     pub(super) fn ready(&self) {
-        self.tell("READY=1\n");
+        self.notify("READY=1\n");
     }
 
     /// The order to end was understood; the drain begins.
     pub(super) fn stopping(&self) {
-        self.tell("STOPPING=1\n");
+        self.notify("STOPPING=1\n");
     }
 
-    fn tell(&self, state: &str) {
+    fn notify(&self, state: &str) {
         let Some(socket) = &self.0 else { return };
         if let Err(error) = send(socket, state) {
             tracing::warn!(target: "ojs_federation", %error, "the service manager cannot be told");
@@ -65,21 +65,21 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_with_a_socket_in_the_file_system_is_told() {
+    fn a_manager_with_a_socket_in_the_file_system_is_notified() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         check(path.clone().into(), &UnixDatagram::bind(&path).unwrap());
     }
 
     #[test]
-    fn a_manager_with_an_abstract_socket_is_told() {
+    fn a_manager_with_an_abstract_socket_is_notified() {
         let name = format!("ojs-sidecar-test-{}", uuid::Uuid::now_v7());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         check(format!("@{name}").into(), &UnixDatagram::bind_addr(&address).unwrap());
     }
 
     #[test]
-    fn without_a_manager_and_with_one_that_is_gone_nothing_breaks() {
+    fn without_a_manager_and_with_a_stopped_one_nothing_breaks() {
         Supervisor(None).ready();
         Supervisor(Some("/nonexistent/notify".into())).ready();
         Supervisor(Some(OsString::from("x".repeat(1000)))).stopping();

@@ -297,7 +297,7 @@ impl Journal {
         let result = change(&mut table, &mut changes);
         let evicted = table.evicted();
         if evicted != Evicted::default() {
-            self.tell_evicted(evicted);
+            self.report_evicted(evicted);
         }
         let Some(work) = self.work.as_ref().filter(|_| !changes.is_empty()) else { return (result, false) };
         let sent = work.try_send(Work { changes, done }).is_ok();
@@ -308,7 +308,7 @@ impl Journal {
     }
 
     /// Counted always, and told now and then, so that a journal that is full does not flood the log.
-    fn tell_evicted(&self, evicted: Evicted) {
+    fn report_evicted(&self, evicted: Evicted) {
         let Inner { metrics, told_evicted_ms, .. } = &*self.inner;
         metrics.journal_evictions[JournalEviction::Pending].inc_by(evicted.pending);
         metrics.journal_evictions[JournalEviction::Resolved].inc_by(evicted.resolved);

@@ -84,7 +84,7 @@ impl Writer {
                 batch.extend(work.try_iter().take(QUEUE_MAX));
                 batch.retain(|work| !work.changes.is_empty());
                 self.renew();
-                self.tell(batch, self.broken.is_none());
+                self.notify_callers(batch, self.broken.is_none());
                 continue;
             }
             batch.extend(work.try_iter().take(BATCH_MAX));
@@ -251,7 +251,7 @@ impl Writer {
         let drops: Vec<Change> = self.drops.drain(..due).map(|(_, change)| change).collect();
         let changes: Vec<&Change> = batch.iter().flat_map(|work| &work.changes).chain(&drops).collect();
         let kept = if changes.is_empty() { Ok(()) } else { self.engine.append(&changes) };
-        self.tell(batch, kept.is_ok());
+        self.notify_callers(batch, kept.is_ok());
         self.kept(kept);
     }
 
@@ -282,7 +282,7 @@ impl Writer {
         }
     }
 
-    fn tell(&self, batch: Vec<Work>, durable: bool) {
+    fn notify_callers(&self, batch: Vec<Work>, durable: bool) {
         for work in batch {
             // Who has given up waiting has counted it as late.
             if work.done.as_ref().is_none_or(|done| !done.is_closed()) {

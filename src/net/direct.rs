@@ -47,7 +47,7 @@ impl Direct {
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        self.line.gone();
+        self.line.peer_closed();
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_is_gone_is_an_error_and_no_signal() {
+    async fn writing_to_a_closed_peer_is_an_error_and_no_signal() {
         let (mut socket, peer) = pair().await;
         socket.write_all(b"never read").await.unwrap();
         // Closed with bytes unread, it resets the connection.

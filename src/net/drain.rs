@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiters_are_told_when_draining_starts() {
+    async fn waiters_wake_when_draining_starts() {
         let (_time, drain) = steered();
         let mut wait = std::pin::pin!(drain.wait());
         assert!(is_pending(wait.as_mut()).await);

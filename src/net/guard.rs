@@ -209,7 +209,7 @@ impl Guard {
 
     /// The client closed its side.
     fn closed(&mut self) {
-        self.shared.client_gone();
+        self.shared.client_disconnected();
         self.end = Some(match self.framing.place() {
             Place::Head => End::Refused(Refused::Malformed(Violation::HeadTruncated)),
             Place::Between | Place::Body | Place::Tunnel => End::Closed,
@@ -278,7 +278,7 @@ impl AsyncRead for Guard {
                 Poll::Ready(Ok(())) if buf.filled().len() > before => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {
-                    this.shared.client_gone();
+                    this.shared.client_disconnected();
                     this.end = Some(End::Failed(error.kind()));
                 }
                 Poll::Pending => ready!(this.poll_timers(cx)),

@@ -111,7 +111,7 @@ impl Line {
 
     /// Nobody writes any more. What is in the outbox is sent, and a client that does not take it all has [`LAST_WORDS`] for the rest. Of a
     /// request nothing leaves this process later: the region cannot take what came for all of it.
-    pub(super) fn gone(&self) {
+    pub(super) fn peer_closed(&self) {
         let mut left = self.left.lock();
         left.is_gone = true;
         let Some(sender) = &left.sender else { return };

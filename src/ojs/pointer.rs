@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_told_by_names_and_numbers_and_never_by_data() {
+    fn a_place_is_written_with_names_and_numbers_and_never_with_data() {
         let body = br#" {"n":[1,{"x":0}],"steps":[{"id":"a"},7,{"options":{"meta":{"deep":{"deeper":1}}}}],"Bearer s":{"y":2}}"#;
         let text = std::str::from_utf8(body).unwrap();
         let check = |needle: &str, expected: &str| assert_eq!(place_of(body, text.find(needle).unwrap()), expected);

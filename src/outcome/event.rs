@@ -144,7 +144,7 @@ fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
     let is_no = matches!(word, Word::No | Word::Other);
     match (copy.fate, word) {
         (Fate::Cancelling { since, .. }, _) => {
-            if let Some(fate) = told_to_go(since, word, trust, now) {
+            if let Some(fate) = cancelled_fate(since, word, trust, now) {
                 copy.fate = fate;
             }
         }
@@ -190,7 +190,7 @@ fn is_ruled(copy: &Copy) -> bool {
 }
 
 /// What has become of a copy that its region was told to cancel; none where nothing is new.
-fn told_to_go(since: Moment, word: Word, trust: Trust, now: Moment) -> Option<Fate> {
+fn cancelled_fate(since: Moment, word: Word, trust: Trust, now: Moment) -> Option<Fate> {
     let may_still_go = now < watch_until(since);
     match word {
         Word::Has(Progress::Cancelled) => Some(Fate::Cancelled { by_us: true }),

@@ -167,7 +167,7 @@ impl Proxy {
     /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called
     /// every few seconds.
     pub fn sweep(&self) {
-        notes::tell_left_over(self);
+        notes::log_left_over(self);
         self.shared.workers.kept.sweep(self.shared.registry.clock().now());
         let view = self.shared.registry.view();
         for (index, pool) in view.indexes().zip(&self.pools) {

@@ -18,7 +18,7 @@ impl Default for FirstAnswer {
 }
 
 impl FirstAnswer {
-    pub(super) fn tell(&self) {
+    pub(super) fn notify(&self) {
         self.told.send_replace(true);
     }
 

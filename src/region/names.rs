@@ -32,7 +32,7 @@ pub async fn keep_resolved(
     }
     let mut failing = Failing::default();
     let mut wait = resolve(&region, resolver.as_ref(), &metrics, &mut failing).await;
-    region.first_answer.tell();
+    region.first_answer.notify();
     first();
     loop {
         clock.sleep(wait).await;

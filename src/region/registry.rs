@@ -294,7 +294,7 @@ impl Registry {
         self.publish(next);
         drop(keeper);
         event::self_suspect(&self.metrics, suspect);
-        changes.iter().for_each(|(index, change)| self.tell(*index, change));
+        changes.iter().for_each(|(index, change)| self.report(*index, change));
     }
 
     /// Changes one region's state under the lock, and swaps the view where that shows.
@@ -322,7 +322,7 @@ impl Registry {
         if recovered {
             event::self_suspect(&self.metrics, false);
         }
-        self.tell(index, &change);
+        self.report(index, &change);
         if all_fail {
             self.all_fail.notify_one();
         }
@@ -342,7 +342,7 @@ impl Registry {
     }
 
     /// Tells of a change once it is true, and wakes whoever waits for one.
-    fn tell(&self, index: RegionIndex, change: &Change) {
+    fn report(&self, index: RegionIndex, change: &Change) {
         let metrics = self.metrics.region(index.get());
         if let Some(Transition { from, to, cause }) = change.breaker {
             event::breaker_transition(metrics, word(from), word(to), cause.as_str());

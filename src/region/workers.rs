@@ -83,7 +83,7 @@ impl Workers {
     }
 
     /// What a region wants of a worker, as its answer to a heartbeat says: whether to fetch no more there.
-    pub fn told(&self, worker: &str, region: &RegionId, quiet: bool, now: Instant) {
+    pub fn set_quiet(&self, worker: &str, region: &RegionId, quiet: bool, now: Instant) {
         if quiet {
             self.with_tie(worker, region, now, |tie| (tie.quiet, tie.used) = (true, now));
         } else if let Some(worker) = self.known.lock().get_mut(worker) {
@@ -208,10 +208,10 @@ mod tests {
         assert!(workers.begin("w", &eu, now).is_some());
         // A fetch that handed nothing out is no reason to beat.
         check(&workers, "w", now, &[]);
-        workers.told("w", &eu, true, now);
+        workers.set_quiet("w", &eu, true, now);
         assert!(workers.begin("w", &eu, now).is_none() && workers.begin("v", &eu, now).is_some());
         check(&workers, "w", now, &["eu-west-1"]);
-        workers.told("w", &eu, false, now);
+        workers.set_quiet("w", &eu, false, now);
         assert!(workers.begin("w", &eu, now).is_some());
     }
 

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_told_of_in_its_last_week_and_after_its_end() {
+    fn a_certificate_is_logged_in_its_last_week_and_after_its_end() {
         let now_ms = 1_800_000_000_000;
         assert_eq!(ends_soon(1_800_000_000 + 8 * 86_400, now_ms), None);
         assert_eq!(ends_soon(1_800_000_000 + 6 * 86_400, now_ms), Some(6 * 86_400));

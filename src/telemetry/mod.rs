@@ -14,7 +14,7 @@ pub(crate) mod span;
 
 pub use access::{AccessEvent, AccessJob};
 pub use dropped::dropped_lines;
-pub use log::{LogError, LogHandle, init, tell_panics};
+pub use log::{LogError, LogHandle, init, install_panic_hook};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
     Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheaper_clocks_tell_the_same_time() {
+    fn the_cheaper_clocks_show_the_same_time() {
         const MINUTE: Duration = Duration::from_secs(60);
         let clock = Clock::system();
         let (about, exact) = (clock.unix_ms_about(), clock.unix_ms());

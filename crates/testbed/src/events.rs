@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_to_a_queue_hears_of_it_alone_and_is_forgotten_when_gone() {
+    fn a_listener_of_a_queue_gets_its_events_only_and_is_dropped_at_its_end() {
         let mut log = EventLog::default();
         let [mail, other] = ["mail", "other"].map(|queue| log.listen(queue));
         log.queue("queue.paused", "mail", 0);

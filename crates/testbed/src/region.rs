@@ -234,23 +234,23 @@ impl DemoRegion {
     ///
     /// Cancel: the stop happens all the same once it was asked for.
     pub async fn stop(&self) {
-        self.tell(Command::Stop).await;
+        self.send(Command::Stop).await;
     }
 
     /// Listens again, on the same port.
     ///
     /// Errors: the operating system's, when another process has forced its way onto the port.
     pub async fn resume(&self) -> io::Result<()> {
-        self.tell(Command::Resume).await.unwrap_or(Ok(()))
+        self.send(Command::Resume).await.unwrap_or(Ok(()))
     }
 
     /// Cuts the connections that exist and goes on accepting new ones.
     pub async fn cut_connections(&self) {
-        self.tell(Command::Cut).await;
+        self.send(Command::Cut).await;
     }
 
     /// Gives a command and waits until it is done; nothing when the region's thread has died.
-    async fn tell<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+    async fn send<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
         let (done, answer) = oneshot::channel();
         self.commands.as_ref()?.send(command(done)).await.ok()?;
         answer.await.ok()

@@ -43,14 +43,14 @@ pub(super) fn job_events(context: &Arc<Context>, id: String) -> Result<Response<
         return Err(Problem::NoSuchJob(id));
     }
     let shared = Arc::clone(context);
-    Ok(stream(|events| async move { tell_of_job(&shared, &id, &events).await }))
+    Ok(stream(|events| async move { send_job_events(&shared, &id, &events).await }))
 }
 
 /// `queues/{name}/events`: what happens in the queue from now on, until the reader goes.
 pub(super) fn queue_events(context: &Arc<Context>, name: String) -> Response<Body> {
     // Taken before the answer begins, so that nothing that follows it is missed.
     let mut listening = Listening::begin(context, name);
-    stream(move |events| async move { tell_of_queue(&mut listening, &events).await })
+    stream(move |events| async move { send_queue_events(&mut listening, &events).await })
 }
 
 /// Somebody who waits for what happens in a queue.
@@ -117,7 +117,7 @@ fn stream<F: Future<Output = ()> + Send + 'static>(tell: impl FnOnce(mpsc::Sende
     response
 }
 
-async fn tell_of_job(context: &Context, id: &str, events: &mpsc::Sender<Bytes>) {
+async fn send_job_events(context: &Context, id: &str, events: &mpsc::Sender<Bytes>) {
     let mut changes = context.store.lock().changes();
     let mut told = None;
     let mut number = 0_u64;
@@ -143,7 +143,7 @@ async fn tell_of_job(context: &Context, id: &str, events: &mpsc::Sender<Bytes>) 
     }
 }
 
-async fn tell_of_queue(listening: &mut Listening, events: &mpsc::Sender<Bytes>) {
+async fn send_queue_events(listening: &mut Listening, events: &mpsc::Sender<Bytes>) {
     let mut text = PRELUDE.to_owned();
     let Listening { context, queue, heard: Some(heard), place } = listening else { return };
     loop {

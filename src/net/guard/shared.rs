@@ -89,7 +89,7 @@ impl Shared {
         self.leftover.lock().take()
     }
 
-    pub(super) fn client_gone(&self) {
+    pub(super) fn client_disconnected(&self) {
         self.gone.store(true, Ordering::Release);
         if let Some(waker) = self.watcher.lock().take() {
             waker.wake();
@@ -191,7 +191,7 @@ impl ClientSide {
 
     /// Whether the client has closed its side.
     #[must_use]
-    pub fn is_gone(&self) -> bool {
+    pub fn is_disconnected(&self) -> bool {
         self.0.gone.load(Ordering::Acquire)
     }
 
@@ -200,15 +200,15 @@ impl ClientSide {
     ///
     /// Shape: one waiter at a time for each connection; a request that has a body is watched once its body was read.
     /// Cancel: dropping it leaves nothing behind.
-    pub async fn gone(&self) {
-        std::future::poll_fn(|cx| self.poll_gone(cx)).await;
+    pub async fn disconnected(&self) {
+        std::future::poll_fn(|cx| self.poll_disconnected(cx)).await;
     }
 
-    pub(in crate::net) fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
-        if !self.is_gone() {
+    pub(in crate::net) fn poll_disconnected(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.is_disconnected() {
             *self.0.watcher.lock() = Some(cx.waker().clone());
         }
         // Looked at again, because the client may have gone before the waker was there.
-        if self.is_gone() { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_disconnected() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

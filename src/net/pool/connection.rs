@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_outlives_the_deadline_of_the_one_before_is_told_of_its_own() {
+    async fn a_request_that_outlives_the_previous_deadline_ends_at_its_own() {
         let now = tokio::time::Instant::now();
         let [before, own] = [1, 5].map(|ms| now + Duration::from_millis(ms));
         let mut timer = None;

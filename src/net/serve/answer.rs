@@ -74,7 +74,7 @@ where
             this.pause = None;
             return polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)));
         }
-        if this.open.client.poll_gone(cx).is_pending() {
+        if this.open.client.poll_disconnected(cx).is_pending() {
             return Poll::Pending;
         }
         let pause = this.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE_MAX)));

@@ -151,7 +151,7 @@ async fn serve(
             return answer(StatusCode::SWITCHING_PROTOCOLS, String::new());
         }
         "/wait" => go.notified().await,
-        "/watch" => info.client.gone().await,
+        "/watch" => info.client.disconnected().await,
         "/brief" => {
             seen.borrow_mut().push("begun".to_owned());
             // As long as a region on the same machine takes.

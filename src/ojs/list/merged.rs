@@ -115,7 +115,7 @@ pub fn merged(page: &Page, items: &[Bytes], figures: &Figures) -> Vec<u8> {
     }
     let mut at_root = match () {
         () if page.pagination.is_some() || lacking.is_empty() => String::new(),
-        () if page.told().paged => lacking,
+        () if page.counts().paged => lacking,
         // This region's list is not paged, and those of others are.
         () => format!(r#""pagination":{{{lacking}}}"#),
     };
@@ -131,8 +131,8 @@ pub fn merged(page: &Page, items: &[Bytes], figures: &Figures) -> Vec<u8> {
 #[must_use]
 pub fn replaced(page: &Page, items: &[Bytes], withheld: usize, left_out: usize) -> Vec<u8> {
     let mut splices = vec![(page.array.0, page.array.1, joined(items))];
-    let all = page.told().items;
-    let is_whole = page.told().total == Some(all as u64);
+    let all = page.counts().items;
+    let is_whole = page.counts().total == Some(all as u64);
     for (figure, start, end) in page.figures.iter().filter(|_| left_out > 0) {
         let counts_all = (*figure == Figure::Total && is_whole) || (*figure == Figure::Count && page.counts_items());
         if counts_all {

@@ -158,7 +158,7 @@ impl Page {
         }
         let summary = find(&root, "summary").filter(|member| Kind::of(member.value) == Kind::Object);
         let summary = summary.map(|member| (start + member.at, start + member.at + member.value.len()));
-        let told = told(text, items.len(), &figures, pagination.is_some())?;
+        let told = counts(text, items.len(), &figures, pagination.is_some())?;
         let root = Some(Room { close: end - 1, empty: root.is_empty() });
         Ok(Self { body: body.clone(), items, array, figures, root, pagination, summary, told })
     }
@@ -177,7 +177,7 @@ impl Page {
 
     /// What it tells of paging.
     #[must_use]
-    pub const fn told(&self) -> &Told {
+    pub const fn counts(&self) -> &Told {
         &self.told
     }
 
@@ -231,7 +231,7 @@ fn figures_of(members: &[Member<'_>], start: usize) -> Vec<(Figure, usize, usize
     figures.collect()
 }
 
-fn told(text: &str, items: usize, figures: &[(Figure, usize, usize)], paginated: bool) -> Result<Told, NoPage> {
+fn counts(text: &str, items: usize, figures: &[(Figure, usize, usize)], paginated: bool) -> Result<Told, NoPage> {
     let mut told = Told { items, paged: paginated, ..Told::default() };
     for (figure, start, end) in figures {
         let value = text.get(*start..*end).unwrap_or_default();
@@ -262,7 +262,7 @@ mod tests {
     fn read(body: &str) -> Result<(Vec<String>, Told), NoPage> {
         let page = Page::read(&Bytes::copy_from_slice(body.as_bytes()))?;
         let items = page.items().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect();
-        Ok((items, page.told().clone()))
+        Ok((items, page.counts().clone()))
     }
 
     #[test]

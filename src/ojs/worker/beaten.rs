@@ -64,7 +64,7 @@ impl<'b> Beaten<'b> {
 
     /// Whether the region tells which leases it has extended.
     #[must_use]
-    pub fn tells_extended(&self) -> bool {
+    pub fn says_extended(&self) -> bool {
         self.members.raw(JOBS_EXTENDED).is_some_and(|raw| raw != "null")
     }
 

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_told_by_state_worker_and_start() {
+    fn a_lease_is_recognised_by_state_worker_and_start() {
         let shown = |state: &str, worker: &str, started: &str| {
             format!(
                 r#"{{"job":{{"id":"a","state":"{state}","worker_id":"{worker}","started_at":"{started}","args":[]}}}}"#

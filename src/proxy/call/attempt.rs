@@ -112,7 +112,7 @@ pub(crate) async fn attempt(
         if answer.is_none() {
             shown::unanswered(proxy, index, tried.unanswered());
         }
-        shown::tell(proxy, index, call.guard, answer, || call.source);
+        shown::report(proxy, index, call.guard, answer, || call.source);
     }
     (tried, ended)
 }

@@ -9,6 +9,6 @@ const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Resolves when the client's connection has been closed for [`HALF_CLOSED_PATIENCE`].
 pub(crate) async fn disconnected(client: &ClientSide) {
-    client.gone().await;
+    client.disconnected().await;
     tokio::time::sleep(HALF_CLOSED_PATIENCE).await;
 }

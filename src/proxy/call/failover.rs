@@ -24,12 +24,12 @@ pub(crate) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<(Re
             GuardState::Open { .. } | GuardState::Trial { .. } => FailoverReason::GuardOpen,
         },
     };
-    tell(proxy, home, target, reason);
+    record(proxy, home, target, reason);
     Some((home, reason))
 }
 
 /// Counts a failover, and writes a line about it unless one about the same region was written just now.
-pub(crate) fn tell(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
+pub(crate) fn record(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: FailoverReason) {
     let ration = proxy.failovers.get(from.get());
     let (from, to) = (proxy.metrics(from), proxy.metrics(to));
     match ration.and_then(|ration| ration.take(proxy.shared.rations.now_ms())) {

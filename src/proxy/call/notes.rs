@@ -47,7 +47,7 @@ fn refusals(proxy: &Proxy, note: &Note) -> Option<String> {
 }
 
 /// Writes how many lines were not written where no further one came. Called every few seconds.
-pub(crate) fn tell_left_over(proxy: &Proxy) {
+pub(crate) fn log_left_over(proxy: &Proxy) {
     proxy.shared.rations.left_over(event::lines_suppressed);
     let now_ms = proxy.shared.rations.now_ms();
     for (region, ration) in proxy.shared.registry.regions().iter().zip(&proxy.failovers) {

@@ -39,7 +39,7 @@ pub(crate) fn failed(proxy: &Proxy, index: RegionIndex, status: u16) {
 }
 
 /// Tells a region's breaker and guards what an answer of its shows, or that no whole answer came.
-pub(crate) fn tell(
+pub(crate) fn report(
     proxy: &Proxy,
     index: RegionIndex,
     class: GuardClass,

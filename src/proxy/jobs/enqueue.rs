@@ -281,7 +281,7 @@ pub(crate) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
             }
         };
         let Some(to) = to else { continue };
-        failover::tell(proxy, index, to, reason);
+        failover::record(proxy, index, to, reason);
         job.note_move(index, Some(to), reason);
         proxy.metrics(to).redirects.inc();
         place = left.first.unwrap_or(place + 1);

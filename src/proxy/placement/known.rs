@@ -90,7 +90,7 @@ impl Caller<'_> {
         if let Some((place, is_stored, answer)) = known {
             let region = Some(place.region.clone());
             if is_stored {
-                self.tell(&hold, Resolution::Landed, &place);
+                self.log_resolution(&hold, Resolution::Landed, &place);
                 hold.apply(Event::Told(Told::Stored { place, status: answer.status.as_u16() }));
                 if hold.placement().is_at_rest() {
                     hold.apply(Event::Settled(Settlement::Stored));
@@ -185,7 +185,7 @@ impl Caller<'_> {
         Some(Resend { path, headers: self.head.headers.clone(), body })
     }
 
-    fn tell(self, hold: &Hold, result: Resolution, place: &Place) {
+    fn log_resolution(self, hold: &Hold, result: Resolution, place: &Place) {
         if hold.placement().settled.is_none() {
             let metrics = &self.proxy.shared.metrics;
             event::outcome_resolved(metrics, result, place.region.as_str(), Some(&place.job_id));

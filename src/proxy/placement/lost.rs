@@ -61,7 +61,7 @@ pub(in crate::proxy) async fn after_lost(
         && !(job.decision.pinned || job.trail.gone_on_unknown || next.is_none());
     let Some((at, copy)) = sent::lost(proxy, job, index, tried.lost) else {
         // Without an id nobody can ask for it, nor tell its copies apart.
-        tell_unknown(proxy, job, index);
+        log_unknown(proxy, job, index);
         return Followed::Fail(unknown(job));
     };
     let may_leave = next.is_some() || job.trail.minted();
@@ -111,7 +111,7 @@ pub(in crate::proxy) async fn after_lost(
         Follow::Next => {
             job.trail.gone_on_unknown |= !absent;
             if !absent {
-                tell_unknown(proxy, job, index);
+                log_unknown(proxy, job, index);
             }
             return Followed::Next(if absent { FailoverReason::Absent } else { FailoverReason::Unknown });
         }
@@ -124,7 +124,7 @@ pub(in crate::proxy) async fn after_lost(
         }
         Follow::Answer | Follow::Fail => {}
     }
-    tell_unknown(proxy, job, index);
+    log_unknown(proxy, job, index);
     Followed::Fail(unknown(job))
 }
 
@@ -154,7 +154,7 @@ fn pays(proxy: &Proxy, to: RegionIndex) -> bool {
     proxy.shared.budgets.toward(to).try_withdraw(proxy.shared.registry.clock().now())
 }
 
-fn tell_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
+fn log_unknown(proxy: &Proxy, job: &Job, index: RegionIndex) {
     let request_id = job.request_id();
     event::unknown_outcome(proxy.metrics(index), job.job_id.as_deref(), request_id.to_str().unwrap_or_default());
 }

@@ -161,7 +161,7 @@ impl Search<'_> {
             if list.items().any(|item| self.is_named(&item)) {
                 return Word::Known;
             }
-            let told = list.told();
+            let told = list.counts();
             seen += told.items as u64;
             let all_read = told.total.is_none_or(|total| seen >= total);
             if told.items == 0 || !told.has_more.unwrap_or(!all_read) {

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn each_region_is_told_by_its_own_name() {
+    fn each_region_is_named_by_its_own_id() {
         let lately = Lately::default();
         for id in ["eu", "eu", "us", "eu"] {
             let region = RegionId::parse(id).unwrap();

@@ -223,7 +223,7 @@ pub(crate) async fn send(
     if let Some(reason) = unanswered {
         shown::unanswered(proxy, index, reason);
     }
-    tell(proxy, exchange, index, &path, result.as_ref().ok().map(|response| (response.status(), response.headers())));
+    report(proxy, exchange, index, &path, result.as_ref().ok().map(|response| (response.status(), response.headers())));
     record(proxy, exchange, index, outcome);
     // Only now is it known whether that has opened the breaker.
     result.map_err(|document| document.unwrap_or_else(|| unavailable(proxy, index)))
@@ -274,7 +274,7 @@ fn fault_of_client(side: Side, stalled: bool) -> Option<ErrorDocument> {
 }
 
 /// Tells the breaker, and the guards where the operation is of a class.
-fn tell(
+fn report(
     proxy: &Proxy,
     exchange: &Exchange,
     index: RegionIndex,
@@ -282,7 +282,7 @@ fn tell(
     answer: Option<(StatusCode, &HeaderMap)>,
 ) {
     if let Some(class) = GuardClass::of(exchange.matched.operation) {
-        return shown::tell(proxy, index, class, answer, || Some(shown::source(path.path())));
+        return shown::report(proxy, index, class, answer, || Some(shown::source(path.path())));
     }
     let shows = match answer {
         Some((status, headers)) => effect(status.as_u16(), headers.contains_key(QUEUE_STATUS)),

@@ -51,12 +51,12 @@ pub(crate) async fn fetch(
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker);
     round.take_kept();
     // Nothing is claimed for a worker that is known to be gone.
-    if !exchange.client().is_gone() {
+    if !exchange.client().is_disconnected() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
     }
     exchange.upstream = started.elapsed();
-    if exchange.client().is_gone()
+    if exchange.client().is_disconnected()
         && let Some(claimant) = round.claimant()
     {
         exchange.vanished();

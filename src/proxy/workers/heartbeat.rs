@@ -62,7 +62,8 @@ pub(crate) async fn heartbeat(
     learn(proxy, &split, (worker, visibility), &local, &others);
     let unextended = split.unextended(&local, &others);
     if let Some(moved) = split.moved(proxy, exchange, &head, unextended).await {
-        let further = join_all(moved.others.iter().map(|index| tell(proxy, &call, &moved, *index, OTHERS_MAX))).await;
+        let further =
+            join_all(moved.others.iter().map(|index| send_beat(proxy, &call, &moved, *index, OTHERS_MAX))).await;
         further.iter().for_each(|(index, said)| extended(proxy, *index, said, visibility));
         others.extend(further);
     }
@@ -131,7 +132,7 @@ impl Split {
             let mut heard =
                 std::iter::once(local).chain(others).filter(|(index, _)| self.owners.get(*id) == Some(index));
             let beaten = heard.next().and_then(|(_, said)| said.yes()).and_then(|answer| Beaten::read(&answer.body));
-            beaten.is_some_and(|beaten| beaten.tells_extended() && !beaten.extended().any(|extended| extended == **id))
+            beaten.is_some_and(|beaten| beaten.says_extended() && !beaten.extended().any(|extended| extended == **id))
         };
         self.hinted.iter().filter(is_left).take(SEARCHES_MAX).cloned().collect()
     }
@@ -180,12 +181,12 @@ struct Heartbeat<'h> {
 async fn everywhere(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split) -> (Heard, Vec<Heard>) {
     let left = call.head.deadline.saturating_duration_since(tokio::time::Instant::now());
     let within = OTHERS_MAX.min(left / 2);
-    let others = split.others.iter().map(|index| tell(proxy, call, split, *index, within));
-    join(tell(proxy, call, split, split.local, left), join_all(others)).await
+    let others = split.others.iter().map(|index| send_beat(proxy, call, split, *index, within));
+    join(send_beat(proxy, call, split, split.local, left), join_all(others)).await
 }
 
 /// Tells one region of its jobs.
-async fn tell(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split, index: RegionIndex, within: Duration) -> Heard {
+async fn send_beat(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split, index: RegionIndex, within: Duration) -> Heard {
     let Heartbeat { class, head, beat, body } = *call;
     let question = Question {
         method: Method::POST,
@@ -259,9 +260,9 @@ fn learn(
         let region = &proxy.region(*index).id;
         extended(proxy, *index, insisted, visibility);
         if let Some(worker) = worker.filter(|_| *index != split.local) {
-            shared.workers.told(worker, region, beaten.directive() > Directive::Continue, now);
+            shared.workers.set_quiet(worker, region, beaten.directive() > Directive::Continue, now);
         }
-        nowhere &= beaten.tells_extended();
+        nowhere &= beaten.says_extended();
         for id in beaten.extended() {
             if split.unknown.contains(id) || split.hinted.contains(id) {
                 shared.owners.learn(id, region);

@@ -117,7 +117,7 @@ impl LogHandle {
 }
 
 /// From now on a panic is a line of the log that says where, and not with which words: a panic's message may quote a job.
-pub fn tell_panics(log: &LogHandle) {
+pub fn install_panic_hook(log: &LogHandle) {
     let log = log.clone();
     std::panic::set_hook(Box::new(move |panic| {
         panicked(panic);

@@ -120,7 +120,7 @@ fn of_call(first: usize, job: Option<JobId>, issues: &[Issue], copies: &[SmallVe
     let Some(id) = job else { return members };
     let has = |mark: &&usize| copies.get(**mark).is_some_and(|copies| copies.iter().any(|copy| copy.id == id));
     let was_told =
-        |mark: &&usize| issues.get(**mark).is_some_and(|issue| issue.sends.iter().any(|send| tells(send.end, id)));
+        |mark: &&usize| issues.get(**mark).is_some_and(|issue| issue.sends.iter().any(|send| shows(send.end, id)));
     let member = members.iter().find(has).or_else(|| members.iter().find(was_told)).or(members.first());
     member.copied().into_iter().collect()
 }
@@ -143,7 +143,7 @@ fn owners(issues: &[Issue], copies: &[SmallVec<[Copy; 1]>]) -> HashMap<JobId, Ma
     owners
 }
 
-fn tells(end: End, id: JobId) -> bool {
+fn shows(end: End, id: JobId) -> bool {
     matches!(end, End::Stored(told) | End::Unknown(Some(told)) if told == id)
 }
 

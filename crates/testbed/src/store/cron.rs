@@ -73,7 +73,7 @@ impl Store {
         let missed_long_ago = now.saturating_sub(due_ms) > CATCH_UP_MS;
         cron.next_ms = cron.plan.schedule.next(if missed_long_ago { now } else { due_ms });
         match self.overlapped(&cron) {
-            Some(id) if cron.plan.overlap == Overlap::Skip => self.tell_skipped(&cron, &id),
+            Some(id) if cron.plan.overlap == Overlap::Skip => self.record_skipped(&cron, &id),
             Some(id) if cron.plan.overlap == Overlap::CancelPrevious => {
                 let ended = self.end(&id, JobState::Cancelled, |_| ());
                 debug_assert!(ended.is_ok(), "the job was there");
@@ -105,7 +105,7 @@ impl Store {
         id
     }
 
-    fn tell_skipped(&mut self, cron: &CronJob, active: &str) {
+    fn record_skipped(&mut self, cron: &CronJob, active: &str) {
         let data = about(cron).text("reason", "overlap_skip").text("active_job_id", active);
         let data = data.text("scheduled_time", &rfc3339(self.at_ms));
         self.events.cron("cron.skipped", &cron.plan.name, &cron.plan.template.queue, self.at_ms, data);

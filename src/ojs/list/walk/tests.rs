@@ -111,7 +111,7 @@ fn page(regions: &[Region], query: &str, usual: Paging) -> (Value, Vec<usize>) {
             }
             let body = region.answer(&wanted.query(&ask.place, ask.limit), asked_max).to_string();
             pages.push(Page::read(&Bytes::from(body)).unwrap());
-            walk.heard(&ask, Some((pages.last().unwrap().told(), pages.len() - 1)));
+            walk.heard(&ask, Some((pages.last().unwrap().counts(), pages.len() - 1)));
         }
     }
     let Some(template) = Page::model(&pages) else { return (Value::Null, missing) };

@@ -66,7 +66,7 @@ impl Gathered {
             self.unusable.push((index, answer));
             return None;
         };
-        let mut told = page.told().clone();
+        let mut told = page.counts().clone();
         if paging == Paging::After {
             told.next = told.next.or_else(|| page.last_id());
         }

@@ -173,7 +173,7 @@ async fn all_of(
             other => return unusable(other),
         };
         let Some(page) = read_page(&said.body).await else { return unusable(Ok(said)) };
-        let told = page.told().clone();
+        let told = page.counts().clone();
         let all_read = told.total.is_some_and(|total| (read + told.items) as u64 >= total);
         let more = told.paged && told.items > 0 && told.has_more.unwrap_or(!all_read);
         if own.is_none() {

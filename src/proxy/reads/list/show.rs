@@ -104,6 +104,6 @@ fn as_shown(proxy: &Proxy, index: RegionIndex, body: &Bytes, bare: bool) -> Resu
         as_it_was &= shown.as_ref() == Some(&item);
         items.extend(shown);
     }
-    let withheld = page.told().items - items.len() - fences;
+    let withheld = page.counts().items - items.len() - fences;
     Ok((!as_it_was).then(|| Bytes::from(replaced(&page, &items, withheld, fences))))
 }

@@ -139,7 +139,7 @@ impl<'p, 'b> Round<'p, 'b> {
         }
         let nearest = self.proxy.shared.registry.view().nearest_others();
         for (place, index) in nearest.iter().enumerate() {
-            let Some(claims) = self.claims.filter(|_| self.is_shared() && !client.is_gone()) else { return };
+            let Some(claims) = self.claims.filter(|_| self.is_shared() && !client.is_disconnected()) else { return };
             let missing = self.missing().unwrap_or_default();
             if missing == 0 {
                 return;
