@@ -14,7 +14,7 @@ pub use outcomes::outcome_row;
 pub use state::document as state;
 pub(crate) use status::status;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 
 use http::{Request, Response};
 
@@ -29,7 +29,7 @@ const RETRY_AFTER: u64 = 1;
 /// Answers one request of a client. No async function, whose future would have room for the request twice.
 pub fn handle(
     proxies: &Proxies,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
     connection: ConnectionInfo,
 ) -> impl Future<Output = Response<Reply>> + use<> {
     let proxy = proxies.current();
@@ -60,7 +60,7 @@ pub fn handle(
 fn answer_at_once(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: &Request<Arriving>,
+    request: &Request<IncomingBody>,
     is_closing: bool,
 ) -> Option<Response<Reply>> {
     let admitted = if is_closing { Err(ErrorDocument::draining(RETRY_AFTER)) } else { proxy.admit(exchange, request) };
@@ -70,7 +70,7 @@ fn answer_at_once(
     }
 }
 
-async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Arriving>) -> Response<Reply> {
+async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<IncomingBody>) -> Response<Reply> {
     match exchange.matched.operation {
         Operation::FederationRegions => exchange.json(200, regions::document(proxy)),
         Operation::FederationHealth => exchange.json(200, health::document(proxy)),

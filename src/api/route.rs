@@ -1,6 +1,6 @@
 //! `POST /v1/federation/route`: where a job would go, and why, without sending it.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::Request;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body, tenant_of};
 pub(super) async fn document(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Vec<u8>, ErrorDocument> {
     let tenant = tenant_of(exchange, request.headers())?;
     let body = read_body(proxy, exchange, request).await?;

@@ -5,7 +5,6 @@
 //! their own, accept from the same listening sockets and share nothing on the path of a request but one view.
 
 mod control;
-mod crew;
 mod error;
 mod notes;
 mod refused;
@@ -14,6 +13,7 @@ mod resolver;
 #[cfg(test)]
 mod tests;
 mod worker;
+mod worker_threads;
 mod world;
 
 use std::net::SocketAddr;
@@ -29,10 +29,10 @@ use crate::net::memory;
 use crate::net::{BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound};
 use crate::proxy::Shared;
 use crate::telemetry::event;
-use crew::Crew;
 pub use error::{BuildError, RunError};
 use notes::Notes;
 use reload::Reloader;
+use worker_threads::WorkerThreads;
 pub use world::{LoadAgain, Source, World};
 
 /// The most worker threads when the configuration leaves the number to us: a sidecar is a guest in its pod.
@@ -96,7 +96,7 @@ impl Bound {
     pub fn run(self, until: impl Future<Output = ()>) -> Result<DrainEnd, RunError> {
         let runtime = control::runtime().map_err(RunError::Runtime)?;
         let admin = runtime.block_on(async { self.register_admin() })?;
-        let mut crew = Crew::new();
+        let mut crew = WorkerThreads::new();
         self.start_workers(&mut crew)?;
         self.log_started();
         runtime.block_on(self.control(admin, &mut crew, until))
@@ -107,7 +107,7 @@ impl Bound {
         register().map_err(|source| RunError::Listener { address: LocalAddress::Tcp(self.admin), source })
     }
 
-    fn start_workers(&self, crew: &mut Crew) -> Result<(), RunError> {
+    fn start_workers(&self, crew: &mut WorkerThreads) -> Result<(), RunError> {
         let shared = self.current.load_full();
         let wanted = shared.config.limits.client_connections;
         let threads = worker_threads(shared.config.limits.worker_threads);
@@ -141,7 +141,7 @@ impl Bound {
     async fn control(
         &self,
         admin: admin::Listener,
-        crew: &mut Crew,
+        crew: &mut WorkerThreads,
         until: impl Future<Output = ()>,
     ) -> Result<DrainEnd, RunError> {
         let notes = Notes::default();

@@ -22,7 +22,7 @@ use crate::config::{Config, MetricsDetail, RegionConfig};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
-use crate::region::{Owners, Region, SetupError, Traffic, Unfit, Workers};
+use crate::region::{ExcludedQueues, Owners, Region, SetupError, Traffic, Workers};
 use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
 use watch::Watch;
@@ -162,7 +162,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
         workers: Arc::new(Workers::default()),
-        unfit: Unfit::default(),
+        unfit: ExcludedQueues::default(),
         concurrency: Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls),
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
         registry: Arc::new(registry),
@@ -195,7 +195,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         running: old.running.clone(),
         workers: Arc::clone(&old.workers),
         // The operator may have mended what was wrong with a queue.
-        unfit: Unfit::default(),
+        unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),
         budgets: budgets(old, &config),
         registry: Arc::new(registry),

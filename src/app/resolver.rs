@@ -17,7 +17,7 @@ use crate::outcome::{Event, Fate, Moment, Place, Settlement, Told, Word};
 use crate::policy::BreakerState;
 use crate::proxy::body::shown_job::{Sought, judge};
 use crate::proxy::placement::{fence_due, is_fenceable, rules, trust_of_ourselves};
-use crate::proxy::{LONG_BYTES, Shared, aside, pool_limits, pool_meters};
+use crate::proxy::{LONG_BYTES, Shared, offload, pool_limits, pool_meters};
 use crate::region::{JobQuestion, ask_job};
 use crate::telemetry::{Resolution, event};
 
@@ -261,7 +261,7 @@ impl Look<'_> {
         };
         let (bytes, sought) = (body.len(), Sought::of(copy, &self.found.placement.identity));
         let creates = matches!(question, JobQuestion::Create(_));
-        let word = aside(bytes, move || {
+        let word = offload(bytes, move || {
             let is_taken = creates && status == http::StatusCode::CONFLICT && is_error_document(&body);
             // What has the id is asked for: an answer to a tombstone that shows another job is a word of the same kind.
             if is_taken || (creates && progress(&body).is_some_and(|it| !it.is_fence)) {

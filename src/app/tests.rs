@@ -44,10 +44,10 @@ fn a_client_listener_that_cannot_be_served_keeps_the_program_from_starting() {
 }
 
 /// What ends a program whose only worker does this.
-fn end_with(work: impl FnOnce(&crew::Report) + Send + 'static) -> String {
+fn end_with(work: impl FnOnce(&worker_threads::Report) + Send + 'static) -> String {
     let bound = bound();
     let runtime = control::runtime().unwrap();
-    let mut crew = Crew::new();
+    let mut crew = WorkerThreads::new();
     if let Err(error) = crew.start(work) {
         return error.to_string();
     }
@@ -72,10 +72,10 @@ fn a_worker_that_ends_while_the_program_runs_ends_the_program() {
 
 #[test]
 fn a_worker_that_cannot_start_ends_those_that_have() {
-    let mut crew = Crew::new();
+    let mut crew = WorkerThreads::new();
     let (ended, mut stopped) = (Arc::new(AtomicBool::new(false)), crew.stopped());
     let tell = Arc::clone(&ended);
-    let waits = move |report: &crew::Report| {
+    let waits = move |report: &worker_threads::Report| {
         report.started(Ok(()));
         let _ = control::runtime().unwrap().block_on(stopped.changed());
         tell.store(true, Ordering::Release);

@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::control;
-use super::crew::Report;
 use super::error::RunError;
 use super::refused::refused;
+use super::worker_threads::Report;
 use crate::api;
 use crate::net::{
     Acceptor, BoundListener, ConnectionPermits, Drain, REST_AFTER, ServeOptions, accept_loop, keep_sending,

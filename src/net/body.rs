@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::Arriving;
+use super::IncomingBody;
+use super::body_scheduler::{FREE_BYTES, FrameTurns};
 use super::framing::Violation;
-use super::lane::{FREE_BYTES, FrameTurns};
 
 /// The pieces of a body up to this size are copied into one: each piece passes hyper's queue and the TLS layer on its own, which
 /// costs more than so many bytes.
@@ -35,7 +35,7 @@ enum Content {
     /// What is longer. Boxed, because most jobs need no room for it.
     Pieces(Box<Pieces>),
     /// A client's body, passed on as it comes, never buffered.
-    Stream(Arriving, Rc<Upload>),
+    Stream(IncomingBody, Rc<Upload>),
 }
 
 /// Pieces in order, of a known total length.
@@ -144,7 +144,7 @@ impl Outgoing {
 
     /// A client's body, passed on as it comes, never buffered.
     #[must_use]
-    pub fn stream(body: Arriving, upload: Rc<Upload>) -> Self {
+    pub fn stream(body: IncomingBody, upload: Rc<Upload>) -> Self {
         Self::of(Content::Stream(body, upload))
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use socket2::SockRef;
 
-use super::direct::Direct;
+use super::raw_tcp::RawTcp;
 use super::socket::Socket;
 
 /// What the kernel holds at most of an answer that its client does not read, beside what the client's own socket has room for. It would
@@ -212,7 +212,7 @@ impl Acceptor {
                 let (socket, peer) = tcp.accept().await?;
                 // Answers are small and whole; waiting to fill a segment only delays them. Refused only on a dead socket.
                 let _ = socket.set_nodelay(true);
-                Ok((Socket::Tcp(Direct::new(socket, None)), Some(peer)))
+                Ok((Socket::Tcp(RawTcp::new(socket, None)), Some(peer)))
             }
             Registered::Unix(unix) => Ok((Socket::Unix(unix.accept().await?.0), None)),
         }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use super::metered::Metered;
+use super::counting_stream::CountingStream;
 use super::stream::{Stream, Tls};
 use super::tls::ClientTls;
 use super::usual::UsualConnect;
@@ -106,7 +106,7 @@ pub trait Elsewhere: std::fmt::Debug {
 /// Cancel: dropping the future closes every socket of the race.
 pub async fn dial(endpoint: &Endpoint<'_>, http2: bool) -> Result<Stream, DialError> {
     let connect = async {
-        let socket = Metered::new(race(endpoint.addresses).await?);
+        let socket = CountingStream::new(race(endpoint.addresses).await?);
         let Some(tls) = endpoint.tls else { return Ok(Stream::Plain(socket)) };
         let config = if http2 { &tls.config } else { &tls.config_http1 };
         let connector = TlsConnector::from(Arc::clone(config));

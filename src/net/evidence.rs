@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustls::AlertDescription;
 
-use super::arriving::Awaited;
+use super::incoming_body::Awaited;
 
 /// Facts of one connection. Only one thread touches it; an upgraded connection must nevertheless be one that could move.
 #[derive(Debug, Default)]

@@ -23,17 +23,17 @@ use tokio::time::Instant;
 use crate::base::{Boxed, apart, in_place};
 use crate::config::Limits;
 
-use super::arriving::Arriving;
 use super::bound::Acceptor;
 use super::drain::Activity;
 use super::framing::{Framing, HeadLimits};
 use super::guard::{ClientSide, End, Guard, Leftover, Phase, Shared, Stall, Timers};
 use super::headers::to_origin_form;
+use super::incoming_body::IncomingBody;
 use super::permit::{ConnectionPermits, Permit};
-use super::quiet::Quiet;
 use super::refused::Refused;
+use super::request_scheduler::InTurn;
 use super::socket::Socket;
-use super::starts::InTurn;
+use super::wake_filter::WakeFilter;
 
 mod answer;
 mod farewell;
@@ -99,7 +99,7 @@ impl ConnectionInfo {
 /// Cancel: connections that were accepted are served on.
 pub async fn accept_loop<S, F, B>(acceptor: Acceptor, options: ServeOptions, service: S)
 where
-    S: Fn(Request<Arriving>, ConnectionInfo) -> F + 'static,
+    S: Fn(Request<IncomingBody>, ConnectionInfo) -> F + 'static,
     F: Future<Output = Response<B>> + 'static,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -183,7 +183,7 @@ impl<S> Server<S> {
     /// costs its socket and a timer.
     async fn connection<F, B>(&self, mut socket: Socket, peer: Option<SocketAddr>, permit: Arc<Permit>)
     where
-        S: Fn(Request<Arriving>, ConnectionInfo) -> F,
+        S: Fn(Request<IncomingBody>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -207,7 +207,7 @@ impl<S> Server<S> {
         shared: &Arc<Shared>,
     ) -> Option<(Socket, Instant)>
     where
-        S: Fn(Request<Arriving>, ConnectionInfo) -> F,
+        S: Fn(Request<IncomingBody>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -234,7 +234,7 @@ impl<S> Server<S> {
         shared: &'c Arc<Shared>,
     ) -> impl Future<Output = hyper::Result<()>> + use<'c, S, F, B>
     where
-        S: Fn(Request<Arriving>, ConnectionInfo) -> F,
+        S: Fn(Request<IncomingBody>, ConnectionInfo) -> F,
         F: Future<Output = Response<B>> + 'static,
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -257,7 +257,7 @@ impl<S> Server<S> {
             if parts.uri.authority().is_some() {
                 to_origin_form(&mut parts);
             }
-            let body = Arriving::of(&mut parts.headers, incoming, shared.beside().take(requests.get()));
+            let body = IncomingBody::of(&mut parts.headers, incoming, shared.beside().take(requests.get()));
             let request = Request::from_parts(parts, body);
             let client = info.client.clone();
             // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that. An
@@ -274,7 +274,7 @@ impl<S> Server<S> {
             answered
         });
         let connection = self.http.serve_connection(TokioIo::new(guard), service).with_upgrades();
-        InTurn::new(Quiet::new(connection), Arc::clone(shared))
+        InTurn::new(WakeFilter::new(connection), Arc::clone(shared))
     }
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
-use super::direct::Direct;
+use super::raw_tcp::RawTcp;
 
 /// Pieces up to this size are sent as one to a Unix socket: to copy a small answer's head and body is less work than the system has with
 /// two pieces.
@@ -20,7 +20,7 @@ type Room = SmallVec<[u8; JOINED_BYTES_MAX]>;
 /// A client's socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    Tcp(Direct),
+    Tcp(RawTcp),
     Unix(UnixStream),
 }
 

@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
+use super::counting_stream::CountingStream;
 use super::evidence::Evidence;
-use super::metered::Metered;
 use super::tls::not_after;
 
 /// A connected stream.
 #[derive(Debug)]
 pub enum Stream {
     /// Without TLS: loopback in development only.
-    Plain(Metered),
+    Plain(CountingStream),
     /// With TLS.
     Tls(Tls),
 }
@@ -25,13 +25,13 @@ pub enum Stream {
 #[derive(Debug)]
 pub struct Tls {
     /// Boxed, because its state is more than a kilobyte.
-    stream: Box<TlsStream<Metered>>,
+    stream: Box<TlsStream<CountingStream>>,
     /// Whether TLS had nothing left to show when it was last asked.
     is_drained: bool,
 }
 
 impl Tls {
-    pub(super) fn new(stream: TlsStream<Metered>) -> Self {
+    pub(super) fn new(stream: TlsStream<CountingStream>) -> Self {
         Self { stream: Box::new(stream), is_drained: false }
     }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::task::coop::has_budget_remaining;
 
-use super::direct::Direct;
+use super::raw_tcp::RawTcp;
 use super::socket::Socket;
 
 /// A socket that knows without a lock whether there may be something to read.
@@ -22,7 +22,7 @@ pub(super) trait Readable: AsyncRead + Unpin {
     fn is_readable(&self) -> bool;
 }
 
-impl Readable for Direct {
+impl Readable for RawTcp {
     fn is_readable(&self) -> bool {
         self.tcp().try_io(Interest::READABLE, || Ok(())).is_ok()
     }
@@ -84,16 +84,16 @@ mod tests {
     use tokio::task::coop::poll_proceed;
 
     use super::*;
-    use crate::net::quiet::tests::Count;
+    use crate::net::wake_filter::tests::Count;
 
-    async fn pair() -> (Direct, TcpStream) {
+    async fn pair() -> (RawTcp, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Direct::new(socket, None), listener.accept().await.unwrap().0)
+        (RawTcp::new(socket, None), listener.accept().await.unwrap().0)
     }
 
     /// What one read by this task gives at once; `None` where it must wait.
-    fn read_once(waiting: &mut Waiting, socket: &mut Direct, task: &Waker) -> Option<Vec<u8>> {
+    fn read_once(waiting: &mut Waiting, socket: &mut RawTcp, task: &Waker) -> Option<Vec<u8>> {
         let mut bytes = [0; 64];
         let mut buf = ReadBuf::new(&mut bytes);
         match waiting.poll_read(socket, &mut Context::from_waker(task), &mut buf) {

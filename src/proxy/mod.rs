@@ -37,7 +37,7 @@ mod workers;
 
 use std::pin::Pin;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::header::HOST;
 use http::{Method, Request, Response};
 use http_body::Body as _;
@@ -54,10 +54,10 @@ use reads::{alike, by_ids, health, list, manifest, named, owned, residency, stre
 use stream::{local, tunnel};
 use workers::{fetch, heartbeat, settle};
 
-pub use body::aside::{LONG_BYTES, aside};
+pub use body::offload::{LONG_BYTES, offload};
 pub use call::exchange::Exchange;
 pub use call::head::{read_body, tenant_of};
-use call::noted::Noted;
+use call::header_flags::HeaderFlags;
 pub use reads::health::is_usable;
 pub use routing::plan::{DryRun, dry_run};
 pub use state::buffered::Buffered;
@@ -75,7 +75,7 @@ pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, Err
 impl Proxy {
     /// Begins a request: identifies it, and echoes or mints its id.
     #[must_use]
-    pub fn begin(&self, request: &Request<Arriving>, connection: ConnectionInfo) -> Exchange {
+    pub fn begin(&self, request: &Request<IncomingBody>, connection: ConnectionInfo) -> Exchange {
         Exchange::begin(self, request, connection)
     }
 
@@ -84,20 +84,20 @@ impl Proxy {
     /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 403 for what a foreign web page sends; 400 where we and a region could read two different
     /// calls: for headers that name another method or path, and for a request that could create jobs and whose path is not in
     /// its normal form.
-    pub fn admit(&self, exchange: &mut Exchange, request: &Request<Arriving>) -> Result<(), ErrorDocument> {
+    pub fn admit(&self, exchange: &mut Exchange, request: &Request<IncomingBody>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
-        if !exchange.is_unix() && !self.lately.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
+        if !exchange.is_unix() && !self.last_seen.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
             return Err(ErrorDocument::misdirected_host());
         }
         // What answers it echoes the request, and with it the sidecar's own credentials. Spec: RFC 9110 §9.3.8.
         if is_echo(request.method()) && exchange.matched.class != Class::Federation {
             return Err(ErrorDocument::echo_refused());
         }
-        if exchange.noted.has(Noted::BROWSER) {
+        if exchange.header_flags.has(HeaderFlags::BROWSER) {
             pages::admit(self, exchange, request)?;
         }
-        if exchange.noted.has(Noted::X) && restates_request(request.headers()) {
+        if exchange.header_flags.has(HeaderFlags::X) && restates_request(request.headers()) {
             return Err(ErrorDocument::restated_request());
         }
         if exchange.matched.creates_jobs && exchange.matched.raw_differs || has_odd_escape(request.uri().path()) {
@@ -112,11 +112,11 @@ impl Proxy {
     pub fn dispatch<'r>(
         &'r self,
         exchange: &'r mut Exchange,
-        mut request: Box<Request<Arriving>>,
+        mut request: Box<Request<IncomingBody>>,
     ) -> Result<Answering<'r>, ErrorDocument> {
         let scope = exchange.matched.scope;
         if !matches!(scope, Scope::Ours | Scope::Health) {
-            hops::count(self, exchange.noted, request.headers_mut())?;
+            hops::count(self, exchange.header_flags, request.headers_mut())?;
             address::address(self, exchange, &mut request)?;
         }
         residency::admit(self, exchange)?;
@@ -133,7 +133,7 @@ impl Proxy {
 
     /// What answers a request that was admitted and is served. Apart from what waits for it, as [`crate::base::apart`] has it.
     #[inline(never)]
-    fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<Arriving>>) -> Answering<'r> {
+    fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<IncomingBody>>) -> Answering<'r> {
         // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
         match exchange.matched.scope {
             Scope::Enqueue => in_place!(enqueue::enqueue(self, exchange, request)),
@@ -183,7 +183,7 @@ impl Proxy {
 
 /// Whether a request opens a WebSocket to the region. With a body, or by another method than GET, it is no such request,
 /// and what it carries is judged like the body of any other call.
-fn asks_for_tunnel(request: &Request<Arriving>) -> bool {
+fn asks_for_tunnel(request: &Request<IncomingBody>) -> bool {
     is_websocket_upgrade(request.headers()) && request.method() == Method::GET && request.body().is_end_stream()
 }
 

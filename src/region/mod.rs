@@ -5,6 +5,7 @@
 mod ask;
 mod ask_error;
 mod beat_forms;
+mod excluded_queues;
 mod first_answer;
 mod identity;
 mod kept;
@@ -21,12 +22,12 @@ mod report;
 mod rhythm;
 mod traffic;
 mod trouble;
-mod unfit;
 mod workers;
 
 pub use ask::{HealthAnswer, JobQuestion, ask_health, ask_job};
 pub use ask_error::AskError;
 pub use beat_forms::BeatForms;
+pub use excluded_queues::ExcludedQueues;
 pub use identity::{Identity, IdentityError};
 pub use kept::{Kept, KeptJob, handed_out_until};
 pub use load::LoadPoller;
@@ -39,5 +40,4 @@ pub use report::ProbeReport;
 pub use rhythm::{Rounds, tick};
 pub use traffic::{KnownQueues, Mark, Queue, Traffic};
 pub use trouble::{RequestFailure, Trouble};
-pub use unfit::Unfit;
 pub use workers::{Fetching, Workers};

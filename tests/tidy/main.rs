@@ -208,7 +208,7 @@ const SEARCHES: &[&str] = &["starts_with(", "ends_with(", "contains(\"", "eq_ign
 const READERS: &[(&str, &str)] = &[
     ("src/outcome/word.rs", "\""),
     ("src/outcome/placement.rs", "state.as_str() == word"),
-    ("src/proxy/call/noted.rs", "\" => Self::"),
+    ("src/proxy/call/header_flags.rs", "\" => Self::"),
     ("src/proxy/call/exchange.rs", "lower == \"localhost\""),
     ("src/proxy/stream/local.rs", "length != \"0\""),
 ];

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 use super::leftover::Leftover;
-use crate::net::arriving::Beside;
 use crate::net::drain::{Activity, OpenRequest};
+use crate::net::incoming_body::Beside;
 use crate::net::permit::{Charge, Memory};
 
 /// What an answer holds more whose client does not read it: the library's buffers at both ends, and those of TLS.

@@ -19,15 +19,15 @@ use tokio::time::{Sleep, sleep_until};
 use super::busy::Busy;
 use super::limits::PoolLimits;
 use crate::base::{SystemTime, Time as _};
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
 use crate::net::framing::{Violation, judge_answer};
-use crate::net::outbox;
-use crate::net::quiet::Quiet;
+use crate::net::send_queue;
 use crate::net::stream::Stream;
 use crate::net::tls::ClientTls;
+use crate::net::wake_filter::WakeFilter;
 
 /// An HTTP/2 connection with calls on it is pinged after this much silence, so that a black hole is noticed.
 const PING_AFTER: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl Http1 {
         // Errors of the connection reach the request that is on it; with none on it they mean "closed", or bytes that no request asked for.
         let of_connection = Arc::clone(&evidence);
         tokio::task::spawn_local(async move {
-            if let Err(error) = Quiet::new(connection).await {
+            if let Err(error) = WakeFilter::new(connection).await {
                 of_connection.answer.ended(&error);
             }
         });
@@ -114,7 +114,7 @@ impl Http1 {
         &mut self,
         request: &mut Option<Request<Outgoing>>,
         deadline: Option<tokio::time::Instant>,
-    ) -> Result<Response<Arriving>, Failed> {
+    ) -> Result<Response<IncomingBody>, Failed> {
         let request = request.take().ok_or(Failed::NotSent(None))?;
         let Open { sender, evidence, timer, .. } = &mut *self.0;
         let before = evidence.written();
@@ -135,7 +135,7 @@ impl Http1 {
         if evidence.answer.has_surplus() {
             return Err(Failed::Broken(Violation::Surplus));
         }
-        let body = Arriving::of(&mut parts.headers, incoming, whole);
+        let body = IncomingBody::of(&mut parts.headers, incoming, whole);
         Ok(Response::from_parts(parts, body))
     }
 
@@ -304,7 +304,7 @@ fn as_it_was(request: &mut Request<Outgoing>, authority: &Authority) {
 /// Weighs what is known of a request without an answer; `before` is what the connection had written when it got the request.
 fn failed(mut error: TrySendError<Request<Outgoing>>, evidence: &Evidence, before: u64) -> Failed {
     // What was written in this turn counts as written until the system has it or refuses it.
-    outbox::send_all();
+    send_queue::send_all();
     let unsent = error.take_message();
     let error = error.into_error();
     if evidence.is_rejected() {

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use super::connection::Http1;
 use super::shared::Shared;
-use crate::net::{Arriving, Violation};
+use crate::net::{IncomingBody, Violation};
 
 /// The body of a region's answer.
 ///
@@ -19,7 +19,7 @@ use crate::net::{Arriving, Violation};
 /// the answer came whole.
 #[derive(Debug)]
 pub struct RegionBody {
-    incoming: Arriving,
+    incoming: IncomingBody,
     lease: Option<Lease>,
     is_over_http2: bool,
     /// When its end was read, and the connection given back.
@@ -62,10 +62,10 @@ impl Drop for Lease {
 }
 
 impl RegionBody {
-    pub(super) fn leased(incoming: Arriving, lease: Lease) -> Self {
+    pub(super) fn leased(incoming: IncomingBody, lease: Lease) -> Self {
         let mut body = Self { incoming, lease: Some(lease), is_over_http2: false, ended: None };
         // What came whole is no longer on the connection.
-        if body.incoming.is_end_stream() || matches!(body.incoming, Arriving::Whole(_)) {
+        if body.incoming.is_end_stream() || matches!(body.incoming, IncomingBody::Whole(_)) {
             body.finish();
         }
         body
@@ -91,7 +91,7 @@ impl RegionBody {
     /// Whether more of it is to come than so many bytes, or nobody knows how much.
     #[must_use]
     pub fn is_longer_than(&self, bytes: u64) -> bool {
-        let is_coming = matches!(self.incoming, Arriving::Coming(_)) && !self.incoming.is_end_stream();
+        let is_coming = matches!(self.incoming, IncomingBody::Coming(_)) && !self.incoming.is_end_stream();
         is_coming && self.incoming.size_hint().upper().is_none_or(|upper| upper > bytes)
     }
 

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
+use crate::net::body_scheduler::FrameTurns;
 use crate::net::drain::OpenRequest;
 use crate::net::guard::{ClientSide, Phase};
-use crate::net::lane::FrameTurns;
 
 /// How long a stream may pause once the client has closed its sending side: a client that only half-closed still gets an answer
 /// that flows, and nobody keeps a silent stream open for a client that is gone.

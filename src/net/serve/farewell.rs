@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::net::body_scheduler::Turns;
 use crate::net::guard::{End, Leftover};
-use crate::net::lane::Turns;
 use crate::net::refused::Refused;
 use crate::net::socket::Socket;
 
@@ -80,7 +80,7 @@ mod tests {
     use tokio::task::{LocalSet, spawn_local, yield_now};
 
     use super::*;
-    use crate::net::direct::Direct;
+    use crate::net::raw_tcp::RawTcp;
 
     const PEERS: usize = 4;
     const BYTES: usize = 160 << 20;
@@ -107,7 +107,7 @@ mod tests {
                     SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES).unwrap();
                     flood(client, Arc::clone(&sent));
                     farewells
-                        .push(spawn_local(async move { linger(Socket::Tcp(Direct::new(socket, None)), b"bye").await }));
+                        .push(spawn_local(async move { linger(Socket::Tcp(RawTcp::new(socket, None)), b"bye").await }));
                 }
                 // Each time everybody else may do one thing. A machine that is too slow for so many bytes comes to the end of the time.
                 while sent.load(Relaxed) < BYTES && farewells.iter().any(|farewell| !farewell.is_finished()) {

@@ -113,7 +113,7 @@ impl Fixture {
 }
 
 async fn serve(
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
     info: ConnectionInfo,
     seen: Rc<RefCell<Vec<String>>>,
     go: Rc<Notify>,

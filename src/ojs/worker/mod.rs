@@ -5,20 +5,20 @@
 //!
 //! Spec: ojs-protocol 2.2 to 2.4, 5.4, 11 row 3; ojs-clients 4.
 
-mod beat;
-mod beaten;
-mod claimed;
-mod claims;
 mod edit;
+mod fetch_reply;
+mod fetch_request;
+mod heartbeat_reply;
+mod heartbeat_request;
 mod leased;
 mod members;
 #[cfg(test)]
 mod testing;
 
-pub use beat::Beat;
-pub use beaten::{Beaten, Directive};
-pub use claimed::{Claimed, ClaimedJob};
-pub use claims::Claims;
+pub use fetch_reply::{ClaimedJob, FetchReply};
+pub use fetch_request::FetchRequest;
+pub use heartbeat_reply::{Directive, HeartbeatReply};
+pub use heartbeat_request::HeartbeatRequest;
 pub use leased::Leased;
 
 use std::borrow::Cow;

@@ -14,7 +14,7 @@ use crate::policy::index::RegionIndex;
 use crate::policy::job::Job;
 use crate::policy::machine::{GuardClass, GuardState};
 use crate::policy::refusal::Refusal;
-use crate::policy::view::{Cache, Lots, NoTraffic, Orders, RegionView, View};
+use crate::policy::view::{Cache, NoTraffic, Orders, RegionView, View, WeightTable};
 
 /// Finds out once what is the same for all jobs. To be called when the view is complete: nothing in it may change afterwards.
 pub fn settle(view: &mut View, now: Instant) {
@@ -59,7 +59,7 @@ fn orders(view: &View, now: Instant) -> Option<Orders> {
 }
 
 /// The regions of the best standing, where a decision needs no others and nothing is preferred or excluded among them.
-fn lots_of(view: &View, ranking: &Ranking) -> Option<Lots> {
+fn lots_of(view: &View, ranking: &Ranking) -> Option<WeightTable> {
     let best = ranking.slots.first()?.standing;
     let alike = ranking.slots.iter().take_while(|slot| slot.standing == best).count();
     let suffices = alike >= view.settings.candidates_max || alike == ranking.slots.len();
@@ -69,7 +69,7 @@ fn lots_of(view: &View, ranking: &Ranking) -> Option<Lots> {
         regions.sort_unstable();
         regions
     };
-    free.then(|| Lots::of(regions().into_iter().map(|region| (region, view.region(region).weight))))
+    free.then(|| WeightTable::of(regions().into_iter().map(|region| (region, view.region(region).weight))))
 }
 
 /// Whether the order by latency is one for all jobs: those that only may not come later are among them.

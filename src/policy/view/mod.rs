@@ -1,18 +1,18 @@
 //! The snapshot of all regions that every decision reads, and what of the configuration decisions read.
 
 mod load;
-mod lots;
 mod orders;
 mod rules;
 mod settings;
 mod snapshot;
+mod weight_table;
 
 pub(super) use load::corrected;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
-pub(super) use lots::Lots;
 pub(super) use orders::Orders;
 pub(super) use rules::Rule;
 pub use settings::Settings;
 pub(super) use settings::{NOT_PREFERRED, TENANT_KEY, Tenant};
 pub(super) use snapshot::Cache;
 pub use snapshot::{RegionView, View};
+pub(super) use weight_table::WeightTable;

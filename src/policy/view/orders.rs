@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::lots::Lots;
+use super::weight_table::WeightTable;
 use crate::base::Strategy;
 use crate::policy::index::{Candidates, RegionIndex};
 use crate::policy::refusal::Refusal;
@@ -13,7 +13,7 @@ pub(in crate::policy) struct Orders {
     /// By the number of the strategy; `None` where the order is not the same for all jobs.
     pub(in crate::policy) same: [Option<Candidates>; Strategy::ALL.len()],
     /// For strategies by turn and by draw; none where something goes before the turn and the draw.
-    pub(in crate::policy) lots: Option<Lots>,
+    pub(in crate::policy) lots: Option<WeightTable>,
     /// Who is no candidate, whatever the job.
     pub(in crate::policy) unusable: Box<[(RegionIndex, Refusal)]>,
     /// From when on: the ramps of regions that came back are over by then.

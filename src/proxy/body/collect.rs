@@ -10,9 +10,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::gather::{APART_BYTES_MIN, Gather};
 use super::received::Reading;
-use crate::net::lane::Turns;
+use crate::net::body_scheduler::Turns;
 use crate::net::pool::RegionBody;
-use crate::net::{Arriving, Violation};
+use crate::net::{IncomingBody, Violation};
 use crate::ojs::ErrorDocument;
 use crate::proxy::state::buffered::Share;
 use crate::proxy::state::collected::Collected;
@@ -48,7 +48,7 @@ pub(crate) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
 /// Errors: 413, 408, 503 while the bodies of others take the memory, or 400 for a body that broke off.
 pub(crate) async fn collect_body(
     proxy: &Proxy,
-    mut body: Arriving,
+    mut body: IncomingBody,
     deadline: Instant,
 ) -> Result<Collected, ErrorDocument> {
     let limits = &proxy.shared.config.limits;
@@ -63,7 +63,7 @@ pub(crate) async fn collect_body(
 /// Reads a client's job, of which a long text stays in the pieces that it came in. Errors: as [`collect_body`].
 pub(crate) async fn collect_job(
     proxy: &Proxy,
-    mut body: Arriving,
+    mut body: IncomingBody,
     deadline: Instant,
 ) -> Result<Reading, ErrorDocument> {
     let limits = &proxy.shared.config.limits;

@@ -9,8 +9,8 @@ use flate2::bufread::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use super::aside::aside;
 use super::collect::OVERLOADED_RETRY_AFTER;
+use super::offload::offload;
 use crate::ojs::ErrorDocument;
 use crate::proxy::state::buffered::Share;
 use crate::proxy::state::collected::Collected;
@@ -69,7 +69,7 @@ impl Encoding {
         let (bytes_max, share) = (limits.body_bytes, proxy.shared.buffered.request(limits.buffered_bytes));
         let compressed = body.hold();
         let guess = compressed.len().saturating_mul(USUAL_RATIO);
-        aside(guess, move || gunzip(&compressed, bytes_max, share)).await
+        offload(guess, move || gunzip(&compressed, bytes_max, share)).await
     }
 }
 

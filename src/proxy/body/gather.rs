@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use super::aside::aside;
+use super::offload::offload;
 use super::received::Reading;
 use crate::ojs::{GAP_MARK, Gap, is_torn, stretch};
 use crate::proxy::state::buffered::Share;
@@ -142,7 +142,7 @@ impl Later {
         }
         // Counted as long as there is anything of it, also where nobody waits for it any more.
         let (parts, bytes) = (self.parts, self.text);
-        aside(bytes, move || Collected::joined(join(parts, bytes), share)).await
+        offload(bytes, move || Collected::joined(join(parts, bytes), share)).await
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::ojs::Envelope;
-    use crate::proxy::body::aside::LONG_BYTES;
+    use crate::proxy::body::offload::LONG_BYTES;
     use crate::proxy::state::buffered::Buffered;
 
     const APART_MIN: usize = 16;
@@ -246,7 +246,7 @@ mod tests {
         assert!(!reading.body().gaps().is_empty());
         // What is ahead of it ends when `go` is dropped.
         let (go, gone) = std::sync::mpsc::channel::<()>();
-        let mut ahead = pin!(aside(LONG_BYTES + 1, move || gone.recv().is_err()));
+        let mut ahead = pin!(offload(LONG_BYTES + 1, move || gone.recv().is_err()));
         let mut join = Box::pin(reading.join(&all));
         assert!(
             poll_fn(|cx| Poll::Ready(ahead.as_mut().poll(cx).is_pending() && join.as_mut().poll(cx).is_pending()))

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::aside::{LONG_BYTES, aside};
+use super::offload::{LONG_BYTES, offload};
 use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
 use crate::proxy::state::buffered::{Buffered, Share};
 use crate::proxy::state::collected::Collected;
@@ -68,7 +68,7 @@ impl Reading {
             debug_assert!(is_counted, "what is unbounded has room");
             share.hold(Abridged::new(&text, &gaps).pieces().concat().into())
         };
-        *self = Self::held_whole(aside(bytes, join).await);
+        *self = Self::held_whole(offload(bytes, join).await);
     }
 
     /// Kept as it came, because others will compare what they sent with it for as long as the call takes, or nothing was added to it: a

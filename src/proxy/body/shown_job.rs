@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::aside::aside;
+use super::offload::offload;
 use crate::ojs::answer::{is_error_document, job_id_of};
 use crate::ojs::header::MEDIA_TYPE;
 use crate::ojs::{Progress, content, progress, shows_fence};
@@ -63,7 +63,7 @@ fn shows_minted(body: &[u8], id: &str) -> bool {
 pub(crate) async fn word(answer: &RegionAnswer, copy: &Copy, identity: &Identity) -> Word {
     let (status, body) = (answer.status, answer.body.clone());
     let sought = Sought::of(copy, identity);
-    aside(answer.body.len(), move || judge(status, &body, &sought)).await
+    offload(answer.body.len(), move || judge(status, &body, &sought)).await
 }
 
 /// What is sought, apart from whose it is.
@@ -125,7 +125,7 @@ pub(crate) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
         404 if is_error_document(&body) => Some(false),
         _ => None,
     };
-    aside(answer.body.len(), read).await
+    offload(answer.body.len(), read).await
 }
 
 /// What a client is told of an id that nothing but a tombstone has: the word of a region that has no such job.

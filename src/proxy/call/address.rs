@@ -4,12 +4,12 @@
 //! acknowledgement goes by the job's owner; a call of that kind that names a region is refused, so that nobody believes it was
 //! heeded.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
 
 use super::exchange::Exchange;
-use super::noted::Noted;
+use super::header_flags::HeaderFlags;
 use crate::config::ReadResidency;
 use crate::ojs::header::FEDERATION_REGION;
 use crate::ojs::{ErrorDocument, IdAt, Matched, Operation, Scope};
@@ -23,10 +23,10 @@ const PARAMETER: &str = "region";
 pub(crate) fn address(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: &mut Request<Arriving>,
+    request: &mut Request<IncomingBody>,
 ) -> Result<(), ErrorDocument> {
     let mut names: Vec<String> = Vec::new();
-    if exchange.noted.has(Noted::REGION) {
+    if exchange.header_flags.has(HeaderFlags::REGION) {
         let values = request.headers().get_all(FEDERATION_REGION);
         names.extend(values.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()));
         request.headers_mut().remove(FEDERATION_REGION);

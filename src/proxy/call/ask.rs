@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::attempt::{Call, attempt};
 use super::exchange::Exchange;
-use super::shown::source;
+use super::feedback::source;
 use crate::base::text::whole_seconds;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
@@ -37,7 +37,7 @@ pub(crate) struct Question {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Silence {
+pub(crate) enum NoAnswer {
     /// The breaker or the guard is open, too much is under way, or the memory has no room for the answer: nothing was changed. Holds
     /// the document for the client.
     Closed(ErrorDocument),
@@ -81,18 +81,18 @@ pub(crate) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, 
 
 /// Asks one region once. The answer is bounded like that of an enqueue; breaker and guards are told, nothing is tried again.
 ///
-/// Errors: [`Silence`].
+/// Errors: [`NoAnswer`].
 pub(crate) async fn ask(
     proxy: &Proxy,
     class: Class,
     index: RegionIndex,
     question: &Question,
-) -> Result<RegionAnswer, Silence> {
+) -> Result<RegionAnswer, NoAnswer> {
     if !question.leased {
         closed(proxy, index, question.guard)?;
     }
     if question.method == Method::GET && !proxy.shared.buffered.has_room_for_reads(&proxy.shared.config.limits) {
-        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+        return Err(NoAnswer::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
     let mut call = Call {
         method: question.method.clone(),
@@ -109,18 +109,18 @@ pub(crate) async fn ask(
     };
     let (tried, _) = attempt(proxy, index, &mut call, std::time::Instant::now(), &[]).await;
     if tried.shed.is_some() || tried.crowded_out {
-        return Err(Silence::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
+        return Err(NoAnswer::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
     let not_sent = tried.ending.outcome() == Outcome::NotSent;
-    tried.answer.ok_or(if not_sent { Silence::NotSent } else { Silence::Unknown })
+    tried.answer.ok_or(if not_sent { NoAnswer::NotSent } else { NoAnswer::Unknown })
 }
 
 /// Whether the region's breaker and the guard of the class let the call through.
-fn closed(proxy: &Proxy, index: RegionIndex, class: GuardClass) -> Result<(), Silence> {
+fn closed(proxy: &Proxy, index: RegionIndex, class: GuardClass) -> Result<(), NoAnswer> {
     let view = proxy.shared.registry.view();
     let region = view.region(index);
     let shut = shut_for(proxy, region, Some(class));
-    shut.map_or(Ok(()), |wait| Err(Silence::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))))
+    shut.map_or(Ok(()), |wait| Err(NoAnswer::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))))
 }
 
 /// For how long a region's breaker, or its guard, lets no such call through; none where it does.
@@ -149,7 +149,7 @@ pub(crate) fn unavailable(proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
     ErrorDocument::owner_unavailable(Some(region.id.as_str()), shut_for(proxy, region, None).unwrap_or(1))
 }
 
-impl Silence {
+impl NoAnswer {
     /// The document for a client that needs this region's word.
     pub(crate) fn document(self, proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
         match self {

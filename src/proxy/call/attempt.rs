@@ -9,9 +9,9 @@ use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode};
 
+use super::feedback;
 use super::headers::CallHeaders;
 use super::race::Race;
-use super::shown;
 use crate::net::body::Outgoing;
 use crate::net::dial::{DialError, Elsewhere, Endpoint};
 use crate::net::headers::{number, strip_answer};
@@ -44,7 +44,7 @@ pub(crate) struct Call {
     pub(crate) pinned: bool,
     /// What it is to a region's guards.
     pub(crate) guard: GuardClass,
-    /// What may be to blame for a 500 in the region's place, as [`super::shown::source`] has it.
+    /// What may be to blame for a 500 in the region's place, as [`super::feedback::source`] has it.
     pub(crate) source: Option<u64>,
     /// About a job that the region leased, or to undo what was done: let through however many calls are under way.
     pub(crate) pressing: bool,
@@ -110,9 +110,9 @@ pub(crate) async fn attempt(
     if !untold && !was_held(proxy, call, ended, &tried) {
         let answer = tried.answer.as_ref().map(|answer| (answer.status, &answer.headers));
         if answer.is_none() {
-            shown::unanswered(proxy, index, tried.unanswered());
+            feedback::unanswered(proxy, index, tried.unanswered());
         }
-        shown::report(proxy, index, call.guard, answer, || call.source);
+        feedback::report(proxy, index, call.guard, answer, || call.source);
     }
     (tried, ended)
 }
@@ -296,8 +296,8 @@ impl Tried {
     const fn unanswered(&self) -> &'static str {
         match (self.ending, self.lost) {
             (Ending::NotSent, _) => self.reason.as_str(),
-            (_, Lost::TimedOut) => shown::TIMEOUT,
-            (_, Lost::Ended) => shown::BROKEN,
+            (_, Lost::TimedOut) => feedback::TIMEOUT,
+            (_, Lost::Ended) => feedback::BROKEN,
         }
     }
 

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
-use super::noted::Noted;
+use super::header_flags::HeaderFlags;
 use super::notes;
 use crate::base::{RefusalReason, RegionId, Strategy};
 use crate::config::JsonContentType;
@@ -76,15 +76,15 @@ pub struct Exchange {
     request_id: HeaderValue,
     wants_json: bool,
     /// The headers that it came with.
-    pub(crate) noted: Noted,
+    pub(crate) header_flags: HeaderFlags,
     connection: ConnectionInfo,
     started: Instant,
 }
 
 impl Exchange {
-    pub(crate) fn begin(proxy: &Proxy, request: &Request<Arriving>, connection: ConnectionInfo) -> Self {
+    pub(crate) fn begin(proxy: &Proxy, request: &Request<IncomingBody>, connection: ConnectionInfo) -> Self {
         let headers = request.headers();
-        let noted = Noted::of(headers);
+        let header_flags = HeaderFlags::of(headers);
         Self {
             matched: ojs::identify(request.method(), request.uri().path()),
             addressed: None,
@@ -103,9 +103,9 @@ impl Exchange {
             vanished: false,
             volatile: false,
             method: request.method().clone(),
-            request_id: request_id(proxy, noted, headers),
-            wants_json: wants_json(proxy.shared.config.compat.json_content_type, noted, headers),
-            noted,
+            request_id: request_id(proxy, header_flags, headers),
+            wants_json: wants_json(proxy.shared.config.compat.json_content_type, header_flags, headers),
+            header_flags,
             connection,
             started: Instant::now(),
         }
@@ -220,7 +220,7 @@ impl Exchange {
     fn regions(&self, proxy: &Proxy) -> Option<HeaderValue> {
         let region = self.region.as_ref()?;
         if self.other_regions.is_empty() {
-            return proxy.lately.region_value(region);
+            return proxy.last_seen.region_value(region);
         }
         let all: Vec<&str> = std::iter::once(region).chain(&self.other_regions).map(RegionId::as_str).collect();
         HeaderValue::from_str(&all.join(", ")).ok()
@@ -275,8 +275,8 @@ pub(crate) fn host_is_ours(host: Option<&[u8]>, allowed: &[String]) -> bool {
     lower == "localhost" || lower.ends_with(".localhost") || allowed.iter().any(|it| it.eq_ignore_ascii_case(&lower))
 }
 
-fn request_id(proxy: &Proxy, noted: Noted, headers: &HeaderMap) -> HeaderValue {
-    let given = if noted.has(Noted::REQUEST_ID) { headers.get(header::REQUEST_ID) } else { None };
+fn request_id(proxy: &Proxy, header_flags: HeaderFlags, headers: &HeaderMap) -> HeaderValue {
+    let given = if header_flags.has(HeaderFlags::REQUEST_ID) { headers.get(header::REQUEST_ID) } else { None };
     let echoed = given
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic));
     if let Some(id) = echoed {
@@ -291,13 +291,13 @@ fn request_id(proxy: &Proxy, noted: Noted, headers: &HeaderMap) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from_owner(id)).unwrap_or(NONE)
 }
 
-fn wants_json(setting: JsonContentType, noted: Noted, headers: &HeaderMap) -> bool {
+fn wants_json(setting: JsonContentType, header_flags: HeaderFlags, headers: &HeaderMap) -> bool {
     match setting {
         JsonContentType::Always => true,
         JsonContentType::Never => false,
         // The Python SDK reads only types that contain `application/json`.
         JsonContentType::Auto => {
-            noted.has(Noted::USER_AGENT)
+            header_flags.has(HeaderFlags::USER_AGENT)
                 && headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"python-httpx/"))
         }
     }

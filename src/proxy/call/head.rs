@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request};
 
 use super::exchange::Exchange;
-use super::noted::Noted;
+use super::header_flags::HeaderFlags;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID, TENANT, TENANT_ID};
 use crate::ojs::{ErrorDocument, JOBS_PATH};
@@ -36,7 +36,7 @@ pub(crate) struct Head {
 pub(crate) fn read<'r>(
     proxy: &'r Proxy,
     exchange: &Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> impl Future<Output = Result<(Head, bytes::Bytes), ErrorDocument>> + use<'r> {
     let parts = in_parts(proxy, exchange, request);
     async move {
@@ -47,7 +47,7 @@ pub(crate) fn read<'r>(
 }
 
 /// A request without its box, which would else stay, emptied, as long as the call takes.
-pub(crate) fn unboxed(request: Box<Request<Arriving>>) -> Request<Arriving> {
+pub(crate) fn unboxed(request: Box<Request<IncomingBody>>) -> Request<IncomingBody> {
     *request
 }
 
@@ -55,23 +55,24 @@ pub(crate) fn unboxed(request: Box<Request<Arriving>>) -> Request<Arriving> {
 pub(crate) fn in_parts(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Arriving>,
-) -> Result<(Head, Arriving, tokio::time::Instant, Encoding), ErrorDocument> {
+    request: Request<IncomingBody>,
+) -> Result<(Head, IncomingBody, tokio::time::Instant, Encoding), ErrorDocument> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
-    let noted = exchange.noted;
-    let encoding = if noted.has(Noted::CONTENT_ENCODING) { encoding::take(&mut headers)? } else { Encoding::Plain };
+    let noted = exchange.header_flags;
+    let encoding =
+        if noted.has(HeaderFlags::CONTENT_ENCODING) { encoding::take(&mut headers)? } else { Encoding::Plain };
     let begun = tokio::time::Instant::from_std(exchange.started());
     let usual = proxy.shared.config.limits.call_timeout;
-    let deadline = begun + if noted.has(Noted::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
-    if noted.has(Noted::HOP_BY_HOP) {
+    let deadline = begun + if noted.has(HeaderFlags::BLOCK_TIMEOUT) { call_timeout(usual, &headers) } else { usual };
+    if noted.has(HeaderFlags::HOP_BY_HOP) {
         strip_hop_by_hop(&mut headers);
     }
     // The length changes with the stamp, and the answer must be readable to us.
     if !body.is_whole() {
         headers.remove(CONTENT_LENGTH);
     }
-    if noted.has(Noted::ACCEPT_ENCODING) {
+    if noted.has(HeaderFlags::ACCEPT_ENCODING) {
         headers.remove(ACCEPT_ENCODING);
     }
     headers.insert(REQUEST_ID, exchange.request_id().clone());
@@ -98,7 +99,7 @@ pub(crate) fn asked_for(headers: &HeaderMap) -> Option<Duration> {
 pub async fn read_body(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<bytes::Bytes, ErrorDocument> {
     Ok(read(proxy, exchange, request).await?.1)
 }
@@ -107,7 +108,7 @@ pub async fn read_body(
 ///
 /// Errors: 400 where the headers name two, or what is no visible text.
 pub fn tenant_of(exchange: &Exchange, headers: &HeaderMap) -> Result<Option<String>, ErrorDocument> {
-    if !exchange.noted.has(Noted::TENANT) {
+    if !exchange.header_flags.has(HeaderFlags::TENANT) {
         return Ok(None);
     }
     let mut named: Option<&str> = None;

@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use super::noted::Noted;
+use super::header_flags::HeaderFlags;
 use crate::net::headers::number;
 use crate::ojs::header::FEDERATION_HOPS;
 use crate::ojs::{ErrorDocument, hops};
@@ -17,9 +17,9 @@ use crate::proxy::state::shared::Proxy;
 /// not refused if it cannot: whether to send it was decided where it came from.
 ///
 /// Errors: 400 for a count that cannot be read, 508 for one that has reached `limits.hops`.
-pub(crate) fn count(proxy: &Proxy, noted: Noted, headers: &mut HeaderMap) -> Result<(), ErrorDocument> {
+pub(crate) fn count(proxy: &Proxy, noted: HeaderFlags, headers: &mut HeaderMap) -> Result<(), ErrorDocument> {
     let shared = &proxy.shared;
-    let hops = if noted.has(Noted::HOPS) {
+    let hops = if noted.has(HeaderFlags::HOPS) {
         hops::read(headers.get_all(FEDERATION_HOPS).iter().map(HeaderValue::as_bytes))
             .ok_or_else(ErrorDocument::hops_unreadable)?
     } else {

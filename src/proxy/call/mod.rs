@@ -3,7 +3,7 @@
 //! | need | use | tries | breaker, guards, limits |
 //! |---|---|---|---|
 //! | one answer, read whole | [`ask::ask`] | 1 | checked and fed |
-//! | the same, of a call that may be repeated | [`insist::insist`] | retry table | as `ask` |
+//! | the same, of a call that may be repeated | [`retrying::ask_retrying`] | retry table | as `ask` |
 //! | answers of several regions | [`everywhere`] | 1 each | as `ask` |
 //! | an enqueue at one candidate | [`attempt::attempt`] | 1 | the caller has a permit; fed |
 //! | the answer streamed to the client, unread | `stream::local` | 1 | checked and fed |
@@ -22,16 +22,16 @@ pub(crate) mod ask;
 pub(crate) mod attempt;
 pub(crate) mod call_notes;
 pub(crate) mod disconnected;
-pub(crate) mod everywhere;
 pub(crate) mod exchange;
 pub(crate) mod failover;
+pub(crate) mod fan_out;
+pub(crate) mod feedback;
 pub(crate) mod head;
+pub(crate) mod header_flags;
 pub(crate) mod headers;
 pub(crate) mod hops;
-pub(crate) mod insist;
-pub(crate) mod noted;
 pub(crate) mod notes;
 pub(crate) mod pages;
 pub(crate) mod race;
-pub(crate) mod shown;
+pub(crate) mod retrying;
 pub(crate) mod shut;

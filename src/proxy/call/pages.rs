@@ -3,8 +3,8 @@
 use http::{Request, Response, StatusCode};
 
 use super::exchange::Exchange;
-use super::noted::Noted;
-use crate::net::Arriving;
+use super::header_flags::HeaderFlags;
+use crate::net::IncomingBody;
 use crate::net::origin::{Page, is_preflight, permit};
 use crate::ojs::ErrorDocument;
 use crate::proxy::state::reply::Reply;
@@ -13,7 +13,11 @@ use crate::proxy::state::shared::Proxy;
 /// Whether a request with headers of a browser may be looked at any further.
 ///
 /// Errors: 403 for a page of a foreign origin, and for a preflight of no origin.
-pub(crate) fn admit(proxy: &Proxy, exchange: &mut Exchange, request: &Request<Arriving>) -> Result<(), ErrorDocument> {
+pub(crate) fn admit(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: &Request<IncomingBody>,
+) -> Result<(), ErrorDocument> {
     match Page::of(request.headers(), &proxy.shared.config.listen.allowed_origins) {
         Page::Allowed(place) => exchange.page = Some(place),
         Page::Own => {}
@@ -26,8 +30,8 @@ pub(crate) fn admit(proxy: &Proxy, exchange: &mut Exchange, request: &Request<Ar
 impl Exchange {
     /// The answer to an admitted preflight, which goes to no region; none for any other request.
     #[must_use]
-    pub fn preflight(&self, request: &Request<Arriving>) -> Option<Response<Reply>> {
-        if !self.noted.has(Noted::BROWSER) || !is_preflight(request.method(), request.headers()) {
+    pub fn preflight(&self, request: &Request<IncomingBody>) -> Option<Response<Reply>> {
+        if !self.header_flags.has(HeaderFlags::BROWSER) || !is_preflight(request.method(), request.headers()) {
             return None;
         }
         let mut response = Response::new(Reply::Empty);

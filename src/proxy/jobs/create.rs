@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::{Method, Request, Response, StatusCode};
 
 use super::enqueue::{note, run};
@@ -15,14 +15,14 @@ use crate::ojs::{ErrorDocument, Segments, jobs_within};
 use crate::policy::{Decision, GuardClass, RegionIndex};
 use crate::proxy::call::attempt::Call;
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::feedback::source;
 use crate::proxy::call::head::tenant_of;
 use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::shown::source;
 use crate::proxy::call::shut::check_breaker;
 use crate::proxy::locate::find::search;
 use crate::proxy::locate::find::{Located, locate, unsure};
 use crate::proxy::placement::job::Job;
-use crate::proxy::placement::trail::Trail;
+use crate::proxy::placement::send_history::SendHistory;
 use crate::proxy::reads::residency::Guard;
 use crate::proxy::routing::bound::check_routing;
 use crate::proxy::routing::several::check_each_reserved;
@@ -37,7 +37,7 @@ use crate::proxy::state::shared::Proxy;
 pub(crate) async fn recreate(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Arriving>,
+    mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let guard = Guard::of(proxy, exchange, &mut request);
     let response = at_owner(proxy, exchange, request).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn recreate(
 async fn at_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
     let id = exchange.matched.named_in(request.uri().path());
@@ -147,7 +147,7 @@ pub(crate) async fn run_whole(
         source: Some(source),
         pressing: false,
     };
-    let trail = Trail::new(call.deadline, None);
+    let trail = SendHistory::new(call.deadline, None);
     let mut job = Job { call, decision, job_id: None, hint: None, trail, note: noted.take() };
     let mut ran = run(proxy, &mut job, Instant::now()).await;
     *noted = job.note.take();

@@ -4,11 +4,11 @@
 
 mod noted;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 
-use self::noted::Noted;
+use self::noted::Defined;
 use super::create::{run_whole, to_region};
 use crate::ojs::header::IDEMPOTENCY_KEY;
 use crate::ojs::{ErrorDocument, Found, Operation, Splices, answer, jobs_within};
@@ -32,13 +32,13 @@ use crate::proxy::state::shared::Proxy;
 pub(crate) async fn define(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let method = request.method().clone();
     let named = exchange.matched.named_in(request.uri().path());
     let (head, body) = read(proxy, exchange, request).await?;
-    let mut noted = Noted::begin(proxy, exchange, &named, &body);
+    let mut noted = Defined::begin(proxy, exchange, &named, &body);
     let goes = goes(proxy, exchange, &head, (&body, &named), &mut noted).await;
     let answer = match goes {
         Ok(goes) => send(proxy, exchange, (head, method, body), goes, &mut noted).await,
@@ -57,7 +57,7 @@ async fn goes(
     exchange: &mut Exchange,
     head: &Head,
     (body, named): (&Bytes, &str),
-    noted: &mut Noted,
+    noted: &mut Defined,
 ) -> Result<Goes, ErrorDocument> {
     let tenant = tenant_of(exchange, &head.headers)?;
     let tenant = tenant.as_deref();
@@ -98,7 +98,7 @@ fn found<'b>(proxy: &Proxy, body: &'b Bytes, tenant: Option<&'b str>) -> Result<
 ///
 /// The region makes the jobs, so all runs of a template share its id. A definition with an `Idempotency-Key` is not stamped: a
 /// region refuses the key with another body.
-fn stamped(proxy: &Proxy, body: Bytes, has_key: bool, noted: &mut Noted) -> Result<Bytes, ErrorDocument> {
+fn stamped(proxy: &Proxy, body: Bytes, has_key: bool, noted: &mut Defined) -> Result<Bytes, ErrorDocument> {
     let whole = {
         let depth_max = proxy.shared.config.limits.json_depth;
         let found = jobs_within(&body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
@@ -116,7 +116,7 @@ fn stamped(proxy: &Proxy, body: Bytes, has_key: bool, noted: &mut Noted) -> Resu
 }
 
 /// Decides for a workflow as for one flexible job that may go wherever all of it may.
-fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>, noted: &mut Noted) -> Result<Goes, ErrorDocument> {
+fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>, noted: &mut Defined) -> Result<Goes, ErrorDocument> {
     let found = found(proxy, body, tenant)?;
     let view = proxy.shared.registry.view();
     Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut noted.course).map(Goes::Routed)
@@ -129,7 +129,7 @@ async fn changed_workflow(
     head: &Head,
     (body, tenant): (&Bytes, Option<&str>),
     id: &str,
-    noted: &mut Noted,
+    noted: &mut Defined,
 ) -> Result<Goes, ErrorDocument> {
     let demand = {
         let found = found(proxy, body, tenant)?;
@@ -202,7 +202,7 @@ async fn send(
     exchange: &mut Exchange,
     (head, method, body): (Head, Method, Bytes),
     goes: Goes,
-    noted: &mut Noted,
+    noted: &mut Defined,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let body = stamped(proxy, body, head.headers.contains_key(IDEMPOTENCY_KEY), noted)?;
     let mut note = Some(std::mem::take(&mut noted.course));

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::{HeaderValue, Request, Response};
 
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
@@ -25,7 +25,7 @@ use crate::proxy::call::head::tenant_of;
 use crate::proxy::call::head::{in_parts, unboxed};
 use crate::proxy::locate::find::unsure;
 use crate::proxy::placement::job::Job;
-use crate::proxy::placement::trail::Trail;
+use crate::proxy::placement::send_history::SendHistory;
 use crate::proxy::placement::{self, Followed, after_lost, answer_until, believe, keep_from_fences};
 use crate::proxy::routing::plan::{Planned, breaker_word, plan, plan_abridged};
 use crate::proxy::state::ran::Ran;
@@ -44,7 +44,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 pub(crate) async fn enqueue(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Box<Request<Arriving>>,
+    request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
     let New { started, shared_queue, turns, mut job } = match new_job(proxy, exchange, request).await {
@@ -92,7 +92,7 @@ impl From<ErrorDocument> for NotNew {
     }
 }
 
-async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Arriving>>) -> Result<New, NotNew> {
+async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<IncomingBody>>) -> Result<New, NotNew> {
     exchange.attempts = Some(0);
     let (head, body, until, encoding) = in_parts(proxy, exchange, unboxed(request))?;
     let tenant = tenant_of(exchange, &head.headers)?;
@@ -150,12 +150,12 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
             decision,
             job_id,
             hint,
-            trail: Trail {
+            trail: SendHistory {
                 received,
                 stamped: ours.stamped,
                 expected: Expected::Job { minted: ours.minted, unique: ours.unique },
                 hold,
-                ..Trail::new(head.deadline, federation_id)
+                ..SendHistory::new(head.deadline, federation_id)
             },
             note: exchange.note.take(),
         },
@@ -164,7 +164,11 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<Ar
 }
 
 /// Reads a job that is compressed.
-async fn compressed_job(proxy: &Proxy, body: Arriving, until: tokio::time::Instant) -> Result<Reading, ErrorDocument> {
+async fn compressed_job(
+    proxy: &Proxy,
+    body: IncomingBody,
+    until: tokio::time::Instant,
+) -> Result<Reading, ErrorDocument> {
     let body = collect_body(proxy, body, until).await?;
     Ok(Reading::begin(Encoding::Gzip.decoded(proxy, body).await?))
 }
@@ -188,7 +192,7 @@ async fn plan_long(
                 note,
             )
         };
-        if let (Some(planned), strategy, note) = proxy.aside(body.text().len(), work).await {
+        if let (Some(planned), strategy, note) = proxy.offload(body.text().len(), work).await {
             (exchange.strategy, exchange.note) = (strategy, note);
             return planned;
         }
@@ -199,7 +203,7 @@ async fn plan_long(
         let (mut strategy, mut note) = (None, None);
         (plan(proxy, &text, tenant.as_deref(), &mut strategy, &mut note), strategy, note)
     };
-    let (planned, strategy, note) = proxy.aside(reading.body().text().len(), work).await;
+    let (planned, strategy, note) = proxy.offload(reading.body().text().len(), work).await;
     (exchange.strategy, exchange.note) = (strategy, note);
     planned
 }

@@ -15,8 +15,8 @@ use crate::ojs::{Abridged, ErrorDocument};
 use crate::outcome::{Identity, Placement, State};
 use crate::proxy::call::exchange::Exchange;
 use crate::proxy::call::head::Head;
+use crate::proxy::call::header_flags::HeaderFlags;
 use crate::proxy::call::hops;
-use crate::proxy::call::noted::Noted;
 use crate::proxy::placement::{
     Caller, Known, Looked, Names, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
 };
@@ -58,13 +58,13 @@ struct Waits<'r> {
 
 /// Whether an enqueue may have a name by which it could be repeated.
 pub(crate) fn is_named(exchange: &Exchange, own_id: Option<&str>) -> bool {
-    own_id.is_some() || exchange.noted.has(Noted::IDEMPOTENCY_KEY)
+    own_id.is_some() || exchange.header_flags.has(HeaderFlags::IDEMPOTENCY_KEY)
 }
 
 /// Whether what is known of a call that may be repeated is in memory only, though there should be a file, or the client counts on one.
 pub(crate) fn is_volatile(proxy: &Proxy, exchange: &Exchange) -> bool {
     let journal = &proxy.shared.journal;
-    !journal.is_durable() && (!journal.is_in_memory() || exchange.noted.has(Noted::IDEMPOTENCY_KEY))
+    !journal.is_durable() && (!journal.is_in_memory() || exchange.header_flags.has(HeaderFlags::IDEMPOTENCY_KEY))
 }
 
 /// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `planned` what would be sent.
@@ -79,7 +79,8 @@ pub(crate) async fn recognise(
     own_id: Option<&str>,
     planned: Planned<'_>,
 ) -> Result<Recognised, ErrorDocument> {
-    let key = if exchange.noted.has(Noted::IDEMPOTENCY_KEY) { key_of(proxy, &head.headers)? } else { None };
+    let key =
+        if exchange.header_flags.has(HeaderFlags::IDEMPOTENCY_KEY) { key_of(proxy, &head.headers)? } else { None };
     if own_id.is_none() && key.is_none() {
         return Ok(Recognised::New(None));
     }

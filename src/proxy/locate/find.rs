@@ -16,19 +16,19 @@ use crate::proxy::call::ask::{Question, question};
 use crate::proxy::call::exchange::Exchange;
 use crate::proxy::state::fingerprint::IDENTIFYING;
 pub(crate) use crate::proxy::state::lookups::Located;
-use crate::proxy::state::lookups::{Doubt, Found, Key, Left, Nobody};
+use crate::proxy::state::lookups::{Found, Indeterminate, Key, Left, NotFound};
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::LookupResult;
 
-impl Nobody {
+impl NotFound {
     /// Where that region is.
     pub(crate) fn index(&self, proxy: &Proxy) -> Option<RegionIndex> {
         proxy.shared.registry.view().index_of(self.region.as_ref()?.as_str())
     }
 }
 
-impl Doubt {
+impl Indeterminate {
     /// The only region that can have the job, where that is so.
     pub(crate) fn left(&self, proxy: &Proxy) -> Option<RegionIndex> {
         let Left::Only(region) = &self.left else { return None };
@@ -83,7 +83,7 @@ pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
             Some(index) => Located::At(index),
             None => {
                 let document = ErrorDocument::owner_unavailable(Some(region.as_str()), RETRY_AFTER_MIN);
-                Located::Unsure(Doubt::new(document))
+                Located::Unsure(Indeterminate::new(document))
             }
         },
         Found::Nowhere(nobody) => Located::Nowhere(nobody),
@@ -94,7 +94,11 @@ pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
 /// The answer where nobody can say where a job is: what every region refuses alike, the local one says.
 ///
 /// Errors: 503 `owner_unavailable` otherwise.
-pub(crate) fn in_doubt(proxy: &Proxy, exchange: &mut Exchange, doubt: &Doubt) -> Result<RegionAnswer, ErrorDocument> {
+pub(crate) fn in_doubt(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    doubt: &Indeterminate,
+) -> Result<RegionAnswer, ErrorDocument> {
     let Left::Refused(answer) = &doubt.left else { return Err(unsure(proxy, exchange, doubt)) };
     let view = proxy.shared.registry.view();
     exchange.region = Some(view.region(view.local).id.clone());
@@ -141,10 +145,10 @@ fn guard(exchange: &Exchange) -> GuardClass {
 async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Found {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let Some(_permit) = proxy.shared.lookups.permit(deadline).await else {
-        return Found::Unsure(Doubt::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
+        return Found::Unsure(Indeterminate::new(ErrorDocument::overloaded(RETRY_AFTER_MIN)));
     };
     let Some(question) = question(exchange.request_id(), headers, id, deadline) else {
-        return Found::Unsure(Doubt::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
+        return Found::Unsure(Indeterminate::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
     };
     let question = Question { guard: guard(exchange), ..question };
     let (likely, others) = by_likelihood(proxy, id);

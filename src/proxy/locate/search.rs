@@ -11,10 +11,10 @@ use tokio::time::{Instant, timeout_at};
 use super::called_off::{RETRY_AFTER_MIN, was_called_off};
 use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
-use crate::proxy::body::aside::aside;
+use crate::proxy::body::offload::offload;
 use crate::proxy::body::shown_job::{has, no_job};
-use crate::proxy::call::ask::{Question, Silence, ask};
-use crate::proxy::state::lookups::{Doubt, Found, Left, Nobody};
+use crate::proxy::call::ask::{NoAnswer, Question, ask};
+use crate::proxy::state::lookups::{Found, Indeterminate, Left, NotFound};
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::LookupResult;
@@ -64,7 +64,7 @@ impl Search {
                 Ok(answer) => match has(&answer, id).await {
                     Some(true) => {
                         let body = answer.body;
-                        if !aside(body.len(), move || was_called_off(&body)).await {
+                        if !offload(body.len(), move || was_called_off(&body)).await {
                             return Some(index);
                         }
                         self.called_off.get_or_insert(index);
@@ -77,7 +77,7 @@ impl Search {
                     }
                     Some(false) => self.nowhere.push((index, answer)),
                     None if is_refusal(answer.status) => self.refused.push((index, answer)),
-                    None => self.is_silent(proxy, index, Silence::Unknown),
+                    None => self.is_silent(proxy, index, NoAnswer::Unknown),
                 },
                 Err(silence) => self.is_silent(proxy, index, silence),
             }
@@ -85,7 +85,7 @@ impl Search {
         None
     }
 
-    fn is_silent(&mut self, proxy: &Proxy, index: RegionIndex, silence: Silence) {
+    fn is_silent(&mut self, proxy: &Proxy, index: RegionIndex, silence: NoAnswer) {
         self.silent.get_or_insert_with(|| silence.document(proxy, index));
     }
 
@@ -101,26 +101,26 @@ impl Search {
         let called_off = called_off.map(|index| Left::CalledOff(proxy.region(index).id.clone()));
         if let Some(document) = silent {
             let left = called_off.unwrap_or(Left::Unknown);
-            return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
+            return (LookupResult::Unsure, Found::Unsure(Indeterminate { left, ..Indeterminate::new(document) }));
         }
         if let Some((index, _)) = refused.first() {
-            let document = Silence::Unknown.document(proxy, *index);
+            let document = NoAnswer::Unknown.document(proxy, *index);
             let left = called_off.unwrap_or_else(|| left(proxy, id, nowhere.is_empty() && fenced == 0, refused));
-            return (LookupResult::Unsure, Found::Unsure(Doubt { left, ..Doubt::new(document) }));
+            return (LookupResult::Unsure, Found::Unsure(Indeterminate { left, ..Indeterminate::new(document) }));
         }
         let mut words = nowhere.into_iter();
         let first = words.next();
         match words.find(|(index, _)| *index == local).or(first) {
             Some((index, answer)) => {
                 let region = Some(proxy.region(index).id.clone());
-                (LookupResult::Nowhere, Found::Nowhere(Arc::new(Nobody { answer, region })))
+                (LookupResult::Nowhere, Found::Nowhere(Arc::new(NotFound { answer, region })))
             }
             None if fenced > 0 => {
-                (LookupResult::Nowhere, Found::Nowhere(Arc::new(Nobody { answer: no_job(), region: None })))
+                (LookupResult::Nowhere, Found::Nowhere(Arc::new(NotFound { answer: no_job(), region: None })))
             }
             None => {
                 let document = ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN);
-                (LookupResult::Unsure, Found::Unsure(Doubt::new(document)))
+                (LookupResult::Unsure, Found::Unsure(Indeterminate::new(document)))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, StatusCode};
 
-use super::trail::Trail;
+use super::send_history::SendHistory;
 use crate::journal::Note;
 use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;
@@ -22,7 +22,7 @@ pub(crate) struct Job {
     pub(crate) job_id: Option<String>,
     /// The region that the id hints at, where it is ours and follows the job wherever it goes.
     pub(crate) hint: Option<RegionIndex>,
-    pub(crate) trail: Trail,
+    pub(crate) trail: SendHistory,
     /// What is noted of it, where it is a single one.
     pub(crate) note: Option<Box<Note>>,
 }

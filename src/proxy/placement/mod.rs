@@ -7,8 +7,8 @@ mod inquiry;
 pub(crate) mod job;
 mod known;
 mod lost;
+pub(crate) mod send_history;
 mod sent;
-pub(crate) mod trail;
 
 pub(crate) use fence::fence_due;
 pub(crate) use identity::trust_of_ourselves;

@@ -1,6 +1,6 @@
 //! Definitions that all regions share, such as schemas and what a queue is to be: written to all, read in any one.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
@@ -12,9 +12,9 @@ use crate::config::QueueControl;
 use crate::ojs::{ErrorDocument, Payload, Scope, normal_path};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
 use crate::proxy::body::collect::collect_body;
-use crate::proxy::call::ask::{Question, Silence, ask, question_headers};
-use crate::proxy::call::everywhere::RETRY_AFTER_MIN;
+use crate::proxy::call::ask::{NoAnswer, Question, ask, question_headers};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::RETRY_AFTER_MIN;
 use crate::proxy::call::head::{Head, read};
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::reply::Reply;
@@ -28,7 +28,7 @@ use crate::telemetry::AttemptOutcome;
 pub(crate) async fn alike(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || normal_path(request.uri().path()).ends_with("/validate");
@@ -56,7 +56,7 @@ fn readable(proxy: &Proxy) -> Option<RegionIndex> {
 async fn write(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
     let regions: Vec<RegionIndex> = proxy.shared.registry.view().indexes().collect();
@@ -92,7 +92,7 @@ async fn write(
 async fn as_data(
     proxy: &Proxy,
     exchange: &Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<(Head, Bytes), ErrorDocument> {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let (parts, body) = request.into_parts();
@@ -101,7 +101,7 @@ async fn as_data(
     Ok((Head { path, headers: question_headers(exchange, &parts.headers), deadline }, body))
 }
 
-type Words = Vec<(RegionIndex, Result<RegionAnswer, Silence>)>;
+type Words = Vec<(RegionIndex, Result<RegionAnswer, NoAnswer>)>;
 
 /// One answer out of those of all regions: the local one's where all have followed, or where none has and all say why.
 fn answer(
@@ -111,14 +111,14 @@ fn answer(
     words: Words,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let local = proxy.shared.registry.view().local;
-    let has_followed = |word: &Result<RegionAnswer, Silence>| match word {
+    let has_followed = |word: &Result<RegionAnswer, NoAnswer>| match word {
         Ok(answer) => {
             answer.status.is_success() || (method == Method::DELETE && answer.status == StatusCode::NOT_FOUND)
         }
         Err(_) => false,
     };
     let (followed, missing): (Vec<_>, Vec<_>) = words.iter().partition(|(_, word)| has_followed(word));
-    let has_refused = |word: &Result<RegionAnswer, Silence>| word.as_ref().is_ok_and(|it| it.status.is_client_error());
+    let has_refused = |word: &Result<RegionAnswer, NoAnswer>| word.as_ref().is_ok_and(|it| it.status.is_client_error());
     // What every region refuses is the client's mistake, and nobody is behind.
     let all_refused = followed.is_empty() && words.iter().all(|(_, word)| has_refused(word));
     if !missing.is_empty() && !all_refused {

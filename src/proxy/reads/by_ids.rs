@@ -3,7 +3,7 @@
 //! What is not known where it is is searched for first, so that no region is asked about jobs of others. An id that no region
 //! knows goes to the local region, which says so; where that has a tombstone under it, to another one. With a filter in place of ids, every region is asked and the counts summed.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -13,9 +13,9 @@ use http::{HeaderMap, Method, Request, Response};
 use super::residency::results;
 use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::call::ask::{Question, Silence, ask};
-use crate::proxy::call::everywhere::name_regions;
+use crate::proxy::call::ask::{NoAnswer, Question, ask};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::name_regions;
 use crate::proxy::call::head::{Head, read};
 use crate::proxy::locate::find::{Located, locate, unsure};
 use crate::proxy::routing::bound::check_keys;
@@ -33,7 +33,7 @@ const SEARCHES: usize = 16;
 pub(crate) async fn by_ids(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let method = request.method().clone();
     let (head, body) = read(proxy, exchange, request).await?;
@@ -146,7 +146,7 @@ impl Call {
             match answer {
                 Ok(answer) => all.push((index, answer)),
                 // What may have been done and is not known to be outweighs what was not begun.
-                Err(Silence::Unknown) => missing = Some((index, Silence::Unknown)),
+                Err(NoAnswer::Unknown) => missing = Some((index, NoAnswer::Unknown)),
                 Err(silence) => drop(missing.get_or_insert((index, silence))),
             }
         }
@@ -156,7 +156,7 @@ impl Call {
         }
         match missing {
             None => Ok(all),
-            Some((index, Silence::Unknown)) => {
+            Some((index, NoAnswer::Unknown)) => {
                 let region = proxy.region(index).id.as_str();
                 let is_read = exchange.matched.operation == Operation::JobResults;
                 Err(if is_read {

@@ -10,7 +10,7 @@ mod show;
 
 use std::collections::BTreeSet;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use tokio::time::Instant;
@@ -21,8 +21,8 @@ use crate::ojs::list::{Ask, Figures, Page, Pick, Walk, Wanted, added_up, merged}
 use crate::ojs::{ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
 use crate::proxy::call::address::admit_unjudged;
-use crate::proxy::call::everywhere::{ask_each, name_missing, name_regions, nobody, read_headers};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::{ask_each, name_missing, name_regions, nobody, read_headers};
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::proxy::stream::local::local;
@@ -33,7 +33,7 @@ use crate::proxy::stream::local::local;
 pub(crate) async fn list(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
     paging: Paging,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // A read with a body means something that only its own server knows.
@@ -138,7 +138,7 @@ async fn answer(
     }
     name_regions(proxy, exchange, from.iter().copied());
     let bytes = pages.iter().map(|page| page.body().len()).sum();
-    let body = proxy.aside(bytes, move |proxy| one_page(proxy, &pages, &from, (&picks, bare), figures)).await;
+    let body = proxy.offload(bytes, move |proxy| one_page(proxy, &pages, &from, (&picks, bare), figures)).await;
     let mut response = exchange.json(StatusCode::OK.as_u16(), body);
     name_missing(proxy, &mut response, &missing);
     Ok(response)

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, LAST_MODIFIED};
@@ -16,8 +16,8 @@ use super::health::is_usable;
 use crate::ojs::{Class, ErrorDocument, conformance_level, federated_manifest, restricted_manifest};
 use crate::policy::RegionIndex;
 use crate::proxy::call::ask::{Question, ask};
-use crate::proxy::call::everywhere::read_headers;
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::read_headers;
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) async fn manifest(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if exchange.addressed.is_some() && request.method() != Method::GET {
         return local(proxy, exchange, request).await;
@@ -67,7 +67,11 @@ pub(crate) async fn manifest(
 }
 
 /// What the regions that may be asked have answered, the local one's first.
-async fn answers(proxy: &Proxy, exchange: &Exchange, request: &Request<Arriving>) -> Vec<(RegionIndex, RegionAnswer)> {
+async fn answers(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    request: &Request<IncomingBody>,
+) -> Vec<(RegionIndex, RegionAnswer)> {
     let headers = read_headers(exchange, request.headers());
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/ojs/manifest"));
     let patience = PATIENCE.min(proxy.shared.config.limits.call_timeout);

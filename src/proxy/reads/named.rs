@@ -1,6 +1,6 @@
 //! Cron jobs by their names and workflows by their ids: to the region where they live.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
@@ -24,7 +24,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 pub(crate) async fn named(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Arriving>,
+    mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let Some(guard) = Guard::of(proxy, exchange, &mut request) else { return to_home(proxy, exchange, request).await };
     let response = to_home(proxy, exchange, request).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn named(
 async fn to_home(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if exchange.addressed.is_some() {
         return local(proxy, exchange, request).await;
@@ -65,7 +65,7 @@ async fn at_home(
     index: RegionIndex,
     subject: Subject,
     name: &str,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let (method, headers, bare) = (request.method().clone(), request.headers().clone(), request.body().is_end_stream());

@@ -6,7 +6,7 @@
 
 mod tombstone;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -17,7 +17,7 @@ use crate::policy::RegionIndex;
 use crate::proxy::call::exchange::Exchange;
 use crate::proxy::locate::find::search;
 use crate::proxy::locate::find::{Located, in_doubt, known};
-use crate::proxy::state::lookups::Nobody;
+use crate::proxy::state::lookups::NotFound;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::proxy::stream::local::{Parts, forward, local, pass};
@@ -31,7 +31,7 @@ const RETRY_AFTER_MIN: u64 = 1;
 pub(crate) async fn owned(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Arriving>,
+    mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let Some(guard) = Guard::of(proxy, exchange, &mut request) else { return to_owner(proxy, exchange, request).await };
     // Apart, so that calls that stream through, which are nearly all, do not carry its weight.
@@ -41,7 +41,7 @@ pub(crate) async fn owned(
 async fn guarded(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
     guard: &Guard,
 ) -> Result<Response<Reply>, ErrorDocument> {
     guard.admit(proxy, exchange).await?;
@@ -52,7 +52,7 @@ async fn guarded(
 async fn to_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let id = exchange.matched.named_in(request.uri().path());
     if let Some(index) = exchange.addressed {
@@ -80,7 +80,7 @@ async fn at_owner(
     exchange: &mut Exchange,
     index: RegionIndex,
     id: &str,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let of_job = matches!(exchange.matched.operation, Operation::JobGet | Operation::JobCancel);
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -121,8 +121,8 @@ async fn at_owner(
 async fn nowhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    nobody: &Nobody,
-    request: Request<Arriving>,
+    nobody: &NotFound,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let is_lookup = exchange.matched.operation == Operation::JobGet && *request.method() == Method::GET;
     let view = proxy.shared.registry.view();

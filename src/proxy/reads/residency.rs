@@ -4,7 +4,7 @@
 //! first; where nobody can tell, it is treated as one that may not be seen. Only where `residency.read` asks for it: otherwise
 //! answers stream through unread.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, ETAG};
@@ -102,7 +102,7 @@ pub(crate) fn admit(proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocum
 impl Guard {
     /// The guard of a call about one job, workflow or cron job, which then asks for an answer that can be read; `None` where reads are allowed, which
     /// is usual.
-    pub(crate) fn of(proxy: &Proxy, exchange: &Exchange, request: &mut Request<Arriving>) -> Option<Self> {
+    pub(crate) fn of(proxy: &Proxy, exchange: &Exchange, request: &mut Request<IncomingBody>) -> Option<Self> {
         let config = &proxy.shared.config;
         let mode = config.residency.read;
         if mode == ReadResidency::Allow || exchange.matched.operation == Operation::JobSettle {

@@ -2,7 +2,7 @@
 //!
 //! SDKs call it and no server has it. A job's stream is in the region that holds the job, a queue's in the local region.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Request, Response, Uri};
 
@@ -22,7 +22,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(crate) async fn event_stream(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Arriving>,
+    mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let query = request.uri().query();
     // Without a channel it is the stream of a server that has one by this name, as any path that we do not know.

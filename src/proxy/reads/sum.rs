@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
@@ -14,11 +14,9 @@ use crate::config::QueueControl;
 use crate::ojs::ErrorDocument;
 use crate::ojs::list::{Part, is_object, summed};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::call::ask::{Question, Silence};
-use crate::proxy::call::everywhere::{
-    RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers,
-};
+use crate::proxy::call::ask::{NoAnswer, Question};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers};
 use crate::proxy::call::head::read;
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::reply::Reply;
@@ -31,7 +29,7 @@ use crate::proxy::stream::local::local;
 pub(crate) async fn sum(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if is_for_one(proxy, exchange) {
         return local(proxy, exchange, request).await;
@@ -47,7 +45,7 @@ pub(crate) async fn sum(
 pub(crate) async fn control(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if is_for_one(proxy, exchange) || proxy.shared.config.queues.control == QueueControl::Local {
         return local(proxy, exchange, request).await;
@@ -72,7 +70,7 @@ pub(crate) fn every(proxy: &Proxy) -> Vec<RegionIndex> {
 pub(crate) async fn everywhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
     regions: Vec<RegionIndex>,
 ) -> Result<Vec<Said>, ErrorDocument> {
     let method = request.method().clone();
@@ -153,7 +151,7 @@ pub(crate) fn followed(
     if !sorted.missing.is_empty() {
         let id = |index: &RegionIndex| proxy.region(*index).id.as_str();
         let wait = sorted.unusable.iter().filter_map(|(_, answer)| match answer {
-            Err(Silence::Closed(document)) => document.retry_after,
+            Err(NoAnswer::Closed(document)) => document.retry_after,
             _ => None,
         });
         let wait = wait.max().unwrap_or(RETRY_AFTER_MIN);

@@ -3,7 +3,7 @@
 //! A worker is known to the regions that it beats in, which need not be the local one. Some servers note a word for a worker that
 //! they have never seen and answer 200, so a change is sent only where the worker is; where no region knows it, to all.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -13,9 +13,9 @@ use super::sum::{every, everywhere, figures, followed, is_for_one};
 use crate::ojs::list::Page;
 use crate::ojs::{Class, ErrorDocument, answer, path_segment};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::{Question, Silence, ask, question_headers};
-use crate::proxy::call::everywhere::{RETRY_AFTER_MIN, Said, name_missing, name_regions, while_wanted};
+use crate::proxy::call::ask::{NoAnswer, Question, ask, question_headers};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::{RETRY_AFTER_MIN, Said, name_missing, name_regions, while_wanted};
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
@@ -33,7 +33,7 @@ const PER_PAGE: u64 = 100;
 pub(crate) async fn worker(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if is_for_one(proxy, exchange) {
         return local(proxy, exchange, request).await;
@@ -97,7 +97,7 @@ enum Word {
     Unknown,
     /// An answer that says neither, such as a 403.
     Evasive,
-    Silent(Silence),
+    Silent(NoAnswer),
 }
 
 struct Search<'s> {
@@ -175,9 +175,9 @@ impl Search<'_> {
         ["id", "worker_id"].iter().any(|name| answer::text_member(item, name).is_some_and(|id| id == self.id))
     }
 
-    async fn get(&self, index: RegionIndex, path: String) -> Result<RegionAnswer, Silence> {
+    async fn get(&self, index: RegionIndex, path: String) -> Result<RegionAnswer, NoAnswer> {
         // An id that makes no path is known to no region.
-        let Ok(path) = PathAndQuery::try_from(path) else { return Err(Silence::NotSent) };
+        let Ok(path) = PathAndQuery::try_from(path) else { return Err(NoAnswer::NotSent) };
         let question = Question::get(path, self.headers.clone(), self.deadline);
         ask(self.proxy, self.class, index, &question).await
     }

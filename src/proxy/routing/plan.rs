@@ -17,8 +17,8 @@ use crate::ojs::{
     Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
+use crate::proxy::call::feedback::source;
 use crate::proxy::call::notes;
-use crate::proxy::call::shown::source;
 use crate::proxy::state::ours::Ours;
 use crate::proxy::state::shared::{Proxy, Shared};
 use crate::region::Queue;

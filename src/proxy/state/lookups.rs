@@ -20,14 +20,14 @@ pub(crate) enum Located {
     /// In this region, which has shown it.
     At(RegionIndex),
     /// In no region: each has said so.
-    Nowhere(Arc<Nobody>),
+    Nowhere(Arc<NotFound>),
     /// No region has shown it, and not every region has said that it does not have it.
-    Unsure(Doubt),
+    Unsure(Indeterminate),
 }
 
 /// The answer for a job that no region has.
 #[derive(Debug)]
-pub(crate) struct Nobody {
+pub(crate) struct NotFound {
     /// The word of the region whose word stands for all.
     pub(crate) answer: RegionAnswer,
     /// That region: the local one, or another where the local one has a tombstone under the id; none where all of them have one.
@@ -36,7 +36,7 @@ pub(crate) struct Nobody {
 
 /// Why nobody can say where a job is: the document for the client, and what may be done all the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Doubt {
+pub(crate) struct Indeterminate {
     pub(crate) document: Arc<ErrorDocument>,
     pub(crate) left: Left,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Left {
     Refused(Arc<RegionAnswer>),
 }
 
-impl Deref for Doubt {
+impl Deref for Indeterminate {
     type Target = ErrorDocument;
 
     fn deref(&self) -> &ErrorDocument {
@@ -64,7 +64,7 @@ impl Deref for Doubt {
     }
 }
 
-impl Doubt {
+impl Indeterminate {
     pub(crate) fn new(document: ErrorDocument) -> Self {
         Self { document: Arc::new(document), left: Left::Unknown }
     }
@@ -83,8 +83,8 @@ pub(crate) type Key = (String, Vec<u8>);
 #[derive(Debug, Clone)]
 pub(crate) enum Found {
     At(RegionId),
-    Nowhere(Arc<Nobody>),
-    Unsure(Doubt),
+    Nowhere(Arc<NotFound>),
+    Unsure(Indeterminate),
 }
 
 /// One search that several requests may wait for.
@@ -163,7 +163,7 @@ mod tests {
     fn a_search_that_is_over_is_not_joined() {
         let lookups = Lookups::new(1);
         let [first, second] = [lookups.join(asked("a", "x")), lookups.join(asked("a", "x"))];
-        let found = Found::Unsure(Doubt::new(ErrorDocument::owner_unavailable(None, 1)));
+        let found = Found::Unsure(Indeterminate::new(ErrorDocument::owner_unavailable(None, 1)));
         first.cell.as_ref().unwrap().set(found).unwrap();
         drop(first);
         let later = lookups.join(asked("a", "x"));

@@ -19,7 +19,7 @@
 pub(crate) mod buffered;
 pub(crate) mod collected;
 pub(crate) mod fingerprint;
-pub(crate) mod lately;
+pub(crate) mod last_seen;
 pub(crate) mod lookups;
 pub(crate) mod notebook;
 pub(crate) mod ours;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, Cache};
 
 use super::buffered::Buffered;
-use super::lately::Lately;
+use super::last_seen::LastSeen;
 use super::lookups::Lookups;
 use super::notebook::{Notes, failover_rations};
 use super::passed_over::PassedOver;
@@ -21,7 +21,7 @@ use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::pool::Pool;
 use crate::policy::{Budgets, Concurrency, RegionIndex, View};
-use crate::region::{KnownQueues, Owners, Region, Registry, Traffic, Unfit, Workers};
+use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
 /// The state that all worker threads share.
@@ -53,7 +53,7 @@ pub struct Shared {
     /// The workers and the jobs that they hold.
     pub workers: Arc<Workers>,
     /// Queues that are fetched from no other region although the configuration names them.
-    pub unfit: Unfit,
+    pub unfit: ExcludedQueues,
     /// How many redirects we may add, overall and to each region.
     pub budgets: Budgets,
     /// How many calls may be under way.
@@ -74,7 +74,7 @@ pub struct Proxy {
     pub(crate) view: RefCell<Cache<Arc<ArcSwap<View>>, Arc<View>>>,
     pub(crate) queues: KnownQueues,
     pub(crate) pools: Vec<Pool>,
-    pub(crate) lately: Lately,
+    pub(crate) last_seen: LastSeen,
     pub(crate) passed_over: Vec<PassedOver>,
     pub(crate) watched: Vec<Rc<Watched>>,
     pub(crate) notes: Notes,
@@ -103,7 +103,7 @@ impl Proxy {
             random: Random::default(),
             view: RefCell::new(shared.registry.views()),
             queues: shared.traffic.known(),
-            lately: Lately::default(),
+            last_seen: LastSeen::default(),
             passed_over: pools.iter().map(|_| PassedOver::default()).collect(),
             watched: pools.iter().map(|_| Rc::default()).collect(),
             notes,

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::net::{Arriving, Room};
+use crate::net::{IncomingBody, Room};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -24,7 +24,7 @@ use crate::proxy::call::ask::unavailable;
 use crate::proxy::call::attempt::reason;
 use crate::proxy::call::disconnected::disconnected;
 use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::shown;
+use crate::proxy::call::feedback;
 use crate::proxy::call::shut::check_breaker;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
@@ -40,7 +40,7 @@ const LONG_ANSWER_BYTES: u64 = 64 * 1024;
 pub(crate) async fn local(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     forward(proxy, exchange, index, request).await
@@ -51,7 +51,7 @@ pub(crate) async fn forward(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut parts, body) = request.into_parts();
     let upload = Upload::begin();
@@ -221,7 +221,7 @@ pub(crate) async fn send(
         }
     };
     if let Some(reason) = unanswered {
-        shown::unanswered(proxy, index, reason);
+        feedback::unanswered(proxy, index, reason);
     }
     report(proxy, exchange, index, &path, result.as_ref().ok().map(|response| (response.status(), response.headers())));
     record(proxy, exchange, index, outcome);
@@ -232,10 +232,10 @@ pub(crate) async fn send(
 /// The closed word for why there is no answer, or none that counts.
 fn unanswered(sent: &Result<Result<Response<RegionBody>, SendError>, ()>) -> Option<&'static str> {
     match sent {
-        Ok(Ok(response)) => response.status().is_informational().then_some(shown::BROKEN),
+        Ok(Ok(response)) => response.status().is_informational().then_some(feedback::BROKEN),
         Ok(Err(SendError::NotSent(why))) => Some(reason(why).as_str()),
-        Ok(Err(SendError::Unknown(_) | SendError::Broken(_))) => Some(shown::BROKEN),
-        Ok(Err(SendError::TimedOut)) | Err(()) => Some(shown::TIMEOUT),
+        Ok(Err(SendError::Unknown(_) | SendError::Broken(_))) => Some(feedback::BROKEN),
+        Ok(Err(SendError::TimedOut)) | Err(()) => Some(feedback::TIMEOUT),
     }
 }
 
@@ -282,7 +282,7 @@ fn report(
     answer: Option<(StatusCode, &HeaderMap)>,
 ) {
     if let Some(class) = GuardClass::of(exchange.matched.operation) {
-        return shown::report(proxy, index, class, answer, || Some(shown::source(path.path())));
+        return feedback::report(proxy, index, class, answer, || Some(feedback::source(path.path())));
     }
     let shows = match answer {
         Some((status, headers)) => effect(status.as_u16(), headers.contains_key(QUEUE_STATUS)),
@@ -290,7 +290,7 @@ fn report(
     };
     if let Some(shows) = shows {
         if let Some((status, _)) = answer.filter(|_| shows != RequestOutcome::Success) {
-            shown::failed(proxy, index, status.as_u16());
+            feedback::failed(proxy, index, status.as_u16());
         }
         proxy.shared.registry.on_request(index, shows);
     }

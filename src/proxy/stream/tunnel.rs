@@ -1,6 +1,6 @@
 //! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
 
-use crate::net::{Arriving, ClientSide, Room};
+use crate::net::{ClientSide, IncomingBody, Room};
 use http::header::{CONNECTION, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -18,7 +18,7 @@ use crate::proxy::call::address::admit_unjudged;
 use crate::proxy::call::ask::unavailable;
 use crate::proxy::call::attempt::of_dial;
 use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::shown;
+use crate::proxy::call::feedback;
 use crate::proxy::call::shut::check_breaker;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
@@ -29,7 +29,7 @@ use crate::proxy::state::shared::Proxy;
 pub(crate) async fn tunnel(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    mut request: Request<Arriving>,
+    mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     admit_unjudged(proxy, exchange)?;
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
@@ -59,11 +59,11 @@ pub(crate) async fn tunnel(
         exchange.region = None;
         return Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER));
     }
-    let sent = sent.map_err(|_| shown::TIMEOUT).and_then(|sent| sent.map_err(|error| of_dial(&error).as_str()));
+    let sent = sent.map_err(|_| feedback::TIMEOUT).and_then(|sent| sent.map_err(|error| of_dial(&error).as_str()));
     let mut response = match sent {
         Ok(response) => response,
         Err(reason) => {
-            shown::unanswered(proxy, index, reason);
+            feedback::unanswered(proxy, index, reason);
             proxy.shared.registry.on_request(index, RequestOutcome::Failure);
             return Err(unavailable(proxy, index));
         }

@@ -13,7 +13,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::Body as _;
 
 use crate::net::body::{Outgoing, Upload};
-use crate::net::{Arriving, Violation};
+use crate::net::{IncomingBody, Violation};
 use crate::ojs::{ErrorDocument, Fault, Operation, Payload, jobs_within, routing_within};
 use crate::policy::RegionIndex;
 use crate::proxy::body::collect::{broken_body, collect_body};
@@ -31,7 +31,7 @@ pub(crate) async fn vet(
     exchange: &Exchange,
     index: RegionIndex,
     headers: &mut HeaderMap,
-    mut body: Arriving,
+    mut body: IncomingBody,
     upload: &Rc<Upload>,
 ) -> Result<Outgoing, ErrorDocument> {
     if body.is_end_stream() {

@@ -13,15 +13,15 @@ mod round;
 
 use std::time::{Duration, Instant};
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use http::{Request, Response};
 
 use self::round::{Local, Round};
 use crate::ojs::ErrorDocument;
-use crate::ojs::worker::{Claimed, Claims};
+use crate::ojs::worker::{FetchReply, FetchRequest};
 use crate::proxy::call::exchange::Exchange;
 use crate::proxy::call::head::{asked_for, read};
-use crate::proxy::call::insist::{rewritten, unanswered};
+use crate::proxy::call::retrying::{rewritten, unanswered};
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::region::{KeptJob, Workers};
@@ -38,14 +38,14 @@ const HOLD_PARTS: u32 = 4;
 pub(crate) async fn fetch(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, body) = read(proxy, exchange, request).await?;
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
     // What servers could read in two ways is the local region's to judge, and nobody else's to answer.
-    let claims = Claims::read(&body, proxy.shared.config.limits.json_depth).ok();
-    let worker_id = claims.as_ref().and_then(Claims::worker_id);
+    let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth).ok();
+    let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
     let started = Instant::now();
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker);
@@ -86,7 +86,7 @@ fn answer(proxy: &Proxy, exchange: &mut Exchange, round: Round<'_, '_>) -> Resul
         exchange.region = Some(proxy.region(index).id.clone());
         exchange.outcome = Some(crate::telemetry::AttemptOutcome::Answered);
         let body = base.body.clone();
-        return Ok(match changed.then(|| Claimed::read(&body)).flatten() {
+        return Ok(match changed.then(|| FetchReply::read(&body)).flatten() {
             Some(own) => rewritten(base, own.with(&body, &jobs, first)),
             None => base.into(),
         });

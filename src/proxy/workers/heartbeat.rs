@@ -13,19 +13,19 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use http::{Method, Request, Response, StatusCode};
 use smallvec::SmallVec;
 
-use crate::ojs::worker::{Beat, Beaten, Directive};
+use crate::ojs::worker::{Directive, HeartbeatReply, HeartbeatRequest};
 use crate::ojs::{Class, ErrorDocument, Segments, heartbeat_state, hint};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
 use crate::proxy::call::ask::Question;
 use crate::proxy::call::exchange::Exchange;
 use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::insist::{Insisted, insist, note, rewritten};
+use crate::proxy::call::retrying::{Insisted, ask_retrying, note, rewritten};
 use crate::proxy::locate::find::Located;
 use crate::proxy::locate::find::search;
 use crate::proxy::state::region_answer::RegionAnswer;
@@ -46,11 +46,11 @@ const SEARCHES_MAX: usize = 64;
 pub(crate) async fn heartbeat(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (head, body) = read(proxy, exchange, request).await?;
     let depth_max = proxy.shared.config.limits.json_depth;
-    let beat = Beat::read(&body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    let beat = HeartbeatRequest::read(&body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     let started = Instant::now();
     let split = Split::of(proxy, &beat);
     let worker_id = beat.worker_id();
@@ -84,7 +84,7 @@ struct Split {
 }
 
 impl Split {
-    fn of(proxy: &Proxy, beat: &Beat<'_>) -> Self {
+    fn of(proxy: &Proxy, beat: &HeartbeatRequest<'_>) -> Self {
         let view = proxy.shared.registry.view();
         let mut split = Self {
             local: view.local,
@@ -131,7 +131,8 @@ impl Split {
         let is_left = |id: &&String| {
             let mut heard =
                 std::iter::once(local).chain(others).filter(|(index, _)| self.owners.get(*id) == Some(index));
-            let beaten = heard.next().and_then(|(_, said)| said.yes()).and_then(|answer| Beaten::read(&answer.body));
+            let beaten =
+                heard.next().and_then(|(_, said)| said.yes()).and_then(|answer| HeartbeatReply::read(&answer.body));
             beaten.is_some_and(|beaten| beaten.says_extended() && !beaten.extended().any(|extended| extended == **id))
         };
         self.hinted.iter().filter(is_left).take(SEARCHES_MAX).cloned().collect()
@@ -173,7 +174,7 @@ type Heard = (RegionIndex, Insisted);
 struct Heartbeat<'h> {
     class: Class,
     head: &'h Head,
-    beat: &'h Beat<'h>,
+    beat: &'h HeartbeatRequest<'h>,
     body: &'h Bytes,
 }
 
@@ -214,13 +215,13 @@ async fn in_its_form(
     let may_rewrite = proxy.shared.config.compat.heartbeat_ids;
     let array = may_rewrite && forms.is_array(region);
     question.body = part(array);
-    let first = insist(proxy, class, index, &question, Repeat::Freely).await;
+    let first = ask_retrying(proxy, class, index, &question, Repeat::Freely).await;
     let other = part(!array);
     if !may_rewrite || !first.is_refused() || other.concat() == question.body.concat() {
         return first;
     }
     question.body = other;
-    let second = insist(proxy, class, index, &question, Repeat::Freely).await;
+    let second = ask_retrying(proxy, class, index, &question, Repeat::Freely).await;
     if second.yes().is_some() {
         forms.learn(region, !array);
     }
@@ -253,7 +254,7 @@ fn learn(
     let now = shared.registry.clock().now();
     let (mut nowhere, mut found) = (true, HashSet::new());
     for (index, insisted) in std::iter::once(local).chain(others) {
-        let Some(beaten) = insisted.yes().and_then(|answer| Beaten::read(&answer.body)) else {
+        let Some(beaten) = insisted.yes().and_then(|answer| HeartbeatReply::read(&answer.body)) else {
             nowhere = false;
             continue;
         };
@@ -279,7 +280,7 @@ fn learn(
 
 /// The leases go on that a region has extended, for so long where the worker says.
 fn extended(proxy: &Proxy, index: RegionIndex, said: &Insisted, visibility: Option<Duration>) {
-    if let Some(beaten) = said.yes().and_then(|answer| Beaten::read(&answer.body)) {
+    if let Some(beaten) = said.yes().and_then(|answer| HeartbeatReply::read(&answer.body)) {
         proxy.shared.journal.extend_leases(&proxy.region(index).id, beaten.extended(), visibility);
     }
 }
@@ -298,7 +299,9 @@ fn answer(
     let document = local.document(proxy, index);
     let mut bodies: Vec<Bytes> = agreed.iter().map(|(_, answer)| answer.body.clone()).collect();
     let mut base = local.result.ok();
-    if is_down && let Some((other, answer)) = agreed.into_iter().find(|(_, it)| Beaten::read(&it.body).is_some()) {
+    if is_down
+        && let Some((other, answer)) = agreed.into_iter().find(|(_, it)| HeartbeatReply::read(&it.body).is_some())
+    {
         // Its own leases are among the others' then, which changes nothing.
         exchange.region = Some(proxy.region(other).id.clone());
         base = Some(answer);
@@ -308,8 +311,8 @@ fn answer(
     match base {
         Some(answer) => {
             let body = answer.body.clone();
-            let others: Vec<Beaten<'_>> = bodies.iter().filter_map(|body| Beaten::read(body)).collect();
-            Ok(match Beaten::read(&body).filter(|_| answer.status.is_success()) {
+            let others: Vec<HeartbeatReply<'_>> = bodies.iter().filter_map(|body| HeartbeatReply::read(body)).collect();
+            Ok(match HeartbeatReply::read(&body).filter(|_| answer.status.is_success()) {
                 Some(own) => for_worker(proxy, answer, own.with(&body, &others, is_down)),
                 None => answer.into(),
             })

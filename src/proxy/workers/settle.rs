@@ -13,7 +13,7 @@ mod look_up;
 use std::borrow::Cow;
 use std::time::Instant;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 
@@ -26,7 +26,7 @@ use crate::policy::{GuardClass, RegionIndex, Repeat};
 use crate::proxy::call::ask::{Question, ask};
 use crate::proxy::call::exchange::Exchange;
 use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::insist::{Insisted, insist, note};
+use crate::proxy::call::retrying::{Insisted, ask_retrying, note};
 use crate::proxy::locate::find::search;
 use crate::proxy::locate::find::{Located, in_doubt, locate};
 use crate::proxy::state::region_answer::RegionAnswer;
@@ -40,7 +40,7 @@ use crate::proxy::state::shared::Proxy;
 pub(crate) async fn settle(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let path = request.uri().path().to_owned();
     let (head, body) = read(proxy, exchange, request).await?;
@@ -159,7 +159,7 @@ async fn answer(
         guard: GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Ack),
         leased: true,
     };
-    let insisted = insist(proxy, exchange.matched.class, index, &question, word.repeat).await;
+    let insisted = ask_retrying(proxy, exchange.matched.class, index, &question, word.repeat).await;
     note(proxy, exchange, index, &insisted.result);
     if let Some(document) = insisted.document(proxy, index) {
         return Err(document);

@@ -4,8 +4,8 @@ use http::{Response, StatusCode};
 
 use super::deliver::send_all;
 use super::merge::{illegible, respond};
-use super::parcel::Parcel;
 use super::plan::Attempted;
+use super::region_part::RegionPart;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Line};
 use crate::proxy::call::call_notes::CallNotes;
@@ -75,7 +75,7 @@ pub(super) async fn send(
 }
 
 /// The document for every job of a part, where the region does not list them one by one.
-fn document_of(proxy: &Proxy, parcel: &Parcel, ran: &Ran) -> Option<ErrorDocument> {
+fn document_of(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) -> Option<ErrorDocument> {
     let region = ran.region.as_ref().map_or("", |region| region.as_str());
     match &ran.result {
         Err(document) => Some(document.clone()),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use http::HeaderMap;
 
-use super::parcel::Parcel;
+use super::region_part::RegionPart;
 use crate::base::RegionId;
 use crate::ojs::Segments;
 use crate::ojs::batch::answer;
@@ -17,7 +17,7 @@ use crate::proxy::call::exchange::Exchange;
 use crate::proxy::call::head::Head;
 use crate::proxy::jobs::enqueue::run;
 use crate::proxy::placement::job::Job;
-use crate::proxy::placement::trail::Trail;
+use crate::proxy::placement::send_history::SendHistory;
 use crate::proxy::state::ran::Ran;
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
@@ -36,7 +36,7 @@ pub(super) async fn send_all(
     proxy: &Proxy,
     exchange: &mut Exchange,
     head: &Head,
-    parcels: &[Parcel],
+    parcels: &[RegionPart],
     notes: &mut CallNotes,
 ) -> Vec<Ran> {
     let mut jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel, notes)).collect();
@@ -69,7 +69,7 @@ fn worse(one: Option<AttemptOutcome>, other: Option<AttemptOutcome>) -> Option<A
     if rank(&one) >= rank(&other) { one } else { other }
 }
 
-pub(super) fn job(exchange: &Exchange, head: &Head, parcel: &Parcel, notes: &mut CallNotes) -> Job {
+pub(super) fn job(exchange: &Exchange, head: &Head, parcel: &RegionPart, notes: &mut CallNotes) -> Job {
     let call = Call {
         method: http::Method::POST,
         path: head.path.clone(),
@@ -83,13 +83,13 @@ pub(super) fn job(exchange: &Exchange, head: &Head, parcel: &Parcel, notes: &mut
         source: Some(parcel.source),
         pressing: false,
     };
-    let trail = Trail::new(call.deadline, None);
+    let trail = SendHistory::new(call.deadline, None);
     let note = notes.lend(parcel.part);
     Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail, note }
 }
 
 /// Counts what a region has stored, and remembers where it is.
-pub(super) fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
+pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
     let (Some(index), Ok(answer)) = (ran.stored, &ran.result) else { return };
     let region = &proxy.region(index).id;
     let ids = learn(proxy, region, parcel, answer);
@@ -102,7 +102,7 @@ pub(super) fn account(proxy: &Proxy, parcel: &Parcel, ran: &Ran) {
 }
 
 /// Remembers the jobs that an answer shows, and says how many are stored.
-fn learn(proxy: &Proxy, region: &RegionId, parcel: &Parcel, answer: &RegionAnswer) -> usize {
+fn learn(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, answer: &RegionAnswer) -> usize {
     let owners = &proxy.shared.owners;
     if let Some(items) = answer::items(&answer.body, parcel.jobs.len()).filter(|_| !parcel.jobs.is_empty()) {
         let stored = items.iter().filter(|item| item.stored);

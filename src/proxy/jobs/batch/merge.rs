@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Response, StatusCode};
 
-use super::parcel::Parcel;
+use super::region_part::RegionPart;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Item, Line, Listed};
 use crate::ojs::header::REQUEST_ID;
@@ -44,7 +44,7 @@ impl Listing<'_> {
 }
 
 /// Reads what a part came to.
-pub(super) fn came<'a>(parcel: &Parcel, ran: &'a Ran) -> Came<'a> {
+pub(super) fn came<'a>(parcel: &RegionPart, ran: &'a Ran) -> Came<'a> {
     let answer = match &ran.result {
         Ok(answer) => answer,
         Err(_) if ran.outcome == Some(AttemptOutcome::Unknown) => return Came::Unknown,
@@ -93,7 +93,7 @@ pub(super) fn illegible(proxy: &Proxy, exchange: &Exchange, ran: &Ran) {
 pub(super) fn merged(
     proxy: &Proxy,
     exchange: &Exchange,
-    parcels: &[Parcel],
+    parcels: &[RegionPart],
     listings: Vec<Listing<'_>>,
 ) -> Response<Reply> {
     let (mut jobs, mut lines) = (Vec::new(), Vec::new());

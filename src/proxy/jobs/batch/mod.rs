@@ -7,28 +7,28 @@
 mod bulk;
 mod deliver;
 mod merge;
-mod parcel;
 mod plan;
+mod region_part;
 mod split;
 mod undo;
 
 use std::time::Instant;
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use http::{Request, Response};
 
 use self::deliver::{account, job};
 use self::merge::illegible;
-use self::parcel::Parcel;
 use self::plan::{Planned, plan};
+use self::region_part::RegionPart;
 use super::enqueue::{note, run};
 use crate::ojs::ErrorDocument;
 use crate::proxy::call::call_notes::CallNotes;
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::feedback::source;
 use crate::proxy::call::head::tenant_of;
 use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::shown::source;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 
@@ -38,7 +38,7 @@ use crate::proxy::state::shared::Proxy;
 pub(crate) async fn batch(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.attempts = Some(0);
     let (head, body) = read(proxy, exchange, request).await?;
@@ -62,7 +62,7 @@ async fn send(
     match planned {
         Planned::Whole { decision, part } => {
             let source = source(head.path.path());
-            let parcel = Parcel { decision, body, members: Vec::new(), jobs: Vec::new(), source, part };
+            let parcel = RegionPart { decision, body, members: Vec::new(), jobs: Vec::new(), source, part };
             send_one(proxy, exchange, head, parcel, notes).await
         }
         Planned::One(parcel) => send_one(proxy, exchange, head, parcel, notes).await,
@@ -83,7 +83,7 @@ async fn planned(
     let has_key = head.headers.contains_key("idempotency-key");
     let (scope, tenant) = (exchange.matched.scope, tenant_of(exchange, &head.headers)?);
     let read = body.clone();
-    Ok(proxy.aside(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await)
+    Ok(proxy.offload(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await)
 }
 
 /// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.
@@ -91,7 +91,7 @@ async fn send_one(
     proxy: &Proxy,
     exchange: &mut Exchange,
     head: Head,
-    parcel: Parcel,
+    parcel: RegionPart,
     notes: &mut CallNotes,
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.strategy = Some(parcel.decision.strategy);

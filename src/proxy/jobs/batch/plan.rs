@@ -5,15 +5,15 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::parcel::{Parcel, Sent};
+use super::region_part::{RegionPart, Sent};
 use crate::config::MixedBatch;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
 use crate::policy::{Decision, Demand, Part, RegionIndex, RouteError, Together, View, route_within, together};
 use crate::proxy::body::collect;
 use crate::proxy::call::call_notes::{self, CallNotes, Member, NOTED_MAX, allot};
+use crate::proxy::call::feedback::source;
 use crate::proxy::call::notes::write_down;
-use crate::proxy::call::shown::source;
 use crate::proxy::routing::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
 use crate::proxy::routing::several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys};
 use crate::proxy::state::shared::Proxy;
@@ -23,9 +23,9 @@ pub(super) enum Planned {
     /// The body as it is, because it cannot be taken apart; with the place of its note.
     Whole { decision: Decision, part: usize },
     /// All jobs to one region.
-    One(Parcel),
+    One(RegionPart),
     /// All parts or none. `keyed`: regions remember the call by a key of the client's.
-    Atomic { parcels: Vec<Parcel>, keyed: bool },
+    Atomic { parcels: Vec<RegionPart>, keyed: bool },
     /// Each part for itself; one whose region is down may be left out.
     Partial(Vec<Attempted>),
 }
@@ -33,7 +33,7 @@ pub(super) enum Planned {
 /// A part, or why it is not sent.
 pub(super) struct Attempted {
     pub(super) members: Vec<usize>,
-    pub(super) parcel: Result<Parcel, ErrorDocument>,
+    pub(super) parcel: Result<RegionPart, ErrorDocument>,
 }
 
 /// Plans a batch or a bulk enqueue, by what its path asks for and whether its head has a key, and the tenant
@@ -211,7 +211,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         self.notes.borrow_mut().add(course, leader, told)
     }
 
-    fn one(&self, body: &Bytes, demand: &Demand, leader: usize) -> Result<Parcel, ErrorDocument> {
+    fn one(&self, body: &Bytes, demand: &Demand, leader: usize) -> Result<RegionPart, ErrorDocument> {
         let members: Vec<usize> = (0..self.batch.jobs.len()).collect();
         let (decision, course) = self.decide(leader, demand, &members)?;
         let (mut stamps, jobs, told) = self.stamp(&members, &decision, NOTED_MAX);
@@ -221,7 +221,7 @@ impl<'p, 'b> Planner<'p, 'b> {
             collect::hold(self.proxy, self.batch.whole(&mut stamps))
         };
         let part = self.note(course, leader, &members, told);
-        Ok(Parcel { source: self.source(&members), decision, body, members, jobs, part })
+        Ok(RegionPart { source: self.source(&members), decision, body, members, jobs, part })
     }
 
     /// Every part is checked before anything is sent; one whose region cannot take it now fails all that must succeed together.
@@ -238,7 +238,7 @@ impl<'p, 'b> Planner<'p, 'b> {
     }
 
     /// `room` is how many of its jobs are told of in notes.
-    fn parcel(&self, part: &Part, room: usize) -> Result<Parcel, ErrorDocument> {
+    fn parcel(&self, part: &Part, room: usize) -> Result<RegionPart, ErrorDocument> {
         let members = &part.members;
         debug_assert!(!members.is_empty(), "a part has the job that it was made for");
         let leader = members.first().copied().unwrap_or_default();
@@ -248,7 +248,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         let (mut stamps, jobs, told) = self.stamp(members, &decision, room);
         let body = collect::hold(self.proxy, self.batch.part(members, &mut stamps));
         let part = self.note(course, leader, members, told);
-        Ok(Parcel { decision, body, members: members.clone(), jobs, source: self.source(members), part })
+        Ok(RegionPart { decision, body, members: members.clone(), jobs, source: self.source(members), part })
     }
 
     fn source(&self, members: &[usize]) -> u64 {

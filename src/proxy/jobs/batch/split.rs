@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::deliver::{own_headers, send_all};
 use super::merge::{Came, came, illegible, merged};
-use super::parcel::{Parcel, Sent};
+use super::region_part::{RegionPart, Sent};
 use super::undo::{Doomed, Undone, undo};
 use crate::ojs::ErrorDocument;
 use crate::ojs::error::Fates;
@@ -32,7 +32,7 @@ pub(super) async fn send(
     proxy: &Proxy,
     exchange: &mut Exchange,
     head: &Head,
-    parcels: Vec<Parcel>,
+    parcels: Vec<RegionPart>,
     keyed: bool,
     notes: &mut CallNotes,
 ) -> Result<Response<Reply>, ErrorDocument> {
@@ -83,14 +83,14 @@ impl Default for Failure {
 impl Failure {
     /// The failure that decides the class: one that no repetition mends, else the first. None where no part has failed for
     /// certain.
-    fn of(proxy: &Proxy, parcels: &[Parcel], came: &[Came<'_>]) -> Option<Self> {
+    fn of(proxy: &Proxy, parcels: &[RegionPart], came: &[Came<'_>]) -> Option<Self> {
         let failures = parcels.iter().zip(came).filter_map(|(parcel, came)| Self::of_part(proxy, parcel, came));
         let is_final =
             |failure: &Self| failure.status.is_client_error() && failure.status != StatusCode::TOO_MANY_REQUESTS;
         failures.reduce(|first, next| if !is_final(&first) && is_final(&next) { next } else { first })
     }
 
-    fn of_part(proxy: &Proxy, parcel: &Parcel, came: &Came<'_>) -> Option<Self> {
+    fn of_part(proxy: &Proxy, parcel: &RegionPart, came: &Came<'_>) -> Option<Self> {
         let (status, retry_after, code) = match came {
             Came::Stored(_) | Came::Unknown => return None,
             Came::NotSent(document) => {
@@ -119,7 +119,7 @@ struct Torn {
 }
 
 impl Torn {
-    fn note(&mut self, parcel: &Parcel, came: &Came<'_>) {
+    fn note(&mut self, parcel: &RegionPart, came: &Came<'_>) {
         let places = parcel.members.iter().zip(&parcel.jobs).enumerate();
         match came {
             Came::Unknown => self.unknown.extend(&parcel.members),
@@ -185,7 +185,7 @@ impl Torn {
         }
     }
 
-    fn document(&self, proxy: &Proxy, parcels: &[Parcel], failure: &Failure, keyed: bool) -> ErrorDocument {
+    fn document(&self, proxy: &Proxy, parcels: &[RegionPart], failure: &Failure, keyed: bool) -> ErrorDocument {
         let list = |members: &BTreeSet<usize>| members.iter().copied().collect();
         let fates = Fates {
             created: list(&self.created),
@@ -209,7 +209,7 @@ impl Torn {
     }
 
     /// The jobs that are stored or may be, with what is needed to look them up.
-    fn to_look_up(&self, proxy: &Proxy, parcels: &[Parcel]) -> Vec<Value> {
+    fn to_look_up(&self, proxy: &Proxy, parcels: &[RegionPart]) -> Vec<Value> {
         let mut jobs: Vec<(usize, Value)> = Vec::new();
         for parcel in parcels {
             let region = parcel.region().map(|index| proxy.region(index).id.as_str());

@@ -12,9 +12,9 @@ use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, path_segment, progress};
 use crate::outcome::{Event, Place, Progress, Told};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::body::aside::aside;
+use crate::proxy::body::offload::offload;
 use crate::proxy::body::shown_job::far;
-use crate::proxy::call::ask::{Question, Silence, ask};
+use crate::proxy::call::ask::{NoAnswer, Question, ask};
 use crate::proxy::placement::{Names, identity, rules};
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::event;
@@ -93,11 +93,11 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
         }
         let answer = match ask(proxy, Class::Job, job.region, &delete).await {
             Ok(answer) => answer,
-            Err(Silence::Unknown) => {
+            Err(NoAnswer::Unknown) => {
                 undone = Undone::Unknown;
                 continue;
             }
-            Err(Silence::Closed(_) | Silence::NotSent) => continue,
+            Err(NoAnswer::Closed(_) | NoAnswer::NotSent) => continue,
         };
         match answer.status {
             status if status.is_success() => return Undone::Cancelled,
@@ -118,8 +118,9 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
 /// What the region shows of a job for which a cancellation may have come through, or may still.
 async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
     let Ok(answer) = ask(proxy, Class::Job, job.region, question).await else { return Undone::Unknown };
-    let shown =
-        aside(answer.body.len(), move || progress(&answer.body)).await.filter(|it| it.id.eq_ignore_ascii_case(&job.id));
+    let shown = offload(answer.body.len(), move || progress(&answer.body))
+        .await
+        .filter(|it| it.id.eq_ignore_ascii_case(&job.id));
     match shown.as_ref().map(far) {
         Some(Progress::Cancelled | Progress::Stopped) => Undone::Cancelled,
         Some(Progress::Ended) => Undone::Not,

@@ -13,7 +13,7 @@ use crate::proxy::state::shared::Proxy;
 
 /// The note of one definition.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct Defined {
     kind: CallKind,
     /// The name of the cron job, or the id of the workflow, as far as it is known.
     pub(super) name: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Noted {
     members: Vec<Member>,
 }
 
-impl Noted {
+impl Defined {
     /// `named` is what the path names, or nothing.
     pub(super) fn begin(proxy: &Proxy, exchange: &Exchange, named: &str, body: &Bytes) -> Self {
         let name = Some(named).filter(|named| !named.is_empty()).map(str::to_owned);

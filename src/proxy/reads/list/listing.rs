@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use crate::ojs::list::{Page, Told, Wanted};
 use crate::ojs::{Paging, normal_path};
 use crate::policy::RegionIndex;
-use crate::proxy::body::aside::aside;
+use crate::proxy::body::offload::offload;
 use crate::proxy::call::ask::Question;
-use crate::proxy::call::everywhere::Said;
+use crate::proxy::call::fan_out::Said;
 
 /// A list as the client asked for it.
 pub(super) struct Listing {
@@ -79,5 +79,5 @@ impl Gathered {
 /// A region's answer as a page, where it is one.
 pub(super) async fn read_page(body: &Bytes) -> Option<Page> {
     let read = body.clone();
-    aside(body.len(), move || Page::read(&read).ok()).await
+    offload(body.len(), move || Page::read(&read).ok()).await
 }

@@ -12,9 +12,9 @@ use crate::base::RegionId;
 use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Told, Wanted, merged, united};
 use crate::ojs::{Class, ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::{Silence, ask};
-use crate::proxy::call::everywhere::{Said, name_missing, name_regions, nobody, note_outcome, while_wanted};
+use crate::proxy::call::ask::{NoAnswer, ask};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::{Said, name_missing, name_regions, nobody, note_outcome, while_wanted};
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::AttemptOutcome;
@@ -193,5 +193,5 @@ async fn all_of(
         limit = told.limit.filter(|own| (1..limit).contains(own)).unwrap_or(limit);
         place = told.next.map_or(Place::Offset(read as u64), Place::Cursor);
     }
-    unusable(Err(Silence::Unknown))
+    unusable(Err(NoAnswer::Unknown))
 }

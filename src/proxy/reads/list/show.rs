@@ -1,6 +1,6 @@
 //! What of an item is shown to the client.
 
-use crate::net::Arriving;
+use crate::net::IncomingBody;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{Request, Response};
@@ -11,8 +11,8 @@ use crate::ojs::list::{NoPage, Page, replaced};
 use crate::ojs::{ErrorDocument, answer, is_of_fence, normal_path, residency};
 use crate::policy::RegionIndex;
 use crate::proxy::call::ask::Question;
-use crate::proxy::call::everywhere::{RETRY_AFTER_MIN, ask_each, read_headers};
 use crate::proxy::call::exchange::Exchange;
+use crate::proxy::call::fan_out::{RETRY_AFTER_MIN, ask_each, read_headers};
 use crate::proxy::locate::find::is_called_off;
 use crate::proxy::reads::residency::is_foreign;
 use crate::proxy::state::reply::Reply;
@@ -56,7 +56,7 @@ pub(super) async fn of_one(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
-    request: Request<Arriving>,
+    request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let config = &proxy.shared.config;
     if config.residency.read_lists == ReadResidency::Allow && !config.lists.annotate {
@@ -75,7 +75,7 @@ pub(super) async fn of_one(
         return Ok(answer.into());
     }
     let body = answer.body.clone();
-    match proxy.aside(answer.body.len(), move |proxy| as_shown(proxy, index, &body, bare)).await {
+    match proxy.offload(answer.body.len(), move |proxy| as_shown(proxy, index, &body, bare)).await {
         Ok(None) => Ok(answer.into()),
         Ok(Some(body)) => {
             answer.body = body;

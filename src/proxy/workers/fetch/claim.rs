@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use http::HeaderMap;
 
-use crate::ojs::worker::{ClaimedJob, Claims};
+use crate::ojs::worker::{ClaimedJob, FetchRequest};
 use crate::proxy::locate::find::asker;
 
 /// How long a job is leased when the call does not say. Spec: ojs-protocol 2.4.
@@ -21,7 +21,7 @@ pub(super) fn claimant(worker: &str, headers: &HeaderMap) -> String {
 }
 
 /// How long the regions lease the jobs of a call: as it says, else as the job says.
-pub(super) fn lease(claims: Option<&Claims<'_>>, job: Option<&ClaimedJob<'_>>) -> Duration {
-    let said = claims.and_then(Claims::visibility_ms).or_else(|| job?.visibility_ms);
+pub(super) fn lease(claims: Option<&FetchRequest<'_>>, job: Option<&ClaimedJob<'_>>) -> Duration {
+    let said = claims.and_then(FetchRequest::visibility_ms).or_else(|| job?.visibility_ms);
     said.map_or(LEASE, Duration::from_millis).min(LEASE_MAX)
 }

@@ -13,10 +13,10 @@ use crate::base::RegionId;
 use crate::journal::Lease;
 use crate::net::ClientSide;
 use crate::ojs::Class;
-use crate::ojs::worker::{Claimed, ClaimedJob, Claims};
+use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
 use crate::policy::{GuardClass, RegionIndex, permits};
-use crate::proxy::call::ask::{Question, Silence, ask};
+use crate::proxy::call::ask::{NoAnswer, Question, ask};
 use crate::proxy::call::head::Head;
 use crate::proxy::routing::plan::with_job;
 use crate::proxy::state::region_answer::RegionAnswer;
@@ -34,7 +34,7 @@ pub(super) enum Local {
     /// It held the call back for as long as the client waits.
     Held,
     /// Nothing.
-    Silent(Silence),
+    Silent(NoAnswer),
 }
 
 /// What a FETCH has come to so far.
@@ -52,7 +52,7 @@ pub(super) struct Round<'p, 'b> {
     class: Class,
     head: Head,
     body: &'b Bytes,
-    claims: Option<&'b Claims<'b>>,
+    claims: Option<&'b FetchRequest<'b>>,
     worker: Option<&'b str>,
 }
 
@@ -62,7 +62,7 @@ impl<'p, 'b> Round<'p, 'b> {
         class: Class,
         head: Head,
         body: &'b Bytes,
-        claims: Option<&'b Claims<'b>>,
+        claims: Option<&'b FetchRequest<'b>>,
         worker: Option<&'b str>,
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
@@ -115,7 +115,7 @@ impl<'p, 'b> Round<'p, 'b> {
         self.local = match self.ask(index, body, share).await {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
             Ok(answer) => self.take_in(index, answer, |_| true).map_or(Local::Unasked, Local::Refused),
-            Err(Silence::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
+            Err(NoAnswer::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
             Err(silence) => Local::Silent(silence),
         };
     }
@@ -164,7 +164,7 @@ impl<'p, 'b> Round<'p, 'b> {
         }
     }
 
-    async fn ask(&self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> Result<RegionAnswer, Silence> {
+    async fn ask(&self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> Result<RegionAnswer, NoAnswer> {
         let question = Question {
             method: Method::POST,
             path: self.head.path.clone(),
@@ -187,7 +187,7 @@ impl<'p, 'b> Round<'p, 'b> {
     ) -> Option<RegionAnswer> {
         let shared = &self.proxy.shared;
         let (region, now) = (&self.proxy.region(index).id, shared.registry.clock().now());
-        let Some(claimed) = Claimed::read(&answer.body) else { return Some(answer) };
+        let Some(claimed) = FetchReply::read(&answer.body) else { return Some(answer) };
         self.first |= claimed.has_first();
         // Measured from here although the region began earlier: the margin that is left of a lease is far longer.
         let until = handed_out_until(now, lease(self.claims, None));

@@ -1,0 +1,194 @@
+//! A socket that counts the bytes it handed to the system, or will hand to it at the end of this turn.
+//!
+//! The count is the evidence for `not_sent`. It is taken below TLS, where bytes really leave, and what the system then refuses is taken
+//! back: whatever error a connection
+//! ends with, if the count did not move since a request was given to it, no byte of that request can have reached the
+//! region; if it moved, one may have.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::body_scheduler::Turns;
+use super::evidence::Evidence;
+use super::raw_tcp::RawTcp;
+use super::waiting::Waiting;
+
+/// A TCP socket with its count.
+#[derive(Debug)]
+pub struct CountingStream {
+    socket: RawTcp,
+    waiting: Waiting,
+    evidence: Arc<Evidence>,
+    /// A region that sends without a pause, interim answers for example, leaves others their turn.
+    turns: Turns,
+}
+
+impl CountingStream {
+    pub(super) fn new(socket: TcpStream) -> Self {
+        let evidence = Arc::<Evidence>::default();
+        let socket = RawTcp::new(socket, Some(Arc::clone(&evidence)));
+        Self { socket, waiting: Waiting::default(), evidence, turns: Turns::default() }
+    }
+
+    pub(super) const fn evidence(&self) -> &Arc<Evidence> {
+        &self.evidence
+    }
+
+    /// Whether the socket has nothing for this task and will wake it, as it was asked already.
+    pub(super) fn is_waiting(&self, cx: &Context<'_>) -> bool {
+        self.waiting.is_still(&self.socket, cx)
+    }
+
+    /// Counts what was written, and leaves it to the reader to find out that the peer has gone.
+    ///
+    /// What the peer said last (an answer to half a request, an alert) may still wait to be read, and tells more than the failed
+    /// write. The reader comes to the end of the stream right behind it, so nothing waits for ever. Bytes that the system did
+    /// not take are not counted.
+    fn judge(&self, poll: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+        match poll {
+            Poll::Ready(Ok(bytes)) => {
+                self.evidence.wrote(bytes);
+                Poll::Ready(Ok(bytes))
+            }
+            Poll::Ready(Err(error)) if is_heard_by_reader(&error) => Poll::Ready(Ok(offered)),
+            poll => poll,
+        }
+    }
+}
+
+/// Whether the peer has gone, which a reader finds out, too.
+fn is_heard_by_reader(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+}
+
+impl AsyncRead for CountingStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.turns.poll(cx));
+        let before = buf.filled().len();
+        let poll = this.waiting.poll_read(&mut this.socket, cx, buf);
+        if poll.is_pending() {
+            this.turns = Turns::default();
+        } else {
+            this.turns.moved(buf.filled().len() - before);
+        }
+        poll
+    }
+}
+
+impl AsyncWrite for CountingStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let poll = Pin::new(&mut this.socket).poll_write(cx, buf);
+        this.judge(poll, buf.len())
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        // A record of TLS, as a rule: one piece costs the system less when it is not a list.
+        let poll = match bufs {
+            [whole] => Pin::new(&mut this.socket).poll_write(cx, whole),
+            _ => Pin::new(&mut this.socket).poll_write_vectored(cx, bufs),
+        };
+        this.judge(poll, bufs.iter().map(|buf| buf.len()).sum())
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.socket).poll_flush(cx) {
+            Poll::Ready(Err(error)) if is_heard_by_reader(&error) => Poll::Ready(Ok(())),
+            flushed => flushed,
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_sends_without_a_pause_leaves_others_their_turn() {
+        tokio::task::LocalSet::new().run_until(leaves_others_their_turn()).await;
+    }
+
+    async fn leaves_others_their_turn() {
+        /// A little more than is read before others have their turn.
+        const TURN_BYTES: usize = 68 * 1024;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut socket = CountingStream::new(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (mut peer, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move { while peer.write_all(&[b'x'; 4096]).await.is_ok() {} });
+        let mut turns = 0;
+        let mut read = 0;
+        while read < 64 * TURN_BYTES {
+            // As a reader without measure does it, as long as there is something.
+            let turn = std::future::poll_fn(|cx| {
+                let (mut part, mut bytes) = ([0; 4096], 0);
+                let mut part = ReadBuf::new(&mut part);
+                while Pin::new(&mut socket).poll_read(cx, &mut part).is_ready() {
+                    bytes += part.filled().len();
+                    part.clear();
+                }
+                Poll::Ready(bytes)
+            });
+            let bytes = turn.await;
+            assert!(bytes <= TURN_BYTES + 4096, "{bytes} at once");
+            (turns, read) = (turns + 1, read + bytes);
+            tokio::task::yield_now().await;
+        }
+        assert!(turns >= 60);
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_a_peer_that_hung_up_are_read_even_after_a_failed_write() {
+        last_words_are_read().await;
+    }
+
+    #[tokio::test]
+    async fn and_where_what_is_written_goes_by_the_outbox() {
+        let local = tokio::task::LocalSet::new();
+        drop(local.spawn_local(crate::net::keep_sending()));
+        local.run_until(last_words_are_read()).await;
+    }
+
+    async fn last_words_are_read() {
+        tokio::task::yield_now().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut socket = CountingStream::new(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (mut peer, _) = listener.accept().await.unwrap();
+        socket.write_all(b"never read").await.unwrap();
+        tokio::task::yield_now().await;
+        peer.write_all(b"bye").await.unwrap();
+        // Closed with bytes unread, it resets the connection.
+        drop(peer);
+        for _ in 0..3 {
+            socket.write_all(b"into the void").await.unwrap();
+            assert!(socket.evidence().written() >= 10, "what may yet be written counts");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(socket.evidence().written(), 10, "what the system refused was not written");
+        let mut said = Vec::new();
+        let _ = socket.read_to_end(&mut said).await;
+        assert_eq!(said, b"bye");
+    }
+}

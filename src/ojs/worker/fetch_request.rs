@@ -1,0 +1,97 @@
+//! A FETCH: which queues, and how many jobs.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::edit::Edits;
+use super::members::{Members, Span, inside, joined, slice, text_of};
+use crate::ojs::fault::Fault;
+use crate::ojs::segments::Segments;
+
+/// Far more queues than any worker serves.
+const QUEUES_MAX: usize = 1_000;
+
+const NAMES: [&str; 5] = ["queues", "count", "batch_size", "worker_id", "visibility_timeout_ms"];
+const QUEUES: usize = 0;
+const COUNT: usize = 1;
+const BATCH_SIZE: usize = 2;
+const WORKER_ID: usize = 3;
+const VISIBILITY: usize = 4;
+
+/// What a worker asks for, read in place.
+pub struct FetchRequest<'b> {
+    members: Members<'b, 5>,
+    queues: Vec<(Cow<'b, str>, Span)>,
+}
+
+impl std::fmt::Debug for FetchRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FetchRequest")
+            .field("queues", &self.queues.len())
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'b> FetchRequest<'b> {
+    /// Reads the body of a FETCH.
+    ///
+    /// Errors: a [`Fault`] when it is not JSON, names too many queues, or could be read in two ways.
+    pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
+        let members = Members::read(body, depth_max, NAMES)?;
+        let spans = members.elements(QUEUES, "queues", QUEUES_MAX)?.unwrap_or_default();
+        let named = |span| Some((text_of(slice(members.text, span)?)?, span));
+        // One that is no name makes the whole list the region's to judge.
+        let queues = spans.into_iter().map(named).collect::<Option<_>>().unwrap_or_default();
+        Ok(Self { members, queues })
+    }
+
+    /// The queues, in the order in which they are to be served; none where the list is not one of names.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.queues.iter().map(|(name, _)| &**name)
+    }
+
+    /// How many jobs are asked for: `count`, else `batch_size`, else one; `None` where that is no number from 1 up.
+    #[must_use]
+    pub fn count(&self) -> Option<usize> {
+        let given = |place: &usize| self.members.raw(*place).is_some_and(|raw| raw != "null");
+        let Some(place) = [COUNT, BATCH_SIZE].into_iter().find(given) else { return Some(1) };
+        usize::try_from(self.members.number(place)?).ok().filter(|count| *count > 0)
+    }
+
+    /// The worker; SDKs exist that do not say.
+    #[must_use]
+    pub fn worker_id(&self) -> Option<Cow<'b, str>> {
+        self.members.text(WORKER_ID).filter(|id| !id.is_empty())
+    }
+
+    /// How long the jobs are leased. Units: milliseconds.
+    #[must_use]
+    pub fn visibility_ms(&self) -> Option<u64> {
+        self.members.number(VISIBILITY)
+    }
+
+    /// The same call for `count` jobs and only those queues that are `wanted`. `body` is what it was read from.
+    pub fn part(&self, body: &Bytes, count: usize, wanted: impl Fn(&str) -> bool) -> Segments {
+        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
+        let mut edits = Edits::default();
+        let kept: Vec<_> = self.queues.iter().filter(|(name, _)| wanted(name)).collect();
+        if let Some(span) = self.members.span(QUEUES)
+            && kept.len() < self.queues.len()
+        {
+            edits.replace(inside(span), joined(kept.iter().filter_map(|(_, span)| slice(self.members.text, *span))));
+        }
+        for place in [COUNT, BATCH_SIZE] {
+            if let Some(span) = self.members.span(place)
+                && self.members.number(place).is_some_and(|given| given != count as u64)
+            {
+                edits.replace(span, count.to_string());
+            }
+        }
+        edits.apply(body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ojs::worker::testing::{together, value};
+
+fn claims(body: &str) -> FetchRequest<'_> {
+    FetchRequest::read(body.as_bytes(), 64).unwrap_or_else(|fault| panic!("{body}: {fault}"))
+}
+
+fn part(body: &str, count: usize, wanted: impl Fn(&str) -> bool) -> String {
+    together(claims(body).part(&Bytes::copy_from_slice(body.as_bytes()), count, wanted))
+}
+
+#[test]
+fn the_shapes_of_all_sdks_are_read() {
+    fn check(body: &str, queues: &[&str], count: Option<usize>, worker_id: Option<&str>, visibility_ms: Option<u64>) {
+        let read = claims(body);
+        assert_eq!(read.queues().collect::<Vec<_>>(), queues, "{body}");
+        assert_eq!(
+            (read.count(), read.worker_id().as_deref(), read.visibility_ms()),
+            (count, worker_id, visibility_ms),
+            "{body}"
+        );
+    }
+    check(r#"{"queues":["a","b"],"count":10,"worker_id":"w"}"#, &["a", "b"], Some(10), Some("w"), None);
+    check(
+        r#"{"queues":["a"],"count":1,"visibility_timeout_ms":30000,"worker_id":"w\u0031"}"#,
+        &["a"],
+        Some(1),
+        Some("w1"),
+        Some(30_000),
+    );
+    check(r#"{"queues":["default"],"batch_size":5}"#, &["default"], Some(5), None, None);
+    check(r#"{"queues":["a"],"count":null,"batch_size":2,"worker_id":null}"#, &["a"], Some(2), None, None);
+    check(r#"{"queues":["a"],"count":3,"batch_size":9}"#, &["a"], Some(3), None, None);
+    check(r#"{"queues":["a"],"worker_id":""}"#, &["a"], Some(1), None, None);
+    check(r#"{"queues":["a"],"count":0}"#, &["a"], None, None, None);
+    check(r#"{"queues":["a"],"count":-1}"#, &["a"], None, None, None);
+    check(r#"{"queues":["a"],"count":1.5}"#, &["a"], None, None, None);
+    check(r#"{"queues":["a",7]}"#, &[], Some(1), None, None);
+    check(r#"{"queues":"a"}"#, &[], Some(1), None, None);
+    check("{}", &[], Some(1), None, None);
+}
+
+#[test]
+fn what_servers_could_read_in_two_ways_is_refused() {
+    for body in [
+        r#"{"queues":["a"],"Queues":["b"]}"#,
+        r#"{"queues":["a"],"count":1,"count":2}"#,
+        r#"{"queues":["a"],"Count":9}"#,
+        r#"{"wor\u017fer_id":"a","worker_id":"b","wor\u212aer_id":"c"}"#,
+        "[]",
+        "{",
+    ] {
+        assert!(FetchRequest::read(body.as_bytes(), 64).is_err(), "{body}");
+    }
+    let queues = vec!["q"; QUEUES_MAX + 1];
+    assert!(FetchRequest::read(json!({ "queues": queues }).to_string().as_bytes(), 64).is_err());
+}
+
+#[test]
+fn a_part_asks_for_less_and_keeps_every_other_byte() {
+    fn check(body: &str, count: usize, wanted: &[&str], expected: &str) {
+        assert_eq!(part(body, count, |name| wanted.contains(&name)), expected, "{body}");
+    }
+    check(
+        r#"{ "queues" : [ "a", "b" ,"c"], "x":1E400, "count" : 10 }"#,
+        3,
+        &["a", "c"],
+        r#"{ "queues" : ["a","c"], "x":1E400, "count" : 3 }"#,
+    );
+    check(r#"{"queues":["a", "b"],"batch_size":5}"#, 4, &["a", "b"], r#"{"queues":["a", "b"],"batch_size":4}"#);
+    check(r#"{"queues":["a"],"count":3,"batch_size":9}"#, 2, &["a"], r#"{"queues":["a"],"count":2,"batch_size":2}"#);
+    check(r#"{"queues":["a"],"count":3}"#, 3, &[], r#"{"queues":[],"count":3}"#);
+    check(r#"{"queues":["\u0061"]}"#, 1, &["a"], r#"{"queues":["\u0061"]}"#);
+}
+
+proptest! {
+    #[test]
+    fn a_part_differs_in_the_count_and_the_queues_only(
+        queues in prop::collection::vec("[a-c\"\\\\é]{0,3}", 0..6),
+        count in 1..100usize,
+        left in 1..100usize,
+        extra in "\\PC{0,8}",
+        wanted in prop::collection::hash_set("[a-c\"\\\\é]{0,3}", 0..6),
+    ) {
+        let sent = json!({ "count": count, "extra": extra, "queues": queues, "worker_id": "w" });
+        let cut = part(&sent.to_string(), left, |name| wanted.contains(name));
+        let kept: Vec<_> = queues.iter().filter(|name| wanted.contains(*name)).collect();
+        let mut expected: Value = sent;
+        expected["count"] = json!(left);
+        expected["queues"] = json!(kept);
+        prop_assert_eq!(value(&cut), expected);
+    }
+}

@@ -1,0 +1,98 @@
+//! Work on long documents, on a thread beside those that serve calls.
+//!
+//! A document of a megabyte takes about a millisecond to be read, and everybody whose call is served by the same thread would wait
+//! for it. So it is read elsewhere: on one thread for all of them, in the order in which they came. Each that waits belongs to a
+//! call, or is one of the few questions of our own, so that `limits.calls` bounds their number.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, LazyLock};
+
+use tokio::sync::oneshot;
+
+use crate::proxy::state::shared::Proxy;
+
+/// What is read at once: most documents are smaller, and another thread costs as much as reading half of this. Units: bytes.
+pub const LONG_BYTES: usize = 128 * 1024;
+/// How far the thread stands behind those that serve calls, on the system's scale up to 19: it is interrupted for them, and has a
+/// fifth of what one of them has where all are busy.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 7;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The way to the thread, which begins with the first long document; none where the system gives no thread.
+static ASIDE: LazyLock<Option<Sender<Work>>> = LazyLock::new(|| {
+    let (sender, receiver) = channel();
+    let thread = std::thread::Builder::new().name("ojs-long".to_owned());
+    thread.spawn(move || work_off(&receiver)).ok().map(|_| sender)
+});
+
+fn work_off(receiver: &Receiver<Work>) {
+    #[cfg(target_os = "linux")]
+    // Of this thread alone, here. Where it is not allowed, the thread is one like the others.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    receiver.iter().for_each(|work| work());
+}
+
+/// Does some work on documents of so many bytes: at once, or aside where they are long.
+///
+/// Cancel: what has begun is done to its end, and its result dropped.
+pub async fn offload<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let Some(thread) = (bytes > LONG_BYTES).then(|| ASIDE.as_ref()).flatten() else { return work() };
+    let (done, is_done) = oneshot::channel();
+    let sent = thread.send(Box::new(move || {
+        // Whoever asked has the panic, and the next document its turn.
+        drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    }));
+    debug_assert!(sent.is_ok(), "the thread lives as long as the process");
+    match is_done.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        // Only where the thread has ended, and so the process, and this call with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+impl Proxy {
+    /// As [`offload`], for work that needs a proxy: the one that it is given there has the same configuration and shares the same
+    /// state, and no connections.
+    pub(crate) async fn offload<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        if bytes <= LONG_BYTES {
+            return work(self);
+        }
+        let shared = Arc::clone(&self.shared);
+        offload(bytes, move || work(&Self::new(shared))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::current;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_long_is_done_by_another_thread_and_what_is_short_at_once() {
+        let here = current().id();
+        assert_eq!(offload(LONG_BYTES, || current().id()).await, here);
+        let there = offload(LONG_BYTES + 1, || current().id()).await;
+        assert_ne!(there, here);
+        let both = futures_util::future::join(
+            offload(LONG_BYTES + 1, || current().id()),
+            offload(LONG_BYTES + 1, || current().name().map(str::to_owned)),
+        );
+        assert_eq!(both.await, (there, Some("ojs-long".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_panic_aside_is_one_of_the_call_and_the_next_is_served() {
+        let failed = tokio::spawn(offload(LONG_BYTES + 1, || panic!("as planned"))).await;
+        assert!(failed.is_err_and(|error| error.is_panic()));
+        assert_eq!(offload(LONG_BYTES + 1, || 1).await, 1);
+    }
+}

@@ -1,0 +1,51 @@
+//! The jobs of a batch that go to one region together.
+
+use bytes::Bytes;
+
+use crate::ojs::batch::answer;
+use crate::policy::{Decision, RegionIndex};
+use crate::region::Queue;
+
+/// Jobs that go to one region together.
+#[derive(Debug)]
+pub(super) struct RegionPart {
+    pub(super) decision: Decision,
+    pub(super) body: Bytes,
+    /// Their places in the request.
+    pub(super) members: Vec<usize>,
+    pub(super) jobs: Vec<Sent>,
+    /// The type of its first job, as what may be to blame for a 500.
+    pub(super) source: u64,
+    /// The place of its note.
+    pub(super) part: usize,
+}
+
+impl RegionPart {
+    /// The region that a part of a split call goes to.
+    pub(super) fn region(&self) -> Option<RegionIndex> {
+        self.decision.target()
+    }
+
+    /// Whether an answer shows one of the jobs: a page, or an answer to another call, shows none. Where jobs have no id that is known, or
+    /// may be answered with others, that cannot be told.
+    pub(super) fn is_shown(&self, body: &[u8]) -> bool {
+        let is_one = |job: &Sent| {
+            let Some(id) = job.id.as_deref().filter(|_| !job.unique) else { return true };
+            memchr::memmem::find(body, id.as_bytes()).is_some()
+        };
+        !answer::shows_fence(body) && (self.jobs.is_empty() || self.jobs.iter().any(is_one))
+    }
+}
+
+/// The facts about a job of a batch that its answer is compared with.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// The id, the client's or the minted one; none where minting is off and the client sent none.
+    pub(super) id: Option<String>,
+    /// Whether the id was minted, so that no other job can have it.
+    pub(super) minted: bool,
+    /// Whether the region may answer with another job that was there before.
+    pub(super) unique: bool,
+    /// The queue, where other regions may be asked about it.
+    pub(super) shared_queue: Option<Queue>,
+}
