@@ -2,11 +2,13 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
@@ -17,16 +19,18 @@ use super::resolver::Resolver;
 use super::world::World;
 use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling};
 use crate::api;
-use crate::base::Clock;
+use crate::base::{Clock, Draw};
 use crate::config::{Config, Listen};
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
 use crate::net::pool::{Pool, PoolLimits};
 use crate::outcome::State;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
-use crate::region::{LoadPoller, Looker, Prober, Registry, Rounds, names, tick};
+use crate::region::{LoadPoller, Looker, Prober, Region, Registry, Rounds, names, tick};
 use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, event};
 
+/// The pause before a control loop that ended by a panic starts again.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// Our own network is looked at this often at most, and while it does not pass its check.
 const OWN_CHECK_EVERY: Duration = Duration::from_secs(1);
 
@@ -62,58 +66,85 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
     loops.spawn_local(tick(Arc::clone(&shared.registry)));
     for region in shared.registry.regions() {
         log_certificates(shared, region);
-        let metrics = shared.metrics.region(region.index.get());
-        let pool = Pool::new(pool_limits(&shared.config), pool_meters(metrics));
-        let prober = Prober {
-            index: region.index,
-            registry: Arc::clone(&shared.registry),
-            pool: pool.clone(),
-            config: shared.config.health_check.clone(),
-            early: shared.config.circuit_breaker.early_probe,
-            rounds: Rc::clone(&rounds),
-            metrics: Arc::clone(&shared.metrics),
-            draw: random.draw(),
-        };
-        let looker = Looker {
-            index: region.index,
-            registry: Arc::clone(&shared.registry),
-            pool: Pool::new(PoolLimits { idle_max: 0, ..pool_limits(&shared.config) }, pool_meters(metrics)),
-            config: shared.config.health_check.clone(),
-            draw: random.draw(),
-        };
-        let poller = LoadPoller {
-            index: region.index,
-            registry: Arc::clone(&shared.registry),
-            traffic: Arc::clone(&shared.traffic),
-            pool,
-            config: shared.config.load.clone(),
-            health: shared.config.health_check.clone(),
-        };
-        let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
-        let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));
-        let first_round = first_round.clone();
-        loops.spawn_local(async move {
-            let resolved = Notify::new();
-            tokio::join!(
-                names::keep_resolved(region, resolver, clock, metrics, || resolved.notify_one()),
-                async {
-                    // A probe needs an address; a name that does not resolve makes it fail, which is what it is for.
-                    resolved.notified().await;
-                    prober.run(move || drop(first_round)).await;
-                },
-                poller.run(),
-                looker.run(),
-            );
-        });
+        let (shared, world) = (Arc::clone(shared), world.clone());
+        let (region, rounds) = (Arc::clone(region), Rc::clone(&rounds));
+        let (mut first_round, clock) = (first_round.clone(), world.clock.clone());
+        let draw = [random.draw(), random.draw()];
+        let watch = move || watch_region(&shared, &world, &region, &rounds, draw, first_round.take());
+        loops.spawn_local(restarted(clock, watch));
     }
-    loops.spawn_local(Resolver::new(Arc::clone(shared)).run());
+    let resolving = Arc::clone(shared);
+    loops.spawn_local(restarted(world.clock.clone(), move || Resolver::new(Arc::clone(&resolving)).run()));
     let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
-    loops.spawn_local(async move { watch_own_network(&registry, &clock).await });
+    let watch = move || watch_own_network(Arc::clone(&registry), clock.clone());
+    loops.spawn_local(restarted(world.clock.clone(), watch));
     Loops(loops)
 }
 
+/// Runs the loop that `make` gives, and makes it anew when it ends by a panic: a region without probes would keep its last state
+/// for ever. The pause keeps a defect that strikes at once from filling the log.
+async fn restarted<F: Future<Output = ()>>(clock: Clock, mut make: impl FnMut() -> F) {
+    while AssertUnwindSafe(make()).catch_unwind().await.is_err() {
+        clock.sleep(RESTART_AFTER).await;
+    }
+}
+
+/// Resolves the name of one region, probes it and polls its load, for ever.
+fn watch_region(
+    shared: &Arc<Shared>,
+    world: &World,
+    region: &Arc<Region>,
+    rounds: &Rc<Rounds>,
+    draw: [Draw; 2],
+    first_round: Option<Rc<ReadinessGuard>>,
+) -> impl Future<Output = ()> + use<> {
+    let metrics = shared.metrics.region(region.index.get());
+    let pool = Pool::new(pool_limits(&shared.config), pool_meters(metrics));
+    let [of_prober, of_looker] = draw;
+    let prober = Prober {
+        index: region.index,
+        registry: Arc::clone(&shared.registry),
+        pool: pool.clone(),
+        config: shared.config.health_check.clone(),
+        early: shared.config.circuit_breaker.early_probe,
+        rounds: Rc::clone(rounds),
+        metrics: Arc::clone(&shared.metrics),
+        draw: of_prober,
+    };
+    let looker = Looker {
+        index: region.index,
+        registry: Arc::clone(&shared.registry),
+        pool: Pool::new(PoolLimits { idle_max: 0, ..pool_limits(&shared.config) }, pool_meters(metrics)),
+        config: shared.config.health_check.clone(),
+        draw: of_looker,
+    };
+    let poller = LoadPoller {
+        index: region.index,
+        registry: Arc::clone(&shared.registry),
+        traffic: Arc::clone(&shared.traffic),
+        pool,
+        config: shared.config.load.clone(),
+        health: shared.config.health_check.clone(),
+    };
+    let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
+    let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));
+    async move {
+        let resolved = Notify::new();
+        tokio::join!(
+            names::keep_resolved(region, resolver, clock, metrics, || resolved.notify_one()),
+            async {
+                // A probe needs an address; a name that does not resolve makes it fail, which is what it is for.
+                resolved.notified().await;
+                prober.run(move || drop(first_round)).await;
+            },
+            poller.run(),
+            looker.run(),
+        );
+    }
+}
+
 /// Checks our own network when every region fails at once, and again while it does not pass, for ever.
-async fn watch_own_network(registry: &Registry, clock: &Clock) {
+async fn watch_own_network(registry: Arc<Registry>, clock: Clock) {
     let mut network = OwnNetwork::default();
     loop {
         registry.all_fail().await;
@@ -264,5 +295,32 @@ pub(super) fn log_certificates(shared: &Shared, region: &crate::region::Region) 
         if let Some(expiry) = expiry {
             event::certificate_seen(metrics, kind, expiry, now_ms);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::base::SteeredTime;
+
+    #[tokio::test]
+    async fn a_loop_that_ends_by_a_panic_starts_again_and_one_that_ends_does_not() {
+        let time = SteeredTime::starting_at(0);
+        let (clock, runs) = (Clock::new(Arc::new(Arc::clone(&time))), Cell::new(0));
+        let run = || {
+            let number = runs.replace(runs.get() + 1);
+            async move { assert!(number >= 2, "run {number} ends by a panic") }
+        };
+        let whole = restarted(clock, run);
+        let steer = async {
+            loop {
+                tokio::task::yield_now().await;
+                time.advance(RESTART_AFTER);
+            }
+        };
+        tokio::select! { () = whole => {}, () = steer => {} }
+        assert_eq!(runs.get(), 3);
     }
 }

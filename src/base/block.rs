@@ -12,7 +12,7 @@ pub(crate) fn first_marked(bytes: &[u8], marks: impl Fn(Block) -> Block) -> usiz
     // Most of what is looked for stands in the first block.
     match bytes.first_chunk().map(|block| marks(Block::from(*block)).to_bitmask()) {
         None => in_last(bytes, marks),
-        Some(0) => BLOCK_BYTES + in_blocks(bytes.get(BLOCK_BYTES..).unwrap_or_default(), marks),
+        Some(0) => BLOCK_BYTES + in_blocks(&bytes[BLOCK_BYTES..], marks),
         Some(marked) => marked.trailing_zeros() as usize,
     }
 }

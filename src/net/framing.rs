@@ -136,7 +136,7 @@ impl Framing {
                 _ => self.chunk_line(rest),
             };
             let taken = step.map_err(|violation| Breach { settled, violation })?;
-            rest = rest.get(taken..).unwrap_or_default();
+            rest = &rest[taken..];
             if self.state != State::Head {
                 settled = bytes.len() - rest.len();
             }

@@ -123,7 +123,7 @@ impl Guard {
     /// Shows held bytes, as many as are released and fit.
     fn show_held(&mut self, buf: &mut ReadBuf<'_>) {
         let shown = self.released.min(buf.remaining());
-        buf.put_slice(self.held.get(..shown).unwrap_or_default());
+        buf.put_slice(&self.held[..shown]);
         self.held.drain(..shown);
         self.released -= shown;
     }
@@ -132,7 +132,7 @@ impl Guard {
     fn poll_direct(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(self.poll_socket(cx, buf))?;
-        let new = buf.filled().get(before..).unwrap_or_default();
+        let new = &buf.filled()[before..];
         if new.is_empty() {
             self.closed();
             return Poll::Ready(Ok(()));
@@ -141,7 +141,7 @@ impl Guard {
         let length = new.len();
         let settled = match self.framing.feed(new) {
             Ok(settled) => {
-                self.held.extend_from_slice(new.get(settled..).unwrap_or_default());
+                self.held.extend_from_slice(&new[settled..]);
                 self.count(length);
                 settled
             }

@@ -100,7 +100,7 @@ pub fn number(number: u64) -> HeaderValue {
         *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
         (rest, start) = (rest / 10, start - 1);
     }
-    let digits = digits.get(start..).unwrap_or_default();
+    let digits = &digits[start..];
     HeaderValue::from_bytes(digits).unwrap_or(HeaderValue::from_static("0"))
 }
 

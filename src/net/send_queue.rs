@@ -145,7 +145,7 @@ impl Line {
         }
         match self.send(message) {
             Ok(bytes) if bytes == message.len() => {}
-            Ok(bytes) => self.keep(message.get(bytes..).unwrap_or_default()),
+            Ok(bytes) => self.keep(&message[bytes..]),
             Err(error) => {
                 self.fail(&mut self.left.lock(), &error);
                 self.take_back(message);

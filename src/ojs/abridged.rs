@@ -77,7 +77,7 @@ impl<'d> Abridged<'d> {
         let mut pieces = Vec::with_capacity(2 * self.gaps.len() + 1);
         self.each_part(0..self.text.len(), |part| {
             pieces.push(match part {
-                Part::Text(at) => self.text.get(at).unwrap_or_default(),
+                Part::Text(at) => &self.text[at],
                 Part::Apart(bytes) => bytes,
             });
         });
@@ -106,7 +106,7 @@ impl<'d> Abridged<'d> {
                 if length == 0 || our.get(..length) != their.get(..length) {
                     return false;
                 }
-                (our, their) = (our.get(length..).unwrap_or_default(), their.get(length..).unwrap_or_default());
+                (our, their) = (&our[length..], &their[length..]);
             }
         }
         their.is_empty() && theirs.next().is_none()
@@ -154,8 +154,8 @@ pub fn stretch(bytes: &[u8]) -> Range<usize> {
     let from = bytes.iter().take(LETTER_BYTES_MAX - 1).take_while(goes_on).count();
     let (mut to, mut is_ascii, mut escapes) = (from, true, 0);
     while escapes <= ESCAPES_FREE + to / ESCAPE_EACH {
-        to += ascii_run(bytes.get(to..).unwrap_or_default());
-        let rest = bytes.get(to..).unwrap_or_default();
+        to += ascii_run(&bytes[to..]);
+        let rest = &bytes[to..];
         let run = plain_run(rest);
         is_ascii &= rest.get(..run).is_some_and(<[u8]>::is_ascii);
         to += run;
@@ -167,7 +167,7 @@ pub fn stretch(bytes: &[u8]) -> Range<usize> {
     if is_ascii {
         return from..to;
     }
-    match simdutf8::compat::from_utf8(bytes.get(from..to).unwrap_or_default()) {
+    match simdutf8::compat::from_utf8(&bytes[from..to]) {
         Ok(_) => from..to,
         Err(error) => from..from + error.valid_up_to(),
     }
@@ -178,10 +178,10 @@ pub fn stretch(bytes: &[u8]) -> Range<usize> {
 pub fn is_torn(bytes: &[u8]) -> bool {
     const ESCAPE_BYTES_MAX: usize = 6;
     let from = bytes.len().saturating_sub(ESCAPE_BYTES_MAX - 1);
-    let end = bytes.get(from..).unwrap_or_default();
+    let end = &bytes[from..];
     let Some(last) = memchr::memrchr(b'\\', end).map(|at| from + at) else { return false };
     // Every second backslash is escaped itself.
-    let begun = bytes.get(..=last).unwrap_or_default().iter().rev().take_while(|byte| **byte == b'\\').count();
+    let begun = bytes[..=last].iter().rev().take_while(|byte| **byte == b'\\').count();
     begun % 2 == 1 && matches!(bytes.get(last + 1..), Some([] | [b'u', ..]))
 }
 

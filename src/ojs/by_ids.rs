@@ -127,7 +127,7 @@ fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
     let text = scanner.text();
     let read = scanner.object(|scanner, key: Text<'_>| {
         let (start, end) = scanner.skip()?;
-        found.push((key.decode(), text.get(start..end).unwrap_or_default()));
+        found.push((key.decode(), &text[start..end]));
         Ok::<(), ScanError>(())
     });
     read.and_then(|_| scanner.end()).ok()?;
@@ -167,7 +167,7 @@ fn items(array: &str) -> Option<Vec<&str>> {
     let mut scanner = Scanner::new(array.as_bytes(), DEPTH_MAX).ok()?;
     let read = scanner.array(|scanner| {
         let (start, end) = scanner.skip()?;
-        found.push(array.get(start..end).unwrap_or_default());
+        found.push(&array[start..end]);
         Ok::<(), ScanError>(())
     });
     read.ok()?;

@@ -44,7 +44,7 @@ pub fn jobs_within(body: &[u8], depth_max: usize) -> Result<Found<'_>, Fault> {
     let mut found = Found::default();
     for (place, object) in survey.objects.iter().enumerate().filter(|(_, object)| object.candidate) {
         // Its own entry and those before it are left out, so that it is read and not stepped over.
-        let inner = jumps.get(place + 1..).unwrap_or_default();
+        let inner = &jumps[place + 1..];
         found.envelopes.push(Envelope::read_at(&mut Scanner::again(text, object.start, inner))?);
     }
     found.routing = survey.routing_keys(text)?;

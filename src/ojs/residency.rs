@@ -118,7 +118,7 @@ fn holds_data_alone(text: &str, depth: usize) -> bool {
     }
     if is_array {
         let parts = object::elements(text, 0, PARTS_MAX);
-        let part = |(start, end): &(usize, usize)| text.get(*start..*end).unwrap_or_default();
+        let part = |(start, end): &(usize, usize)| &text[*start..*end];
         return parts.is_none_or(|parts| {
             parts.iter().any(|place| is_holder(part(place)) && holds_data_alone(part(place), depth))
         });

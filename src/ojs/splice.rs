@@ -30,7 +30,7 @@ pub(super) fn members(body: &[u8]) -> Option<Vec<Member<'_>>> {
         let text = scanner.text();
         scanner.object(|scanner, name| {
             let (start, end) = scanner.skip()?;
-            members.push(Member { name, value: text.get(start..end).unwrap_or_default(), place: start..end });
+            members.push(Member { name, value: &text[start..end], place: start..end });
             Ok::<(), ScanError>(())
         })?;
         Ok(scanner.end()?)
@@ -51,7 +51,7 @@ pub(super) fn elements(array: &str) -> Vec<&str> {
         let mut scanner = Scanner::new(array.as_bytes(), DEPTH_MAX)?;
         scanner.array(|scanner| {
             let (start, end) = scanner.skip()?;
-            elements.push(array.get(start..end).unwrap_or_default());
+            elements.push(&array[start..end]);
             Ok::<(), ScanError>(())
         })?;
         Ok(scanner.end()?)
@@ -91,11 +91,11 @@ impl Edits {
         let mut changed = Vec::with_capacity(body.len() + self.0.iter().map(|(_, text)| text.len()).sum::<usize>());
         let mut done = 0;
         for (place, text) in &self.0 {
-            changed.extend_from_slice(body.get(done..place.start).unwrap_or_default());
+            changed.extend_from_slice(&body[done..place.start]);
             changed.extend_from_slice(text.as_bytes());
             done = place.end;
         }
-        changed.extend_from_slice(body.get(done..).unwrap_or_default());
+        changed.extend_from_slice(&body[done..]);
         changed
     }
 }

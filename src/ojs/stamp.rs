@@ -303,11 +303,11 @@ impl Splices {
         self.sort();
         let mut from = span.start;
         for Splice { at, text } in &self.places {
-            to.extend_from_slice(body.get(from..at.start).unwrap_or_default());
+            to.extend_from_slice(&body[from..at.start]);
             to.extend_from_slice(self.text.as_bytes().get(text.clone()).unwrap_or_default());
             from = at.end;
         }
-        to.extend_from_slice(body.get(from..span.end).unwrap_or_default());
+        to.extend_from_slice(&body[from..span.end]);
     }
 
     /// The body with the stamps of several jobs in it, which may stand inside each other. None where nothing is spliced in.
@@ -326,11 +326,11 @@ impl Splices {
         let mut whole = Vec::with_capacity(body.len() + stamps.iter().map(Self::growth).sum::<usize>());
         let mut from = 0;
         for (at, text) in places {
-            whole.extend_from_slice(body.get(from..at.start).unwrap_or_default());
+            whole.extend_from_slice(&body[from..at.start]);
             whole.extend_from_slice(text);
             from = at.end;
         }
-        whole.extend_from_slice(body.get(from..).unwrap_or_default());
+        whole.extend_from_slice(&body[from..]);
         Some(whole)
     }
 

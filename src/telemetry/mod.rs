@@ -5,19 +5,20 @@
 //! this folder.
 
 mod access;
-mod dropped;
+
 pub mod event;
 mod log;
 pub mod metrics;
+mod process_counts;
 mod ration;
 pub(crate) mod span;
 
 pub use access::{AccessEvent, AccessJob};
-pub use dropped::dropped_lines;
 pub use log::{LogError, LogHandle, init, install_panic_hook};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
     Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
     ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope, StatusClass,
 };
+pub use process_counts::{dropped_lines, panics};
 pub use ration::{Kind as LineKind, Ration, Rations};

@@ -171,7 +171,7 @@ impl Check {
     /// Ids must differ; the same URL twice is allowed and most likely a slip of the hand that voids a pin.
     fn unlike(&mut self, drafts: &[Draft]) {
         for (at, draft) in drafts.iter().enumerate() {
-            let before = drafts.get(..at).unwrap_or_default();
+            let before = &drafts[..at];
             let place = draft.place;
             if draft.id.is_some() && before.iter().any(|other| other.id == draft.id) {
                 self.refuse(&format!("regions[{place}].id"), "another region has this id: every id is unique");

@@ -49,7 +49,7 @@ impl<const N: usize> Text<N> {
         let kept = self.bytes.get(..usize::from(self.len)).unwrap_or(&self.bytes);
         let whole = match std::str::from_utf8(kept) {
             Ok(text) => text,
-            Err(cut) => std::str::from_utf8(kept.get(..cut.valid_up_to()).unwrap_or_default()).unwrap_or_default(),
+            Err(cut) => std::str::from_utf8(&kept[..cut.valid_up_to()]).unwrap_or_default(),
         };
         (!whole.is_empty()).then_some(whole)
     }

@@ -69,7 +69,7 @@ pub fn jobs(body: &[u8]) -> Option<Vec<Listed<'_>>> {
         return None;
     }
     let listed = |(start, end)| {
-        let bytes = body.get(start..end).unwrap_or_default();
+        let bytes = &body[start..end];
         Listed { bytes, id: text(bytes, "id").map(std::borrow::Cow::into_owned) }
     };
     Some(elements(body, "jobs")?.into_iter().map(listed).collect())
@@ -163,9 +163,9 @@ impl Line<'_> {
         match self {
             Self::Region(item) => {
                 let (start, end) = item.number;
-                to.extend_from_slice(item.bytes.get(..start).unwrap_or_default());
+                to.extend_from_slice(&item.bytes[..start]);
                 to.extend_from_slice(index.to_string().as_bytes());
-                to.extend_from_slice(item.bytes.get(end..).unwrap_or_default());
+                to.extend_from_slice(&item.bytes[end..]);
             }
             Self::Failed(document) => {
                 to.extend_from_slice(format!(r#"{{"index":{index},"status":"failed","error":"#).as_bytes());

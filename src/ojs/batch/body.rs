@@ -16,11 +16,11 @@ impl Batch<'_> {
         let mut from = 0;
         for (job, stamps) in self.jobs.iter().zip(stamps) {
             let span = job.envelope.span();
-            body.extend_from_slice(bytes.get(from..span.start).unwrap_or_default());
+            body.extend_from_slice(&bytes[from..span.start]);
             from = span.end;
             stamps.write(bytes, span, &mut body);
         }
-        body.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        body.extend_from_slice(&bytes[from..]);
         body
     }
 
@@ -35,14 +35,14 @@ impl Batch<'_> {
         let length: usize = jobs.iter().map(|job| job.envelope.span().len() + 1).sum();
         let growth: usize = stamps.iter().map(Splices::growth).sum();
         let mut body = Vec::with_capacity(open + length + growth + bytes.len() - close);
-        body.extend_from_slice(bytes.get(..open).unwrap_or_default());
+        body.extend_from_slice(&bytes[..open]);
         for (place, (job, stamps)) in jobs.iter().zip(stamps).enumerate() {
             if place > 0 {
                 body.push(b',');
             }
             stamps.write(bytes, job.envelope.span(), &mut body);
         }
-        body.extend_from_slice(bytes.get(close..).unwrap_or_default());
+        body.extend_from_slice(&bytes[close..]);
         body
     }
 

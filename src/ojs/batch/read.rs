@@ -84,7 +84,7 @@ impl<'b> Frame<'b> {
                 Some(envelope) => envelope,
                 None => Envelope::read_at(&mut Scanner::again(text, start, &[]))?,
             };
-            refuse_strays(text.get(start..end).unwrap_or_default())?;
+            refuse_strays(&text[start..end])?;
             let mut within = Vec::new();
             while let Some(inner) = envelopes.next_if(|envelope| envelope.span().start < end) {
                 within.push(inner);

@@ -160,11 +160,11 @@ fn spliced(page: &Page, mut splices: Vec<(usize, usize, Vec<u8>)>) -> Vec<u8> {
     let mut written = Vec::with_capacity(body.len() + splices.iter().map(|splice| splice.2.len()).sum::<usize>());
     let mut from = 0;
     for (start, end, text) in splices {
-        written.extend_from_slice(body.get(from..start).unwrap_or_default());
+        written.extend_from_slice(&body[from..start]);
         written.extend_from_slice(&text);
         from = end;
     }
-    written.extend_from_slice(body.get(from..).unwrap_or_default());
+    written.extend_from_slice(&body[from..]);
     written
 }
 

@@ -53,12 +53,7 @@ pub(in crate::ojs) fn members(text: &str) -> Vec<Member<'_>> {
     let mut scanner = Scanner::again(text, 0, &[]);
     let read = scanner.object(|scanner, key| {
         let (at, end) = scanner.skip()?;
-        found.push(Member {
-            name: key.decode(),
-            written: text.get(key.at..end).unwrap_or_default(),
-            value: text.get(at..end).unwrap_or_default(),
-            at,
-        });
+        found.push(Member { name: key.decode(), written: &text[key.at..end], value: &text[at..end], at });
         Ok::<(), ScanError>(())
     });
     if read.is_ok() { found } else { Vec::new() }

@@ -133,7 +133,7 @@ impl Page {
         let text = std::str::from_utf8(body).unwrap_or_default();
         let start = text.len() - text.trim_start_matches([' ', '\n', '\r', '\t']).len();
         let end = text.trim_end_matches([' ', '\n', '\r', '\t']).len();
-        let whole = text.get(start..end).unwrap_or_default();
+        let whole = &text[start..end];
         if Kind::of(whole) == Kind::Array {
             let items = elements(text, start, PAGE_ITEMS_MAX).ok_or(NoPage::TooMany)?;
             let told = Told { items: items.len(), ..Told::default() };
@@ -234,7 +234,7 @@ fn figures_of(members: &[Member<'_>], start: usize) -> Vec<(Figure, usize, usize
 fn counts(text: &str, items: usize, figures: &[(Figure, usize, usize)], paginated: bool) -> Result<Told, NoPage> {
     let mut told = Told { items, paged: paginated, ..Told::default() };
     for (figure, start, end) in figures {
-        let value = text.get(*start..*end).unwrap_or_default();
+        let value = &text[*start..*end];
         // A count alone tells how many items there are, which everybody sees.
         told.paged |= *figure != Figure::Count;
         match figure {

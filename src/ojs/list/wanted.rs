@@ -161,7 +161,7 @@ fn decoded(text: &str) -> String {
         match (first, digit(0), digit(1)) {
             (b'%', Some(high), Some(low)) => {
                 bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
-                rest = behind.get(2..).unwrap_or_default();
+                rest = &behind[2..];
                 continue;
             }
             (b'+', ..) => bytes.push(b' '),

@@ -29,7 +29,7 @@ impl<'b> Scanner<'b, '_> {
     pub(super) fn pass_string(&mut self) -> Result<bool, ScanError> {
         let bytes = self.text.as_bytes();
         self.at += 1;
-        self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
+        self.at += plain_run(&bytes[self.at..]);
         if bytes.get(self.at) != Some(&b'"') {
             return self.pass_escapes();
         }
@@ -52,7 +52,7 @@ impl<'b> Scanner<'b, '_> {
                 Some(_) => return Err(self.expected("no raw control character inside a string")),
                 None => return Err(self.expected("the closing quote of a string")),
             }
-            self.at += plain_run(bytes.get(self.at..).unwrap_or_default());
+            self.at += plain_run(&bytes[self.at..]);
         }
         self.at += 1;
         Ok(escaped)

@@ -28,13 +28,13 @@ impl Cuts {
         let mut pieces = Vec::with_capacity(2 * self.0.len() + 1);
         let mut at = 0;
         for cut in &self.0 {
-            pieces.push(stamped.get(at..cut.from).unwrap_or_default());
+            pieces.push(&stamped[at..cut.from]);
             if cut.was_null {
                 pieces.push(b"null");
             }
             at = cut.to;
         }
-        pieces.push(stamped.get(at..).unwrap_or_default());
+        pieces.push(&stamped[at..]);
         pieces
     }
 }

@@ -32,13 +32,13 @@ impl Text {
     #[cold]
     fn spill(&mut self, text: &str) {
         if self.spilled.is_empty() {
-            self.spilled.extend_from_slice(self.inline.get(..self.used).unwrap_or_default());
+            self.spilled.extend_from_slice(&self.inline[..self.used]);
         }
         self.spilled.extend_from_slice(text.as_bytes());
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
-        if self.spilled.is_empty() { self.inline.get(..self.used).unwrap_or_default() } else { &self.spilled }
+        if self.spilled.is_empty() { &self.inline[..self.used] } else { &self.spilled }
     }
 
     #[inline]

@@ -76,7 +76,7 @@ impl WeightTable {
         let guide = |stretch: usize| self.guide.get(stretch).copied().unwrap_or(self.regions.len());
         let (from, to) = (guide(stretch), guide(stretch.saturating_add(1)));
         debug_assert!(from <= to && to <= self.regions.len(), "the guide leads into the line and forward");
-        let among = self.regions.get(from..to).unwrap_or_default();
+        let among = &self.regions[from..to];
         from + among.partition_point(|(_, sum)| *sum <= lot)
     }
 

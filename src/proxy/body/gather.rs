@@ -98,12 +98,12 @@ impl Later {
 
     fn add(&mut self, data: &Bytes) {
         let apart = self.apart_of(data);
-        let behind = data.get(apart.end..).unwrap_or_default();
+        let behind = &data[apart.end..];
         self.is_torn = is_torn(data);
         if apart.is_empty() {
             return self.append(data);
         }
-        self.append(data.get(..apart.start).unwrap_or_default());
+        self.append(&data[..apart.start]);
         // What is announced is longer than the text will be.
         self.announced = self.announced.saturating_sub(apart.len());
         self.gaps.push(Gap { at: self.text, bytes: data.slice(apart) });
@@ -122,7 +122,7 @@ impl Later {
         }
         // A string that begins in this piece.
         let begins = memchr::memrchr(b'"', data).map_or(data.len(), |quote| quote + 1);
-        let text = stretch(data.get(begins..).unwrap_or_default());
+        let text = stretch(&data[begins..]);
         if text.len() >= self.apart_min { begins + text.start..begins + text.end } else { 0..0 }
     }
 

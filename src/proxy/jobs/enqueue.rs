@@ -317,7 +317,7 @@ fn upstream(ended: Option<Ended>, tries: usize, started: Instant) -> Duration {
 
 /// The candidates that may take a job which one at this place is not connected for in time.
 fn others(decision: &Decision, place: usize) -> &[RegionIndex] {
-    if decision.pinned { &[] } else { decision.candidates.get(place + 1..).unwrap_or_default() }
+    if decision.pinned { &[] } else { &decision.candidates[place + 1..] }
 }
 
 /// The region that the job left before its first try, because of that region's state.

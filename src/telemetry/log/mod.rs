@@ -20,6 +20,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use crate::config::{Log, LogFormat};
 use crate::telemetry::event;
+use crate::telemetry::process_counts::count_panic;
 use writer::LineWriter;
 
 /// How long the end of the process waits for the last lines.
@@ -129,6 +130,7 @@ pub fn install_panic_hook(log: &LogHandle) {
 }
 
 fn panicked(panic: &PanicHookInfo<'_>) {
+    count_panic();
     let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line()));
     event::panicked(place.as_deref(), std::thread::current().name());
 }

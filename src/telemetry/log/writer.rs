@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::telemetry::dropped::count_dropped_line;
+use crate::telemetry::process_counts::count_dropped_line;
 
 /// Lines that wait to be written: at about 400 bytes a line, some 3 MiB when nobody reads.
 const LINES_MAX: usize = 8_192;

@@ -134,6 +134,7 @@ families! {
         "1 while what is in the files cannot be used and what was in force before is kept; 0 once the files are mended";
     CONFIG_WARNINGS = Kind::Counter, "config_warnings_total", [], "Settings that were accepted with a warning";
     LOG_LINES_DROPPED = Kind::Counter, "log_lines_dropped_total", [], "Log lines given up because standard error was not read fast enough";
+    DEFECTS = Kind::Counter, "defects_total", [], "Tasks that ended by a panic: defects of the program, to be reported with the place that the log names";
     READY = Kind::Gauge, "ready", [], "1 while /readyz says that the sidecar is ready";
     DRAINING = Kind::Gauge, "draining", [], "1 once the process was told to end";
     BUILD_INFO = Kind::Gauge, "build_info", ["version", "os", "arch"], "Always 1; the labels tell what runs";

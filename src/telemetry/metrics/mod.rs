@@ -55,6 +55,7 @@ pub struct Metrics {
     started: Instant,
     uptime: Gauge,
     log_lines_dropped: Counter,
+    defects: Counter,
     before_render: Arc<Mutex<Vec<Refresh>>>,
     vectors: region::Vectors,
     regions: Box<[RegionMetrics]>,
@@ -149,6 +150,7 @@ impl Metrics {
             started: Instant::now(),
             uptime: families.gauges(&family::UPTIME).with_label_values::<&str>(&[]),
             log_lines_dropped: families.counter(&family::LOG_LINES_DROPPED),
+            defects: families.counter(&family::DEFECTS),
             before_render: Arc::default(),
             regions: vectors.regions(regions, scope.local_region),
             vectors,
@@ -213,6 +215,7 @@ impl Metrics {
             started: self.started,
             uptime: self.uptime.clone(),
             log_lines_dropped: self.log_lines_dropped.clone(),
+            defects: self.defects.clone(),
             before_render: Arc::clone(&self.before_render),
             regions: self.vectors.regions(regions, scope.local_region),
             vectors: self.vectors.clone(),
@@ -294,6 +297,7 @@ impl Metrics {
         self.refresh();
         self.uptime.set(self.started.elapsed().as_secs_f64());
         self.log_lines_dropped.inc_by(super::dropped_lines().saturating_sub(self.log_lines_dropped.get()));
+        self.defects.inc_by(super::panics().saturating_sub(self.defects.get()));
         let mut families = self.registry.gather();
         if !self.full.load(Relaxed) {
             families = detail::basic(families);

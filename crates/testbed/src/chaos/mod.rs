@@ -105,6 +105,7 @@ pub async fn play(options: &Options, interrupted: impl Future<Output = ()> + 'st
     restarts.restart(&stage, &world, Breakage::None).await?;
     let listed = settle(&restarts).await;
     restarts.rows.ask(restarts.sidecar.client).await;
+    restarts.expect_no_defect().await;
     restarts.sidecar.end().await;
     watch.abort();
     let _ = watch.await;

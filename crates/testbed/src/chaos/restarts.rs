@@ -117,11 +117,19 @@ impl Restarts {
             self.faults.push(format!("the sidecar ended by itself: {how}\n{}", self.sidecar.tail(20)));
             return;
         }
+        self.expect_no_defect().await;
         let late = self.sidecar.count(&NOT_IN_TIME).await;
         if late.is_some_and(|late| late > 0.0)
             && let Some(epoch) = self.epochs.last_mut()
         {
             epoch.durable = false;
+        }
+    }
+
+    /// Notes a fault when a task of the running process has ended by a panic.
+    pub(super) async fn expect_no_defect(&mut self) {
+        if self.sidecar.count(&["defects_total"]).await.is_some_and(|defects| defects > 0.0) {
+            self.faults.push(format!("a task of the sidecar ended by a panic\n{}", self.sidecar.tail(20)));
         }
     }
 
