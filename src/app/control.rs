@@ -38,15 +38,15 @@ const OWN_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// together, and the code of that step stays in the caches of the core. Small calls' steps take some 4 µs, so that an event waits a
 /// millisecond for them.
 const EVENT_INTERVAL: u32 = 256;
-/// So many sockets' events are taken at once: what as many calls touch is in the caches of the core still when their next step comes, and
-/// they are enough to share the code of each step.
+/// Socket events that are taken in at once: the state of as many calls stays in the core's caches until their next
+/// step, and they are enough to share the code of each step.
 const EVENTS_MAX: usize = 40;
 
 /// A runtime for one thread, on which nothing has to be `Send`.
 ///
 /// Errors: the system's, when there are no descriptors left.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
-    // The first runtime of a process panics when it has no descriptors for its signals; what it needs is asked for before.
+    // The first runtime of a process panics without descriptors for its signals; so they are tested before.
     let room = [UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?];
     drop(room);
     let mut builder = Builder::new_current_thread();
@@ -58,7 +58,8 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
 #[derive(Debug)]
 pub(super) struct Loops(#[expect(dead_code, reason = "held for its drop, which ends the loops")] JoinSet<()>);
 
-/// Starts name resolution, probes and load polls of every region, and what clears up unknown outcomes. `first_round` is held until each region was probed once.
+/// Starts name resolution, probes and load polls of every region, and the clearing up of unknown outcomes.
+/// `first_round` is held until each region was probed once.
 pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<Rc<ReadinessGuard>>) -> Loops {
     let random = Random::default();
     let mut loops = JoinSet::new();
@@ -133,7 +134,7 @@ fn watch_region(
         tokio::join!(
             names::keep_resolved(region, resolver, clock, metrics, || resolved.notify_one()),
             async {
-                // A probe needs an address; a name that does not resolve makes it fail, which is what it is for.
+                // A probe needs an address; with a name that does not resolve it fails, as it should.
                 resolved.notified().await;
                 prober.run(move || drop(first_round)).await;
             },
@@ -204,7 +205,7 @@ fn configs_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> (Config, Confi
     })
 }
 
-/// What the last look at the files found wrong, and whether our own network is suspected.
+/// The findings of the last look at the files, and whether our own network is suspected.
 fn all_notes(current: &Arc<ArcSwap<Shared>>, notes: &Notes) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
     let (current, notes) = (Arc::clone(current), notes.reader());
     Arc::new(move || {
@@ -221,7 +222,7 @@ fn listen_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Listen + Send +
     Arc::new(move || current.load().config.listen.clone())
 }
 
-/// Sets the gauge by the rule of `/readyz`, when somebody looks.
+/// Sets the gauge by the rule of `/readyz`, at each scrape.
 fn show_readiness(current: &Arc<ArcSwap<Shared>>, state: &AdminState) {
     let (weak, readiness, require_region) = (Arc::downgrade(current), state.readiness.clone(), state.require_region);
     state.metrics.before_render(move || {
@@ -249,7 +250,7 @@ fn region_states(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Vec<RegionSt
     })
 }
 
-/// Sets the gauges whose truth lies in the view and the budget, when somebody looks.
+/// Sets the gauges that mirror the view and the budget, at each scrape.
 pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
     let weak = Arc::downgrade(current);
     current.load().metrics.before_render(move || {
@@ -280,7 +281,7 @@ fn refresh_load(region: &crate::policy::RegionView, metrics: &RegionMetrics, now
     metrics.load_age.set(now.saturating_duration_since(newest.at).as_secs_f64());
 }
 
-/// Counts open client connections, when somebody looks.
+/// Counts open client connections, at each scrape.
 pub(super) fn count_connections(metrics: &Metrics, permits: &ConnectionPermits) {
     let (gauge, permits) = (metrics.client_connections.clone(), permits.clone());
     metrics.before_render(move || gauge.set(i64::try_from(permits.open()).unwrap_or(i64::MAX)));

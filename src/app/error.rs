@@ -17,7 +17,7 @@ pub enum BuildError {
     System(#[from] std::io::Error),
 }
 
-/// Why the program cannot run, or not go on; the message says what to do.
+/// Why the program cannot start, or cannot go on; the message has the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A thread has no runtime.
@@ -31,7 +31,7 @@ pub enum RunError {
     Listener {
         /// The address.
         address: LocalAddress,
-        /// What the system says.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// Something ended that runs as long as the program does.

@@ -1,8 +1,8 @@
 //! The program as a value: everything is bound before anything runs.
 //!
-//! [`build`] loads identities and binds every listener; [`Bound::run`] runs until it is told to end, then drains. The
+//! [`build`] loads identities and binds every listener; [`Bound::run`] runs until it is asked to end, then drains. The
 //! control thread is the caller's: probes, load polls, names, the admin listener. Worker threads each have a runtime of
-//! their own, accept from the same listening sockets and share nothing on the path of a request but one view.
+//! their own, accept from the same listening sockets and share one view on the path of a request, and nothing else.
 
 mod control;
 mod error;
@@ -45,7 +45,7 @@ pub struct Bound {
     pub clients: Vec<LocalAddress>,
     /// Where metrics and probes are answered.
     pub admin: SocketAddr,
-    /// What threads share in the configuration in force; for looking, while it runs.
+    /// The shared state of the configuration in force; for reading, while the program runs.
     pub current: Arc<ArcSwap<Shared>>,
     listeners: Vec<BoundListener>,
     admin_listener: std::net::TcpListener,
@@ -91,8 +91,8 @@ impl Bound {
 
     /// Runs until `until` resolves, then drains: still serving, not ready, answering with `Connection: close`.
     ///
-    /// Blocks the calling thread, which becomes the control thread.
-    /// Errors: [`RunError`]; every thread has ended then, too. Nothing is told as started before all of it serves.
+    /// Blocks the calling thread, which becomes the control thread. Errors: [`RunError`]; every thread has ended then,
+    /// too. The start is reported only once every listener is served.
     pub fn run(self, until: impl Future<Output = ()>) -> Result<DrainEnd, RunError> {
         let runtime = control::runtime().map_err(RunError::Runtime)?;
         let admin = runtime.block_on(async { self.register_admin() })?;
@@ -163,7 +163,7 @@ impl Bound {
         }
     }
 
-    /// Waits until it is told to end, then until its clients are done.
+    /// Waits for the order to end, then for the end of its clients.
     async fn drained(&self, until: impl Future<Output = ()>) -> DrainEnd {
         until.await;
         let shared = self.current.load_full();

@@ -1,11 +1,11 @@
-//! What the last look at configuration and files found wrong.
+//! The findings of the last look at configuration and files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// What the last look found wrong, for `/readyz`: by what it concerns, one sentence each.
+/// The findings of the last look, for `/readyz`: by subject, one sentence each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
 

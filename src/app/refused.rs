@@ -1,5 +1,5 @@
-//! The answer to what never became a request: bytes that are not strict HTTP, heads that do not end, one connection too
-//! many.
+//! The answer to bytes that never became a request: heads that are not strict HTTP or do not end, and one connection
+//! too many.
 
 use bytes::Bytes;
 

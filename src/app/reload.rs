@@ -1,7 +1,7 @@
 //! Taking changes without a restart: the configuration, and the files that it names.
 //!
-//! Something changed in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
-//! content. A configuration or an identity that cannot be used changes nothing but what is said about it.
+//! A change in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
+//! content. A configuration or an identity that cannot be used changes only the reports about it.
 
 mod watch;
 
@@ -82,7 +82,7 @@ impl Reloader {
         in_force
     }
 
-    /// The configuration as it was last asked for, with what could not change live as it was asked for, too.
+    /// The last configuration that was asked for, including keys that wait for a restart.
     fn wanted(&self) -> Arc<Config> {
         Arc::clone(&self.current.load().asked)
     }
@@ -101,7 +101,7 @@ impl Reloader {
         }
         let next = Arc::new(next);
         self.current.store(Arc::clone(&next));
-        // What the old loops have not probed yet, the new ones have to: readiness waits for them instead.
+        // Regions that the old loops have not probed yet are probed by the new ones: readiness waits for them instead.
         self.loops = control::start_loops(&next, &self.world, self.first_round.upgrade());
         event::configuration_reloaded(&metrics, &fixed);
         Ok(())
@@ -141,7 +141,7 @@ impl Reloader {
     }
 }
 
-/// What the program shares from the first configuration on.
+/// The shared state of the first configuration.
 pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError> {
     use crate::ojs::Class;
     use crate::region::Registry;
@@ -174,7 +174,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     })
 }
 
-/// What the program shares in a new configuration; nothing of the old one is changed unless it succeeds.
+/// The shared state of a new configuration; the old one is unchanged unless this succeeds.
 fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, SetupError> {
     let mut regions = Vec::with_capacity(config.regions.len());
     for (place, region) in config.regions.iter().enumerate() {
@@ -194,7 +194,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),
         workers: Arc::clone(&old.workers),
-        // The operator may have mended what was wrong with a queue.
+        // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),
         budgets: budgets(old, &config),
@@ -236,7 +236,7 @@ fn concurrency(old: &Shared, config: &Config) -> Concurrency {
     old.concurrency.carried_over(bounds(config), known_as(old, config))
 }
 
-/// What is remembered stays, unless its bound has changed.
+/// The remembered owners stay, unless their bound has changed.
 fn owners(old: &Shared, config: &Config) -> Arc<Owners> {
     let entries = config.limits.owner_entries;
     if entries == old.config.limits.owner_entries { Arc::clone(&old.owners) } else { Arc::new(Owners::new(entries)) }

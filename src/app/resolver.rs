@@ -1,6 +1,8 @@
-//! Clears up what calls had to leave open: carries out what [`background`] says follows for each placement, with growing pauses.
+//! Clears up outcomes that calls left open: carries out the actions that [`background`] returns for each placement,
+//! with growing pauses.
 //!
-//! On the control thread, as ourselves and on fresh connections; a region whose breaker is open is left alone.
+//! On the control thread, with the sidecar's own identity and on fresh connections; a region with an open breaker is
+//! left alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +29,12 @@ const CONCURRENT: usize = 8;
 const ROUND_MAX: usize = 256;
 /// Steps for one placement in one round: each of a few copies is asked about, and one is cancelled or fenced.
 const STEPS_MAX: usize = 32;
-/// How fast long answers are read, by each of those questions: nobody waits for them, and a region that sends nothing else must not
-/// keep the processor from those who do. Ten megabytes take 0.6 s, and nothing more than a region that is silent.
+/// How fast long answers are read, by each of these questions: no client waits for them, and a region that sends long
+/// answers must not keep the processor from calls. Ten megabytes take 0.6 s.
 const LONG_BYTES_PER_MICROSECOND: u32 = 16;
 /// Between two rounds while something is open.
 const TICK: Duration = Duration::from_secs(1);
-/// Between two rounds while nothing is, and between two looks for what is old.
+/// The pause between two rounds without open placements, and between two looks for old records.
 const IDLE_TICK: Duration = Duration::from_secs(60);
 /// An answer shows a job, which came by a body, and a little about it.
 const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
@@ -162,7 +164,7 @@ impl Look<'_> {
                 is_taken
             }
             Word::Silent => self.heard(at, Word::Silent),
-            // The id is taken: by what, the region shows.
+            // The id is taken: a look-up shows by which job.
             _ => self.ask(at).await,
         }
     }
@@ -177,8 +179,8 @@ impl Look<'_> {
         }
     }
 
-    /// Cancels a copy, which is durable before its region is told: what is under way may come through at any time, and the others must
-    /// then stay.
+    /// Cancels a copy. The intent is durable before the cancellation is sent: it may succeed at any time, and the other
+    /// copies must then stay.
     async fn cancel(&mut self, at: usize) -> bool {
         self.apply(Event::Cancelling(at));
         if !self.shared.journal.update_durably(&mut self.found).await {
@@ -195,7 +197,7 @@ impl Look<'_> {
         }
         let placement = &self.found.placement;
         if let Some(place) = placement.stored() {
-            // Both may have the same id: what is asked of it from now on is asked where it lives.
+            // Both copies may have the same id: later look-ups go to the region where the job lives.
             self.shared.owners.learn(&place.job_id, &place.region);
         }
         let is_told = matches!(placement.told, Told::Stored { .. });
@@ -240,7 +242,7 @@ impl Look<'_> {
         self.found.placement.copies.get(at).map(|copy| copy.place.clone())
     }
 
-    /// Asks a region about a copy, and what its answer says.
+    /// Asks a region about a copy; returns its verdict.
     async fn put(&self, at: usize, question: &JobQuestion) -> Word {
         let shared = self.shared;
         let Some(place) = self.place(at).filter(|place| !place.job_id.is_empty()) else { return Word::Silent };
@@ -263,7 +265,8 @@ impl Look<'_> {
         let creates = matches!(question, JobQuestion::Create(_));
         let word = offload(bytes, move || {
             let is_taken = creates && status == http::StatusCode::CONFLICT && is_error_document(&body);
-            // What has the id is asked for: an answer to a tombstone that shows another job is a word of the same kind.
+            // The holder of the id is looked up: an answer to a tombstone that shows another job is a verdict of the
+            // same kind.
             if is_taken || (creates && progress(&body).is_some_and(|it| !it.is_fence)) {
                 return Word::Other;
             }

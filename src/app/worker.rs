@@ -30,7 +30,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// The whole life of the thread that it is called on; `report` is told once whether every listener is being served.
+    /// The whole life of the thread that calls it; `report` gets one message, whether every listener is being served.
     pub(super) fn work(self, report: &Report) {
         match control::runtime() {
             Ok(runtime) => runtime.block_on(self.serve(report)),
@@ -54,7 +54,7 @@ impl Worker {
             on_refused: Rc::new(move |why| refused(&in_force.load(), why)),
         };
         let proxies = Rc::new(Proxies::new(current));
-        // A task of its own: whatever shares one with it would be polled for each message.
+        // A task of its own: other work in the same task would be polled for each message.
         let mut sending = JoinSet::new();
         sending.spawn_local(keep_sending());
         let mut accepting = JoinSet::new();
@@ -74,7 +74,7 @@ impl Worker {
             () = sweeping => {}
             // It accepts for ever, so it has panicked: a worker that is deaf on one address must not pass for a whole one.
             _ = accepting.join_next() => {}
-            // Told to stop, or the control thread is gone: either way nobody waits for us.
+            // The order to stop, or the end of the control thread: in both cases no thread waits for this one.
             _ = stopped.changed() => {}
         }
     }

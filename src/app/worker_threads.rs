@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::error::RunError;
 
-/// Threads that work until they are told to stop; dropped, it tells them and waits for their end.
+/// Threads that work until they are ordered to stop; dropped, it orders so and waits for their end.
 pub(super) struct WorkerThreads {
     threads: Vec<JoinHandle<()>>,
     stop: watch::Sender<()>,
@@ -21,17 +21,17 @@ pub(super) struct Report(SyncSender<Result<(), RunError>>);
 
 impl Report {
     pub(super) fn started(&self, result: Result<(), RunError>) {
-        // There is room for one word, and nobody listens for a second one.
+        // The channel has room for one report, and a second one is not read.
         let _ = self.0.try_send(result);
     }
 }
 
-/// Tells of the end of its thread, however it comes.
+/// Reports the end of its thread, for any cause.
 struct Alive(usize, Sender<usize>);
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        // A full channel tells of another thread's end already, which ends the program as well.
+        // A full channel already holds another thread's end, which ends the program as well.
         let _ = self.1.try_send(self.0);
     }
 }
@@ -49,7 +49,7 @@ impl WorkerThreads {
 
     /// Starts a thread, and waits for its report.
     ///
-    /// Errors: what it reports, the system's when there is no thread for us, or that it ended without a report.
+    /// Errors: its report, the kernel's error when there is no thread for us, or that it ended without a report.
     pub(super) fn start(&mut self, work: impl FnOnce(&Report) + Send + 'static) -> Result<(), RunError> {
         let number = self.threads.len();
         let (report, reported) = sync_channel(1);
@@ -63,7 +63,7 @@ impl WorkerThreads {
         reported.recv().unwrap_or_else(|_| Err(ended(number)))
     }
 
-    /// Resolves when a thread has ended that nobody told to.
+    /// Resolves when a thread has ended without an order.
     pub(super) async fn ended(&mut self) -> RunError {
         match self.ended.recv().await {
             Some(number) => ended(number),
@@ -75,10 +75,10 @@ impl WorkerThreads {
 
 impl Drop for WorkerThreads {
     fn drop(&mut self) {
-        // Nobody may be listening any more, when every thread has failed; then there is nobody to stop.
+        // All receivers may be closed, when every thread has failed; then there is no thread to stop.
         let _ = self.stop.send(());
         for thread in self.threads.drain(..) {
-            // A thread that panicked has told so itself.
+            // A panic was logged by its own thread.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What the program takes from its surroundings.
+//! The program's surroundings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::config::{Loaded, Problems};
 use crate::net::resolve::{Resolve, SystemResolver};
 use crate::telemetry::LogHandle;
 
-/// What the program takes from its surroundings, so that tests can steer it.
+/// The program's surroundings, so that tests can steer them.
 #[derive(Clone)]
 pub struct World {
     /// Time for probes, cooldowns, polls and ages.

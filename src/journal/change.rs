@@ -1,4 +1,4 @@
-//! What is handed to the file.
+//! Changes on their way to the file.
 
 use tokio::sync::oneshot;
 
@@ -24,15 +24,15 @@ impl Change {
     }
 }
 
-/// Changes that belong together, and who waits for them.
+/// Changes that belong together, and the call that waits for them.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) changes: Vec<Change>,
-    /// Told whether they are on disk.
+    /// Gets whether they are on disk.
     pub(super) done: Option<oneshot::Sender<bool>>,
 }
 
 impl Work {
-    /// Leases have changed, or notes wait: they are written with what else changes until then.
+    /// Leases have changed, or notes wait: the next round writes them together with all other changes.
     pub(super) const WAKE: Self = Self { changes: Vec::new(), done: None };
 }

@@ -30,13 +30,13 @@ impl Journal {
         }
     }
 
-    /// What is known of how a job was routed.
+    /// The notes of how a job was routed.
     pub async fn decided(&self, wanted: Wanted) -> Decided {
         let wake = self.work.is_some().then_some(|| self.wake());
         self.inner.decisions.decided(wanted, wake).await
     }
 
-    /// Makes the thread look up. One whose queue is full does so anyway.
+    /// Wakes the thread for a look-up. A thread with a full queue runs anyway.
     fn wake(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.try_send(Work::WAKE).is_ok())
     }

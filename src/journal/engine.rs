@@ -7,7 +7,7 @@ use super::change::Change;
 /// Why rows cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// What is there cannot be read as a journal.
+    /// The file exists and is no journal.
     Corrupt,
     /// A version of this program has written it that is too old.
     Older,
@@ -44,11 +44,12 @@ impl From<rusqlite::Error> for Trouble {
     }
 }
 
-/// Keeps rows for the thread that has it. Any error may have left it unusable: who gets one opens another engine.
+/// The storage of records, owned by one thread. Any error may have left it unusable: the caller then opens another
+/// engine.
 pub(super) trait Engine: Send {
     /// Everything that is kept.
     fn load(&mut self) -> Result<Vec<Change>, Trouble>;
-    /// Whether what is appended from now on will be kept: found out by writing.
+    /// Whether records will be kept from now on: found out by writing one.
     fn health(&mut self) -> Result<(), Trouble>;
     /// Keeps changes, all or none, and returns when they are safe.
     fn append(&mut self, changes: &[&Change]) -> Result<(), Trouble>;

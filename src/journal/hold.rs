@@ -6,7 +6,7 @@ use super::Journal;
 use crate::outcome::{Event, Identity, Lost, Placement, Rules, Told};
 
 impl Journal {
-    /// Begins a placement, which nobody else sees before it is saved.
+    /// Begins a placement. No other thread sees it before it is saved.
     #[must_use]
     pub fn begin(self: &Arc<Self>, identity: Identity, rules: Rules) -> Hold {
         let placement = Placement::new(identity, self.now(), self.inner.clock.unix_ms());
@@ -21,10 +21,10 @@ impl Journal {
     }
 }
 
-/// A placement in the hands of a call: nobody else changes it until it is ended or dropped.
+/// A placement that a call holds: no other thread changes it until it is ended or dropped.
 ///
-/// What is applied is in memory; [`Hold::save`] and [`Hold::save_durably`] record it. Dropped without an end, because its client has gone,
-/// it is left to the background.
+/// Applied events are in memory; [`Hold::save`] and [`Hold::save_durably`] record them. A hold that is dropped without
+/// an end, because its client disconnected, is left to the background.
 #[derive(Debug)]
 pub struct Hold {
     journal: Arc<Journal>,
@@ -44,12 +44,12 @@ impl Hold {
         &self.placement
     }
 
-    /// The placement, for what the machine does not decide.
+    /// The placement, for fields that the machine does not decide.
     pub const fn placement_mut(&mut self) -> &mut Placement {
         &mut self.placement
     }
 
-    /// Takes in what has become known.
+    /// Takes in an event.
     pub fn apply(&mut self, event: Event) {
         let now = self.journal.now();
         self.placement.apply(event, now, self.rules);
@@ -67,7 +67,8 @@ impl Hold {
         self.journal.record_durably(&mut self.placement).await
     }
 
-    /// The call is over, and its client hears this. What left nothing behind is forgotten.
+    /// Ends the call with this answer to its client. A placement that leaves nothing to clear up or to repeat is
+    /// forgotten.
     pub fn end(mut self, told: Told) {
         self.ended = true;
         let is_stored = matches!(told, Told::Stored { .. });
@@ -80,7 +81,7 @@ impl Hold {
         self.journal.release(self.placement.number);
     }
 
-    /// As [`Hold::end`], with what is left behind on disk before the client hears it.
+    /// As [`Hold::end`]; the remaining record is on disk before the client's answer is sent.
     pub async fn end_durably(mut self, told: Told) {
         self.ended = true;
         self.apply(Event::Told(told));
@@ -88,7 +89,7 @@ impl Hold {
         self.journal.release(self.placement.number);
     }
 
-    /// It is left as it is known to the journal, apart from what was heard since.
+    /// Leaves the placement as the journal has it, without the events since.
     pub fn leave(mut self) {
         self.ended = true;
         if self.placement.number != 0 {

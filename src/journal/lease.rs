@@ -8,7 +8,7 @@ use crate::outcome::Moment;
 
 /// A moment as servers write it has thirty bytes or so.
 const MOMENT_BYTES_MAX: usize = 64;
-/// A lease is no longer than this to us, whatever a worker says.
+/// The longest lease that is remembered, for any longer one that a worker asks for.
 const VISIBILITY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Of a lease, this part is taken off: the region began to count before its answer was here, and an acknowledgement takes time.
 const MARGIN_PARTS: u32 = 10;
@@ -35,7 +35,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether what it holds is within the bounds of what is kept.
+    /// Whether its texts are within the bounds of a record.
     pub(super) fn fits(&self) -> bool {
         let within = |text: &Option<String>, max: usize| text.as_ref().is_none_or(|text| text.len() <= max);
         (1..=ID_BYTES_MAX).contains(&self.job_id.len())

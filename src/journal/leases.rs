@@ -1,4 +1,4 @@
-//! The leases that FETCH calls through this sidecar have brought: what a late acknowledgement is compared with.
+//! The leases of FETCH calls through this sidecar, which late acknowledgements are compared with.
 //!
 //! Nothing waits for the disk here. A change marks its row, and the journal's thread writes all marked rows together, a moment
 //! later: of a job that is acknowledged within that moment nothing is ever written.
@@ -26,7 +26,7 @@ struct Row {
     written: bool,
 }
 
-/// All leases, in memory, and what of them the file does not have yet.
+/// All leases, in memory, and the changes that the file does not have yet.
 #[derive(Debug)]
 pub(super) struct Leases {
     rows: BTreeMap<u64, Row>,
@@ -38,7 +38,7 @@ pub(super) struct Leases {
     to_drop: Vec<u64>,
     /// Whether the journal's thread knows that there is something to write.
     announced: bool,
-    /// Whether what a file holds was read: what it holds later is older than what is here.
+    /// Whether a file was read: the content of a file that is read later is older than the memory.
     merged: bool,
 }
 
@@ -108,7 +108,7 @@ impl Leases {
         old.into_iter().for_each(|number| self.remove(number));
     }
 
-    /// What the file does not have yet; it is about to be written.
+    /// The changes that the file does not have yet; they are about to be written.
     pub(super) fn changes(&mut self) -> Vec<Change> {
         self.announced = false;
         let mut changes: Vec<Change> = self.to_drop.drain(..).map(Change::DropLease).collect();
@@ -127,7 +127,7 @@ impl Leases {
         self.rows.values().map(|row| Change::Lease(row.lease.clone())).collect()
     }
 
-    /// Takes what a file holds, once. What was recorded since the start is newer.
+    /// Takes the content of a file, once. Records since the start are newer.
     pub(super) fn merge(&mut self, changes: &[Change]) {
         if std::mem::replace(&mut self.merged, true) {
             return;
@@ -168,7 +168,7 @@ impl Leases {
         }
     }
 
-    /// Whether the journal's thread must be told that there is something to write: once until it has taken it.
+    /// Whether the journal's thread has to be woken for a write: once until it has taken the changes.
     pub(super) fn is_to_announce(&self) -> bool {
         !self.announced && (!self.to_write.is_empty() || !self.to_drop.is_empty())
     }

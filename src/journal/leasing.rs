@@ -1,4 +1,4 @@
-//! What FETCH calls, acknowledgements and heartbeats change in the leases.
+//! Changes of leases by FETCH calls, acknowledgements and heartbeats.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::base::RegionId;
 use crate::outcome::Moment;
 
 impl Journal {
-    /// Remembers the jobs that a region has leased to a worker, from now on. What is too long to be kept is left out.
+    /// Remembers the jobs that a region has leased to a worker, from now on. Leases with texts beyond the bounds are
+    /// left out.
     pub fn leased(&self, leases: impl Iterator<Item = Lease>) {
         let (now, at) = (self.inner.clock.now(), self.now());
         self.with_leases(|all| {
@@ -33,8 +34,8 @@ impl Journal {
         self.inner.leases.lock().find(job_id).map(|lease| lease.region.clone())
     }
 
-    /// A region has extended these leases, for so long or for as long as before. One that is over stays so: what a region extends then
-    /// may be the lease of another worker.
+    /// Extends leases, for so long or for as long as before. An expired lease stays expired: the region may have
+    /// extended the lease of another worker.
     pub fn extend_leases<'i>(
         &self,
         region: &RegionId,

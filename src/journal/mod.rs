@@ -1,8 +1,9 @@
-//! What must survive a restart: placements of jobs whose fate is open or that may be repeated, and the leases of workers.
+//! The state that survives a restart: placements of jobs whose fate is open or that may be repeated, and the leases of
+//! workers.
 //!
-//! Everything is in memory, bounded, and read there. Where `journal.path` is set it is in a file, too, which a thread of its own
-//! writes: nothing of it is on the path of a call that goes well. A file that cannot be used, for whatever reason, costs what it
-//! would have remembered over a restart, and nothing else.
+//! All of it is in memory, bounded, and read there. With `journal.path` a separate thread also writes it to a file: no
+//! successful call waits for that. A file that cannot be used costs the records of the time before a restart, and
+//! nothing else.
 //!
 //! Invariants: no job arguments, meta values, results or tokens come here; every row and every wait is bounded.
 
@@ -52,11 +53,11 @@ pub use table::Found;
 use table::{Evicted, Table};
 use writer::Writer;
 
-/// How long a call waits for its record to be on disk: many times what a sync takes on a disk that is well.
+/// How long a call waits for its record to be on disk: many times as long as a sync of a healthy disk takes.
 const DURABLE_WAIT: Duration = Duration::from_secs(1);
 /// How long the start waits for the file: reading the most rows takes a fraction of it.
 const OPEN_WAIT: Duration = Duration::from_secs(5);
-/// How long the end waits for what is not written yet.
+/// How long the end of the process waits for unwritten records.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// How long a file that cannot be used is left alone.
 const RETRY: Duration = Duration::from_secs(30);
@@ -70,26 +71,26 @@ fn random_secret() -> Secret {
     secret
 }
 
-/// The journal; shared by all threads, and kept over reloads. Dropped, it writes what is left.
+/// The journal; shared by all threads, and kept over reloads. Dropped, it writes the remaining changes.
 #[derive(Debug)]
 pub struct Journal {
     inner: Arc<Inner>,
     /// Whether a file is configured.
     has_file: bool,
     work: Option<SyncSender<Work>>,
-    /// Told once when the file is open; closed when the thread has ended.
+    /// Receives one message when the file is open; closed when the thread has ended.
     writing: Option<Mutex<Receiver<()>>>,
 }
 
 impl Journal {
-    /// Opens the journal and reads what is in it. Whatever is wrong with its file is told, and the journal is in memory then.
+    /// Opens the journal and reads its file. A file that cannot be used is logged, and the journal is in memory then.
     #[must_use]
     pub fn open(config: &config::Journal, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self::open_with(config, clock, metrics, RETRY)
     }
 
     fn open_with(config: &config::Journal, clock: Clock, metrics: Arc<Metrics>, retry: Duration) -> Self {
-        // Random, so that no two runs are taken for one; not 0, which is nobody's.
+        // Random, so that two runs differ; not 0, which stands for no run.
         let run = (RandomState::new().build_hasher().finish() >> 1).max(1);
         let inner = Arc::new(Inner {
             table: Mutex::new(Table::new(config.rows_max, run)),
@@ -134,7 +135,7 @@ impl Journal {
         self.inner.leases.lock().set_rows_max(rows_max);
     }
 
-    /// Whether what is recorded now is on disk before it is answered.
+    /// Whether records are on disk before their calls are answered.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.inner.durable.load(Relaxed)
@@ -168,7 +169,7 @@ impl Journal {
     fn release(&self, number: u64) {
         if number != 0 {
             let is_open = self.inner.table.lock().release(number);
-            // What has ended well is nobody's work.
+            // A placement that ended well needs no work.
             if is_open {
                 self.inner.changed.notify_one();
             }
@@ -208,7 +209,7 @@ impl Journal {
     #[must_use]
     pub fn of_id(&self, id: &str, tenant: impl FnOnce() -> Digest) -> Vec<Placement> {
         let mut found: Vec<Placement> = self.inner.table.lock().of_id(id).cloned().collect();
-        // Nearly always nothing is known, and then nobody pays for the fingerprint.
+        // Usually no record is found, and then no fingerprint is computed.
         if !found.is_empty() {
             let tenant = tenant();
             found.retain(|it| it.identity.tenant == tenant);
@@ -228,13 +229,13 @@ impl Journal {
         self.inner.table.lock().to_look_at(&mut is_due).take(max).collect()
     }
 
-    /// A placement for a change by somebody who is no call; none where a call has it.
+    /// A placement for a change by a background task; `None` while a call holds it.
     #[must_use]
     pub fn found(&self, number: u64) -> Option<Found> {
         self.inner.table.lock().found(number)
     }
 
-    /// Records what has become of a placement, unless it was changed or taken by a call since it was found; the file follows.
+    /// Records a changed placement, unless it was changed, or taken by a call, since it was found; the file follows.
     pub fn update(&self, found: &mut Found) -> bool {
         let mut is_taken = false;
         self.post(|table, changes| is_taken = table.update(found, changes));
@@ -247,7 +248,7 @@ impl Journal {
         is_taken && self.waited(written).await
     }
 
-    /// Notes in memory when a placement was asked about, and what counts towards an absence.
+    /// Notes in memory when a placement was asked about, and the answers that count towards an absence.
     pub fn note(&self, found: &Found) {
         self.inner.table.lock().note(found);
     }
@@ -269,14 +270,15 @@ impl Journal {
         self.inner.changed.notified().await;
     }
 
-    /// Drops what is too old: keys after `ttl`, what has left traces a week after it had ended, leases a day after their end.
+    /// Drops old records: keys after `ttl`, placements with traces a week after their end, leases a day after theirs.
     pub fn prune(&self, ttl: Duration) {
         let now = self.now();
         self.post(|table, changes| table.prune(now, ttl, changes));
         self.prune_leases(now);
     }
 
-    /// Changes the table and hands what follows for the file to the thread, under one lock, so that the file sees the same order.
+    /// Changes the table and sends the changes for the file to the thread, under one lock, so that the file gets them
+    /// in the same order.
     fn write<T>(&self, change: impl FnOnce(&mut Table, &mut Vec<Change>) -> T) -> (T, Option<oneshot::Receiver<bool>>) {
         let (done, written) = oneshot::channel();
         let (result, sent) = self.send(change, Some(done));
@@ -307,7 +309,7 @@ impl Journal {
         (result, sent)
     }
 
-    /// Counted always, and told now and then, so that a journal that is full does not flood the log.
+    /// Counts every eviction and logs some, so that a full journal does not flood the log.
     fn report_evicted(&self, evicted: Evicted) {
         let Inner { metrics, told_evicted_ms, .. } = &*self.inner;
         metrics.journal_evictions[JournalEviction::Pending].inc_by(evicted.pending);
@@ -325,7 +327,7 @@ impl Journal {
     async fn waited(&self, written: Option<oneshot::Receiver<bool>>) -> bool {
         let count = |result| self.inner.metrics.journal_writes[result].inc();
         match written {
-            // The thread counts what it answers; one that ended without an answer has written nothing.
+            // The thread counts its answers; a thread that ended without an answer has written nothing.
             Some(written) => match tokio::time::timeout(DURABLE_WAIT, written).await {
                 Ok(Ok(durable)) => return durable,
                 Ok(Err(_)) => count(JournalWrite::Failed),

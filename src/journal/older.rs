@@ -1,6 +1,7 @@
 //! Journals of the version before placements: unknown outcomes and keys, in tables of their own, which become placements.
 //!
-//! Left out are keys whose call was under way when its process ended, and of which no region was noted: nobody could be asked.
+//! Keys whose call was under way when its process ended, and without a noted region, are left out: there is no region
+//! to ask.
 
 use rusqlite::{Connection, Row};
 
@@ -12,10 +13,10 @@ use crate::outcome::{
 
 /// The version of these tables.
 pub(super) const VERSION: i64 = 3;
-/// What drops them.
+/// The statement that drops the older tables.
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS unknown; DROP TABLE IF EXISTS keyed;";
 
-/// What was known of a job.
+/// The older record of a job.
 struct Known {
     run: u64,
     placement: Placement,
@@ -25,7 +26,7 @@ struct Known {
 
 const STORED: Fate = Fate::Stored { progress: Progress::Waiting };
 
-/// Everything but leases, whose table has stayed.
+/// All records but leases, whose table is unchanged.
 pub(super) fn placements(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let mut rows = Vec::new();
     let mut statement = connection.prepare("SELECT * FROM unknown ORDER BY number")?;
@@ -41,7 +42,7 @@ pub(super) fn placements(connection: &Connection) -> rusqlite::Result<Vec<Change
 }
 
 fn identity(row: &Row<'_>, tenant: Digest, key: Option<Digest>, request_id: String) -> rusqlite::Result<Identity> {
-    // Who called was not kept: of what not everybody is shown, nobody is believed that it is not there.
+    // The older record has no caller: where regions restrict look-ups, their 404 then proves no absence.
     let shown_to = if row.get("private")? { ShownTo::Tenant } else { ShownTo::Everybody };
     let (body, caller) = (row.get("body")?, Digest::default());
     Ok(Identity { tenant, caller, shown_to, body, content: None, key, own_id: None, request_id })
@@ -90,7 +91,7 @@ fn unknown(row: &Row<'_>) -> rusqlite::Result<Option<Known>> {
     Ok(Some(Known { run: number(row, "run")?, placement, known_as: row.get("known_as")? }))
 }
 
-/// A key belongs to what is known of its job; where nothing is, its region has said that it has stored it.
+/// A key belongs to the record of its job; without one, its region has said that it has stored the job.
 fn add_key(row: &Row<'_>, rows: &mut Vec<Known>) -> rusqlite::Result<()> {
     let (key, body): (Digest, Digest) = (row.get("key")?, row.get("body")?);
     let Some(job_id) = row.get::<_, Option<String>>("job_id")? else { return Ok(()) };

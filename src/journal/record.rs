@@ -1,6 +1,7 @@
-//! What the journal holds: closed words, ids, regions, fingerprints and times. Nothing of what a job contains, and no token.
+//! The content of the journal: closed words, ids, regions, fingerprints and times. It has no part of a job's content,
+//! and no token.
 
-/// A longer id is not kept: no server makes one, and what is kept must have a bound.
+/// The longest id that is recorded: no server makes a longer one, and records must have a bound. Units: bytes.
 pub const ID_BYTES_MAX: usize = 256;
 
 /// The random bytes with which callers' headers are fingerprinted.

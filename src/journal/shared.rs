@@ -1,4 +1,4 @@
-//! What the journal's thread shares with the others.
+//! State that the journal's thread shares with the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -14,10 +14,10 @@ use super::table::Table;
 use crate::base::Clock;
 use crate::telemetry::Metrics;
 
-/// Changes that wait for the disk; what is more is written as a whole once there is room.
+/// Changes that wait for the disk; beyond that, the whole table is written once there is room.
 pub(super) const QUEUE_MAX: usize = 1_024;
 
-/// What the thread shares with the others.
+/// State that the thread shares with the others.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) table: Mutex<Table>,
@@ -28,7 +28,7 @@ pub(super) struct Inner {
     /// Whether a change did not reach the thread.
     pub(super) missed: AtomicBool,
     pub(super) durable: AtomicBool,
-    /// When it was last told that the journal is full: a [`Moment`], or 0.
+    /// When the last line about a full journal was logged: a [`Moment`], or 0.
     pub(super) told_evicted_ms: AtomicU64,
     pub(super) changed: Notify,
     pub(super) decisions: Arc<Decisions>,

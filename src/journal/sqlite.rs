@@ -34,10 +34,10 @@ CREATE TABLE IF NOT EXISTS lease (
 #[derive(Debug)]
 pub(super) struct Sqlite(Connection);
 
-/// Makes the file one that only its owner may read, before anything is in it; SQLite gives its log the same mode. Ids and digests of
-/// keys are nobody else's business.
+/// Makes the file readable for its owner only, before it has content; SQLite gives its log the same mode. Ids and
+/// digests of keys are private.
 fn keep_private(path: &Path) {
-    // What does not come about here is told of when SQLite opens the file.
+    // A file that cannot be made here is reported when SQLite opens it.
     let _ = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path);
     for path in [path, &beside(path, "-wal")] {
         let _ = std::fs::set_permissions(path, Permissions::from_mode(MODE));
@@ -50,7 +50,8 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         keep_private(path);
         let connection = Connection::open_with_flags(path, flags)?;
-        // Nobody else may have it, so there is nobody to wait for; and the index of the log then needs no shared memory.
+        // No other process may have the file, so that there is no lock to wait for; and the index of the log then needs
+        // no shared memory.
         connection.busy_timeout(std::time::Duration::ZERO)?;
         pragma(&connection, "PRAGMA locking_mode=EXCLUSIVE")?;
         check_head(&connection)?;
@@ -62,8 +63,8 @@ impl Sqlite {
         Ok(Self(connection))
     }
 
-    /// Opens a file that cannot be written, to load what is in it: no lock is taken and nothing made beside it. Its log is read with an
-    /// index in memory, which wants a log; without one the file is whole.
+    /// Opens a read-only file to load it: no lock is taken and no file is made beside it. Its log is read with an index
+    /// in memory, for which the log must exist; without a log the file is complete.
     pub(super) fn open_to_read(path: &Path) -> Result<Self, Trouble> {
         let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.is_file() && log.len() > 0);
         let how = if has_log { "vfs=unix-none" } else { "immutable=1" };
@@ -127,7 +128,7 @@ impl Engine for Sqlite {
     }
 }
 
-/// The name of what belongs to a file.
+/// The name of a file that belongs to the journal's file.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
@@ -141,7 +142,7 @@ fn in_uri(path: &Path) -> String {
     path.as_os_str().as_bytes().iter().map(shown).collect()
 }
 
-/// Moves a file that cannot be used aside, with what belongs to it; `word` says why in its new name.
+/// Renames an unusable file together with the files that belong to it; `word` in the new name says why.
 pub(super) fn move_aside(path: &Path, word: &str, now_ms: u64) -> std::io::Result<()> {
     let with = |ending: &str| beside(path, ending);
     std::fs::rename(path, with(&format!(".{word}-{now_ms}")))?;
@@ -154,7 +155,7 @@ pub(super) fn move_aside(path: &Path, word: &str, now_ms: u64) -> std::io::Resul
     Ok(())
 }
 
-/// A file of somebody else's, or of a later version, is left alone.
+/// A file of another program, or of a later version, is left as it is.
 fn check_head(connection: &Connection) -> Result<(), Trouble> {
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let tables = number("SELECT count(*) FROM sqlite_schema")?;

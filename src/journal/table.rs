@@ -1,4 +1,4 @@
-//! What the journal holds of placements, in memory: what every look-up reads, whether or not there is a file behind it. Bounded in rows.
+//! The placements of the journal, in memory: every look-up reads them, with or without a file behind. Bounded in rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::change::Change;
 use crate::outcome::{Digest, Event, Moment, Placement, Rules, State};
 
-/// What has left traces is shown and recognised this long after it is known how it ended.
+/// How long a placement with traces is listed and recognised after its outcome is known.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How many rows had to make room for others.
@@ -28,11 +28,11 @@ struct Row {
     placement: Placement,
     /// Of the run that changed it last.
     run: u64,
-    /// Counts its changes, so that what was judged from an older state is not written over a newer one.
+    /// The number of its changes, so that a decision from an older state does not overwrite a newer one.
     revision: u64,
 }
 
-/// A placement as it was found, for a change that is made only if nobody else has changed it.
+/// A placement as it was found, for a change that is made only if it has not changed since.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// As it was, and as it is to be.
@@ -40,14 +40,14 @@ pub struct Found {
     revision: u64,
 }
 
-/// What a row goes by when there is no room for it: whether it has a key, whether it is open, when it came, its number.
+/// The order of eviction: whether a record has a key, whether it is open, its time, its number.
 type Order = (bool, bool, Moment, u64);
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Of the program, so that what another run has left can be told from what this one is at.
+    /// The number of this process, which distinguishes its records from those of an earlier one.
     run: u64,
-    /// Whose rows are here already, or were, and so are not read again.
+    /// The processes whose records are in memory, or were, and are not read again.
     runs: BTreeSet<u64>,
     rows_max: usize,
     rows: BTreeMap<u64, Row>,
@@ -86,7 +86,7 @@ impl Table {
         self.rows_max = rows_max.max(1);
     }
 
-    /// What was evicted since this was last asked.
+    /// Evictions since the last call of this.
     pub(super) fn evicted(&mut self) -> Evicted {
         std::mem::take(&mut self.evicted)
     }
@@ -99,7 +99,7 @@ impl Table {
         self.last_number
     }
 
-    /// Takes a placement as it is; `changes` gets what follows for the file.
+    /// Stores a placement; `changes` gets the changes for the file.
     pub(super) fn put(&mut self, placement: Placement, changes: &mut Vec<Change>) {
         changes.push(Change::Placement(self.run, placement.clone()));
         self.insert(placement, self.run);
@@ -162,7 +162,8 @@ impl Table {
         }
     }
 
-    /// Of those with a key, and of those without, the oldest that have ended go first; what is open, last; what a call is busy with, never.
+    /// Among those with a key, and among those without, the oldest ended ones are evicted first, open ones last, and
+    /// those that a call holds never.
     fn bound(&mut self, changes: &mut Vec<Change>) {
         for keyed in [false, true] {
             let of_kind = |open: bool| (keyed, open, Moment(0), 0)..=(keyed, open, Moment(u64::MAX), u64::MAX);
@@ -222,7 +223,7 @@ impl Table {
         self.rows.values().rev().map(|row| &row.placement)
     }
 
-    /// Those that are looked after by nobody else, the newest first.
+    /// The due placements that no call holds, the newest first.
     pub(super) fn to_look_at(&self, mut is_due: impl FnMut(&Placement) -> bool) -> impl Iterator<Item = Found> {
         let free = self.pending.iter().rev().filter(|number| !self.held.contains(number));
         let rows = free.filter_map(|number| self.rows.get(number));
@@ -235,7 +236,7 @@ impl Table {
         Some(Found { placement: row.placement.clone(), revision: row.revision })
     }
 
-    /// Takes what has become of one that was found, unless it was changed or taken since.
+    /// Takes the changed state of a found placement, unless it was changed or taken since.
     pub(super) fn update(&mut self, found: &mut Found, changes: &mut Vec<Change>) -> bool {
         let number = found.placement.number;
         let is_same = self.rows.get(&number).is_some_and(|row| row.revision == found.revision);
@@ -247,7 +248,8 @@ impl Table {
         true
     }
 
-    /// As [`Table::update`] for what is not worth a write: when it was asked, and what counts towards an absence.
+    /// As [`Table::update`] for changes that are not worth a write: the time of a question, and the answers that count
+    /// towards an absence.
     pub(super) fn note(&mut self, found: &Found) {
         let Some(row) = self.rows.get_mut(&found.placement.number) else { return };
         if row.revision == found.revision {
@@ -268,7 +270,7 @@ impl Table {
         self.pending.len()
     }
 
-    /// Drops what is too old: keys after `ttl`, what has left traces a week after it had ended.
+    /// Drops old records: keys after `ttl`, placements with traces a week after their end.
     pub(super) fn prune(&mut self, now: Moment, ttl: Duration, changes: &mut Vec<Change>) {
         let is_old = |placement: &Placement| {
             let key_is_old = placement.identity.key.is_none() || now.since(placement.at) > ttl;
@@ -282,8 +284,8 @@ impl Table {
         }
     }
 
-    /// Takes what a file holds, beside what is here already. What this run has written, or has read before, is newer here, also
-    /// where it is gone.
+    /// Merges the content of a file. Records that this run has written, or has read before, are newer in memory, also
+    /// removed ones.
     pub(super) fn merge(&mut self, changes: Vec<Change>, now: Moment, rules: Rules) {
         let mut runs = BTreeSet::new();
         for change in changes {
@@ -296,7 +298,7 @@ impl Table {
             if self.rows.contains_key(&placement.number) {
                 placement.number = self.number(now);
             }
-            // What has come with the key meanwhile is newer.
+            // A record that came with the key meanwhile is newer.
             if placement.identity.key.is_some_and(|key| self.by_key.contains_key(&key)) {
                 placement.identity.key = None;
             }

@@ -21,7 +21,7 @@ use crate::telemetry::{JournalWrite, event};
 /// Changes in one commit: enough that a slow disk does not fall behind, few enough that the first one does not wait for long.
 const BATCH_MAX: usize = 256;
 
-/// How long changed leases wait to be written together: what a process that is killed loses of them.
+/// How long changed leases wait to be written together: a killed process loses so many of them.
 const LEASES_WAIT: Duration = Duration::from_millis(100);
 
 /// How long the file keeps a placement that left nothing behind. Its client may have an answer only once the kernel has it: a process that is
@@ -30,10 +30,10 @@ const DROP_AFTER: Duration = Duration::from_secs(1);
 /// Placements that wait to be dropped from the file; with more of them the oldest are dropped sooner.
 const DROPS_MAX: usize = 8_192;
 
-/// What was read is judged later, by the rules of the configuration: to begin anew takes none.
+/// Read records are judged later, by the configured rules: beginning anew needs none.
 const RULES: Rules = Rules { grace: Duration::ZERO, lag: Duration::ZERO };
 
-/// An open file with what is in it, and what is told of it.
+/// An open file with its content, and the state to report.
 type Opened = (Sqlite, Vec<Change>, event::JournalState);
 
 pub(super) struct Writer {
@@ -44,7 +44,7 @@ pub(super) struct Writer {
     engine: Box<dyn Engine>,
     /// Since when the file cannot be used, and all is in memory.
     broken: Option<Instant>,
-    /// Whether what the file held when this process began is in memory.
+    /// Whether the file's content from before this process is in memory.
     has_read: bool,
     /// When notes of jobs were written last.
     noted: Instant,
@@ -59,10 +59,10 @@ impl Writer {
         Self { path, inner, retry, engine, broken: Some(now), has_read: false, noted: now, drops: VecDeque::new() }
     }
 
-    /// The whole life of the thread; `opened` is told once when what the file holds is in memory, or cannot be.
+    /// The whole life of the thread; `opened` gets one message when the file's content is in memory, or cannot be.
     pub(super) fn run(mut self, work: &Receiver<Work>, opened: &Sender<()>) {
         self.open(true);
-        // Nobody listens any more when opening took too long.
+        // The receiver is closed when opening took too long.
         let _ = opened.send(());
         let mut leases_at: Option<Instant> = None;
         loop {
@@ -78,9 +78,9 @@ impl Writer {
             self.decisions();
             let mut batch: Vec<Work> = first.into_iter().collect();
             let due = self.broken.is_some_and(|since| since.elapsed() >= self.retry);
-            // Looked at before the queue is emptied: what is missed from now on is for the next turn.
+            // Read before the queue is emptied: changes that are missed from now on belong to the next round.
             if self.inner.missed.swap(false, Relaxed) || due {
-                // What waits is older than what is in memory, and must not be written over it later.
+                // Waiting changes are older than the table in memory, and must not overwrite it later.
                 batch.extend(work.try_iter().take(QUEUE_MAX));
                 batch.retain(|work| !work.changes.is_empty());
                 self.renew();
@@ -130,7 +130,7 @@ impl Writer {
         if saved.is_err() {
             decisions.give_up(rows.len());
         }
-        // What cannot be read is not there.
+        // Notes that cannot be read count as absent.
         decisions.answer(|wanted| decision::find(tables, wanted).unwrap_or_default());
         match saved.map_err(Trouble::from) {
             Ok(()) | Err(Trouble::FULL) => {}
@@ -138,7 +138,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file, takes what it holds into memory, and keeps rows in it from now on if it can be written.
+    /// Opens the file and loads its content; records are written to it from now on if it is writable.
     fn open(&mut self, first: bool) {
         let opened = match self.load() {
             Err(Trouble::Corrupt) => self.anew("corrupt", "corrupt_and_not_movable"),
@@ -146,7 +146,7 @@ impl Writer {
             opened => opened,
         };
         let opened = opened.and_then(|(mut sqlite, changes, state)| {
-            // What it holds is known, whatever comes of writing.
+            // The content is known, whether or not the file can be written.
             self.read(changes, first);
             sqlite.health()?;
             sqlite.append(&[&Change::Secret(*self.inner.secret.lock())])?;
@@ -178,7 +178,7 @@ impl Writer {
         Ok((sqlite, changes, event::JournalState::Durable))
     }
 
-    /// Takes what is in a file that cannot be written into memory; false where there is nothing, or none of ours.
+    /// Loads a file that cannot be written; false where there is none, or none of ours.
     fn read_only(&mut self, first: bool) -> bool {
         let loaded = Sqlite::open_to_read(&self.path).and_then(|mut sqlite| sqlite.load());
         let Some(changes) = loaded.ok().filter(|changes| !changes.is_empty()) else { return false };
@@ -186,7 +186,7 @@ impl Writer {
         true
     }
 
-    /// Takes what a file holds into memory.
+    /// Takes the content of a file into memory.
     fn read(&mut self, changes: Vec<Change>, first: bool) {
         let inner = &self.inner;
         self.has_read |= !changes.is_empty();
@@ -215,7 +215,7 @@ impl Writer {
         Ok((sqlite, changes, event::JournalState::Renewed(word)))
     }
 
-    /// The file cannot be used for a while, which is told as this.
+    /// Marks the file as unusable for a while, and reports this state.
     fn broken(&mut self, trouble: Trouble, told: Option<event::JournalState>) {
         self.inner.durable.store(false, Relaxed);
         (self.engine, self.broken) = (Box::new(Memory(trouble)), Some(Instant::now()));
@@ -255,7 +255,7 @@ impl Writer {
         self.kept(kept);
     }
 
-    /// Drops from the file what waits for that.
+    /// Drops the records from the file that wait for it.
     fn write_drops(&mut self) {
         let drops: Vec<Change> = self.drops.drain(..).map(|(_, change)| change).collect();
         if !drops.is_empty() {
@@ -273,7 +273,7 @@ impl Writer {
         }
     }
 
-    /// What SQLite thinks of a file after a failed write or sync is not relied on: it is opened anew.
+    /// SQLite's state after a failed write or sync is not relied on: the file is opened anew.
     fn kept(&mut self, kept: Result<(), Trouble>) {
         if let Err(trouble) = kept
             && self.broken.is_none()
@@ -284,7 +284,7 @@ impl Writer {
 
     fn notify_callers(&self, batch: Vec<Work>, durable: bool) {
         for work in batch {
-            // Who has given up waiting has counted it as late.
+            // A caller that has given up has counted the write as late.
             if work.done.as_ref().is_none_or(|done| !done.is_closed()) {
                 let result = if durable { JournalWrite::Durable } else { JournalWrite::Failed };
                 self.inner.metrics.journal_writes[result].inc();

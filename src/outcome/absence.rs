@@ -10,7 +10,8 @@ pub(super) const NO_MIN: u32 = 2;
 /// A job that went on, or was refused, after it had been sent is looked for this long in the region that had it first: beyond the longest
 /// time for which servers and balancers are known to hold a request.
 pub(super) const WATCH: Duration = Duration::from_secs(15 * 60);
-/// Nobody is asked for longer; also the time for which clients may expect an `Idempotency-Key` to be remembered.
+/// The longest time for which regions are asked about a copy; also the time for which clients may expect an
+/// `Idempotency-Key` to be remembered.
 pub(super) const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long regions may take.
@@ -25,9 +26,10 @@ pub struct Rules {
 /// Whether a "no such job" is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trust {
-    /// Who asks would be shown the job: its own caller, or anybody where regions do not tell callers apart.
+    /// The region would show the job to this caller: it is the job's own caller, or the region does not distinguish
+    /// callers.
     Believed,
-    /// The job may be hidden from who asks.
+    /// The region may hide the job from this caller.
     Doubted,
 }
 

@@ -1,7 +1,7 @@
-//! What follows for a placement whose call is over.
+//! The next action for a placement after its call.
 //!
-//! One round looks at a placement: each answer is taken in by [`Placement::apply`], and [`next`] says what follows, until it says when to
-//! look again.
+//! One round looks at a placement: [`Placement::apply`] takes in each answer, and [`next`] returns the next action,
+//! until that is a time for the next look.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
 /// Of several copies, one that came to light as late as can be is tried to be cancelled for as long again.
 const GIVE_UP_REMEDY: Duration = Duration::from_secs(2 * GIVE_UP.as_secs());
 
-/// What follows.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Ask the region of this copy for it.
@@ -84,7 +84,7 @@ pub fn next(placement: &Placement, now: Moment, round: Moment, guarded: impl Fn(
     }
 }
 
-/// What follows from several copies; none where there is at most one.
+/// The action for several copies; `None` with at most one.
 fn remedied(placement: &Placement, now: Moment, round: Moment) -> Option<Action> {
     let found = remedy(&placement.copies, &placement.told);
     if found == Remedy::None {
@@ -97,7 +97,7 @@ fn remedied(placement: &Placement, now: Moment, round: Moment) -> Option<Action>
         let live = placement.copies.iter().filter(|copy| copy.live().is_some()).count();
         return Some(Action::Settle(if live > 1 { Settlement::Doubled } else { Settlement::Expired }));
     }
-    // Of each copy that is there its region must have said so just now: one may be gone since.
+    // The region of each stored copy must have confirmed it in this round: the copy may have been cancelled since.
     let is_old = |copy: &Copy| copy.live().is_some() && copy.asked.heard.is_none_or(|at| at < round);
     let mut old = placement.copies.iter().enumerate().filter(|(_, copy)| is_old(copy));
     let due =
@@ -138,7 +138,7 @@ pub(super) fn due(copy: &Copy, now: Moment, rules: Rules) -> Moment {
     let next = now.after(PAUSE.saturating_mul(1 << doublings).min(longest));
     match (copy.fate, rules.counts_from(copy)) {
         (Fate::Unknown { .. }, Some(from)) if from > now => next.min(from),
-        // What counts once is asked for the second time soon.
+        // An answer that counts once is asked for again soon.
         (Fate::Unknown { .. }, Some(_)) if copy.asked.noes > 0 => next.min(now.after(PAUSE)),
         (Fate::Absent { by: Absence::Watched(until) }, _) if until > now => next.min(until),
         _ => next,

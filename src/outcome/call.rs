@@ -1,4 +1,4 @@
-//! What follows within a call: for a copy whose answer was lost, and for the job after it.
+//! The next step within a call: for a copy whose answer was lost, and for the job after it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const ASKS_MIN: u32 = 3;
 const SILENT_MIN: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Steps that follow each other at once where the region answers: the job again, the look at what has its id, the tombstone.
+/// Steps that follow each other at once where the region answers: the job again, the look-up of its id, the tombstone.
 const AT_ONCE: u32 = 3;
 
 /// How a region answered the last question, or the job when it was sent once more.
@@ -35,7 +35,7 @@ pub enum Answered {
     Refused,
 }
 
-/// What a call has asked about a copy.
+/// The questions of a call about a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Asking {
     times: u32,
@@ -51,7 +51,7 @@ impl Asking {
         !matches!(self.last, None | Some((_, Answered::Silent)))
     }
 
-    /// Notes an answer to what was sent at `at`.
+    /// Notes the answer to a question that was sent at `at`.
     pub const fn note(&mut self, at: Moment, answered: Answered) {
         self.times = self.times.saturating_add(1);
         (self.silent, self.silent_from) = match (answered, self.silent_from) {
@@ -63,7 +63,7 @@ impl Asking {
     }
 }
 
-/// What a call has, and may do.
+/// The means of a call: its time and its permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Side {
     /// Until when it may ask.
@@ -76,7 +76,7 @@ pub struct Side {
     pub guarded: bool,
 }
 
-/// What follows for one copy.
+/// The next step for one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Ask its region for it.
@@ -92,7 +92,7 @@ pub enum Step {
     Done,
 }
 
-/// Judges what follows for a copy.
+/// Decides the next step for a copy.
 #[must_use]
 pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
     let (lost, since) = match copy.fate {
@@ -116,7 +116,7 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
         let next = last.after(PAUSE.saturating_mul(1 << (asking.times - 1).min(31)).min(PAUSE_MAX));
         match () {
             () if side.guarded && asking.is_answered() && asking.times <= AT_ONCE => last,
-            // What is said before then proves nothing; what is said then, does.
+            // An answer before that time proves nothing; an answer after it does.
             () if last < counts_from => next.min(counts_from),
             () => last.after(PAUSE),
         }
@@ -136,7 +136,7 @@ pub fn next(copy: &Copy, asking: Asking, side: Side, now: Moment) -> Step {
     }
 }
 
-/// What matters for what follows for the job.
+/// The circumstances that decide the job's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circumstances {
     /// `failover.on_unknown` is `redirect`, and the job is flexible.
@@ -145,11 +145,11 @@ pub struct Circumstances {
     pub candidates_left: bool,
     /// It was sent a second time to the same region before.
     pub sent_again: bool,
-    /// It was sent on before while nobody knew whether a region had it.
+    /// The job was sent on before while an earlier copy was in doubt.
     pub gone_on_unknown: bool,
 }
 
-/// What follows for the job.
+/// The next step for the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
     /// It is stored: the region's word is the answer.
@@ -158,15 +158,15 @@ pub enum Follow {
     Next,
     /// The same region once more.
     Again,
-    /// Nobody knows, or nothing is left to try.
+    /// The outcome is unknown, or there is no further step.
     Fail,
 }
 
-/// Judges what follows for the job from what is known of its last copy.
+/// Decides the job's next step by the fate of its last copy.
 #[must_use]
 pub const fn follow(copy: &Copy, it: Circumstances) -> Follow {
     match copy.fate {
-        // Who has cancelled it knew of it.
+        // The caller that cancelled it knew of it.
         Fate::Stored { .. } | Fate::Cancelled { by_us: false } => Follow::Answer,
         Fate::Absent { .. } if it.candidates_left => Follow::Next,
         // The id is taken there.

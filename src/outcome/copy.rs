@@ -11,7 +11,8 @@ use crate::base::RegionId;
 pub struct Place {
     /// The region.
     pub region: RegionId,
-    /// The job's id there; empty for a call that creates several jobs, and where none is known: nobody can ask for it then.
+    /// The job's id there; empty for a call that creates several jobs, and where no id is known: such a copy cannot be
+    /// looked up.
     pub job_id: String,
 }
 
@@ -39,13 +40,13 @@ pub enum Absence {
     Final,
 }
 
-/// What is known of a copy.
+/// The fate of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Fate {
     /// It is being sent.
     Sent,
-    /// It was sent, and nobody knows what became of it.
+    /// It was sent, and its fate is unknown.
     Unknown {
         /// How it was lost.
         lost: Lost,
@@ -62,16 +63,16 @@ pub enum Fate {
         /// How far it has come.
         progress: Progress,
     },
-    /// Its region was told to cancel it, and may do so at any time.
+    /// A cancellation was sent to its region, and may succeed at any time.
     Cancelling {
-        /// When it was told last.
+        /// When the last cancellation was sent.
         since: Moment,
         /// How far it had come when it was last seen.
         progress: Progress,
     },
     /// It is cancelled, and no worker has had it.
     Cancelled {
-        /// By us; else by somebody else.
+        /// Cancelled by us; else by another caller.
         by_us: bool,
     },
     /// It was stored, and is not any more although a worker may have had it: a write that came late has put an earlier copy in its place,
@@ -79,7 +80,7 @@ pub enum Fate {
     Overwritten,
 }
 
-/// What was asked about a copy since this process knows of it.
+/// The questions of this process about a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Asked {
     /// Questions.
@@ -99,16 +100,17 @@ pub struct Asked {
 pub struct Copy {
     /// Where.
     pub place: Place,
-    /// The tracking id that it carries, which tells it from other jobs under the same id; none where none was stamped.
+    /// The tracking id that it carries, which distinguishes it from other jobs under the same id; `None` where none was
+    /// stamped.
     pub stamp: Option<String>,
     /// When it was sent.
     pub sent: Moment,
-    /// What is known of it.
+    /// Its fate.
     pub fate: Fate,
-    /// What an operator has decided about it; boxed, because hardly any copy has one.
+    /// An operator's ruling; boxed, because hardly any copy has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruling: Option<Box<Ruling>>,
-    /// What was asked about it.
+    /// The questions about it.
     #[serde(skip)]
     pub asked: Asked,
 }
@@ -120,7 +122,7 @@ impl Copy {
         Self { place, stamp, sent: now, fate: Fate::Sent, ruling: None, asked: Asked::default() }
     }
 
-    /// Whether nobody knows if it is there.
+    /// Whether the copy may or may not be there.
     #[must_use]
     pub const fn is_in_doubt(&self) -> bool {
         matches!(self.fate, Fate::Sent | Fate::Unknown { .. })
@@ -148,7 +150,7 @@ impl Copy {
     }
 }
 
-/// What an operator has decided about a copy.
+/// An operator's ruling about a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ruling {
     /// That it is stored; else that it is absent.

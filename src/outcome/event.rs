@@ -1,4 +1,4 @@
-//! What happens to a placement.
+//! Events of a placement.
 
 use super::absence::{NO_MIN, Rules, Trust, watch_until};
 use super::background::due;
@@ -25,7 +25,7 @@ pub enum Event {
     Fenced(usize),
     /// The tombstone is cancelled.
     Buried(usize),
-    /// Its region is about to be told to cancel it, for the first time or again.
+    /// A cancellation is about to be sent to its region, for the first time or again.
     Cancelling(usize),
     /// The client was answered.
     Told(Told),
@@ -54,7 +54,7 @@ impl Event {
 }
 
 impl Placement {
-    /// Takes in what has become known.
+    /// Takes in an event.
     pub fn apply(&mut self, event: Event, now: Moment, rules: Rules) {
         debug_assert!(
             event.copy().is_none_or(|at| at < self.copies.len()),
@@ -63,7 +63,7 @@ impl Placement {
         match event {
             Event::Sending(place, stamp) => {
                 self.settled = None;
-                // Under one id, and with one tracking id, the two cannot be told apart.
+                // With one id and one tracking id the two copies are indistinguishable.
                 let same = self.copies.iter_mut().filter(|copy| copy.place == place && copy.stamp == stamp);
                 for copy in same.filter(|copy| matches!(copy.fate, Fate::Absent { .. })) {
                     copy.set(Fate::Absent { by: Absence::Final });
@@ -104,7 +104,7 @@ impl Placement {
         }
     }
 
-    /// How long the process was away is not known: what lasts for a time begins anew.
+    /// The time between two processes is unknown: durations begin anew.
     fn restarted(&mut self, now: Moment) {
         if self.told == Told::Nothing {
             self.told = Told::BrokenOff;
@@ -123,7 +123,7 @@ impl Placement {
 }
 
 impl Copy {
-    /// Takes in what its region has said of it.
+    /// Takes in a region's verdict.
     pub fn hear(&mut self, word: Word, trust: Trust, now: Moment, rules: Rules) {
         self.asked.times = self.asked.times.saturating_add(1);
         if word != Word::Silent {
@@ -133,7 +133,7 @@ impl Copy {
         self.asked.due = due(self, now, rules);
     }
 
-    /// What is known of it has changed: what was asked before says nothing about it any more.
+    /// Sets a new fate: questions about the old one prove nothing about it any more.
     pub fn set(&mut self, fate: Fate) {
         self.fate = fate;
         self.asked = Asked { heard: self.asked.heard, ..Asked::default() };
@@ -158,9 +158,9 @@ fn learn(copy: &mut Copy, word: Word, trust: Trust, now: Moment, rules: Rules) {
         (Fate::Stored { .. }, Word::No) if is_ruled(copy) && trust == Trust::Believed => {
             copy.set(Fate::Unknown { lost: Lost::Ended, since: now });
         }
-        // Its region has said that it has it; what it shows no more, a worker has had.
+        // The region has said that it has the job; a job that it no longer shows was taken by a worker.
         (Fate::Stored { .. }, Word::No) if !is_ruled(copy) => copy.fate = Fate::Stored { progress: Progress::Started },
-        // Something has come under its id: what was not there before may be there now.
+        // The id was taken by some job: it may be this one, stored late.
         (Fate::Unknown { lost, .. }, Word::Taken) => copy.set(Fate::Unknown { lost, since: now }),
         (Fate::Absent { by: Absence::Watched(_) }, Word::Taken) => {
             copy.set(Fate::Unknown { lost: Lost::Ended, since: now });
@@ -189,12 +189,13 @@ fn is_ruled(copy: &Copy) -> bool {
     copy.ruling.as_ref().is_some_and(|ruling| ruling.stored)
 }
 
-/// What has become of a copy that its region was told to cancel; none where nothing is new.
+/// The fate of a copy after a cancellation was sent; `None` without a change.
 fn cancelled_fate(since: Moment, word: Word, trust: Trust, now: Moment) -> Option<Fate> {
     let may_still_go = now < watch_until(since);
     match word {
         Word::Has(Progress::Cancelled) => Some(Fate::Cancelled { by_us: true }),
-        // A worker had it before it went, or what has gone over it has: the other copy stays, and both may have run.
+        // A worker had it before it was cancelled, or another copy has overwritten it: the other copy stays, and both
+        // may have run.
         Word::Has(Progress::Stopped) | Word::Other => Some(Fate::Overwritten),
         Word::Has(Progress::Ended) => Some(Fate::Stored { progress: Progress::Ended }),
         Word::Has(progress) if may_still_go => Some(Fate::Cancelling { since, progress }),

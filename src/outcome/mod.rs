@@ -1,8 +1,8 @@
-//! The fate of a job as one pure machine: what is known of each of its copies, and what is done next.
+//! The fate of a job as one pure machine: the fate of each copy, and the next action.
 //!
-//! A [`Placement`] is one job: where it was sent, what each region has said of it, and what its client was told. Events change it
-//! ([`Placement::apply`]); [`call::next`] and [`background::next`] say what follows. Nothing here reads a clock, opens a socket or writes
-//! a file: whoever carries the actions out brings the time and the answers.
+//! A [`Placement`] is one job: the regions that it was sent to, their verdicts, and its client's answer. Events change
+//! it ([`Placement::apply`]); [`call::next`] and [`background::next`] return the next action. The machine reads no
+//! clock, opens no socket and writes no file: its callers bring the time and the answers, and carry the actions out.
 //!
 //! Invariants:
 //! - a job leaves a region for another one only when it is absent there ([`Absence`]), or where the operator has chosen

@@ -1,4 +1,4 @@
-//! One job's fate: its copies, and what its client was told.
+//! The fate of one job: its copies, and its client's answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use super::moment::Moment;
 use super::remedy::{Remedy, remedy};
 use super::told::Told;
 
-/// To whom a region may show a job.
+/// The callers to which a region may show a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownTo {
-    /// Whoever asks.
+    /// Every caller.
     Everybody,
     /// Those with its caller's credentials, where its region gets them.
     Credentials,
@@ -20,16 +20,16 @@ pub enum ShownTo {
     Tenant,
 }
 
-/// What tells a job from others.
+/// The identity of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// Of the tenant whose job it is: another one's job may have the same id.
+    /// The tenant of the job: a job of another tenant may have the same id.
     #[serde(with = "hex")]
     pub tenant: Digest,
     /// Of the headers that identify the caller, keyed with the journal's secret.
     #[serde(with = "hex")]
     pub caller: Digest,
-    /// To whom a region may show the job.
+    /// The callers to which a region may show the job.
     pub shown_to: ShownTo,
     /// Of the client's body: another body under the same id or key is another job.
     #[serde(with = "hex")]
@@ -56,7 +56,7 @@ pub enum Settlement {
     Absent,
     /// More than one copy was handed to workers, or may have been.
     Doubled,
-    /// Nobody could tell for so long that nobody is asked any more.
+    /// The outcome stayed unknown for so long that no region is asked any more.
     Expired,
 }
 
@@ -69,12 +69,12 @@ pub struct Settled {
     pub at: Moment,
 }
 
-/// What is known of a job, in one word.
+/// The state of a job in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Its call is under way.
     Open,
-    /// Nobody knows whether it is stored, and its client was not told that it is.
+    /// The outcome is unknown, and its client did not get a success.
     Unknown,
     /// All is known that its client must know; a late copy is looked for, or one is being cancelled.
     Watched,
@@ -84,7 +84,7 @@ pub enum State {
     Absent,
     /// More than one copy was handed to workers, or may have been.
     Doubled,
-    /// Nobody could tell for a day.
+    /// The outcome stayed unknown for a day.
     Expired,
 }
 
@@ -119,7 +119,7 @@ impl State {
 pub struct Placement {
     /// Its number in the journal, in the order of recording; 0 until it is recorded.
     pub number: u64,
-    /// What tells the job from others.
+    /// The identity of the job.
     pub identity: Identity,
     /// When its first call came.
     pub at: Moment,
@@ -127,7 +127,7 @@ pub struct Placement {
     pub unix_ms: u64,
     /// Where it was sent, in order. Bounded by the regions and by the calls that repeat it.
     pub copies: Vec<Copy>,
-    /// What its client was told last.
+    /// The last answer of its client.
     pub told: Told,
     /// How it ended; none while something is to be found out or done.
     pub settled: Option<Settled>,
@@ -140,7 +140,7 @@ impl Placement {
         Self { number: 0, identity, at: now, unix_ms, copies: Vec::new(), told: Told::Nothing, settled: None }
     }
 
-    /// What is known of it.
+    /// The state of the job.
     #[must_use]
     pub fn state(&self) -> State {
         match &self.settled {
@@ -166,16 +166,16 @@ impl Placement {
         }
     }
 
-    /// A place of which nobody knows whether the job is there; none where that is known of all.
+    /// A place that may hold the job; `None` where all places are known.
     #[must_use]
     pub fn doubt(&self) -> Option<&Place> {
-        // Told to go when its client was told that nobody knows.
+        // A copy under cancellation counts when the client's answer was an unknown outcome.
         let may_go = |copy: &&Copy| self.told == Told::Unknown && matches!(copy.fate, Fate::Cancelling { .. });
         let alone = self.copies.iter().filter(|_| self.copies.len() == 1).find(may_go);
         self.copies.iter().find(|copy| copy.is_in_doubt()).or(alone).map(|copy| &copy.place)
     }
 
-    /// A place in which no other job must come under the same id: nobody knows whether this one is there, or a late copy of it will be
+    /// A place in which no other job must come under the same id: it may hold this job, or a late copy of it will be
     /// cancelled there.
     #[must_use]
     pub fn claim(&self) -> Option<&Place> {
@@ -190,7 +190,7 @@ impl Placement {
         self.doubt().or_else(|| watched.next().map(|copy| &copy.place))
     }
 
-    /// Where the job is, by a region's word: the copy that the client was told of, where that is there still.
+    /// The place of the job, by its region's word: that of the copy that the client's answer named, while it is there.
     #[must_use]
     pub fn stored(&self) -> Option<&Place> {
         let told = match &self.told {

@@ -1,10 +1,10 @@
-//! What is done about several copies of one job.
+//! The remedy for several copies of one job.
 
 use super::copy::{Absence, Copy, Fate};
 use super::told::Told;
 use super::word::Progress;
 
-/// What is done about several copies.
+/// The remedy for several copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// There is at most one.
@@ -13,12 +13,13 @@ pub(super) enum Remedy {
     Cancel(usize),
     /// More than one was handed to a worker: it can only be said.
     Doubled,
-    /// One was told to be cancelled and has started since: whether that comes through is not known, and while it may, the others stay.
+    /// A copy under cancellation has started since: while the cancellation may still succeed, the others stay.
     Wait,
 }
 
-/// The copy that has not started is cancelled; of several that wait, those that the client was not told of. Never two at a time: once one
-/// was told to go, only that one is, until it has ended or the cancellation can come no more.
+/// The copy that has not started is cancelled; of several that wait, those that the client's answer did not name. Never
+/// two at a time: once a cancellation was sent for one copy, only that copy is cancelled, until it has ended or the
+/// cancellation can no longer succeed.
 pub(super) fn remedy(copies: &[Copy], told: &Told) -> Remedy {
     if copies.iter().any(|copy| copy.fate == Fate::Overwritten) {
         return Remedy::Doubled;
@@ -46,8 +47,8 @@ pub(super) fn remedy(copies: &[Copy], told: &Told) -> Remedy {
     }
 }
 
-/// Whether another copy may be or have been where this one is. Under one id in one region there is one job: whoever cancels one of them
-/// cancels the other, and a read that lags may show the one that is not there any more.
+/// Whether another copy may be, or have been, in the place of this one. Under one id in one region there is one job:
+/// cancelling one copy cancels the other, and a read that lags may show the older one.
 fn is_shared(copies: &[Copy], at: usize) -> bool {
     let is_never_there = |copy: &Copy| matches!(copy.fate, Fate::Absent { by: Absence::Final | Absence::Buried });
     let is_other = |(other, copy): (usize, &Copy)| {
@@ -56,7 +57,7 @@ fn is_shared(copies: &[Copy], at: usize) -> bool {
     copies.iter().enumerate().any(is_other)
 }
 
-/// A client that has cancelled the copy that it was told of means the job, and so the one that came late.
+/// A client that has cancelled the copy named in its answer means the job, and so also a copy that was stored late.
 fn called_off(copies: &[Copy], told: &Told) -> Remedy {
     let Told::Stored { place, .. } = told else { return Remedy::None };
     let is_off = |copy: &Copy| copy.place == *place && copy.fate == Fate::Cancelled { by_us: false };

@@ -1,4 +1,4 @@
-//! An operator's word about a copy of which no region tells.
+//! An operator's ruling about a copy of which its region shows nothing.
 
 use super::copy::{Absence, Copy, Fate, Place, Ruling};
 use super::placement::{Placement, Settlement};
@@ -6,7 +6,7 @@ use super::word::Progress;
 use crate::base::RegionId;
 
 impl Copy {
-    /// Whether an operator may decide about it: its region has yet to tell what became of it.
+    /// Whether an operator may rule on it: its region has not shown its fate yet.
     const fn is_undecided(&self) -> bool {
         matches!(self.fate, Fate::Unknown { .. } | Fate::Cancelling { .. } | Fate::Absent { by: Absence::Watched(_) })
     }
@@ -20,7 +20,7 @@ impl Placement {
         name.parse() == Ok(self.number) || self.ids().any(|id| id == name) || self.copies.iter().any(is_stamp)
     }
 
-    /// The places about which an operator may decide, each once: of those that the name itself tells apart only these.
+    /// The places on which an operator may rule, each once; with an id as the name, only the places of that id.
     #[must_use]
     pub fn undecided(&self, name: &str, region: Option<&RegionId>) -> Vec<Place> {
         let is_over = self.settled.is_some_and(|settled| settled.how != Settlement::Expired);
@@ -40,7 +40,7 @@ impl Placement {
     pub(super) fn decide(&mut self, place: &Place, ruling: &Ruling) {
         let mut is_stored = ruling.stored;
         for copy in self.copies.iter_mut().rev().filter(|copy| copy.place == *place && copy.is_undecided()) {
-            // What nobody could tell for a day is open again, in so far as the operator has left it open.
+            // An expired placement is open again, as far as the operator left it open.
             self.settled = None;
             copy.set(if std::mem::take(&mut is_stored) {
                 Fate::Stored { progress: Progress::Waiting }

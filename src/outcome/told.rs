@@ -1,10 +1,10 @@
-//! What a job's client was told.
+//! The answer of a job's client.
 
 use serde::{Deserialize, Serialize};
 
 use super::copy::Place;
 
-/// What the client was told.
+/// The client's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "told")]
 pub enum Told {
@@ -12,7 +12,7 @@ pub enum Told {
     Nothing,
     /// Nothing: its call ended with the process.
     BrokenOff,
-    /// That nobody knows.
+    /// An unknown outcome.
     Unknown,
     /// That it is not stored.
     Refused,

@@ -1,4 +1,4 @@
-//! What a region says of a job that it is asked for.
+//! A region's verdict on a job that it is asked for.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum Progress {
     Ended,
     /// It was cancelled before a worker had it.
     Cancelled,
-    /// It was cancelled after a worker had it: what that has done of it, nobody knows.
+    /// It was cancelled after a worker had it: the worker may have done a part of it.
     Stopped,
 }
 
@@ -42,7 +42,7 @@ pub enum Word {
     Other,
     /// It has our tombstone under this id; whether that is cancelled.
     Tombstone(bool),
-    /// It refuses this id as taken, and has not shown by what.
+    /// The region refuses this id as taken, and has not shown by which job.
     Taken,
     /// It has no job of this id.
     No,

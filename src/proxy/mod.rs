@@ -6,15 +6,15 @@
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
 //!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
-//!    - `fetch`: the local region hands out jobs, others what is missing of queues that the operator names.
+//! - `fetch`: the local region hands out jobs; other regions fill up queues that the operator names.
 //!    - `settle`: an acknowledgement goes to the region that leased the job, and is repeated there only.
 //!    - `heartbeat`: every region hears of its own jobs, and their answers are one.
 //!    - `streams`: the event stream that SDKs ask for, as the one that servers have.
-//!    - `manifest`: that of a region, with what the federation adds.
+//! - `manifest`: that of a region, with the additions of the federation.
 //!    - `worker`: a call about one worker goes to the regions that know it.
 //!    - `alike`: definitions that all regions share are written to all and read in one.
-//!    - `list` and `sum`: all regions are asked, and their lists or figures become one; `reads` says what of a job that is
-//!      pinned elsewhere the client may see.
+//! - `list` and `sum`: all regions are asked, and their lists or figures become one; `residency` decides how much of a
+//!   job that is pinned elsewhere the client may see.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -22,7 +22,7 @@
 //!
 //! A request is carried to its end whether or not its client waits: only reads are given up when the client goes.
 //!
-//! Plane: data. One [`Proxy`] a worker thread; what threads share is in [`Shared`].
+//! Plane: data. One [`Proxy`] a worker thread; the state that threads share is in [`Shared`].
 
 pub(crate) mod body;
 mod call;
@@ -81,16 +81,17 @@ impl Proxy {
 
     /// Whether the request may be looked at any further.
     ///
-    /// Errors: 421 for a `Host` that is not ours, which stops DNS rebinding; 403 for what a foreign web page sends; 400 where we and a region could read two different
-    /// calls: for headers that name another method or path, and for a request that could create jobs and whose path is not in
-    /// its normal form.
+    /// Errors: 421 for a foreign `Host`, which stops DNS rebinding; 403 for a request of a foreign web page; 400 where
+    /// we and a region could read two different calls: for headers that name another method or path, and for a request
+    /// that could create jobs and whose path is not in its normal form.
     pub fn admit(&self, exchange: &mut Exchange, request: &Request<IncomingBody>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
         if !exchange.is_unix() && !self.last_seen.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
             return Err(ErrorDocument::misdirected_host());
         }
-        // What answers it echoes the request, and with it the sidecar's own credentials. Spec: RFC 9110 §9.3.8.
+        // The answer to such a method echoes the request, and with it the sidecar's own credentials. Spec: RFC 9110
+        // §9.3.8.
         if is_echo(request.method()) && exchange.matched.class != Class::Federation {
             return Err(ErrorDocument::echo_refused());
         }
@@ -106,7 +107,8 @@ impl Proxy {
         Ok(())
     }
 
-    /// What answers an admitted request. No async function itself: the request's box is gone before an answer is waited for.
+    /// The future of the answer to an admitted request. Not an async function: the request's box is freed before the
+    /// answer is awaited.
     ///
     /// Errors: the document for a request that is not looked at any further.
     pub fn dispatch<'r>(
@@ -131,10 +133,11 @@ impl Proxy {
         Ok(span::boxed(span, self.answering(exchange, request)))
     }
 
-    /// What answers a request that was admitted and is served. Apart from what waits for it, as [`crate::base::apart`] has it.
+    /// The future of the answer to a request that is served. Boxed apart from its caller, as [`crate::base::apart`] has
+    /// it.
     #[inline(never)]
     fn answering<'r>(&'r self, exchange: &'r mut Exchange, request: Box<Request<IncomingBody>>) -> Answering<'r> {
-        // Each is boxed: what carries a call from one function to the next would else have room for the largest of them, and is copied.
+        // Each future is boxed: otherwise every call would carry, and copy, room for the largest of them.
         match exchange.matched.scope {
             Scope::Enqueue => in_place!(enqueue::enqueue(self, exchange, request)),
             Scope::Health => Box::pin(std::future::ready(Ok(health::health(self)))),
@@ -164,7 +167,7 @@ impl Proxy {
         }
     }
 
-    /// Closes connections that are too old, were idle for too long, or belong to a region whose breaker is open. Called
+    /// Closes connections that are too old, were idle for too long, or belong to a region with an open breaker. Called
     /// every few seconds.
     pub fn sweep(&self) {
         notes::log_left_over(self);
@@ -181,8 +184,8 @@ impl Proxy {
     }
 }
 
-/// Whether a request opens a WebSocket to the region. With a body, or by another method than GET, it is no such request,
-/// and what it carries is judged like the body of any other call.
+/// Whether a request opens a WebSocket to the region. A request with a body, or with another method than GET, is not
+/// one, and its body is judged like that of any other call.
 fn asks_for_tunnel(request: &Request<IncomingBody>) -> bool {
     is_websocket_upgrade(request.headers()) && request.method() == Method::GET && request.body().is_end_stream()
 }

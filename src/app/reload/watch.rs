@@ -1,8 +1,8 @@
 //! When to look: something moved in a watched folder, a SIGHUP came, or it is time again.
 //!
-//! Folders are watched, not files: editors and Kubernetes replace a file by renaming another one, or the folder that it is
-//! in, over it. What was moved does not matter, because every look compares contents. Only what is written into a file that is no
-//! one of ours makes no difference: a journal or a log may lie beside the configuration, and is written all the time.
+//! Folders are watched, not files: editors and Kubernetes replace a file by renaming another one, or its folder, over
+//! it. Every look compares contents, so that the kind of a change does not matter. Only writes into other files are
+//! ignored: a journal or a log may lie beside the configuration, and is written all the time.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ pub(super) struct Watch {
     clock: Clock,
     watcher: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
-    /// Of the files and of what they are links to; none where any file may matter.
+    /// The names of the files and of their link targets; `None` where any file may matter.
     names: Arc<Mutex<Option<Names>>>,
     changes: mpsc::Receiver<()>,
     hangup: Option<Signal>,
@@ -45,7 +45,7 @@ impl Watch {
         let names = Arc::new(Mutex::new(None::<Names>));
         let ours = Arc::clone(&names);
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // What failed may have been a change.
+            // An error may hide a change.
             if event.is_ok_and(|event| !matters(&event, ours.lock().as_ref())) {
                 return;
             }
@@ -59,8 +59,8 @@ impl Watch {
         Self { clock, watcher: watcher.ok(), folders: BTreeSet::new(), names, changes, hangup }
     }
 
-    /// Resolves when the files may have changed. Where something was refused (`in_force` is false), a file that only the refused
-    /// configuration names may be what mends it, so that whatever is written there matters.
+    /// Resolves when the files may have changed. Where a configuration was refused (`in_force` is false), a file that
+    /// only the refused one names may mend it, so that every write counts.
     pub(super) async fn wait(&mut self, files: &[PathBuf], in_force: bool) {
         if self.watch(files, in_force) {
             return;
@@ -98,7 +98,7 @@ impl Watch {
             }
         }
         for folder in self.folders.difference(&folders) {
-            // One that is gone needs no unwatching.
+            // A removed folder needs no unwatching.
             let _ = watcher.unwatch(folder);
         }
         self.folders = folders;
@@ -121,16 +121,16 @@ fn matters(event: &Event, names: Option<&Names>) -> bool {
         // Our own reading of the files must not be taken for a change of them.
         EventKind::Access(AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read)) => false,
         EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) | EventKind::Access(_) => {
-            // Where nobody says what it was, it may have been ours.
+            // A change without a file name may be one of ours.
             let is_ours = |path: &PathBuf| path.file_name().zip(names).is_none_or(|(name, names)| names.contains(name));
             event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(is_ours)
         }
-        // A file that is moved may be moved over ours, or over what ours is a link to.
+        // A moved file may replace ours, or the target of a link of ours.
         _ => true,
     }
 }
 
-/// What a file is called, and what it is called where it is a link to another one.
+/// The name of a file, and the name of its target where it is a link.
 fn names_of(file: &Path) -> impl Iterator<Item = OsString> + use<> {
     let target = std::fs::canonicalize(file).ok();
     let names = [Some(file), target.as_deref()].map(|path| path?.file_name().map(OsString::from));

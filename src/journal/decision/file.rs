@@ -33,7 +33,7 @@ pub(crate) fn save(connection: &mut Connection, rows: &[Row], rows_max: usize) -
     transaction.commit()
 }
 
-/// What the file has of a job, the newest first.
+/// The file's notes of a job, the newest first.
 pub(crate) fn find(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<Vec<(u64, Value)>> {
     let (column, id) = match wanted {
         Wanted::Job(id) => ("job_id", id),

@@ -1,4 +1,4 @@
-//! Why jobs went where they went: a note of each of the last ones, for whoever asks afterwards.
+//! The grounds of routing: a note of each of the last jobs, for later questions.
 //!
 //! Each thread keeps its notes in rings of its own: one of jobs that went as planned, and one of all others, so that a flood of the
 //! former cannot wash away the latter. Where there is a journal, the others are in its file, too, which outlives the process.
@@ -26,7 +26,8 @@ pub use note::{CallKind, Note, NotedCall, Wanted, milliseconds};
 use ring::Ring;
 use row::{FOUND_MAX, Row};
 
-/// Notes that wait for the file: what a disk that is well takes in one commit. Beyond, they are in memory only, and counted.
+/// Notes that wait for the file: as many as a healthy disk takes in one commit. Further notes are in memory only, and
+/// counted.
 const WAITING_MAX: usize = 1_024;
 /// Between two commits of notes, so that an outage does not keep the disk busy with them.
 const COMMIT_EVERY: Duration = Duration::from_millis(200);
@@ -55,7 +56,7 @@ struct Rings {
     others: Ring,
 }
 
-/// Somebody waits for what the file holds of a job.
+/// A look-up of a job's notes in the file that a caller waits for.
 #[derive(Debug)]
 struct Question {
     wanted: Wanted,
@@ -71,7 +72,7 @@ pub struct Notebook {
     count: u64,
 }
 
-/// What is known of a job.
+/// The notes of a job.
 #[derive(Debug)]
 pub struct Decided {
     /// One document for each time it was routed, the newest first.
@@ -150,7 +151,7 @@ impl Decisions {
         found
     }
 
-    /// What is known of a job, in memory and in the file; `wake` makes the thread of the file look at the questions, where there is one.
+    /// The notes of a job, from memory and from the file. `wake` wakes the thread of the file, where there is one.
     pub(super) async fn decided(&self, wanted: Wanted, wake: Option<impl FnOnce() -> bool>) -> Decided {
         let mut documents = match wake {
             Some(wake) => self.in_file(wanted.clone(), wake).await,
@@ -162,7 +163,7 @@ impl Decisions {
             let kept = documents.iter_mut().find(|(number, _)| *number == note.number);
             document["durable"] = kept.is_some().into();
             match kept {
-                // What is in memory says more: the file has no job type.
+                // The note in memory is more complete: the file has no job type.
                 Some((_, kept)) => *kept = document,
                 None => documents.push((note.number, document)),
             }
@@ -185,7 +186,7 @@ impl Decisions {
             wake();
             answered.await.ok()
         };
-        // A disk that does not answer costs what only it knows.
+        // A disk that does not answer costs the notes that only the file has.
         tokio::time::timeout(FIND_WAIT, asked).await.ok().flatten().unwrap_or_default()
     }
 
@@ -195,7 +196,7 @@ impl Decisions {
         waits.then(|| COMMIT_EVERY.saturating_sub(last.elapsed()))
     }
 
-    /// What waits for the file: numbers and documents, with the ids that they are found by.
+    /// The notes that wait for the file: numbers and documents, with the ids that they are found by.
     pub(super) fn take_waiting(&self) -> Vec<Row> {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let names = self.names.lock().clone();
@@ -207,11 +208,11 @@ impl Decisions {
         self.dropped.fetch_add(rows as u64, Relaxed);
     }
 
-    /// Answers what waits, from the file or, without one, with nothing.
+    /// Answers the waiting look-ups, from the file or, without one, with nothing.
     pub(super) fn answer(&self, mut find: impl FnMut(&Wanted) -> Vec<(u64, Value)>) {
         let questions = std::mem::take(&mut *self.questions.lock());
         for Question { wanted, answer } in questions {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = answer.send(find(&wanted));
         }
     }

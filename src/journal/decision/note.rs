@@ -1,4 +1,4 @@
-//! What is noted of one job while it is routed: of a fixed size, so that noting allocates and formats nothing.
+//! The note of one job while it is routed: of a fixed size, so that noting neither allocates nor formats.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Text<const N: usize> {
 impl<const N: usize> Text<N> {
     const EMPTY: Self = Self { bytes: [0; N], len: 0 };
 
-    /// Takes a text in place of what was here.
+    /// Replaces the text.
     #[inline]
     pub fn set(&mut self, text: &[u8]) {
         let kept = text.len().min(N);
@@ -87,16 +87,16 @@ struct Try {
     found: bool,
 }
 
-/// What kind of call brought several jobs.
+/// The kind of a call with several jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// Jobs, all or none.
     Batch,
     /// Jobs, each with its own result.
     Bulk,
-    /// A workflow, whose region makes its jobs.
+    /// A workflow, whose region creates its jobs.
     Workflow,
-    /// A cron job, whose region makes its jobs.
+    /// A cron job, whose region creates its jobs.
     Cron,
 }
 
@@ -116,7 +116,7 @@ impl CallKind {
 /// A call that brought several jobs, of which this note is about one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotedCall {
-    /// What it was.
+    /// The kind of the call.
     pub kind: CallKind,
     /// How many jobs it brought.
     pub jobs: u16,
@@ -124,7 +124,7 @@ pub struct NotedCall {
     pub unnoted: u16,
 }
 
-/// What is noted of one job. Regions are their places in the registry until the note is kept, and then numbers of `Names`.
+/// The note of one job. Regions are indices into the registry until the note is kept, and then numbers of `Names`.
 #[derive(Debug, Clone, Copy)]
 pub struct Note {
     pub(super) number: u64,
@@ -142,13 +142,13 @@ pub struct Note {
     pub job_type: Text<TYPE_BYTES>,
     /// The strategy, where the job's attributes can be followed.
     pub strategy: Option<Strategy>,
-    /// Where the strategy came from, and who fell out.
+    /// The source of the strategy, and the refusals of regions.
     pub grounds: Grounds,
     /// The call that it came with, where that brought several; [`Note::clear`] leaves it alone, because such a note is used once.
     pub call: Option<NotedCall>,
     /// Why it was answered with an error of ours.
     pub refusal: Option<RefusalReason>,
-    /// What the client was answered.
+    /// The status that the client got.
     pub status: u16,
     /// How long it took, from the head of the request to that of the answer. Units: milliseconds.
     pub ms: u32,
@@ -196,7 +196,7 @@ pub fn milliseconds(duration: Duration) -> u32 {
 }
 
 impl Note {
-    /// Makes room for the next job, without writing over what only counts as far as it is counted.
+    /// Makes room for the next job. Entries beyond their counts are left as they are.
     pub fn clear(&mut self) {
         self.job_id.clear();
         self.federation_id.clear();
@@ -295,7 +295,7 @@ impl Note {
         self.grounds.fallen.listed_mut().iter_mut().for_each(|(region, _)| *region = number(*region));
     }
 
-    /// Whether it is about what somebody asks for.
+    /// Whether it is a note of the wanted job.
     pub(super) fn is_about(&self, wanted: &Wanted) -> bool {
         match wanted {
             Wanted::Job(id) => self.job_id.is(id),

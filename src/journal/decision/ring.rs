@@ -7,9 +7,9 @@ use super::note::{Note, Wanted};
 /// Notes that get their memory together: 128 are some 60 kB, so that a thread asks for memory once in so many jobs until it has all.
 const CHUNK: usize = 128;
 
-/// A bounded number of notes; what is newer takes the place of what is oldest.
+/// A bounded number of notes; a new note takes the place of the oldest.
 ///
-/// One thread writes. Whoever looks something up holds the lock for a chunk at a time, some microseconds.
+/// One thread writes. A look-up holds the lock for a chunk at a time, some microseconds.
 #[derive(Debug, Default)]
 pub(super) struct Ring(Mutex<Notes>);
 
@@ -22,7 +22,7 @@ struct Notes {
 }
 
 impl Ring {
-    /// Takes another bound. What is beyond it is forgotten.
+    /// Sets the bound. Notes beyond it are forgotten.
     pub(super) fn set_rows_max(&self, rows_max: usize) {
         let mut notes = self.0.lock();
         notes.rows_max = rows_max;
@@ -36,7 +36,7 @@ impl Ring {
         self.0.lock().push(note);
     }
 
-    /// Adds what is asked for to `found`.
+    /// Adds the wanted notes to `found`.
     pub(super) fn find(&self, wanted: &Wanted, found: &mut Vec<Note>) {
         let mut chunk = 0;
         loop {

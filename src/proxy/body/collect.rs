@@ -34,7 +34,7 @@ pub(crate) enum CollectError {
     Broken(Option<Violation>),
 }
 
-/// What a client is told whose body broke off or was not framed well.
+/// The error document for a client whose body broke off or was not framed well.
 pub(crate) fn broken_body(violation: Option<Violation>) -> ErrorDocument {
     match violation {
         Some(Violation::NoRoom) => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
@@ -72,7 +72,7 @@ pub(crate) async fn collect_job(
         let collected = at_once(whole, limits.body_bytes, share);
         return collected.map(Reading::begin).map_err(|error| refused(error, limits.body_bytes));
     }
-    // Half of what a connection is read into at most.
+    // At most half of the buffer that a connection is read into.
     let apart_min = APART_BYTES_MIN.max(limits.head_bytes);
     let gathered = gather(body, limits.body_bytes, deadline, share, apart_min).await;
     let (gather, share) = gathered.map_err(|error| refused(error, limits.body_bytes))?;
@@ -82,7 +82,7 @@ pub(crate) async fn collect_job(
     }
 }
 
-/// What a client is told whose body was not read.
+/// The error document for a client whose body was not read.
 fn refused(error: CollectError, bytes_max: usize) -> ErrorDocument {
     match error {
         CollectError::TooLarge => ErrorDocument::body_too_large(bytes_max),
@@ -187,7 +187,8 @@ where
     Ok((gather, share))
 }
 
-/// Resolves at the deadline, for what is not there yet: most bodies are, and need no timer.
+/// Resolves at the deadline. The timer is made only for a body that has not arrived yet: most bodies have, and need
+/// none.
 fn poll_timer(timer: &mut Option<Pin<Box<Sleep>>>, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
     timer.get_or_insert_with(|| Box::pin(sleep_until(deadline))).as_mut().poll(cx)
 }

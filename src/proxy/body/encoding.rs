@@ -1,4 +1,4 @@
-//! Bodies that a client has compressed: what routing reads is decompressed first, and goes on without its coding.
+//! Bodies that a client has compressed: they are decompressed for routing, and go on without their coding.
 //!
 //! Spec: RFC 9110 8.4, 15.5.16; ojs-protocol 1.1.
 
@@ -22,7 +22,7 @@ const RATIO_MAX: usize = 100;
 const RATIO_FREE_BYTES: usize = 1024 * 1024;
 /// Decompressed at once, between two looks at the bounds. Units: bytes.
 const STEP_BYTES: usize = 16 * 1024;
-/// What a compressed body is taken to become, when it is decided where it is decompressed.
+/// The assumed ratio of decompression, which decides on which thread a body is decompressed.
 const USUAL_RATIO: usize = 16;
 
 /// How a body is coded.
@@ -59,8 +59,8 @@ pub(crate) fn take(headers: &mut HeaderMap) -> Result<Encoding, ErrorDocument> {
 impl Encoding {
     /// The body as it was before it was coded. An empty one was not.
     ///
-    /// Errors: 413 for one that is longer than a body may be, or grows beyond the ratio; 503 while the bodies of others take the
-    /// memory; 400 for what is no gzip, or breaks off.
+    /// Errors: 413 for a body that is longer than `limits.body_bytes` or grows beyond the ratio; 503 while other bodies
+    /// take the memory; 400 for a body that is not gzip, or breaks off.
     pub(crate) async fn decoded(self, proxy: &Proxy, body: Collected) -> Result<Collected, ErrorDocument> {
         if self == Self::Plain || body.bytes().is_empty() {
             return Ok(body);

@@ -10,19 +10,21 @@ use crate::ojs::{GAP_MARK, Gap, is_torn, stretch};
 use crate::proxy::state::buffered::Share;
 use crate::proxy::state::collected::Collected;
 
-/// What is reserved at once on the word of a `Content-Length`. A longer body is read in parts of up to this size, because what grows
-/// in one piece is copied again and again.
+/// The most bytes that are reserved on the word of a `Content-Length`. A longer body is read in parts of up to this
+/// size: a buffer that grows in one piece is copied again and again.
 const PART_BYTES: usize = 64 * 1024;
-/// Once one in so many of the bytes that a `Content-Length` announces has come, room is reserved for all of them, and what came is moved
-/// there. So a promise reserves no more than eight times what was sent, and an eighth of a body is copied twice.
+/// Once an eighth of the announced bytes has arrived, room is reserved for all of them, and the received bytes are
+/// moved there. So a `Content-Length` reserves at most eight times the bytes that were sent, and an eighth of a body is
+/// copied twice.
 const KEPT_PROMISE: usize = 8;
 /// A longer one is joined aside: an eighth of this takes a third of a millisecond to be moved, for which others wait.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// A shorter part of a string is not kept apart: it holds the whole buffer that it was read into, of 128 kB or as `limits.head_bytes` has it, so
-/// that what is held is about twice what was sent at most; three times for a piece of each connection, while its buffer still grows. Units: bytes.
+/// A shorter part of a string is not kept as a segment of its own: a segment holds the whole buffer that it was read
+/// into, of 128 kB or as `limits.head_bytes` has it. So a body holds at most about twice its bytes; three times for one
+/// piece of each connection, while its buffer still grows. Units: bytes.
 pub(crate) const APART_BYTES_MIN: usize = 64 * 1024;
 
-/// What has come of a body. Most come in one piece.
+/// The received part of a body. Most bodies come in one piece.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     first: Option<Bytes>,
@@ -104,7 +106,7 @@ impl Later {
             return self.append(data);
         }
         self.append(&data[..apart.start]);
-        // What is announced is longer than the text will be.
+        // The announced length is longer than the text will be.
         self.announced = self.announced.saturating_sub(apart.len());
         self.gaps.push(Gap { at: self.text, bytes: data.slice(apart) });
         self.append(&[GAP_MARK]);
@@ -132,7 +134,7 @@ impl Later {
     }
 
     async fn join(mut self: Box<Self>, share: Share) -> Collected {
-        // Room that was reserved for what was then kept apart is given back.
+        // Room that was reserved for bytes that became a segment is given back.
         if self
             .parts
             .first()
@@ -140,7 +142,7 @@ impl Later {
         {
             return Collected::joined(self.parts.swap_remove(0), share);
         }
-        // Counted as long as there is anything of it, also where nobody waits for it any more.
+        // The bytes stay counted until they are dropped, also when the client no longer waits.
         let (parts, bytes) = (self.parts, self.text);
         offload(bytes, move || Collected::joined(join(parts, bytes), share)).await
     }

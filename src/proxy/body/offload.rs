@@ -1,8 +1,8 @@
 //! Work on long documents, on a thread beside those that serve calls.
 //!
-//! A document of a megabyte takes about a millisecond to be read, and everybody whose call is served by the same thread would wait
-//! for it. So it is read elsewhere: on one thread for all of them, in the order in which they came. Each that waits belongs to a
-//! call, or is one of the few questions of our own, so that `limits.calls` bounds their number.
+//! A document of a megabyte takes about a millisecond to read, and all calls of the same thread would wait for it. So
+//! it is read on one separate thread, in FIFO order. Each document belongs to a call or to one of our few own
+//! questions, so that `limits.calls` bounds the queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,10 +12,11 @@ use tokio::sync::oneshot;
 
 use crate::proxy::state::shared::Proxy;
 
-/// What is read at once: most documents are smaller, and another thread costs as much as reading half of this. Units: bytes.
+/// A document up to this size is read on the worker thread: most are smaller, and the hand-over costs as much as
+/// reading half of this. Units: bytes.
 pub const LONG_BYTES: usize = 128 * 1024;
-/// How far the thread stands behind those that serve calls, on the system's scale up to 19: it is interrupted for them, and has a
-/// fifth of what one of them has where all are busy.
+/// The nice value of the thread, on the kernel's scale up to 19: worker threads preempt it, and where all are busy it
+/// gets a fifth of the time of one of them.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 7;
 
@@ -37,12 +38,12 @@ fn work_off(receiver: &Receiver<Work>) {
 
 /// Does some work on documents of so many bytes: at once, or aside where they are long.
 ///
-/// Cancel: what has begun is done to its end, and its result dropped.
+/// Cancel safety: work that has begun is completed, and its result dropped.
 pub async fn offload<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
     let Some(thread) = (bytes > LONG_BYTES).then(|| ASIDE.as_ref()).flatten() else { return work() };
     let (done, is_done) = oneshot::channel();
     let sent = thread.send(Box::new(move || {
-        // Whoever asked has the panic, and the next document its turn.
+        // The caller gets the panic, and the next document is read.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
     }));
     debug_assert!(sent.is_ok(), "the thread lives as long as the process");

@@ -1,4 +1,5 @@
-//! What a client sent of a job, for as long as its call takes: of a short one without a name, kept within the body that is sent on.
+//! The bytes that a client sent for a job, for as long as its call takes. A short body without an id or a key is not
+//! copied: it is found again within the body that is sent on.
 
 use bytes::Bytes;
 
@@ -7,21 +8,21 @@ use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
 use crate::proxy::state::buffered::{Buffered, Share};
 use crate::proxy::state::collected::Collected;
 
-/// What a client sent.
+/// The client's bytes.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// As it came: the text, and what is kept apart of it.
+    /// As received: the text, and the segments cut out of it.
     Held(Bytes, Vec<Gap>),
-    /// What is around the stamp in the one piece that is sent, and its share of the memory.
+    /// The parts around the stamp in the one segment that is sent, and its share of the memory.
     Around(Cuts, #[expect(dead_code, reason = "held for its drop, with which the body is counted no more")] Share),
 }
 
-/// What a client sent, while its job is planned.
+/// The client's bytes while the job is planned.
 #[derive(Debug)]
 pub(crate) enum Reading {
     /// A short body, which may be in its connection's buffer still.
     Short(Collected),
-    /// One that stays as it is, and what is kept apart of it.
+    /// A body that is kept unchanged: the text, and the segments cut out of it.
     Held { text: Bytes, gaps: Vec<Gap> },
 }
 
@@ -39,7 +40,7 @@ impl Reading {
         Self::Held { text, gaps: Vec::new() }
     }
 
-    /// What was sent.
+    /// The client's body.
     pub(crate) fn body(&self) -> Abridged<'_> {
         match self {
             Self::Short(collected) => Abridged::whole(collected.bytes()),
@@ -62,8 +63,8 @@ impl Reading {
         let bytes = Abridged::new(&text, &gaps).len();
         let mut share = all.answer();
         let join = move || {
-            // Only now, since many may wait for their turn, of which one is made at a time. Never refused: what it is made of was let
-            // in, and goes at once.
+            // The body is counted only now, because many calls may wait for their turn. It is never refused: its bytes
+            // were admitted before, and it is sent at once.
             let is_counted = share.grow(bytes);
             debug_assert!(is_counted, "what is unbounded has room");
             share.hold(Abridged::new(&text, &gaps).pieces().concat().into())
@@ -71,8 +72,8 @@ impl Reading {
         *self = Self::held_whole(offload(bytes, join).await);
     }
 
-    /// Kept as it came, because others will compare what they sent with it for as long as the call takes, or nothing was added to it: a
-    /// short body apart from its connection's buffer. `body` is what will be sent.
+    /// Keeps the body as received, because repetitions are compared with it during the call, or because nothing was
+    /// added to it: a short body is copied out of its connection's buffer. `body` is the body to send.
     pub(crate) fn held(self, body: &mut Segments, cuts: Option<&Cuts>) -> Self {
         let Self::Short(collected) = self else { return self };
         let bytes = collected.hold_apart();
@@ -94,12 +95,12 @@ impl Reading {
 }
 
 impl Received {
-    /// What the client sent, in pieces; `body` is what is sent on.
+    /// The client's body in pieces; `body` is the body that is sent on.
     pub(crate) fn pieces<'r>(&'r self, body: &'r [Bytes]) -> Vec<&'r [u8]> {
         match (self, body) {
             (Self::Held(text, gaps), _) => Abridged::new(text, gaps).pieces(),
             (Self::Around(cuts, _), [stamped, ..]) => cuts.around(stamped),
-            // Not reached: what was cut is one piece.
+            // Unreachable: a body with cuts is one piece.
             (Self::Around(..), []) => Vec::new(),
         }
     }

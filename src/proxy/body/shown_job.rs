@@ -12,11 +12,12 @@ use crate::outcome::{self, Copy, Digest, Identity, Word};
 use crate::proxy::state::fingerprint::digest;
 use crate::proxy::state::region_answer::RegionAnswer;
 
-/// An id that we made is drawn at random, and so long: who shows it has seen the job.
+/// The length of an id that we mint. It is drawn at random, so that an answer which shows it comes from a region that
+/// has seen the job. Units: bytes.
 const MINTED_BYTES: usize = 36;
 const FIRST_DASH: usize = 8;
 
-/// What a 2xx to a creating call must show, to be believed.
+/// The evidence that a 2xx to a creating call must show to be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// The job that was sent.
@@ -26,7 +27,7 @@ pub(crate) enum Expected {
         /// By its `unique` policy the region may show another job that was there before.
         unique: bool,
     },
-    /// What its reader judges: the jobs of a batch, a workflow, a cron job.
+    /// Another reader judges it: the jobs of a batch, a workflow, a cron job.
     Else,
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn is_shown(expected: Expected, answer: &RegionAnswer, id: Option<&st
     if id.is_some_and(|id| minted && id.len() == MINTED_BYTES && shows_minted(body, id)) {
         return true;
     }
-    // A region that returns what it has may return our own tombstone.
+    // A region that returns the existing job may return our own tombstone.
     if shows_fence(body) {
         return false;
     }
@@ -59,14 +60,15 @@ fn shows_minted(body: &[u8], id: &str) -> bool {
     memchr::memchr_iter(b'-', body).any(|at| body.get(at..).is_some_and(|rest| rest.starts_with(wanted)))
 }
 
-/// What an answer to the question for a job says of it: of this very job, by its tracking id or by what it is to do.
+/// The verdict of an answer to a look-up of a job: whether it shows this very job, by its tracking id or by its
+/// content.
 pub(crate) async fn word(answer: &RegionAnswer, copy: &Copy, identity: &Identity) -> Word {
     let (status, body) = (answer.status, answer.body.clone());
     let sought = Sought::of(copy, identity);
     offload(answer.body.len(), move || judge(status, &body, &sought)).await
 }
 
-/// What is sought, apart from whose it is.
+/// The job that is looked for, without its caller.
 #[derive(Debug)]
 pub(crate) struct Sought {
     id: String,
@@ -113,7 +115,7 @@ pub(crate) fn far(shown: &Progress) -> outcome::Progress {
     outcome::Progress::of(&shown.state, shown.started)
 }
 
-/// Whether an answer to the question for a job shows one of this id, whoever's it is; none where it says nothing about it.
+/// Whether an answer to a look-up shows a job of this id, of any caller; `None` where the answer says nothing about it.
 pub(crate) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
     let (status, body, id) = (answer.status, answer.body.clone(), id.to_owned());
     let read = move || match status.as_u16() {
@@ -128,7 +130,7 @@ pub(crate) async fn has(answer: &RegionAnswer, id: &str) -> Option<bool> {
     offload(answer.body.len(), read).await
 }
 
-/// What a client is told of an id that nothing but a tombstone has: the word of a region that has no such job.
+/// The answer for an id that only a tombstone has: that of a region without such a job.
 pub(crate) fn no_job() -> RegionAnswer {
     const DOCUMENT: &[u8] = br#"{"error":{"code":"not_found","message":"no job has this id","retryable":false}}"#;
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))]);

@@ -1,8 +1,8 @@
 //! Calls that name their region: `OJS-Federation-Region: R`, or `?region=R`, for reads and administration.
 //!
-//! It is a way to look at one region, or to change something there alone. Where a job goes is said by the job, and where an
-//! acknowledgement goes by the job's owner; a call of that kind that names a region is refused, so that nobody believes it was
-//! heeded.
+//! The header lets an operator look at one region, or change something there alone. The job itself decides where it
+//! goes, and an acknowledgement goes to the job's owner: a call of these kinds that names a region is refused, because
+//! the name would have no effect.
 
 use crate::net::IncomingBody;
 use http::uri::PathAndQuery;
@@ -50,8 +50,8 @@ pub(crate) fn address(
     Err(ErrorDocument::unknown_address(name, view.regions.iter().map(|region| region.id.as_str())))
 }
 
-/// Refuses a call to another region than the local one whose answer cannot be judged: a stream, a tunnel, an unknown
-/// operation.
+/// Refuses a call to another region than the local one whose answer cannot be judged by residency: a stream, a tunnel,
+/// an unknown operation.
 ///
 /// Errors: 403 `residency`.
 pub(crate) fn admit_unjudged(proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocument> {

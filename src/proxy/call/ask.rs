@@ -1,4 +1,5 @@
-//! A question to one region, asked once and answered whole: what calls over several regions are made of.
+//! One question to one region, asked once, with the whole answer in memory. Calls over several regions are made of
+//! these.
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
@@ -19,7 +20,7 @@ use crate::proxy::state::fingerprint::IDENTIFYING;
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
 
-/// What is asked, whichever region it goes to.
+/// A question, the same for every region that it goes to.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
     pub(crate) method: Method,
@@ -28,7 +29,7 @@ pub(crate) struct Question {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<Bytes>,
     pub(crate) deadline: Instant,
-    /// What it is to the region's guards.
+    /// The class by which the region's guards count it.
     pub(crate) guard: GuardClass,
     /// About a job that the region leased: passes a breaker and a guard that is open and a limit that is reached, because the
     /// region would run the job again.
@@ -79,7 +80,8 @@ pub(crate) fn question(request_id: &HeaderValue, headers: &HeaderMap, id: &str, 
     Some(Question::get(path, own, deadline))
 }
 
-/// Asks one region once. The answer is bounded like that of an enqueue; breaker and guards are told, nothing is tried again.
+/// Asks one region once. The answer is bounded like that of an enqueue; breaker and guards count it; nothing is tried
+/// again.
 ///
 /// Errors: [`NoAnswer`].
 pub(crate) async fn ask(
@@ -142,7 +144,7 @@ pub(crate) fn shut_for(proxy: &Proxy, region: &RegionView, class: Option<GuardCl
     (!admitted).then(|| guard.wait(now).map_or(1, whole_seconds))
 }
 
-/// The document for a region that was not reached, with what remains of its cooldown where that has made its breaker open.
+/// The error document for a region that was not reached, with the rest of the cooldown where its breaker is open.
 pub(crate) fn unavailable(proxy: &Proxy, index: RegionIndex) -> ErrorDocument {
     let view = proxy.shared.registry.view();
     let region = view.region(index);

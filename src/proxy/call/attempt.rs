@@ -32,7 +32,7 @@ use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 /// An answer may echo the job and add to it: this much more than a request body may hold.
 const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
 
-/// What is sent, whichever region it goes to.
+/// A request, the same for every region that it is tried at.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
@@ -42,11 +42,11 @@ pub(crate) struct Call {
     pub(crate) deadline: tokio::time::Instant,
     pub(crate) class: Class,
     pub(crate) pinned: bool,
-    /// What it is to a region's guards.
+    /// The class by which a region's guards count it.
     pub(crate) guard: GuardClass,
-    /// What may be to blame for a 500 in the region's place, as [`super::feedback::source`] has it.
+    /// The job type or path that may cause a 500, as [`super::feedback::source`] has it.
     pub(crate) source: Option<u64>,
-    /// About a job that the region leased, or to undo what was done: let through however many calls are under way.
+    /// The call is about a job that the region leased, or undoes something: limits of concurrency let it through.
     pub(crate) pressing: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Tried {
     pub(crate) reason: FailoverReason,
     /// How it was lost, where the outcome is unknown.
     pub(crate) lost: Lost,
-    /// What was full, where nothing was tried because of that.
+    /// The limit that was reached, where nothing was tried because of it.
     pub(crate) shed: Option<Shed>,
     /// Whether it was not sent because another region was connected first, which says little of this one.
     pub(crate) passed_over: bool,
@@ -87,8 +87,8 @@ pub(crate) struct Ended {
     pub(crate) took: Duration,
 }
 
-/// Tries one region unless it has as many calls as it bears, tells its breaker and its guards, and counts. `started` is now; `others` may
-/// take the call where this one is not connected in time.
+/// Tries one region within its limit of concurrency, reports to its breaker and guards, and counts. `started` is now.
+/// `others` may take the call where the connection to this region is not made in time.
 pub(crate) async fn attempt(
     proxy: &Proxy,
     index: RegionIndex,
@@ -126,7 +126,7 @@ fn was_held(proxy: &Proxy, call: &Call, ended: Ended, tried: &Tried) -> bool {
         && ended.took >= proxy.shared.config.limits.call_timeout
 }
 
-/// Gives a call's place back, and tells how long it took where that says something of the region.
+/// Releases a call's place in the limit, with its duration where that is a sample of the region's latency.
 fn release(permit: CallPermit<&Limit>, call: &Call, ended: Ended, tried: &Tried) {
     if !is_even(call) || tried.ending == Ending::NotSent {
         return;
@@ -143,8 +143,8 @@ fn is_even(call: &Call) -> bool {
     }
 }
 
-/// The same on connections of this pool, and without a word to breaker and guards: for questions about what failed, whose success would
-/// make the failure look forgiven. `started` is now.
+/// The same on connections of this pool, without a report to breaker and guards: questions about a failed call must not
+/// make its failure look forgiven. `started` is now.
 pub(crate) async fn attempt_on(
     proxy: &Proxy,
     pool: &Pool,
@@ -210,7 +210,7 @@ async fn exchange(
     let (parts, mut body) = response.into_parts();
     let bytes_max = proxy.shared.config.limits.body_bytes.saturating_add(ANSWER_EXTRA_BYTES);
     let buffered = &proxy.shared.buffered;
-    // What was only read can be read again; what was changed must be told.
+    // A read can be repeated; the outcome of a change must be reported to the client.
     let is_read = call.method == Method::GET;
     let limits = &proxy.shared.config.limits;
     let due = segments_len(&call.body).saturating_mul(2).saturating_add(ANSWER_EXTRA_BYTES);

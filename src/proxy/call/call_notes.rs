@@ -1,4 +1,4 @@
-//! What is noted of calls that bring several jobs: how each part of the call went, told of its first jobs.
+//! Notes of calls with several jobs: the course of each part, and the first jobs of each.
 //!
 //! Such calls have notes of their own, so that a call with one job pays nothing for them.
 
@@ -17,7 +17,7 @@ pub(crate) const NOTED_MAX: usize = 16;
 /// A job that has a note.
 #[derive(Debug, Default)]
 pub(crate) struct Member {
-    /// Its id; the name of what defines it, for the first job of a definition.
+    /// The id of the job; the name of the definition, for the first job of one.
     pub(crate) job_id: Option<String>,
     federation_id: Option<String>,
     queue: String,
@@ -49,7 +49,7 @@ impl Member {
 /// Jobs of a call that share their fate.
 #[derive(Debug)]
 struct Part {
-    /// What happened to them; lent to the call while that is sent.
+    /// The course of the part; lent to the call while the part is sent.
     course: Option<Box<Note>>,
     /// Which of them the decision was taken for.
     leader: Option<usize>,

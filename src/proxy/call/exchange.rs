@@ -1,4 +1,4 @@
-//! One request and what became of it: everything that its answer's headers, its counters and its access line need.
+//! One request and its outcome: the data for its answer's head, its counters and its access line.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -33,16 +33,17 @@ const VERSION: HeaderValue = HeaderValue::from_static(header::VERSION);
 static STRATEGIES: LazyLock<[HeaderValue; Strategy::ALL.len()]> =
     LazyLock::new(|| Strategy::ALL.map(|strategy| HeaderValue::from_static(strategy.as_str())));
 const OJS_JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
-/// What stands where there is nothing to tell, as the region of answers that no region had a part in; not a valid region id.
+/// The value of a header without anything to name, such as the region of an answer that no region gave; it is no valid
+/// region id.
 const NONE: HeaderValue = HeaderValue::from_static("none");
 
 /// As many headers as an answer gets here, and the few that hyper adds.
 const ADDED_HEADERS: usize = 8;
 
-/// One request and what became of it.
+/// One request and its outcome.
 #[derive(Debug)]
 pub struct Exchange {
-    /// What the request is.
+    /// The operation that the request matches.
     pub matched: Matched,
     /// The region that the client named, for reads and administration.
     pub addressed: Option<RegionIndex>,
@@ -58,7 +59,7 @@ pub struct Exchange {
     pub strategy: Option<Strategy>,
     /// The tracking id of the job, for an enqueue.
     pub federation_id: Option<HeaderValue>,
-    /// What is noted of the job, for an enqueue.
+    /// The note of the job, for an enqueue.
     pub(crate) note: Option<Box<Note>>,
     /// Tries at regions; `None` where the class of request has none.
     pub attempts: Option<u32>,
@@ -70,7 +71,7 @@ pub struct Exchange {
     /// The region that the refusal is about.
     refused_for: Option<RegionIndex>,
     vanished: bool,
-    /// Whether it may be repeated, and what is known of it is not on disk.
+    /// Whether the call may be repeated while its record is in memory only.
     pub(crate) volatile: bool,
     method: Method,
     request_id: HeaderValue,
@@ -127,7 +128,7 @@ impl Exchange {
         self.started
     }
 
-    /// The client's side of the connection, for what may be abandoned when the client goes.
+    /// The client's side of the connection, for work that ends when the client disconnects.
     #[must_use]
     pub const fn client(&self) -> &ClientSide {
         &self.connection.client
@@ -139,12 +140,13 @@ impl Exchange {
         self.connection.is_unix()
     }
 
-    /// The client went away: whatever is answered now reaches nobody, and is no error of anybody's.
+    /// Records that the client disconnected: the answer reaches no client, and counts as no error.
     pub const fn vanished(&mut self) {
         self.vanished = true;
     }
 
-    /// Answers with an error document of ours. Who is told to come back is told when, each a little otherwise.
+    /// Answers with an error document of ours. `Retry-After` is jittered for each answer, so that refused clients do
+    /// not return together.
     #[must_use]
     pub fn refuse(&mut self, proxy: &Proxy, document: &ErrorDocument) -> Response<Reply> {
         self.refusal = (!self.vanished).then(|| document.label());
@@ -259,7 +261,7 @@ impl Exchange {
 
 /// Whether a `Host` header names this sidecar: a loopback address, a localhost name, or a configured host; any port.
 pub(crate) fn host_is_ours(host: Option<&[u8]>, allowed: &[String]) -> bool {
-    // HTTP/1.0 has no Host; a browser, which is what rebinding uses, always sends one.
+    // HTTP/1.0 has no Host; a browser, which DNS rebinding needs, always sends one.
     let Some(host) = host else { return true };
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

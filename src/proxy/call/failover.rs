@@ -1,4 +1,4 @@
-//! Telling that a job leaves a region for another, before its first try or after one.
+//! Records that a job leaves a region for another, before its first try or after one.
 
 use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex, RegionView};
 use crate::proxy::state::shared::Proxy;
@@ -38,7 +38,7 @@ pub(crate) fn record(proxy: &Proxy, from: RegionIndex, to: RegionIndex, reason: 
     }
 }
 
-/// The candidates behind `place` that are still usable: what was true when the decision was taken may be so no longer.
+/// The candidates behind `place` that are still usable: a region may have become unusable since the decision.
 #[derive(Default)]
 pub(crate) struct Left {
     pub(crate) count: usize,
@@ -52,7 +52,7 @@ pub(crate) fn is_usable(region: &RegionView) -> bool {
 }
 
 pub(crate) fn usable_after(proxy: &Proxy, ending: Ending, candidates: &[RegionIndex], place: usize) -> Left {
-    // Nothing follows that, and nobody asks.
+    // The call ends here, so that no next candidate is needed.
     if ending == Ending::Answered(Answer::Pass) {
         return Left::default();
     }

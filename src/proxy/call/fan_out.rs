@@ -1,4 +1,4 @@
-//! One call to several regions at once, and what becomes of those that are missing.
+//! One question to several regions at once, and the naming of regions whose answers are missing.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::AttemptOutcome;
 
-/// What a client is told to wait when nothing better is known.
+/// `Retry-After` where no better time is known. Units: seconds.
 pub(crate) const RETRY_AFTER_MIN: u64 = 1;
 
-/// What a region said.
+/// A region and its answer.
 pub(crate) type Said = (RegionIndex, Result<RegionAnswer, NoAnswer>);
 
-/// A client's headers for a read whose answer is made of several, or looked into: nothing that asks for a part of it, or for
-/// nothing when it is as it was, because each region would decide that by its own.
+/// A client's headers for a read whose answer is merged or inspected. Ranges and conditions are left out, because each
+/// region would evaluate them against its own answer.
 pub(crate) fn read_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
     let mut headers = question_headers(exchange, headers);
     for name in [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE] {
@@ -55,7 +55,7 @@ pub(crate) async fn ask_each(
 
 /// Carries a read on for as long as its client waits for it.
 ///
-/// Errors: a document that nobody reads, once the client is gone.
+/// Errors: `owner_unavailable` once the client has disconnected; the document is not sent to any client.
 pub(crate) async fn while_wanted<T>(
     exchange: &mut Exchange,
     read: impl Future<Output = T>,
@@ -102,8 +102,8 @@ pub(crate) fn name_missing(proxy: &Proxy, response: &mut Response<Reply>, missin
     }
 }
 
-/// What a client is told where no region gave a usable answer: what one said all the same, the local one first. "Nothing there"
-/// is true only when every region has said so.
+/// The answer where no region gave a usable one: an error answer of a region, of the local region first. A 404 is
+/// returned only when every region answered 404.
 ///
 /// Errors: 503 `owner_unavailable` where none said anything.
 pub(crate) fn nobody(
@@ -118,7 +118,7 @@ pub(crate) fn nobody(
     let mut word: Option<(RegionIndex, RegionAnswer)> = None;
     for (index, answer) in said.into_iter().filter(|said| all_no || !is_no(said)) {
         match answer {
-            // What is no answer to the question is none to the client either.
+            // A success without a usable body answers nothing for the client either.
             Ok(answer) if answer.status.is_success() => {}
             Ok(answer) if word.is_none() || index == local => word = Some((index, answer)),
             Ok(_) => {}

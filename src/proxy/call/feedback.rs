@@ -1,4 +1,4 @@
-//! What a call shows of the region that it went to, for that region's breaker and guards.
+//! Feedback of a call to its region's breaker and guards.
 
 use std::hash::BuildHasher as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::region::RequestFailure;
 /// The same for all threads, which count together.
 const SOURCES: FixedState = FixedState::with_seed(0);
 
-/// What may be to blame for a 500 in the region's place, as a number: a job type, or a path with an id in it.
+/// The possible cause of a 500 as a number: a hash of the job type, or of a path with an id in it.
 pub(crate) fn source(of: &str) -> u64 {
     SOURCES.hash_one(of)
 }
@@ -26,19 +26,19 @@ pub(crate) const TIMEOUT: &str = "timeout";
 /// The connection ended before the answer did.
 pub(crate) const BROKEN: &str = "connection_broken";
 
-/// Notes by a closed word why a request got no answer, before the region's breaker is told.
+/// Records the reason for which a request got no answer, before the region's breaker counts it.
 #[cold]
 pub(crate) fn unanswered(proxy: &Proxy, index: RegionIndex, reason: &'static str) {
     proxy.region(index).note_failure(RequestFailure { reason, status: None });
 }
 
-/// Notes an answer that is a failure, before the region's breaker is told.
+/// Records an answer that is a failure, before the region's breaker counts it.
 #[cold]
 pub(crate) fn failed(proxy: &Proxy, index: RegionIndex, status: u16) {
     proxy.region(index).note_failure(RequestFailure { reason: "http_status", status: Some(status) });
 }
 
-/// Tells a region's breaker and guards what an answer of its shows, or that no whole answer came.
+/// Reports an answer, or the lack of a whole one, to the region's breaker and guards.
 pub(crate) fn report(
     proxy: &Proxy,
     index: RegionIndex,
@@ -48,7 +48,7 @@ pub(crate) fn report(
 ) {
     let (status, headers) = answer.unzip();
     let status = status.map(|status| status.as_u16());
-    // Only a server error has anybody to blame.
+    // Only a server error has a possible cause in the job or path.
     let source = if status.is_some_and(|status| status >= 500) { source() } else { None };
     // It says something of a 503 alone.
     let queue_status = status == Some(503) && headers.is_some_and(|headers| headers.contains_key(QUEUE_STATUS));

@@ -1,4 +1,4 @@
-//! What travels of a call whichever region it goes to, and the reading of its body.
+//! The part of a call that goes on to a region, and the reading of its body.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ pub(crate) struct Head {
     pub(crate) deadline: tokio::time::Instant,
 }
 
-/// Reads the body of a call that creates jobs. No async function, into whose future the request would be copied before it is taken apart.
+/// Reads the body of a call that creates jobs. Not an async function: its future would hold a copy of the request
+/// before the request is taken apart.
 ///
 /// Errors: the error document for the client.
 pub(crate) fn read<'r>(
@@ -51,7 +52,7 @@ pub(crate) fn unboxed(request: Box<Request<IncomingBody>>) -> Request<IncomingBo
     *request
 }
 
-/// What travels of a call, its body, until when that may take to come, and how it is coded.
+/// The part of a call that goes on, its body, the deadline for the body to arrive, and its coding.
 pub(crate) fn in_parts(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -106,7 +107,7 @@ pub async fn read_body(
 
 /// The tenant of a call, by either spelling of the header; an empty one names none.
 ///
-/// Errors: 400 where the headers name two, or what is no visible text.
+/// Errors: 400 where the headers name two tenants, or a value that is not visible text.
 pub fn tenant_of(exchange: &Exchange, headers: &HeaderMap) -> Result<Option<String>, ErrorDocument> {
     if !exchange.header_flags.has(HeaderFlags::TENANT) {
         return Ok(None);

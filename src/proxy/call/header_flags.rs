@@ -18,11 +18,11 @@ impl HeaderFlags {
     pub(crate) const ACCEPT_ENCODING: Self = Self(1 << 5);
     pub(crate) const BLOCK_TIMEOUT: Self = Self(1 << 6);
     pub(crate) const IDEMPOTENCY_KEY: Self = Self(1 << 7);
-    /// What belongs to the client's connection.
+    /// Headers that belong to the client's connection.
     pub(crate) const HOP_BY_HOP: Self = Self(1 << 8);
     /// A name with an `x` in front, which may restate the request line.
     pub(crate) const X: Self = Self(1 << 9);
-    /// What only browsers send: a page's origin, its relation to us, or a preflight's question.
+    /// Headers that only browsers send: a page's origin, its relation to us, or a preflight's question.
     pub(crate) const BROWSER: Self = Self(1 << 10);
 
     /// The tenant, by either spelling.

@@ -7,8 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::ojs::header::BLOCK_TIMEOUT;
 
-/// Headers as they came, for the first try, and a copy in one piece for the others: most calls need none, and another map would count
-/// who shares each of its values. Of `Host`, which is each region's own, the copy has only the place.
+/// The headers as received, for the first try, and a copy in one piece for further tries. Most calls need no copy, and
+/// a second map would count references to each of its values. The copy holds only the position of `Host`, which differs
+/// for each region.
 #[derive(Debug)]
 pub(crate) struct CallHeaders {
     /// There until the first try. The map that the client's connection has made comes back to it with the answer, and its room with it.

@@ -1,7 +1,8 @@
-//! Sidecars whose regions are sidecars: a call says how many it has passed, so that one which goes in circles comes to an end.
+//! Regions that are sidecars themselves: a call carries the number of sidecars that it has passed, so that a call in a
+//! circle ends.
 //!
-//! The count comes with the client's headers and goes on with them, one higher, whichever calls are made of this one. Nothing of
-//! it is told to clients.
+//! The count arrives in the client's headers and goes on, one higher, in every call that is made of this one. It is not
+//! returned to clients.
 
 use http::{HeaderMap, HeaderValue};
 

@@ -1,4 +1,4 @@
-//! What one thread notes of its jobs: a note is begun when a job is read, goes along with it, and is kept when it is answered.
+//! The notes of one thread's jobs: a note is begun when a job is read, and kept when it is answered.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ pub(crate) fn log_left_over(proxy: &Proxy) {
     }
 }
 
-/// Notes what the job asks for and what was decided. Its ids are those that it goes out with, which are known later.
+/// Notes the job's demands and the decision. The ids that the job is sent with are noted later.
 pub(crate) fn write_down(
     proxy: &Proxy,
     view: &View,

@@ -43,7 +43,7 @@ pub(crate) async fn ask_retrying(
         let then = tries.after(repeat, end(&result));
         let pause = tries.pause(result.as_ref().ok().and_then(asked_for), &mut draw);
         let breaker = proxy.shared.registry.view().region(index).breaker;
-        // A region that is known to be down is told once and not troubled further.
+        // An acknowledgement is tried once at a region that is known to be down.
         let is_down = breaker != BreakerState::Closed;
         if then != Then::Again || is_down || Instant::now() + pause >= question.deadline {
             return Insisted { result, to_confirm: then == Then::Confirm, maybe: tries.maybe() };
@@ -66,13 +66,13 @@ fn asked_for(answer: &RegionAnswer) -> Option<Duration> {
 }
 
 impl Insisted {
-    /// The document for a client whose call got no answer.
+    /// The error document for a client whose call got no answer.
     pub(crate) fn document(&self, proxy: &Proxy, index: RegionIndex) -> Option<ErrorDocument> {
         self.result.as_ref().err().map(|silence| unanswered(proxy, index, silence, self.maybe))
     }
 }
 
-/// The document for a client whose call may be made again, and got no answer. `maybe`: the region may have heard it.
+/// The error document for a repeatable call that got no answer. `maybe`: the region may have received it.
 pub(crate) fn unanswered(proxy: &Proxy, index: RegionIndex, silence: &NoAnswer, maybe: bool) -> ErrorDocument {
     let region = proxy.region(index).id.as_str();
     match silence {
@@ -82,7 +82,7 @@ pub(crate) fn unanswered(proxy: &Proxy, index: RegionIndex, silence: &NoAnswer, 
     }
 }
 
-/// What the access line says of the region that a call went to.
+/// Notes for the access line how the call to a region ended.
 pub(crate) fn note(
     proxy: &Proxy,
     exchange: &mut Exchange,

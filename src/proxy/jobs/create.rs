@@ -66,7 +66,7 @@ async fn at_owner(
     if response.status() != StatusCode::NOT_FOUND {
         return Ok(response);
     }
-    // What was remembered of the job may have been wrong; a region that does not know it has made nothing of it.
+    // The remembered region may be wrong; a region that does not know the job has made nothing of it.
     match search(proxy, exchange, &again.headers, &id).await.or_left(proxy) {
         Located::At(other) if other != index => made_in(proxy, exchange, other, (again, method, body)).await,
         Located::At(_) => Ok(response),
@@ -82,7 +82,7 @@ fn local_of(proxy: &Proxy) -> RegionIndex {
     proxy.shared.registry.view().local
 }
 
-/// Sends the call to a region, if what is in it may go there.
+/// Sends the call to a region, if the jobs within may go there.
 async fn made_in(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -100,7 +100,7 @@ async fn made_in(
     to_region(proxy, exchange, index, (head, method, body), &mut None).await
 }
 
-/// A call that creates jobs and goes to one region, whatever routing says. What happens is written on `noted`.
+/// Sends a creating call to one given region. Records its course in `noted`.
 pub(crate) async fn to_region(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -125,7 +125,7 @@ fn only(index: RegionIndex) -> Decision {
     Decision { strategy: Strategy::DEFAULT, pinned: true, restricted: true, by_turn: false, home: None, candidates }
 }
 
-/// Sends a call as it came through a decision's candidates. What happens is written on `noted`.
+/// Sends a call unchanged through a decision's candidates. Records its course in `noted`.
 pub(crate) async fn run_whole(
     proxy: &Proxy,
     exchange: &mut Exchange,

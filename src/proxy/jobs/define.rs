@@ -1,6 +1,6 @@
 //! Workflows and cron jobs that are created or changed: whole to one region, which will create their jobs by itself.
 //!
-//! A pin anywhere within binds all of it, because later there is nobody who could still send a job elsewhere.
+//! A pin anywhere within binds the whole definition, because its region creates the jobs later by itself.
 
 mod noted;
 
@@ -27,8 +27,8 @@ use crate::proxy::state::shared::Proxy;
 
 /// Answers a call that creates or changes a workflow or a cron job.
 ///
-/// Errors: 400 for parts that are bound to different regions; 409 for a cron job whose name lives in another region; else as for
-/// an enqueue.
+/// Errors: 400 for parts that are bound to different regions; 409 for a cron job whose name exists in another region;
+/// else as for an enqueue.
 pub(crate) async fn define(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -51,7 +51,7 @@ pub(crate) async fn define(
     answer
 }
 
-/// Where a definition goes, by what is in it and where it lives.
+/// The region of a definition, by its content and by the region where it exists.
 async fn goes(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -144,7 +144,7 @@ async fn changed_workflow(
     }
 }
 
-/// The region where something lives, if what is sent may go there.
+/// The region where a definition exists, if the new content may go there.
 fn at(proxy: &Proxy, index: RegionIndex, demand: &Demand) -> Result<Goes, ErrorDocument> {
     if demand.regions.contains(index) {
         return Ok(Goes::To(index));
@@ -180,7 +180,7 @@ async fn cron_region(
     target: Target,
 ) -> Result<Goes, ErrorDocument> {
     let Target { region, demand } = target;
-    // Without a name the region says what is wrong.
+    // Without a name the region answers with its own error.
     let Some(name) = name else { return at(proxy, region, &demand) };
     match place(proxy, exchange, &head.headers, Subject::Cron { first: region, quiet: true }, name).await {
         Placed::At(index) if index == region => {}

@@ -35,7 +35,7 @@ use crate::proxy::state::shared::Proxy;
 use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
 
-/// What a client is told to wait when nothing better is known.
+/// `Retry-After` where no better time is known. Units: seconds.
 const RETRY_AFTER_MIN: u64 = 1;
 
 /// Answers an enqueue.
@@ -108,7 +108,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         }?;
     let own_id = job_id.as_deref().filter(|_| !ours.minted);
     if is_named(exchange, own_id) {
-        // What is known of an earlier call may answer this one.
+        // The record of an earlier call may answer this one.
         note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
         reading = reading.held(&mut body, cuts.as_ref());
     }
@@ -215,7 +215,7 @@ fn note_ids(note: Option<&mut Note>, job_id: Option<&str>, federation_id: Option
     note.federation_id.set(federation_id.map_or(&[], HeaderValue::as_bytes));
 }
 
-/// Notes what became of a creating call, and takes its regions from it.
+/// Records the outcome of a creating call in the exchange, and takes the call's regions from `ran`.
 pub(crate) fn note(exchange: &mut Exchange, ran: &mut Ran) {
     exchange.region = ran.region.take();
     exchange.moved_from = ran.moved_from.take();
@@ -302,7 +302,7 @@ pub(crate) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
     Ran { result, stored, region, moved_from, attempts, outcome, upstream }
 }
 
-/// What is noted of a call whose answer is that nobody knows.
+/// The outcome and the region of a call that ended with `outcome_unknown`.
 fn unknown_in(document: &ErrorDocument) -> (Option<AttemptOutcome>, Option<RegionId>) {
     (Some(AttemptOutcome::Unknown), document.region().cloned())
 }
@@ -349,7 +349,7 @@ fn settle(
             job.learn(proxy, index, &answer);
             Ok(answer)
         }
-        // Not reached: what is unknown went another way, and what was answered has its answer.
+        // Unreachable: an unknown outcome is handled above, and an answered call has its answer.
         (Stop::OutcomeUnknown | Stop::Answered | Stop::RetryBudget { answered: true }, _) => {
             Err(ErrorDocument::outcome_unknown(id.as_str(), job.job_id.as_deref()))
         }

@@ -1,5 +1,6 @@
-//! Repetitions of an enqueue: recognised by the client's own job id or by `Idempotency-Key`, never by what a body looks like,
-//! because two equal jobs are two jobs. What is known is the answer; nothing is sent to be stored again.
+//! Repetitions of an enqueue. They are recognised by the client's own job id or by `Idempotency-Key`, never by equal
+//! bodies, because two equal jobs are two jobs. A repetition is answered from its record, and nothing is sent to be
+//! stored again.
 //!
 //! SDKs repeat a POST on 429, 502, 503 and 504, one of them on a reset with the same id. Spec: ojs-protocol 5.1.
 
@@ -33,24 +34,24 @@ const SHOWN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 pub(crate) enum Recognised {
     /// It was; this is its answer, and the region that gave it.
     Answer(RegionAnswer, Option<RegionId>),
-    /// It was not, as far as anybody knows; the others like it wait until the turn is ended.
+    /// The enqueue is new, as far as the records say; its repetitions wait until the turn ends.
     New(Option<Box<Turns>>),
 }
 
-/// The right to send an enqueue that others may repeat meanwhile, and what is known of it.
+/// The right to send an enqueue that clients may repeat meanwhile, and the record of it.
 #[derive(Debug)]
 pub(crate) struct Turns {
     turns: Vec<Turn>,
     hold: Option<Box<Hold>>,
 }
 
-/// What a call is waited for by.
+/// The keys by which repetitions wait for a call.
 struct Waits<'r> {
     /// The fingerprint of the client's own id.
     job: Option<crate::outcome::Digest>,
     own_id: Option<&'r str>,
     key: Option<crate::outcome::Digest>,
-    /// What was received.
+    /// The client's body.
     body: Abridged<'r>,
     /// How many sidecars the call has passed, this one included.
     hops: u16,
@@ -61,16 +62,17 @@ pub(crate) fn is_named(exchange: &Exchange, own_id: Option<&str>) -> bool {
     own_id.is_some() || exchange.header_flags.has(HeaderFlags::IDEMPOTENCY_KEY)
 }
 
-/// Whether what is known of a call that may be repeated is in memory only, though there should be a file, or the client counts on one.
+/// Whether the record of a repeatable call is in memory only, though a file is configured, or the client relies on one.
 pub(crate) fn is_volatile(proxy: &Proxy, exchange: &Exchange) -> bool {
     let journal = &proxy.shared.journal;
     !journal.is_durable() && (!journal.is_in_memory() || exchange.header_flags.has(HeaderFlags::IDEMPOTENCY_KEY))
 }
 
-/// Looks whether this enqueue was there before. `own_id` is the id that the client gave its job, `planned` what would be sent.
+/// Looks for an earlier call of this enqueue. `own_id` is the id that the client gave its job, `planned` the body to
+/// send.
 ///
-/// Errors: 400 for a key that is none, 409 for a key that came with another body, 508 for an enqueue that has come back, 500
-/// `outcome_unknown` for one whose first time nobody knows the outcome of, 503 for one that there is no time left to send.
+/// Errors: 400 for an invalid key, 409 for a key that came with another body, 508 for an enqueue that came back to us,
+/// 500 `outcome_unknown` where the outcome of the first call is unknown, 503 where no time is left to send it.
 pub(crate) async fn recognise(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -108,7 +110,7 @@ async fn recognise_by(
         Some((by, hold)) => match caller.look(hold).await? {
             Looked::Known(Known { answer, region }) => return Ok(replayed(proxy, by, answer, region)),
             Looked::Nowhere(mut hold) => {
-                // What is sent from now on is this caller's.
+                // Copies sent from now on belong to this caller.
                 let known = &mut hold.placement_mut().identity;
                 (known.caller, known.shown_to) = (identity.caller, known.shown_to.max(identity.shown_to));
                 Some(hold)
@@ -116,7 +118,7 @@ async fn recognise_by(
         },
         None => None,
     };
-    // What would be sent now could only end as unknown.
+    // With so little time left, a lost answer could not be cleared up within the call.
     if head.deadline.saturating_duration_since(Instant::now()) < kept_of(proxy.shared.config.limits.call_timeout) {
         return Err(ErrorDocument::no_time_left());
     }
@@ -152,8 +154,8 @@ fn earlier(proxy: &Proxy, identity: &Identity, names: Names<'_>) -> Result<Optio
     let Some(id) = names.own_id else { return Ok(None) };
     let all = journal.of_id(id, || identity.tenant);
     let is_recent = |it: &&Placement| !it.is_at_rest() || now.since(it.last_moment()) < SHOWN;
-    // Under an id of which nobody knows where it is, another job must not be sent; nor where a late copy would be cancelled, and with it
-    // what it has been written over.
+    // Under an id whose job may be anywhere, another job must not be sent; nor where a late copy would be cancelled,
+    // and with it the job that overwrote it.
     let other = all.iter().filter(|it| it.identity.body != identity.body).find_map(Placement::claim);
     if let Some(place) = other {
         return Err(ErrorDocument::id_in_use(place.region.as_str(), &place.job_id, RETRY_AFTER));
@@ -182,7 +184,7 @@ async fn wait(proxy: &Proxy, names: &Waits<'_>, deadline: Instant) -> Result<Wai
                 }
                 Joined::Circle => return Err(ErrorDocument::too_many_hops(names.hops.saturating_sub(1))),
                 Joined::OtherBody(_) if by == ReplayBy::Key => return Err(ErrorDocument::idempotency_key_reused()),
-                // Another job, of which the region, or the journal, judges what its id is worth once the first is over.
+                // Another job under the same id: the region, or the journal, judges it once the first call is over.
                 Joined::OtherBody(end) => (end, false),
                 Joined::Wait(end) => (end, true),
             };
@@ -207,12 +209,12 @@ fn replayed(proxy: &Proxy, by: ReplayBy, mut answer: RegionAnswer, region: Optio
 }
 
 impl Turns {
-    /// What is known of it, for the call that is about to be made.
+    /// The record of the enqueue, for the call that is about to be made.
     pub(crate) fn hold(&mut self) -> Option<Box<Hold>> {
         self.hold.take()
     }
 
-    /// The call is over: tells those who wait.
+    /// Ends the turn and wakes the calls that wait for it.
     pub(crate) fn end(self, ran: &Ran) {
         let end = match &ran.result {
             Ok(answer) if answer.status.is_success() => End::Answered(Arc::new(answer.clone()), ran.region.clone()),

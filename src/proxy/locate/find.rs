@@ -1,8 +1,8 @@
-//! Which region holds a job: what is remembered, what its id hints at, and what the regions say.
+//! The region of a job: from memory, from the hint in its id, or by asking the regions.
 //!
-//! A search asks every region at once and takes the first that has the job. Only an OJS server's own error document says that
-//! there is no such job: a balancer's page says nothing. Searches for the same job are one search, and only so many run at a
-//! time, so that ids which nobody knows cannot be turned into a storm.
+//! A search asks every region at once and takes the first that has the job. Only the error document of an OJS server
+//! proves an absence: a balancer's page proves nothing. Searches for the same job are merged into one, and
+//! `limits.lookups` bounds them, so that unknown ids cannot cause a storm.
 
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -35,14 +35,14 @@ impl Indeterminate {
         proxy.shared.registry.view().index_of(region.as_str())
     }
 
-    /// The same for calls that nobody waits for with a lease, which are answered by a region that shows the job as cancelled, too.
+    /// The same for calls without a lease to lose; a region that shows the job as cancelled may answer them, too.
     pub(crate) fn left_or_shown(&self, proxy: &Proxy) -> Option<RegionIndex> {
         let Left::CalledOff(region) = &self.left else { return self.left(proxy) };
         proxy.shared.registry.view().index_of(region.as_str())
     }
 }
 impl Located {
-    /// The same for a call whose answer is a region's own word: where only one region is left, it is that one's.
+    /// The same for a call that a region can answer by its own error: where only one region is left, it goes there.
     pub(crate) fn or_left(self, proxy: &Proxy) -> Self {
         match &self {
             Self::Unsure(doubt) => doubt.left(proxy).map_or(self, Self::At),
@@ -61,7 +61,7 @@ pub(crate) fn known(proxy: &Proxy, id: &str) -> Option<RegionIndex> {
     known
 }
 
-/// Finds the region that holds a job: what is known, else what a search finds.
+/// Finds the region of a job: from memory, else by a search.
 pub(crate) async fn locate(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Located {
     match known(proxy, id) {
         Some(index) => Located::At(index),
@@ -69,7 +69,7 @@ pub(crate) async fn locate(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
     }
 }
 
-/// Asks the regions for a job, whatever is remembered of it.
+/// Asks the regions for a job, without regard to memory.
 pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Located {
     let found = {
         let joined = proxy.shared.lookups.join(key(guard(exchange), headers, id));
@@ -91,7 +91,7 @@ pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
     }
 }
 
-/// The answer where nobody can say where a job is: what every region refuses alike, the local one says.
+/// The answer where the region of a job is uncertain: where every region refuses alike, the local region's refusal.
 ///
 /// Errors: 503 `owner_unavailable` otherwise.
 pub(crate) fn in_doubt(
@@ -105,7 +105,7 @@ pub(crate) fn in_doubt(
     Ok(RegionAnswer::clone(answer))
 }
 
-/// The region of the answer is the one whose word is missing.
+/// Sets the region whose answer is missing as the region of the answer.
 pub(crate) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDocument) -> ErrorDocument {
     let view = proxy.shared.registry.view();
     let named = document.region().and_then(|region| view.index_of(region.as_str()));
@@ -115,12 +115,12 @@ pub(crate) fn unsure(proxy: &Proxy, exchange: &mut Exchange, document: &ErrorDoc
 
 fn key(guard: GuardClass, headers: &HeaderMap, id: &str) -> Key {
     let mut asker = asker(headers);
-    // What may be refused is not waited for by what may not.
+    // A call that limits may refuse and one that they may not do not share a search.
     asker.push(u8::from(guard.is_refusable()));
     (id.to_owned(), asker)
 }
 
-/// On whose behalf a call is made, as its headers say it.
+/// The caller, as a fingerprint of the headers that name it.
 pub(crate) fn asker(headers: &HeaderMap) -> Vec<u8> {
     let mut asker = Vec::new();
     for name in &IDENTIFYING {

@@ -15,18 +15,18 @@ use crate::proxy::call::exchange::Exchange;
 use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
 
-/// Pages of a list of cron jobs; with 200 a page, nobody has more.
+/// Pages of a list of cron jobs; with 200 a page, enough for 10 000.
 const PAGES_MAX: usize = 50;
 /// Asked for only to hear whether a server of jobs answers.
 const NO_JOB: &str = "/ojs/v1/jobs/00000000-0000-0000-0000-000000000000";
-/// What a client is told to wait when nothing better is known.
+/// `Retry-After` where no better time is known. Units: seconds.
 const RETRY_AFTER_MIN: u64 = 1;
 
-/// What is looked for.
+/// The thing that is looked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject {
-    /// A cron job by its name. `first` is asked first, and if it has the name nobody else is. `quiet`: nobody else hears the
-    /// name, because it is part of something that may be bound; their lists are read.
+    /// A cron job by its name. `first` is asked first; if it has the name, no other region is asked. `quiet`: the name
+    /// is part of something that may be bound, so that the lists of other regions are read instead of sending it there.
     Cron { first: RegionIndex, quiet: bool },
     /// A workflow by its id.
     Workflow,
@@ -41,13 +41,14 @@ pub(crate) enum Placed {
     Nowhere,
     /// No region has it, and not every region could be asked.
     Unsure(ErrorDocument),
-    /// All others have said no, and this one, the local one, does not tell this client: it has it, or nobody has. With its word.
+    /// All other regions answered no, and the local one refuses to answer this client: it has the subject, or no region
+    /// has. With its answer.
     Hidden(RegionIndex, RegionAnswer),
     /// The region that must have a say, or every region alike, refuses the question: its word is for the client.
     Refused(RegionIndex, RegionAnswer),
 }
 
-/// What one region says.
+/// The verdict of one region.
 enum Word {
     Here,
     NotHere,
@@ -93,7 +94,7 @@ pub(crate) async fn place(
             }
             return Placed::At(index);
         }
-        // What is to live there is its own to refuse.
+        // The local region itself refuses a subject that is to live there.
         if matches!(subject, Subject::Cron { quiet: true, .. })
             && let Some((index, answer)) = heard.refusal(main)
         {
@@ -103,7 +104,7 @@ pub(crate) async fn place(
     heard.without(proxy, main)
 }
 
-/// What the regions have said so far.
+/// The verdicts so far.
 #[derive(Default)]
 struct Heard {
     here: Vec<RegionIndex>,
@@ -118,7 +119,7 @@ impl Heard {
         self.here.iter().find(|index| **index == local).or(self.here.iter().min()).copied()
     }
 
-    /// What a region refuses with, such as a 401, or a 429 with its time to wait.
+    /// The refusal of a region, such as a 401, or a 429 with its `Retry-After`.
     fn refusal(&mut self, main: RegionIndex) -> Option<(RegionIndex, RegionAnswer)> {
         let is_refusal = |status: StatusCode| status.is_client_error() && status != StatusCode::NOT_FOUND;
         let place = self.evasive.iter().position(|(index, answer)| *index == main && is_refusal(answer.status))?;
@@ -212,8 +213,9 @@ impl Search<'_> {
         Word::Silent(ErrorDocument::owner_unavailable(Some(self.proxy.region(index).id.as_str()), RETRY_AFTER_MIN))
     }
 
-    /// What an answer says that the server has no such thing, or does not serve such paths. A 404 that is no error document may be
-    /// a balancer's, with no server behind it: then that same region does not speak as a server of jobs either.
+    /// The verdict of an answer that says that the server has no such thing, or does not serve such paths. A 404
+    /// without an error document may come from a balancer without a server behind it: the region is then asked for its
+    /// health of jobs, too.
     async fn absent(&self, index: RegionIndex, answer: RegionAnswer) -> Word {
         if answer.status != StatusCode::NOT_FOUND || answer::is_error_document(&answer.body) {
             return Word::NotHere;

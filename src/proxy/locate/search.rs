@@ -1,4 +1,4 @@
-//! One search: what each region says, and what follows from all of it.
+//! One search: the answers of the regions, and the conclusion from all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::telemetry::LookupResult;
 /// up no look-up of it.
 const TWIN_MAX: Duration = Duration::from_secs(2);
 
-/// What the regions that do not have the job have said.
+/// The answers of the regions that do not have the job.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     nowhere: Vec<(RegionIndex, RegionAnswer)>,
@@ -89,7 +89,7 @@ impl Search {
         self.silent.get_or_insert_with(|| silence.document(proxy, index));
     }
 
-    /// Whether every region has said what it has.
+    /// Whether every region has answered.
     pub(super) fn has_heard_all(&self) -> bool {
         self.silent.is_none() && self.refused.is_empty()
     }
@@ -126,7 +126,7 @@ impl Search {
     }
 }
 
-/// What is left where some regions refused the question and all others, if any, have said no.
+/// The regions left where some refused the question and all others, if any, do not have the job.
 fn left(proxy: &Proxy, id: &str, all_refused: bool, refused: Vec<(RegionIndex, RegionAnswer)>) -> Left {
     let local = proxy.shared.registry.view().local;
     if let [(index, _)] = refused.as_slice() {
@@ -147,7 +147,8 @@ fn left(proxy: &Proxy, id: &str, all_refused: bool, refused: Vec<(RegionIndex, R
     }
 }
 
-/// Whether a region says that it does not tell who asks, as with 401, 403 or 429. A 404 that is no word of a server is none.
+/// Whether a region refuses to answer this client, as with 401, 403 or 429. A 404 without an error document is no such
+/// refusal.
 fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() && status != StatusCode::NOT_FOUND
 }

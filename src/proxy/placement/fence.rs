@@ -23,14 +23,14 @@ use crate::proxy::state::shared::Proxy;
 const DUE_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;
 const JOBS: &str = "/ojs/v1/jobs";
 
-/// What came of a tombstone.
+/// The result of a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Fenced {
     /// It has the id.
     Taken,
     /// Another job has it.
     Met,
-    /// Nobody knows.
+    /// The answer is lost, or says nothing.
     Silent,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn fence_due(now_ms: u64) -> String {
     rfc3339(now_ms.saturating_add(DUE_MS))
 }
 
-/// Takes an id in a region. `caller`: the headers of whoever the job belongs to, where they are at hand.
+/// Takes an id in a region by a tombstone. `caller`: the headers of the job's caller, where they are at hand.
 pub(in crate::proxy) async fn fence(
     proxy: &Proxy,
     index: RegionIndex,

@@ -1,4 +1,4 @@
-//! What a job, its key and its caller are recognised by: fingerprints of what came with the call.
+//! Recognition of a job, its key and its caller: fingerprints of the call.
 
 use aws_lc_rs::hmac;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -14,7 +14,7 @@ use crate::proxy::state::shared::{Proxy, Shared};
 /// A longer key is refused; a UUID has 36 bytes.
 const KEY_BYTES_MAX: usize = 255;
 
-/// What a call is recognised by.
+/// The names that a call is recognised by.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::proxy) struct Names<'r> {
     /// The id that the client gave its job.
@@ -23,9 +23,9 @@ pub(in crate::proxy) struct Names<'r> {
     pub(in crate::proxy) key: Option<Digest>,
 }
 
-/// What tells the job of a call from others. `body` is what the client sent, in pieces.
+/// The identity of a call's job. `body` is the client's body, in pieces.
 pub(in crate::proxy) fn identity(proxy: &Proxy, headers: &HeaderMap, names: Names<'_>, body: &[&[u8]]) -> Identity {
-    // An id of ours is nobody else's; under a client's own there may be another job.
+    // A minted id is unique; under a client's own id there may be another job.
     let content = names.own_id.and_then(|_| content(&body.concat()));
     let secret = hmac::Key::new(hmac::HMAC_SHA256, &proxy.shared.journal.secret());
     let mut caller = Digest::default();
@@ -88,8 +88,8 @@ pub(in crate::proxy) fn tenant_of(headers: &HeaderMap) -> Digest {
     of_tenant(headers, b"")
 }
 
-/// The fingerprint of a name, which belongs to its tenant. Credentials change while a call is repeated; whether they suffice, the
-/// region judges. Written as earlier versions did, whose journals are read.
+/// The fingerprint of a name within its tenant. Credentials may change while a call is repeated, and the region judges
+/// them. Earlier versions wrote the same form into their journals.
 pub(in crate::proxy) fn of_tenant(headers: &HeaderMap, name: &[u8]) -> Digest {
     let [_, tenants @ ..] = &IDENTIFYING;
     let values = |name: &HeaderName| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();

@@ -1,5 +1,5 @@
-//! Finding out, within a call, what became of one copy: the steps of [`call::next`], carried out on fresh connections, because what an old
-//! one says may come from before.
+//! Clearing up one copy within a call: the steps of [`call::next`], carried out on fresh connections, because an answer
+//! on an old one may be from before.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::telemetry::span::in_span;
 /// One question takes at most this long, so that a region that hangs is asked again on another connection.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is sent once more where a region refuses or returns an id that it has.
+/// The request to send once more where a region refuses or returns a taken id.
 #[derive(Debug, Clone)]
 pub(in crate::proxy) struct Resend {
     pub(in crate::proxy) path: http::uri::PathAndQuery,
@@ -31,11 +31,11 @@ pub(in crate::proxy) struct Resend {
     pub(in crate::proxy) body: Segments,
 }
 
-/// Who asks for a job, and until when.
+/// The caller of a look-up, and its deadline.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::proxy) struct Inquiry<'h> {
     pub(in crate::proxy) identity: &'h Identity,
-    /// Of whoever is to be told.
+    /// The headers of the job's caller.
     pub(in crate::proxy) headers: &'h HeaderMap,
     pub(in crate::proxy) request_id: &'h HeaderValue,
     pub(in crate::proxy) until: Instant,
@@ -47,14 +47,14 @@ pub(in crate::proxy) struct Inquiry<'h> {
     pub(in crate::proxy) may_leave: bool,
 }
 
-/// What has become known of a copy, and the answer that shows it.
+/// The new fate of a copy, and the answer that shows it.
 pub(in crate::proxy) struct Found {
     pub(in crate::proxy) copy: Copy,
     /// The job as its region shows it, or the region's word for an id that another job has.
     pub(in crate::proxy) answer: Option<RegionAnswer>,
 }
 
-/// Asks for a copy until it is known what became of it, or cannot be within the time.
+/// Asks for a copy until its fate is known, or the time is over.
 pub(in crate::proxy) async fn inquire(
     proxy: &Proxy,
     inquiry: Inquiry<'_>,
@@ -84,7 +84,7 @@ pub(in crate::proxy) async fn inquire(
         if step == Step::Done {
             return Found { copy, answer: None };
         }
-        // Nothing is sent to a region whose breaker is open; it may be closed again before the call is over.
+        // A region with an open breaker is not asked; the breaker may close before the call is over.
         if proxy.shared.registry.view().region(index).breaker != BreakerState::Closed {
             asking.note(at, Answered::Silent);
             continue;
@@ -173,7 +173,7 @@ impl Asked<'_> {
         let call = Call::asking(Method::POST, path, headers, body, self.deadline());
         let asked = in_span!("ask", region = copy.place.region.as_str(); ask_fresh(self.proxy, self.index, call));
         let Some(answer) = asked else {
-            // It may come from now on, however long the first one is gone.
+            // The resent copy may be stored from now on, independent of the first one's age.
             copy.set(Fate::Unknown { lost: Lost::TimedOut, since: at });
             return (Answered::Silent, None);
         };
@@ -182,7 +182,7 @@ impl Asked<'_> {
         match answer.status {
             status if status.is_success() => {
                 let is_ours = is_shown(expected, &answer, Some(&copy.place.job_id));
-                // A region that returns what it has may have returned another job.
+                // A region that returns the existing job may have returned another job.
                 let word = if is_ours { word(&answer, copy, self.inquiry.identity).await } else { Word::Silent };
                 match word {
                     Word::Has(_) => {
@@ -216,7 +216,7 @@ impl Asked<'_> {
         let word = fence(self.proxy, self.index, &copy.place.job_id, self.inquiry.headers, self.deadline()).await;
         match word {
             Fenced::Taken => copy.set(Fate::Absent { by: Absence::Fenced }),
-            // Another one has the id: what it is, the region shows.
+            // Another job has the id: a look-up shows which.
             Fenced::Met => copy.hear(Word::Taken, self.inquiry.trust, at, self.rules),
             Fenced::Silent => {}
         }

@@ -1,4 +1,4 @@
-//! A call that creates jobs, from its plan to its answer: under which id it is sent, and what is learned of it.
+//! A call that creates jobs, from its plan to its answer: the id that it is sent under, and what its answers prove.
 
 use http::{HeaderValue, StatusCode};
 
@@ -23,7 +23,7 @@ pub(crate) struct Job {
     /// The region that the id hints at, where it is ours and follows the job wherever it goes.
     pub(crate) hint: Option<RegionIndex>,
     pub(crate) trail: SendHistory,
-    /// What is noted of it, where it is a single one.
+    /// The note of a single job.
     pub(crate) note: Option<Box<Note>>,
 }
 
@@ -64,8 +64,8 @@ impl Job {
         *id = hinted;
     }
 
-    /// Gives a minted id way to a new one, so that what was sent under the old one can be told apart; false where the id is not
-    /// ours to change.
+    /// Replaces a minted id by a new one, so that a copy sent under the old one is distinguishable; false where the id
+    /// is the client's own.
     pub(crate) fn mint_again(&mut self, proxy: &Proxy, index: RegionIndex) -> bool {
         let Some(id) = self.job_id.as_mut().filter(|_| self.trail.minted()) else { return false };
         let mut fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
@@ -79,7 +79,7 @@ impl Job {
         true
     }
 
-    /// Gives a tracking id of ours way to a new one, so that what was sent before under the client's own id can be told apart.
+    /// Replaces our tracking id by a new one, so that an earlier copy under the client's own id is distinguishable.
     pub(crate) fn stamp_again(&mut self, proxy: &Proxy) {
         let Some(id) = self.trail.federation_id.clone().filter(|_| self.trail.stamped) else { return };
         let fresh = Uuid7::new(proxy.shared.registry.clock().unix_ms(), proxy.random.uuid_bits());
@@ -91,8 +91,8 @@ impl Job {
         }
     }
 
-    /// Remembers where the job is, as the answer shows it. Where its id hints at that region, whoever needs to know asks there first,
-    /// and remembers it then: of most jobs nobody ever asks.
+    /// Remembers the job's region, as the answer shows it. Where the id itself hints at that region, nothing is stored:
+    /// a later look-up asks there first, and most jobs are never looked up.
     pub(crate) fn learn(&self, proxy: &Proxy, index: RegionIndex, answer: &RegionAnswer) {
         let (owners, region) = (&proxy.shared.owners, &proxy.region(index).id);
         match (answer.status, &self.job_id) {
@@ -106,7 +106,7 @@ impl Job {
             }
             (StatusCode::CONFLICT, _) => {
                 if let Some(id) = existing_job_id(&answer.body) {
-                    // What has the id of this job is not shown: it may be a tombstone, and the job elsewhere.
+                    // The answer does not show the job that has this id: it may be a tombstone, with the job elsewhere.
                     let is_own = self.job_id.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(&id));
                     if !is_own {
                         owners.learn(&id, region);

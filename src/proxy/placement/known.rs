@@ -1,7 +1,7 @@
-//! Answers from what is known of an enqueue that was there before.
+//! Answers to a repeated enqueue from its record.
 //!
-//! A 2xx is given only where a region has said that it has this very job. Where it is not known what became of it, the regions that it was
-//! sent to are asked, and nothing is sent elsewhere before each of them has proved that it does not have it.
+//! A 2xx is given only where a region has said that it has this very job. Where the outcome is unknown, the regions of
+//! its copies are asked, and nothing is sent elsewhere before each of them has proved that it does not have the job.
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -27,13 +27,13 @@ use crate::telemetry::{Resolution, event};
 /// When a repeated key is worth another try: regions need no longer to answer, or to be back. Units: seconds.
 pub(in crate::proxy) const RETRY_AFTER: u64 = 1;
 
-/// An answer from what is known.
+/// An answer from the record.
 pub(in crate::proxy) struct Known {
     pub(in crate::proxy) answer: RegionAnswer,
     pub(in crate::proxy) region: Option<RegionId>,
 }
 
-/// What was found of an enqueue that was there before.
+/// The result of a look-up of an earlier enqueue.
 pub(in crate::proxy) enum Looked {
     /// Its answer.
     Known(Known),
@@ -47,7 +47,7 @@ pub(in crate::proxy) struct Caller<'c> {
     pub(in crate::proxy) proxy: &'c Proxy,
     pub(in crate::proxy) exchange: &'c Exchange,
     pub(in crate::proxy) head: &'c Head,
-    /// Of what identifies it.
+    /// The caller's fingerprint.
     pub(in crate::proxy) digest: &'c Digest,
     /// The job as it would be sent now, its id, and its tracking id.
     pub(in crate::proxy) planned: Planned<'c>,
@@ -62,9 +62,10 @@ pub(in crate::proxy) struct Planned<'c> {
 }
 
 impl Caller<'_> {
-    /// What is known of an enqueue with this placement.
+    /// Looks up the enqueue with this placement.
     ///
-    /// Errors: 500 `outcome_unknown` while nobody knows, 503 `owner_unavailable` where its call broke off with its process.
+    /// Errors: 500 `outcome_unknown` while the outcome is unknown, 503 `owner_unavailable` where the first call broke
+    /// off with its process.
     pub(in crate::proxy) async fn look(self, mut hold: Hold) -> Result<Looked, ErrorDocument> {
         // Also where its client has cancelled it since: it is the answer to its repetition.
         let told = match &hold.placement().told {
@@ -105,7 +106,7 @@ impl Caller<'_> {
             return Ok(Looked::Nowhere(Box::new(hold)));
         };
         hold.leave();
-        // This call has sent nothing. With its key the client may repeat it until it is known what became of the one that did.
+        // This call has sent nothing. With its key the client may repeat it until the first call's outcome is known.
         Err(if broken_off {
             ErrorDocument::owner_unavailable(Some(region.as_str()), RETRY_AFTER)
         } else {
@@ -210,7 +211,7 @@ impl Caller<'_> {
     }
 }
 
-/// Notes what has become known of a copy; the answer where that ends the matter, and whether it shows that the job is stored.
+/// Records the new fate of a copy; returns the answer where that decides, and whether it shows that the job is stored.
 fn take(hold: &mut Hold, at: usize, found: Found) -> Option<(Place, bool, RegionAnswer)> {
     let Found { copy, answer } = found;
     let (place, is_stored) = (copy.place.clone(), matches!(copy.fate, Fate::Stored { .. }));
@@ -242,7 +243,7 @@ pub(in crate::proxy) fn keep_from_fences(
     if decision.candidates.is_empty() { Err(ErrorDocument::no_healthy_region(RETRY_AFTER)) } else { Ok(()) }
 }
 
-/// An answer about a job of which nobody can show more than its id.
+/// An answer about a job of which only the id is known.
 fn bare(status: StatusCode, id: &str) -> RegionAnswer {
     let mut headers = HeaderMap::new();
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(crate::ojs::header::MEDIA_TYPE));

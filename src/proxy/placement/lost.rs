@@ -1,6 +1,6 @@
-//! What follows within a call when the answer to its job is lost.
+//! The steps within a call after its answer was lost.
 //!
-//! What cannot be found out is in the journal before the client hears of it, and before the job goes anywhere else.
+//! An unknown outcome is in the journal before the client's answer is sent, and before the job goes to another region.
 
 use http::StatusCode;
 use tokio::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::telemetry::{FailoverReason, Resolution, event};
 /// The part of a call that is kept for asking: a tenth, and no more than one question takes.
 const KEPT_PART: u32 = 10;
 
-/// What follows an attempt whose answer is lost.
+/// The next step after an attempt whose answer is lost.
 pub(in crate::proxy) enum Followed {
     /// The region's word is the answer: the job, or why it has no room for it.
     Answer(RegionAnswer),
@@ -33,21 +33,21 @@ pub(in crate::proxy) enum Followed {
     Fail(ErrorDocument),
 }
 
-/// Until when the region may answer itself: a little is kept of the call's time, to ask what became of the job. With `redirects`
-/// half of it, so that there is time for another region.
+/// The deadline for the region's own answer: the rest of the call's time is kept for clearing up the outcome. With
+/// `redirects` the deadline is at half of the time, so that another region can be tried.
 pub(in crate::proxy) fn answer_until(deadline: Instant, now: Instant, redirects: bool) -> Instant {
     let left = deadline.saturating_duration_since(now);
     let kept = if redirects { left / 2 } else { kept_of(left) };
     deadline.checked_sub(kept).unwrap_or(deadline)
 }
 
-/// What is kept for asking of the time that a call has; with less than that of a whole call's, nothing is sent any more.
+/// The time that is kept for clearing up; a call with less time left than that of a whole call is not sent.
 pub(in crate::proxy) fn kept_of(time: Duration) -> Duration {
     (time / KEPT_PART).min(ASK_TIMEOUT)
 }
 
-/// Finds out what became of a job, and decides what follows. What the client is not told is in the journal when this returns.
-/// `next` is where the job may go instead.
+/// Clears up a job's outcome, and decides the next step. An outcome that stays unknown is in the journal when this
+/// returns. `next` is the next candidate.
 pub(in crate::proxy) async fn after_lost(
     proxy: &Proxy,
     job: &mut Job,
@@ -60,7 +60,7 @@ pub(in crate::proxy) async fn after_lost(
     let redirects = proxy.shared.config.failover.on_unknown == OnUnknown::Redirect
         && !(job.decision.pinned || job.trail.gone_on_unknown || next.is_none());
     let Some((at, copy)) = sent::lost(proxy, job, index, tried.lost) else {
-        // Without an id nobody can ask for it, nor tell its copies apart.
+        // A job without an id cannot be looked up, and its copies are indistinguishable.
         log_unknown(proxy, job, index);
         return Followed::Fail(unknown(job));
     };
@@ -84,7 +84,7 @@ pub(in crate::proxy) async fn after_lost(
         return Followed::Answer(RegionAnswer { status, ..answer });
     }
     if redirects {
-        // The region had half of the time; the next one has what is left.
+        // The first region had half of the time; the next one has the rest.
         job.call.deadline = answer_until(job.trail.until, Instant::now(), false);
     }
     let circumstances = Circumstances {
@@ -133,7 +133,7 @@ async fn find_out(proxy: &Proxy, job: &Job, copy: Copy, redirects: bool, may_lea
     let request_id = job.request_id();
     let Some(hold) = &job.trail.hold else { return Found { copy, answer: None } };
     let identity = &hold.placement().identity;
-    // Who asks is who sent it.
+    // The caller of the look-up is the caller of the job.
     let trust = trust(proxy, identity, &copy, &identity.caller);
     debug_assert_eq!(trust, Trust::Believed, "a caller is shown its own job");
     let until = if redirects { quarter(job.trail.until) } else { job.trail.until };

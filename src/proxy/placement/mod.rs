@@ -1,4 +1,4 @@
-//! Carrying out what the machine of `outcome` decides within a call: asking, sending again, fencing, recording.
+//! Carrying out the decisions of the machine in `outcome` within a call: asking, sending again, fencing, recording.
 
 mod fence;
 mod fresh;
@@ -27,7 +27,8 @@ pub(crate) const fn rules(config: &Config) -> Rules {
     Rules { grace: config.failover.late_write_grace, lag: config.failover.read_lag }
 }
 
-/// Whether a tombstone of ours in a place stands in the way of the job: its region refuses or returns an id that it has, whoever asks.
+/// Whether a tombstone of ours in a place keeps the job out: its region refuses or returns a taken id, for every
+/// caller.
 pub(crate) fn is_fenceable(shared: &Shared, identity: &Identity, place: &Place) -> bool {
     is_guarded_place(shared, place) && trust_of_ourselves(shared, identity, &place.region) == Trust::Believed
 }
@@ -43,7 +44,7 @@ pub(crate) fn is_guarded_region(shared: &Shared, index: RegionIndex) -> bool {
     is_guarded(shared.duplicate_ids(index))
 }
 
-/// Whether a region refuses, or returns, an id that it has: what is sent twice there is stored once.
+/// Whether a region refuses, or returns, a taken id: a job that is sent twice there is stored once.
 const fn is_guarded(ids: DuplicateIds) -> bool {
     matches!(ids, DuplicateIds::Refuse | DuplicateIds::Same)
 }

@@ -13,7 +13,7 @@ use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
 
 impl Job {
-    /// The job in a region, under the id that it has now; without one where nobody could ask for it by that.
+    /// The job in a region, under its present id; without an id where that id cannot be looked up.
     fn place_in(&self, proxy: &Proxy, index: RegionIndex) -> Place {
         let job_id = self.job_id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX).unwrap_or("");
         Place { region: proxy.region(index).id.clone(), job_id: job_id.to_owned() }
@@ -42,7 +42,7 @@ pub(in crate::proxy) async fn sending(proxy: &Proxy, job: &mut Job, index: Regio
     Err(ErrorDocument::journal_unavailable())
 }
 
-/// A 2xx that does not show the job is somebody else's word, and nobody's about it.
+/// A 2xx that does not show the job is an answer of a balancer or to another call, and proves nothing.
 pub(in crate::proxy) fn believe(job: &Job, tried: &mut Tried) {
     let is_doubtful = tried.is_stored()
         && tried.answer.as_ref().is_some_and(|answer| !is_shown(job.trail.expected, answer, job.job_id.as_deref()));
@@ -62,8 +62,8 @@ pub(in crate::proxy) fn tried(job: &mut Job, tried: &Tried) {
     }
 }
 
-/// The answer of a try is lost: its place in the placement, and what is known of it. None where nobody could ask for it, by an id that it
-/// does not have.
+/// Records that the answer of a try is lost: the copy and its place in the placement. `None` for a job that cannot be
+/// looked up, because it has no id.
 pub(super) fn lost(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost) -> Option<(usize, Copy)> {
     let place = job.place_in(proxy, index);
     let stamp = job.trail.stamp();
@@ -82,8 +82,8 @@ pub(super) fn lost(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost)
     Some((last, copy)).filter(|(_, copy)| !copy.place.job_id.is_empty())
 }
 
-/// The call is over, and its answer is this one, unless it has left behind a place of which nobody knows whether the job is there. What it
-/// has left behind is durable before the client hears of it.
+/// Ends the call with this answer, unless a place is left that may hold the job. Such a place is durable before the
+/// client's answer is sent.
 pub(in crate::proxy) async fn ended(
     proxy: &Proxy,
     job: &mut Job,

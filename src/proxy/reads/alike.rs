@@ -1,4 +1,4 @@
-//! Definitions that all regions share, such as schemas and what a queue is to be: written to all, read in any one.
+//! Definitions that all regions share, such as schemas and the settings of a queue: written to all, read in any one.
 
 use crate::net::IncomingBody;
 use bytes::Bytes;
@@ -88,7 +88,7 @@ async fn write(
     answer(proxy, exchange, &question.method, regions.into_iter().zip(all).collect())
 }
 
-/// The body of a call that is data, whatever it looks like.
+/// The body of a call that is data, of any form.
 async fn as_data(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -119,7 +119,7 @@ fn answer(
     };
     let (followed, missing): (Vec<_>, Vec<_>) = words.iter().partition(|(_, word)| has_followed(word));
     let has_refused = |word: &Result<RegionAnswer, NoAnswer>| word.as_ref().is_ok_and(|it| it.status.is_client_error());
-    // What every region refuses is the client's mistake, and nobody is behind.
+    // A call that every region refuses is the client's mistake, and leaves no region behind.
     let all_refused = followed.is_empty() && words.iter().all(|(_, word)| has_refused(word));
     if !missing.is_empty() && !all_refused {
         let ids = |part: &[&(RegionIndex, _)]| -> Vec<&str> {
@@ -127,7 +127,7 @@ fn answer(
         };
         return Err(ErrorDocument::regions_missing(ids(&followed), ids(&missing), RETRY_AFTER_MIN));
     }
-    // A deletion is told of by a region that had something to delete.
+    // A deletion is answered by a region that had the thing.
     let rank = |index: RegionIndex, answer: &RegionAnswer| (!answer.status.is_success(), index != local, index);
     let words = words.into_iter().filter_map(|(index, word)| Some((index, word.ok()?)));
     let (index, word) = words

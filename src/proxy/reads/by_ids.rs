@@ -1,7 +1,8 @@
 //! Calls that name several jobs: each region gets the ids of the jobs that it holds, and the answers become one.
 //!
-//! What is not known where it is is searched for first, so that no region is asked about jobs of others. An id that no region
-//! knows goes to the local region, which says so; where that has a tombstone under it, to another one. With a filter in place of ids, every region is asked and the counts summed.
+//! Jobs without a known region are searched for first, so that no region is asked about jobs of others. An id that no
+//! region has goes to the local region, whose answer says so; where that has a tombstone under the id, to another one.
+//! With a filter in place of ids, every region is asked and the counts are summed.
 
 use crate::net::IncomingBody;
 use bytes::Bytes;
@@ -106,7 +107,7 @@ async fn by_owner(
     Ok(parts)
 }
 
-/// What is the same for every region.
+/// The parts of the call that are the same for every region.
 struct Call {
     method: Method,
     path: PathAndQuery,
@@ -145,7 +146,7 @@ impl Call {
         for (index, answer) in answers {
             match answer {
                 Ok(answer) => all.push((index, answer)),
-                // What may have been done and is not known to be outweighs what was not begun.
+                // A part that may have been done outweighs a part that was not begun.
                 Err(NoAnswer::Unknown) => missing = Some((index, NoAnswer::Unknown)),
                 Err(silence) => drop(missing.get_or_insert((index, silence))),
             }

@@ -1,5 +1,5 @@
-//! `GET /ojs/v1/health`, answered by us: clients ask before they enqueue, and what they want to know is whether the
-//! federation takes their job, not how the local region is.
+//! `GET /ojs/v1/health`, answered by us: clients ask before they enqueue, so that the answer is about the federation
+//! and not about the local region.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
@@ -16,7 +16,7 @@ pub fn is_usable(region: &RegionView) -> bool {
     region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && region.weight > 0
 }
 
-/// `ok` while a region is usable, else 503. Spec: federation-spec §4.2 for what regions answer.
+/// `ok` while a region is usable, else 503. Spec: federation-spec §4.2.
 pub(crate) fn health(proxy: &Proxy) -> Response<Reply> {
     let view = proxy.shared.registry.view();
     let usable = usable_regions(&view);

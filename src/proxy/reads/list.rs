@@ -144,7 +144,7 @@ async fn answer(
     Ok(response)
 }
 
-/// What was picked of the regions' pages, as one page.
+/// The picked items of the regions' pages, as one page.
 fn one_page(
     proxy: &Proxy,
     pages: &[Page],
@@ -172,14 +172,14 @@ fn one_page(
     Page::model(pages).map(|model| merged(model, &items, &figures)).unwrap_or_default()
 }
 
-/// How many items there are beside tombstones, where the page holds all of them. Of a part nobody knows how many tombstones the rest has,
-/// and a client that counts up to the total must not end before it.
+/// The number of items without tombstones, where the page holds all of them. Of a part, the tombstones in the rest are
+/// unknown, and a client that counts up to the total must not end before it.
 fn without_fences(total: u64, picks: &[Pick], fences: u64) -> u64 {
     let picked: usize = picks.iter().map(|pick| pick.to.saturating_sub(pick.from)).sum();
     if picked as u64 == total { total.saturating_sub(fences) } else { total }
 }
 
-/// What each region says of its whole list beside the items, added up.
+/// The figures beside the items of each region's list, added up.
 fn summary(pages: &[Page], from: &[RegionIndex]) -> Option<Vec<u8>> {
     let mut seen = BTreeSet::new();
     let first_of_each = pages.iter().zip(from).filter(|(_, index)| seen.insert(**index));

@@ -1,7 +1,7 @@
-//! `GET /ojs/manifest`: what the local region says of itself, with what the federation adds.
+//! `GET /ojs/manifest`: that of the local region, with the additions of the federation.
 //!
-//! All regions are asked at once, because a client may be sent to any of them: what it can rely on is the lowest level. The
-//! words are those of the local region, or of another one while that does not answer.
+//! All regions are asked at once, because a call may go to any of them: clients can rely on the lowest level only. The
+//! texts are those of the local region, or of another one while the local one does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -23,10 +23,11 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::proxy::stream::local::local;
 
-/// Clients ask before they do anything else, and a region that hangs has no part in what they are told.
+/// Clients ask for the manifest first, so that a region which hangs is left out. Unit: a duration.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers for the federation; a client that named a region is told that region's own words, but of no compression that is not read here.
+/// Answers for the federation. A client that named a region gets that region's own manifest, without codings that the
+/// sidecar does not read.
 ///
 /// Errors: 503 `owner_unavailable` when no region answers.
 pub(crate) async fn manifest(
@@ -54,7 +55,7 @@ pub(crate) async fn manifest(
     let found = answers.iter().enumerate().find_map(|(place, (_, answer))| Some((place, whole(answer)?)));
     let (place, manifest) = match found {
         Some((place, manifest)) => (place, Some(manifest)),
-        // Nobody has a manifest, and the local region's own word, such as a 401, is what the client can act on.
+        // No region has a manifest, and the client can act on the local region's answer, such as a 401.
         None => (0, None),
     };
     if answers.is_empty() {
@@ -66,7 +67,7 @@ pub(crate) async fn manifest(
     Ok(response(answer, manifest))
 }
 
-/// What the regions that may be asked have answered, the local one's first.
+/// The manifests of the regions that may be asked, the local one's first.
 async fn answers(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -92,7 +93,7 @@ async fn answers(
 fn response(answer: RegionAnswer, manifest: Option<Bytes>) -> Response<Reply> {
     let mut headers = answer.headers;
     if manifest.is_some() {
-        // They tell of the region's own bytes.
+        // These headers describe the region's own bytes.
         for name in [CONTENT_LENGTH, ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
             headers.remove(name);
         }

@@ -1,4 +1,4 @@
-//! Reads and administration: calls whose answer exists in one region that has to be found, or in all of them.
+//! Reads and administration: calls for one region that has to be found, or for all of them.
 //!
 //! | call | use | regions |
 //! |---|---|---|

@@ -15,12 +15,13 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::proxy::stream::local::{Parts, forward, local, pass};
 
-/// What a client is told to wait when nothing better is known.
+/// `Retry-After` where no better time is known. Units: seconds.
 const RETRY_AFTER_MIN: u64 = 1;
 
-/// Passes a call on to the region that has what it names. Where no region has it, the local one says so.
+/// Passes a call on to the region that has the named thing. Where no region has it, the local one answers.
 ///
-/// Errors: 403 `residency` where `residency.read` does not let what is named be seen; those of [`local`], and 503 `owner_unavailable` when no region has it and not all of them could be asked.
+/// Errors: 403 `residency` where `residency.read` hides the thing; those of [`local`]; 503 `owner_unavailable` when no
+/// region has it and not all of them could be asked.
 pub(crate) async fn named(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -46,7 +47,7 @@ async fn to_home(
     };
     match place(proxy, exchange, request.headers(), subject, &name).await {
         Placed::At(index) => at_home(proxy, exchange, index, subject, &name, request).await,
-        // What it does not tell, it says to the call itself.
+        // The region gives its refusal to the call itself.
         Placed::Hidden(index, _) => forward(proxy, exchange, index, request).await,
         Placed::Refused(index, answer) => {
             exchange.region = Some(proxy.region(index).id.clone());
@@ -57,8 +58,8 @@ async fn to_home(
     }
 }
 
-/// Passes a call to the region that is said to have what it names; what was remembered of a workflow is looked into before its
-/// client hears a 404.
+/// Passes a call to the region that should have the named thing. A remembered region of a workflow is checked before
+/// its client gets a 404.
 async fn at_home(
     proxy: &Proxy,
     exchange: &mut Exchange,

@@ -1,4 +1,4 @@
-//! Calls about one job whose id is in the path: to the region that holds it, streamed both ways.
+//! Calls about one job with its id in the path: to the region that holds it, streamed both ways.
 //!
 //! A job is in any region, because routing put it there. Where nothing is known of it the regions are asked first, with reads,
 //! so that only its own region gets the call. A 404 for a job is passed on only when every region has said so. A tombstone is no job:
@@ -22,7 +22,7 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::proxy::stream::local::{Parts, forward, local, pass};
 
-/// What a client is told to wait when nothing better is known.
+/// `Retry-After` where no better time is known. Units: seconds.
 const RETRY_AFTER_MIN: u64 = 1;
 
 /// Passes a call to the owner of its job.
@@ -73,8 +73,8 @@ async fn to_owner(
     }
 }
 
-/// Asks the region that is said to have the job; where it does not know the job any more, the others before the client is told
-/// so.
+/// Asks the region that should have the job. Where that does not know the job any more, the other regions are asked
+/// before the client gets a 404.
 async fn at_owner(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -101,13 +101,13 @@ async fn at_owner(
             None => return in_doubt(proxy, exchange, &doubt).map(Into::into),
         },
     };
-    // A region that has the job may lack what was asked of it, such as its result; that it has no such job was not its word.
+    // A region that has the job may lack a part of it, such as the result: its 404 did not say that the job is absent.
     let contradicted = shown && of_job;
     if owner == index && !contradicted {
         return Ok(response);
     }
     let unavailable = || ErrorDocument::owner_unavailable(Some(proxy.region(owner).id.as_str()), RETRY_AFTER_MIN);
-    // What had a body cannot be sent a second time; from now on it is known where to.
+    // A body cannot be sent a second time; the next call goes to the right region.
     if !bare {
         exchange.region = Some(proxy.region(owner).id.clone());
         return Err(unavailable());
@@ -116,8 +116,8 @@ async fn at_owner(
     if response.status() == StatusCode::NOT_FOUND && contradicted { Err(unavailable()) } else { Ok(response) }
 }
 
-/// No region has the job. The local region's word is the answer to a lookup; any other call is its to answer, whose ids may be others than
-/// those of jobs. Where it has a tombstone, another region stands for it.
+/// No region has the job. A look-up gets the local region's answer; any other call goes to the local region, because
+/// its id may not be that of a job. Where the local region has a tombstone, another one answers.
 async fn nowhere(
     proxy: &Proxy,
     exchange: &mut Exchange,

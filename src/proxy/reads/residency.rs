@@ -1,8 +1,8 @@
-//! Residency of reads: what a sidecar outside a job's region returns of it.
+//! Residency of reads: the part of a job that a sidecar outside the job's region returns.
 //!
-//! An answer that shows the job is judged by the job's own meta. Of one that does not (a result, a checkpoint) the job is asked
-//! first; where nobody can tell, it is treated as one that may not be seen. Only where `residency.read` asks for it: otherwise
-//! answers stream through unread.
+//! An answer that shows the job is judged by the job's own meta. For an answer that does not (a result, a checkpoint)
+//! the job is looked up first; where it cannot be judged, it is hidden. Only where `residency.read` restricts reads:
+//! otherwise answers stream through unread.
 
 use crate::net::IncomingBody;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;
 /// Jobs of one call that are asked about at once.
 const QUESTIONS: usize = 16;
 
-/// A read whose answer is judged before the client sees it.
+/// A read whose answer is judged before it reaches the client.
 #[derive(Debug)]
 pub(crate) struct Guard {
     mode: ReadResidency,
@@ -63,14 +63,15 @@ pub(crate) fn is_foreign(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
     }
 }
 
-/// Whether a job within asks for tags that the local region lacks, or for what cannot be told.
+/// Whether a job within asks for tags that the local region lacks, or for tags that cannot be read.
 fn is_tagged_elsewhere(view: &View, piece: &[u8], depth_max: usize) -> bool {
     let Ok(keys) = routing_within(piece, depth_max) else { return true };
     let mut tags = keys.iter().filter(|key| key.kind == RoutingKind::Tags);
     tags.any(|key| !key.value.as_deref().is_some_and(|tags| has_tags(view, tags, view.local)))
 }
 
-/// Whether a workflow or a cron job of a region holds a job that may not be in the local region, or what cannot be judged.
+/// Whether a workflow or a cron job of a region holds a job that may not be in the local region, or one that cannot be
+/// judged.
 fn is_foreign_definition(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> bool {
     let view = proxy.shared.registry.view();
     let elsewhere = index != view.local;
@@ -91,7 +92,7 @@ fn is_foreign_definition(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
     found.envelopes.iter().any(|job| !with_job(job, |job| permits(&view, job, view.local)).unwrap_or(false))
 }
 
-/// As [`admit_unjudged`] for a call whose answer is passed on as it comes.
+/// As [`admit_unjudged`] for a call whose answer is streamed.
 pub(crate) fn admit(proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocument> {
     let matched = &exchange.matched;
     let is_passed = matches!(matched.scope, Scope::Local | Scope::Tunnel);
@@ -118,9 +119,9 @@ impl Guard {
         })
     }
 
-    /// Refuses a stream of what happens to a job that may not be seen: it has no end at which it could be judged.
+    /// Refuses an event stream of a job that may not be seen: a stream has no end at which it could be judged.
     ///
-    /// Errors: 403 `residency`; those of a lookup when nobody knows the job.
+    /// Errors: 403 `residency`; those of a look-up when no region knows the job.
     pub(crate) async fn admit(&self, proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocument> {
         if exchange.matched.operation != Operation::JobEvents {
             return Ok(());
@@ -186,9 +187,9 @@ impl Guard {
     }
 }
 
-/// Asks a region for a job, to learn whether it may be seen here. What cannot be learned may not.
+/// Asks a region for a job, to learn whether it may be seen here. A job that cannot be judged may not.
 async fn hides(proxy: &Proxy, index: RegionIndex, id: &str, headers: &HeaderMap, deadline: Instant) -> bool {
-    // What the local region holds is here already.
+    // The local region's own data is here already.
     if index == proxy.shared.registry.view().local {
         return false;
     }

@@ -16,7 +16,8 @@ use crate::proxy::stream::local::local;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Streams what a channel stands for; passed on as it is without a channel, or where `compat.event_stream` is off.
+/// Streams the events of a channel. A call without a channel, or with `compat.event_stream` off, is passed on
+/// unchanged.
 ///
 /// Errors: 400 for a channel that no server has a stream for; those of [`owned`] and [`local`].
 pub(crate) async fn event_stream(

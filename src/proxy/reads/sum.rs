@@ -1,7 +1,7 @@
 //! Figures over all regions: asked of each, added up, with each region's own beside the sum.
 //!
-//! A read names the regions that are missing and returns the rest. A change, such as retrying all dead letters, is reported as
-//! what it is: which regions followed and which did not.
+//! A read names the regions that are missing and returns the rest. A change, such as retrying all dead letters, is
+//! answered with the regions that followed and those that did not.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ pub(crate) fn every(proxy: &Proxy) -> Vec<RegionIndex> {
     proxy.shared.registry.view().indexes().collect()
 }
 
-/// Sends one call to each of these regions, and returns what they said.
+/// Sends one call to each of these regions, and returns their answers.
 ///
 /// Errors: 400 for a body that asks for another region than one of these; those of [`ask_each`].
 pub(crate) async fn everywhere(
@@ -85,7 +85,7 @@ pub(crate) async fn everywhere(
     ask_each(proxy, exchange, questions).await
 }
 
-/// The regions' answers by what they mean.
+/// The regions' answers by their meaning.
 #[derive(Default)]
 struct Sorted {
     done: Vec<(RegionIndex, RegionAnswer)>,
@@ -112,7 +112,7 @@ impl Sorted {
     }
 }
 
-/// What the regions that answered say, as one answer; the others are named as missing.
+/// The figures of the regions that answered, as one answer; the others are named as missing.
 ///
 /// Errors: those of [`nobody`] where none has anything to say.
 pub(crate) fn figures(
@@ -135,7 +135,7 @@ pub(crate) fn figures(
     Ok(response)
 }
 
-/// What the regions that were to change something say, as one answer.
+/// The answers of the regions to a change, as one answer.
 ///
 /// Errors: 503 `regions_missing` where some have followed and others have not.
 pub(crate) fn followed(

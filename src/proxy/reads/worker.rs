@@ -91,7 +91,7 @@ struct Known {
     unasked: Vec<RegionIndex>,
 }
 
-/// What one region says.
+/// The verdict of one region.
 enum Word {
     Known,
     Unknown,

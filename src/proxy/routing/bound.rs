@@ -1,4 +1,4 @@
-//! Whether what a call brings may go to one region.
+//! Whether the jobs of a call may go to one region.
 
 use super::plan::{refusal, with_job};
 use crate::base::{Needs, Strategy};

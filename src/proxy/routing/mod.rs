@@ -1,4 +1,4 @@
-//! From a job to a decision: what the job says, where it may go, how it is refused.
+//! From a job to a decision: its demands, the regions that it may go to, and its refusal.
 //!
 //! | the call brings | use |
 //! |---|---|

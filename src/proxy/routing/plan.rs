@@ -1,4 +1,4 @@
-//! From a body to a plan: what the job says, where it may go, and what it will look like on the wire.
+//! From a body to a plan: the job's demands, its regions, and its bytes on the wire.
 //!
 //! Live enqueues and the dry run both come through here, so that they cannot disagree.
 
@@ -39,20 +39,20 @@ pub(crate) struct Planned {
     pub(crate) cuts: Option<Cuts>,
     /// The job's id, the client's or the minted one; none where minting is off and the client sent none.
     pub(crate) job_id: Option<String>,
-    /// What of it is ours.
+    /// The parts that we added.
     pub(crate) ours: Ours,
     /// The tracking id, the client's or ours, as a header.
     pub(crate) federation_id: Option<HeaderValue>,
     /// The queue, where other regions may be asked about it.
     pub(crate) shared_queue: Option<Queue>,
-    /// Its job type, as what may be to blame for a 500.
+    /// Its job type, as the possible cause of a 500.
     pub(crate) source: u64,
 }
 
 /// A document lists at most so many keys of each place; a person looks at the first few.
 const KEYS_MAX: usize = 16;
 
-/// What a live call would get, for the dry run.
+/// The result that a live call would get, for the dry run.
 #[derive(Debug)]
 pub struct DryRun {
     /// The decision with its reasons.
@@ -63,7 +63,8 @@ pub struct DryRun {
     pub unknown_keys: Vec<String>,
 }
 
-/// Decides what a live enqueue of this body would do, moving no counter. `tenant`: the one that the head of the call names.
+/// Decides as a live enqueue of this body would be decided, moving no counter. `tenant`: the one that the head of the
+/// call names.
 ///
 /// Errors: the error document of a live call for a body that is no job.
 pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
@@ -78,8 +79,8 @@ pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRu
     Ok(DryRun { explanation, refusal, unknown_keys })
 }
 
-/// Plans an enqueue, telling in `planned` by which strategy, also where it found no region, and noting what led to it. Takes a turn
-/// and counts a client's `replicated_from`.
+/// Plans an enqueue. Sets `planned` to the strategy, also where no region was found, and notes the grounds. Takes a
+/// turn of `round-robin` and counts a client's `replicated_from`.
 ///
 /// Errors: the error document for the client; nothing was sent.
 pub(crate) fn plan(
@@ -95,7 +96,7 @@ pub(crate) fn plan(
     })
 }
 
-/// As [`plan`]; none, and nothing is counted, where that takes what is kept apart of the body.
+/// As [`plan`]; `None`, and nothing is counted, where the plan needs the segments that were cut out of the body.
 pub(crate) fn plan_abridged(
     proxy: &Proxy,
     body: Abridged<'_>,
@@ -219,7 +220,7 @@ pub(crate) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
     Inputs { now: shared.registry.clock().about(), draw, turn, live: shared.traffic.as_ref() }
 }
 
-/// Hands routing what it needs of an envelope.
+/// Gives routing the parts of an envelope that it needs.
 pub(crate) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
     with_word(envelope, None, decide)
 }
@@ -275,7 +276,7 @@ fn shown(id: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(id).ok().filter(|_| readable)
 }
 
-/// What is minted for a job, by the operator's switches.
+/// The minted parts of a job, by the operator's switches.
 pub(crate) struct Stamped {
     id: Option<Uuid7>,
     federation_id: Option<Uuid7>,
@@ -286,7 +287,7 @@ pub(crate) struct Stamped {
     marks: bool,
 }
 
-/// Room for the texts of what is minted.
+/// Room for the texts of the minted parts.
 #[derive(Default)]
 pub(crate) struct StampRoom {
     id: Uuid7Room,
@@ -315,12 +316,12 @@ impl Stamped {
         }
     }
 
-    /// As [`Stamped::new`] for a job of a definition, whose `id` is a name within that.
+    /// As [`Stamped::new`] for a job of a definition, whose `id` is a name within the definition.
     pub(crate) fn without_id(proxy: &Proxy, envelope: &Envelope<'_>) -> Self {
         Self { id: None, hinted: false, ..Self::new(proxy, envelope, None) }
     }
 
-    /// What the stamp changes in the body that the job was read from.
+    /// The edits of the stamp in the body that the job was read from.
     pub(crate) fn splices(&self, proxy: &Proxy, envelope: &Envelope<'_>) -> ojs::Splices {
         let mut room = StampRoom::default();
         ojs::splices(envelope, &self.additions(proxy, envelope, &mut room))
@@ -364,7 +365,8 @@ pub(crate) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) 
     refused(view, error, envelope.attributes().region.as_deref().unwrap_or_default())
 }
 
-/// The error document for what routing refused; `pin` is what the job says, in case there is no such region.
+/// The error document for a refusal of routing; `pin` is the region that the job names, in case there is none of that
+/// name.
 pub(crate) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocument {
     match error {
         RouteError::UnknownRegion { .. } => {

@@ -1,4 +1,4 @@
-//! Several jobs of one call: what they demand together, by their own keys and by the operator's rules.
+//! Several jobs of one call: their common demand, by their own keys and by the operator's rules.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::proxy::state::shared::{Proxy, Shared};
 /// An error document lists at most so many places; a person looks at the first few.
 const PLACES_MAX: usize = 16;
 
-/// What stands beside the jobs and is meant for all of them.
+/// The demands beside the jobs, which hold for all of them.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     pub(crate) demand: Demand,
@@ -44,7 +44,7 @@ impl Bounds {
                         Ok(strategy) if strategy.needs() == Needs::Region => needs_region = true,
                         Ok(_) if bounds.word.is_none() => bounds.word = Some(value.to_owned()),
                         Ok(_) => {}
-                        // A pin counts whatever stands beside it.
+                        // A pin counts also beside keys that cannot be read.
                         Err(_) if keys.iter().any(|key| key.kind == RoutingKind::Region) => {}
                         Err(_) => return Err(ErrorDocument::unknown_strategy()),
                     }
@@ -64,20 +64,20 @@ fn region_of(view: &View, key: &RoutingKey<'_>) -> Result<RegionIndex, ErrorDocu
     view.index_of(pin).ok_or_else(|| ErrorDocument::unknown_region(pin, known()))
 }
 
-/// What one job demands.
+/// The demand of one job.
 ///
-/// Errors: the document for the client, whose fault it is.
+/// Errors: the error document for the client, by whose job they are caused.
 pub(crate) fn demand(view: &View, envelope: &Envelope<'_>, word: Option<&str>) -> Result<Demand, ErrorDocument> {
     with_word(envelope, word, |job| Demand::of(view, job)).map_err(|error| refusal(envelope, view, &error))
 }
 
-/// What an object demands that holds jobs and is none itself: what it says and what rules say of it, but not the default
-/// strategy, which is for jobs.
+/// The demand of an object that holds jobs and is none itself: its own keys and the rules that fit it, but not the
+/// default strategy, which is for jobs.
 pub(crate) fn demand_of_holder(view: &View, envelope: &Envelope<'_>) -> Result<Demand, ErrorDocument> {
     demand(view, envelope, Some(Strategy::DEFAULT.as_str()))
 }
 
-/// As [`check_reserved`] for each of several jobs; what passes is counted.
+/// As [`check_reserved`] for each of several jobs; accepted keys are counted.
 pub(crate) fn check_each_reserved<'e, 'b: 'e>(
     shared: &Shared,
     envelopes: impl Iterator<Item = &'e Envelope<'b>> + Clone,
@@ -87,19 +87,19 @@ pub(crate) fn check_each_reserved<'e, 'b: 'e>(
     Ok(())
 }
 
-/// What a call demands that goes to one region as a whole.
+/// The demand of a call that goes to one region as a whole.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) demand: Demand,
-    /// The place of the job whose strategy decides, where there are jobs.
+    /// The index of the job whose strategy decides, where there are jobs.
     leader: Option<usize>,
     word: Option<String>,
 }
 
 impl Whole {
-    /// Joins what everything within demands: steps, jobs, callbacks, templates, and keys wherever they hide.
+    /// Joins the demands of everything within: steps, jobs, callbacks, templates, and keys at any depth.
     ///
-    /// Errors: 400 for contradictions, which it places; what is wrong with a single job.
+    /// Errors: 400 for contradictions, with their places; the errors of a single job.
     pub(crate) fn of(view: &View, body: &[u8], found: &Found<'_>) -> Result<Self, ErrorDocument> {
         let Bounds { demand: mut all, word } = Bounds::of(view, &found.routing)?;
         let holder = holder(found);
@@ -168,7 +168,7 @@ fn holder<'f, 'b>(found: &'f Found<'b>) -> Option<&'f Envelope<'b>> {
     (second.span().start < first.span().end).then_some(first)
 }
 
-/// What is bound to which regions: keys by their places, and what the operator's rules bind.
+/// The places of keys with the regions that they bind to, and those that the operator's rules bind.
 fn places(view: &View, body: &[u8], found: &Found<'_>, demands: &[Demand]) -> Vec<Value> {
     let pins = places_of_keys(body, &found.routing).into_iter();
     let is_everywhere = |demand: &Demand| view.indexes().all(|region| demand.regions.contains(region));

@@ -11,7 +11,8 @@ use crate::config::Limits;
 pub struct Buffered(&'static AtomicUsize);
 
 impl Default for Buffered {
-    /// A sum that is never freed: a process makes one, for as long as it runs, and no body has to count who shares it.
+    /// A counter that is never freed: a process makes one, for as long as it runs, so that a body needs no reference
+    /// count.
     fn default() -> Self {
         Self(Box::leak(Box::default()))
     }
@@ -23,7 +24,7 @@ pub(crate) struct Share {
     all: Buffered,
     /// The sum that this body may not carry it over.
     sum_max: usize,
-    /// So much of it is taken in whatever the sum is.
+    /// The bytes that are counted and never refused.
     due: usize,
     bytes: usize,
 }
@@ -35,7 +36,7 @@ struct Counted {
 }
 
 impl Buffered {
-    /// The sum itself, for what shares the memory with it.
+    /// The counter itself, for others that share the memory.
     #[must_use]
     pub const fn counter(&self) -> &'static AtomicUsize {
         self.0
@@ -52,8 +53,7 @@ impl Buffered {
         Share { all: *self, sum_max, due: 0, bytes: 0 }
     }
 
-    /// Whether the answer of a read may be asked for. Reads get half of the memory, so that clients who do not read what they asked
-    /// for keep nobody from storing a job.
+    /// Whether a read may be sent. Reads get half of the memory, so that unread answers leave room for storing jobs.
     pub(crate) fn has_room_for_reads(&self, limits: &Limits) -> bool {
         self.bytes() < limits.buffered_bytes / 2
     }
@@ -64,9 +64,9 @@ impl Buffered {
         self.request((limits.buffered_bytes / 2).saturating_add(bytes_max))
     }
 
-    /// The share of a region's answer to anything else. What can be expected of it, `due`, is counted and never refused, because a job that is
-    /// stored by now would become one that nobody knows of. Beyond that it is as the answer of a read: a region that answers without
-    /// end keeps nobody from storing a job elsewhere.
+    /// The share of a region's answer to anything else. The expected bytes, `due`, are counted and never refused,
+    /// because a stored job would otherwise become an unknown outcome. Beyond that it is treated as the answer of a
+    /// read: an endless answer leaves room for jobs of other regions.
     pub(crate) fn answer_to(&self, sum_max: usize, due: usize) -> Share {
         Share { all: *self, sum_max, due, bytes: 0 }
     }

@@ -1,4 +1,4 @@
-//! What one thread's requests mostly have in common with those just before: worked out once.
+//! Results that one thread's consecutive requests mostly share, computed once.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use crate::base::RegionId;
 /// A longer `Host` is not kept for the next request.
 const HOST_BYTES_MAX: usize = 255;
 
-/// What was worked out last, in one configuration.
+/// The last results, within one configuration.
 #[derive(Debug, Default)]
 pub(crate) struct LastSeen {
     host: RefCell<Vec<u8>>,

@@ -28,13 +28,13 @@ pub(crate) enum Located {
 /// The answer for a job that no region has.
 #[derive(Debug)]
 pub(crate) struct NotFound {
-    /// The word of the region whose word stands for all.
+    /// The answer of the region that stands for all.
     pub(crate) answer: RegionAnswer,
     /// That region: the local one, or another where the local one has a tombstone under the id; none where all of them have one.
     pub(crate) region: Option<RegionId>,
 }
 
-/// Why nobody can say where a job is: the document for the client, and what may be done all the same.
+/// A job whose region is uncertain: the error document for the client, and the calls that are possible all the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Indeterminate {
     pub(crate) document: Arc<ErrorDocument>,
@@ -46,8 +46,8 @@ pub(crate) struct Indeterminate {
 pub(crate) enum Left {
     /// Nothing: it may be in a region that has not said.
     Unknown,
-    /// All others have said no, and this one, the local region or the one that the id hints at, does not tell who asks: it has the
-    /// job, or nobody has.
+    /// All other regions answered no, and this one, the local region or the one that the id hints at, refuses to answer
+    /// this client: it has the job, or no region has.
     Only(RegionId),
     /// This region shows it as one that was cancelled before it began, and not all others have said that they have no copy.
     CalledOff(RegionId),
@@ -129,7 +129,7 @@ impl Drop for Joined<'_> {
         if is_over && is_ours {
             running.remove(&self.key);
         }
-        // Under the lock, so that of two who leave together one sees that it is the last.
+        // Under the lock, so that of two waiters which leave together one sees that it is the last.
         drop(cell);
     }
 }

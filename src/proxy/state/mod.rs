@@ -1,4 +1,4 @@
-//! What calls share: the state of all worker threads, and the state of one.
+//! The state that calls share: that of all worker threads, and that of one.
 //!
 //! | question | file |
 //! |---|---|

@@ -17,7 +17,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// A worker's proxies, beginning with what is in force now.
+    /// A worker's proxies, beginning with the configuration in force.
     #[must_use]
     pub fn new(current: Arc<ArcSwap<Shared>>) -> Self {
         let mut current = Cache::new(current);

@@ -11,7 +11,7 @@ use crate::telemetry::AttemptOutcome;
 /// The result of a call that creates jobs.
 pub(crate) struct Ran {
     pub(crate) result: Result<RegionAnswer, ErrorDocument>,
-    /// The region that said so, where a region has stored what was sent.
+    /// The region that has stored the job, by its answer.
     pub(crate) stored: Option<RegionIndex>,
     pub(crate) region: Option<RegionId>,
     /// The region that the job was meant for, where its state moved the job elsewhere before anything was tried.

@@ -1,4 +1,4 @@
-//! The body of what a client is answered: bytes of ours, or a region's answer as it streams in.
+//! The body of an answer to a client: our own bytes, or a region's answer as it streams in.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

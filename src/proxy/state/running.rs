@@ -12,7 +12,7 @@ use crate::base::RegionId;
 use crate::ojs::{Abridged, ErrorDocument, Segments};
 use crate::outcome::Digest;
 
-/// What an enqueue is recognised by.
+/// The name under which an enqueue is recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     /// The fingerprint of the client's own job id.
@@ -26,9 +26,9 @@ pub(crate) enum Name {
 pub(crate) enum End {
     /// It is stored, or counts as stored.
     Answered(Arc<RegionAnswer>, Option<RegionId>),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(Arc<ErrorDocument>),
-    /// Nothing is stored: whoever waits may try.
+    /// No region stored the job: a waiting call may try.
     Nothing,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Joined {
     Wait(Wait),
     /// The same name is under way with another body; this waits until that is over.
     OtherBody(Wait),
-    /// What is under way has come back, by way of other sidecars: waiting for it would be waiting for itself.
+    /// The enqueue came back by way of other sidecars: waiting for it would never end.
     Circle,
 }
 
@@ -84,7 +84,7 @@ impl Running {
 }
 
 impl Turn {
-    /// Tells those who wait.
+    /// Ends the turn and wakes the calls that wait for it.
     pub(crate) fn end(mut self, end: End) {
         self.end = Some(end);
     }
@@ -92,7 +92,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // In this order: who hears that nothing came of it and tries, must find the place free.
+        // The entry goes first: a woken call that tries again must find the name free.
         self.all.0.lock().remove(&self.name);
         if let Some(end) = self.end.take() {
             self.ended.send_replace(Some(end));
@@ -101,7 +101,7 @@ impl Drop for Turn {
 }
 
 impl Wait {
-    /// How the first one ended; one that broke off may have stored nothing or something, and the journal knows what it knows.
+    /// The end of the first call. A call that broke off may have stored the job or not; the journal has its record.
     pub(crate) async fn wait(mut self) -> End {
         let end = self.0.wait_for(Option::is_some).await;
         end.ok().and_then(|end| end.clone()).unwrap_or(End::Nothing)

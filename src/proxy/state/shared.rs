@@ -1,4 +1,4 @@
-//! The state of the data plane: what all worker threads share, and one thread's own.
+//! The state of the data plane: that of all worker threads together, and that of one thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,8 +29,7 @@ use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 pub struct Shared {
     /// The configuration in force.
     pub config: Config,
-    /// The configuration as it was asked for: what cannot change while the program runs differs from the one in force until a
-    /// restart.
+    /// The configuration as asked for: it differs from the one in force in keys that wait for a restart.
     pub asked: Arc<Config>,
     /// Every region with its health, breaker and load.
     pub registry: Arc<Registry>,
@@ -58,7 +57,7 @@ pub struct Shared {
     pub budgets: Budgets,
     /// How many calls may be under way.
     pub concurrency: Concurrency,
-    /// Whose turn it is in `round-robin`.
+    /// The next position of `round-robin`.
     pub turns: AtomicU64,
     /// When the process started.
     pub started: Instant,

@@ -54,7 +54,8 @@ impl Watched {
             match self.watch.borrow_mut().look(self.calls.get()) {
                 Sign::None => {}
                 Sign::Doubt => {
-                    // What waits stays where it was written. The next call needs a new connection, which a silent region does not make.
+                    // Waiting requests stay on their connections. The next call needs a new connection, which a silent
+                    // region does not accept.
                     pool.retire();
                     registry.doubt(index);
                 }

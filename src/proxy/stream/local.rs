@@ -60,7 +60,7 @@ pub(crate) async fn forward(
     pass(proxy, exchange, index, Parts { method: parts.method, path, headers: parts.headers, outgoing, upload }).await
 }
 
-/// Sends a call whose body may go to this region, and passes the answer on as it comes. Takes the client's own headers.
+/// Sends a call whose body may go to this region, and streams the answer. Takes the client's own headers.
 ///
 /// Errors: as for [`local`].
 pub(crate) async fn pass(
@@ -73,7 +73,7 @@ pub(crate) async fn pass(
     parts.headers = headers_for(proxy, exchange, index, parts.headers);
     let repeatable = is_repeatable(&parts.method, exchange.matched.operation);
     let is_stream = exchange.matched.class == Class::Stream;
-    // What may change something is short, and never waits behind what clients read.
+    // A call that may change something is short, and needs no room among reads.
     let mut room = if exchange.is_read() { Some(room_for_read(exchange, is_stream)?) } else { None };
     let permit = place(proxy, exchange, index)?;
     let response = send(proxy, exchange, index, parts, repeatable).await?;
@@ -84,7 +84,7 @@ pub(crate) async fn pass(
             return Err(no_room(exchange));
         }
     }
-    // Events come for as long as the client likes, and keep nobody else waiting.
+    // An event stream lasts as long as its client likes, and holds no place in the limits.
     let permit = Some(permit).filter(|_| !is_stream);
     let idle = proxy.shared.config.limits.stream_idle_timeout;
     Ok(response.map(|body| Reply::stream(body, idle, permit, room)))
@@ -115,7 +115,7 @@ fn no_room(exchange: &mut Exchange) -> ErrorDocument {
 ///
 /// Errors: 503 `overloaded` at once where there is none, except for words about leased jobs.
 pub(crate) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<CallPermit, ErrorDocument> {
-    // What has no class is a read by its method, or may change something: reads that are never read leave room for jobs.
+    // A call without a class is a read by its method, or may change something: unread reads leave room for jobs.
     let unknown = if exchange.is_read() { GuardClass::Read } else { GuardClass::Admin };
     let class = GuardClass::of(exchange.matched.operation).unwrap_or(unknown);
     proxy.shared.concurrency.acquire_owned(index, class).map_err(|_| {
@@ -152,7 +152,7 @@ impl Parts {
     }
 }
 
-/// Sends a call to one region, tells its breaker and its guards, and counts.
+/// Sends a call to one region, reports to its breaker and guards, and counts.
 ///
 /// Errors: the error document for the client, when no answer came.
 pub(crate) async fn send(
@@ -193,7 +193,7 @@ pub(crate) async fn send(
     }
     let unanswered = unanswered(&sent);
     let (outcome, result) = match sent {
-        // Nobody asked for a switch of protocols here, and passed on it would end HTTP for the client.
+        // This call asked for no switch of protocols, and a 101 that is passed on would end HTTP for the client.
         Ok(Ok(mut response)) if !response.status().is_informational() => {
             let status = response.status();
             strip_answer(&method, status, response.headers_mut());
@@ -239,7 +239,7 @@ fn unanswered(sent: &Result<Result<Response<RegionBody>, SendError>, ()>) -> Opt
     }
 }
 
-/// Says in the headers where the body ends. The client's own line is gone where the body came whole.
+/// Writes the header that delimits the body. The client's own header was removed where the body was read whole.
 fn delimit(headers: &mut HeaderMap, outgoing: &Outgoing, is_read: bool) {
     if outgoing.is_empty() {
         if headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0") {
@@ -264,7 +264,8 @@ async fn stalled(upload: &Upload, idle_timeout: Duration) {
     }
 }
 
-/// What a client is told whose own body is why its call failed: no failure of the region, which cannot have taken it as whole.
+/// The error document for a call that failed because of the client's own body: no failure of the region, which cannot
+/// have taken the body as whole.
 fn fault_of_client(side: Side, stalled: bool) -> Option<ErrorDocument> {
     match side {
         Side::Broken(violation) => Some(broken_body(violation)),
@@ -273,7 +274,7 @@ fn fault_of_client(side: Side, stalled: bool) -> Option<ErrorDocument> {
     }
 }
 
-/// Tells the breaker, and the guards where the operation is of a class.
+/// Reports to the breaker, and to the guards where the operation has a class.
 fn report(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -306,7 +307,7 @@ fn record(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex, outcome: A
     exchange.outcome = Some(outcome);
 }
 
-/// Whether doing it twice does no harm, so that a client may be told to try again.
+/// Whether repeating the call is harmless, so that a client may be told to try again.
 fn is_repeatable(method: &Method, operation: Operation) -> bool {
     // A fetch that got no answer leaves its jobs to their leases; acknowledgements and heartbeats settle on the first one.
     let safe_post = matches!(

@@ -74,7 +74,7 @@ pub(crate) async fn tunnel(
         let idle = proxy.shared.config.limits.stream_idle_timeout;
         return Ok(response.map(|body| Reply::stream(body, idle, Some(permit), Some(room))));
     }
-    // A tunnel lasts for as long as its ends like, and keeps nobody waiting.
+    // A tunnel lasts as long as its ends like, and holds no place in the limits.
     drop(permit);
     let far = hyper::upgrade::on(&mut response);
     tokio::task::spawn_local(copy((client, far), exchange.client().clone(), room));

@@ -1,9 +1,9 @@
 //! The bodies of calls that we do not interpret, before they stream to a region.
 //!
-//! What is no job to us may be one to a server: `PUT /ojs/v1/jobs`, a path of the next version of the protocol, a method that
-//! some framework takes for POST. Wherever that can be, the body is read first, and one that carries a routing key which the
-//! region does not satisfy goes nowhere. At a path that we do not know, rules and tenants that bind jobs to regions bind what could be a job
-//! there, too. What is known to be data (results, checkpoints, schemas) is never read.
+//! A body that is no job to us may be one to a server: `PUT /ojs/v1/jobs`, a path of the next version of the protocol,
+//! a method that some framework takes for POST. In such calls the body is read first, and one with a routing key that
+//! the region does not satisfy is refused. At an unknown path, rules and tenants that bind jobs to regions bind
+//! possible jobs, too. Known data (results, checkpoints, schemas) is never read.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -42,7 +42,7 @@ pub(crate) async fn vet(
     let is_read = match exchange.matched.payload {
         Payload::Data => false,
         Payload::MayDefineJobs => true,
-        // What is encoded can be looked at only when it was read.
+        // An encoded body can be judged only after it was read.
         Payload::Unknown if is_json(headers) || headers.contains_key(CONTENT_ENCODING) => true,
         Payload::Unknown => {
             let begun = tokio::time::timeout_at(deadline, poll_fn(|cx| body.poll_begin(cx).map_ok(may_be_json))).await;
@@ -58,7 +58,7 @@ pub(crate) async fn vet(
     }
     let encoding = encoding::take(headers)?;
     if encoding != Encoding::Plain {
-        // What goes on is longer.
+        // The forwarded body is longer.
         headers.remove(CONTENT_LENGTH);
     }
     let body = encoding.decoded(proxy, collect_body(proxy, body, deadline).await?).await?.hold();
@@ -69,7 +69,7 @@ pub(crate) async fn vet(
     Ok(Outgoing::pieces(&[body]))
 }
 
-/// Whether what is in a body may go to a region.
+/// Whether the content of a body may go to a region.
 fn check(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -96,8 +96,8 @@ fn is_json(headers: &HeaderMap) -> bool {
         || types.any(|value| value.as_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"json"))
 }
 
-/// Whether a body that begins so may be a document with members, whatever its type says: many servers decode without a look at the
-/// type. What has not shown its first character yet may be one, too.
+/// Whether a body that begins so may be a document with members, for any content type: many servers decode without a
+/// look at the type. A body that has not shown its first character yet may be one, too.
 fn may_be_json(begin: &[u8]) -> bool {
     match begin.trim_ascii_start() {
         // UTF-16 and UTF-32, which some readers recognise by themselves.

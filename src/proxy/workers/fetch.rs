@@ -1,10 +1,10 @@
 //! A worker asks for jobs: the local region hands them out.
 //!
-//! For queues that the operator names, other regions add what is still missing, one after the other, the nearest first, and
-//! never more than was asked for: what is claimed cannot be given back without counting as an attempt. A job that may not run
-//! here is left to its lease, and its queue is fetched from the local region only from then on.
+//! For queues that the operator names, other regions add the missing jobs, one after the other, the nearest first, and
+//! never more than the worker asked for: a claimed job cannot be given back without counting as an attempt. A job that
+//! may not run here is left to its lease, and its queue is fetched from the local region only from then on.
 //!
-//! Jobs whose worker has gone by the time they are claimed wait for its next FETCH.
+//! Jobs whose worker has disconnected by the time they are claimed are parked for its next FETCH.
 //!
 //! Spec: ojs-protocol 2.2, 5.3, 5.4.
 
@@ -43,14 +43,14 @@ pub(crate) async fn fetch(
     let (mut head, body) = read(proxy, exchange, request).await?;
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
-    // What servers could read in two ways is the local region's to judge, and nobody else's to answer.
+    // A call that servers could read in two ways is judged by the local region only.
     let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth).ok();
     let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
     let started = Instant::now();
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker);
     round.take_kept();
-    // Nothing is claimed for a worker that is known to be gone.
+    // No job is claimed for a disconnected worker.
     if !exchange.client().is_disconnected() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;

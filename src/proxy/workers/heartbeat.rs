@@ -1,12 +1,12 @@
 //! A worker is alive: every region that it holds jobs of, or fetched from, hears it, and hears of its own jobs only.
 //!
-//! Jobs of which nothing is known are named to every region, which costs no question more: the answers tell whose they are. One whose
-//! id hints at a region is named to no other one that does not have it.
+//! Jobs without a known region are named to every region, which costs no further question: the answers show their
+//! regions. A job whose id hints at a region is named to no other region that does not have it.
 //!
 //! A heartbeat is sent as the worker wrote it. A region that refuses it gets it once more with the ids in an array, which is
 //! remembered of the region when it helps.
 //!
-//! What the local region wants of the worker is the worker's to know; what another one wants only ends fetching there.
+//! The local region's directive goes to the worker; that of another region only ends fetching there.
 //!
 //! Spec: ojs-protocol 2.4, 11 row 3.
 
@@ -33,7 +33,8 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::region::Workers;
 
-/// The local region's answer does not wait longer for the others: a worker whose heartbeats are late loses its leases.
+/// The longest time that the local region's answer waits for the others: a worker whose heartbeats are late loses its
+/// leases.
 const OTHERS_MAX: Duration = Duration::from_secs(5);
 
 /// Jobs of one heartbeat that are searched for: more than a worker runs at once. Of further ones the region of the hint has heard.
@@ -167,10 +168,10 @@ impl Split {
     }
 }
 
-/// One region's word, and whose it is.
+/// A region and its reply.
 type Heard = (RegionIndex, Insisted);
 
-/// What the worker has sent.
+/// The worker's heartbeat.
 struct Heartbeat<'h> {
     class: Class,
     head: &'h Head,
@@ -178,7 +179,7 @@ struct Heartbeat<'h> {
     body: &'h Bytes,
 }
 
-/// Tells all regions at once.
+/// Sends the heartbeat to all regions at once.
 async fn everywhere(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split) -> (Heard, Vec<Heard>) {
     let left = call.head.deadline.saturating_duration_since(tokio::time::Instant::now());
     let within = OTHERS_MAX.min(left / 2);
@@ -186,7 +187,7 @@ async fn everywhere(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split) -> (Hear
     join(send_beat(proxy, call, split, split.local, left), join_all(others)).await
 }
 
-/// Tells one region of its jobs.
+/// Sends one region the heartbeat with its jobs.
 async fn send_beat(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split, index: RegionIndex, within: Duration) -> Heard {
     let Heartbeat { class, head, beat, body } = *call;
     let question = Question {
@@ -202,8 +203,8 @@ async fn send_beat(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split, index: Re
     (index, in_its_form(proxy, class, index, question, part).await)
 }
 
-/// Tells one region, in the form that it is known to accept: as the worker wrote it, or with the ids in an array. Where it refuses
-/// that, in the other one.
+/// Sends one region the heartbeat in the form that it is known to accept: as the worker wrote it, or with the ids in an
+/// array. Where the region refuses that form, in the other one.
 async fn in_its_form(
     proxy: &Proxy,
     class: Class,
@@ -225,7 +226,7 @@ async fn in_its_form(
     if second.yes().is_some() {
         forms.learn(region, !array);
     }
-    // What is wrong in both forms is told by the answer to what the worker wrote.
+    // A call that is wrong in both forms gets the answer to the worker's own form.
     if second.yes().is_some() || array { second } else { first }
 }
 
@@ -242,7 +243,7 @@ impl Insisted {
     }
 }
 
-/// Remembers what the answers to a worker have shown, which extends its leases for so long, where it says.
+/// Remembers the evidence of the answers to a worker: its leases are extended for that long.
 fn learn(
     proxy: &Proxy,
     split: &Split,

@@ -1,7 +1,7 @@
 //! An acknowledgement: to the region that leased the job and to no other, repeated there until it is heard.
 //!
-//! A region that acts and whose answer is lost refuses the repetition with a 409. The job's state then tells what became of the
-//! first one, and the worker is told that.
+//! A region that acts and whose answer is lost refuses the repetition with a 409. The job's state then shows the effect
+//! of the first call, and decides the worker's answer.
 //!
 //! One that comes when its lease is over may be about a job that another worker has by now: `fence` asks the region first.
 //!
@@ -33,7 +33,7 @@ use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 
-/// Tells the owner of a job what became of it.
+/// Sends an acknowledgement to the owner of its job.
 ///
 /// Errors: 400 for a body in which two servers could read two jobs; 503 `owner_unavailable` when no region has the job and not all
 /// of them could be asked, or when nothing reached its owner; 504 when the owner did not answer; 409 `lease_lost` as of [`Lease::fence`].
@@ -60,11 +60,11 @@ pub(crate) async fn settle(
     settled
 }
 
-/// What a worker says of a job.
+/// A worker's acknowledgement.
 struct Word {
     head: Head,
     body: Bytes,
-    /// The job; without one it is the local region's to say what is wrong.
+    /// The job's id; without one the local region answers with its own error.
     id: Option<String>,
     /// The worker, where it says.
     worker_id: Option<String>,
@@ -96,7 +96,7 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
     if said.response.status() != StatusCode::NOT_FOUND {
         return Ok(said.response);
     }
-    // What was remembered of the job may have been wrong.
+    // The remembered region may be wrong.
     match search(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {
         Located::At(other) if other != index => said = answer(proxy, exchange, other, &word).await?,
         Located::At(_) => {}
@@ -114,7 +114,7 @@ fn region_of(exchange: &Exchange) -> &str {
     exchange.region.as_ref().map_or("", crate::base::RegionId::as_str)
 }
 
-/// The answer where there is no owner to tell.
+/// The answer where the job has no owner to send to.
 fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result<Response<Reply>, ErrorDocument> {
     match located {
         Located::Nowhere(nobody) => {
@@ -127,10 +127,11 @@ fn elsewhere(proxy: &Proxy, exchange: &mut Exchange, located: Located) -> Result
     }
 }
 
-/// What a region has said to a worker's word.
+/// A region's answer to an acknowledgement.
 struct Said {
     response: Response<Reply>,
-    /// A 404 that is no word of an OJS server. Of paths that not every server has nobody can say, so that it is one there.
+    /// A 404 that is no answer of an OJS server. For paths that not every server has it cannot be distinguished, and
+    /// counts as one.
     nobodys: bool,
 }
 

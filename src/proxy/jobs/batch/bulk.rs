@@ -1,4 +1,4 @@
-//! Each job for itself: one answer with a line for every job, whatever became of the parts.
+//! Each job for itself: one answer with a line for every job, in any case.
 
 use http::{Response, StatusCode};
 
@@ -16,7 +16,7 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::AttemptOutcome;
 
-/// Sends the parts whose regions can take them, and answers for all.
+/// Sends the parts whose regions can take them, and answers for all of them.
 ///
 /// Errors: where no job is stored and none may be, the document of the first region that could not take its part.
 pub(super) async fn send(
@@ -80,7 +80,7 @@ fn document_of(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) -> Option<ErrorDoc
     match &ran.result {
         Err(document) => Some(document.clone()),
         Ok(answer) if answer::items(&answer.body, parcel.jobs.len()).is_some() => None,
-        // Stored, by the region's word, and yet nobody can say which.
+        // The region says that it has stored the jobs, and its answer does not show which.
         Ok(answer) if answer.status.is_success() => Some(ErrorDocument::outcome_unknown(region, None)),
         Ok(answer) => Some(ErrorDocument::part_refused(region, answer.status)),
     }

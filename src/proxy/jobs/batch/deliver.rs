@@ -1,4 +1,4 @@
-//! Sending the parts of a batch to their regions, and what is learned from the answers.
+//! Sending the parts of a batch to their regions, and reading their answers.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::proxy::state::region_answer::RegionAnswer;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::AttemptOutcome;
 
-/// A client's headers for what is asked beside its own call.
+/// A client's headers for our own questions about its call.
 pub(super) fn own_headers(exchange: &Exchange, headers: &HeaderMap) -> HeaderMap {
     let mut headers = question_headers(exchange, headers);
     headers.remove(http::header::CONTENT_TYPE);
@@ -88,7 +88,7 @@ pub(super) fn job(exchange: &Exchange, head: &Head, parcel: &RegionPart, notes: 
     Job { call, decision: parcel.decision.clone(), job_id: None, hint: None, trail, note }
 }
 
-/// Counts what a region has stored, and remembers where it is.
+/// Counts the jobs that a region has stored, and remembers the region for their ids.
 pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
     let (Some(index), Ok(answer)) = (ran.stored, &ran.result) else { return };
     let region = &proxy.region(index).id;

@@ -1,4 +1,4 @@
-//! What each part of a split call came to, and one answer out of several.
+//! The result of each part of a split call, and one answer out of several.
 
 use http::{HeaderMap, Response, StatusCode};
 
@@ -15,7 +15,7 @@ use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::{AttemptOutcome, event};
 
-/// What a part came to.
+/// The result of a part.
 pub(super) enum Came<'a> {
     /// Every job of it is stored.
     Stored(Listing<'a>),
@@ -23,7 +23,7 @@ pub(super) enum Came<'a> {
     Refused { status: StatusCode, code: Option<String>, stored: Vec<(usize, Option<String>)> },
     /// Nothing of it was sent.
     NotSent(&'a ErrorDocument),
-    /// It was sent, and nobody said what became of it.
+    /// It was sent, and its outcome is unknown.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ impl Listing<'_> {
     }
 }
 
-/// Reads what a part came to.
+/// Reads the result of a part.
 pub(super) fn came<'a>(parcel: &RegionPart, ran: &'a Ran) -> Came<'a> {
     let answer = match &ran.result {
         Ok(answer) => answer,
@@ -69,12 +69,13 @@ pub(super) fn came<'a>(parcel: &RegionPart, ran: &'a Ran) -> Came<'a> {
     }
     match answer::jobs(body).filter(|jobs| jobs.len() == count) {
         Some(jobs) => Came::Stored(Listing::Jobs(jobs)),
-        // Stored, by the region's word, and yet nobody can say which job became which. Counted by [`illegible`].
+        // The region says that it has stored the jobs, and its answer does not show which job became which. Counted by
+        // [`illegible`].
         None => Came::Unknown,
     }
 }
 
-/// Counts and records answers that say "stored" and do not say what: to the client, their outcome is unknown.
+/// Counts and records answers that say "stored" without the jobs: for the client, their outcome is unknown.
 pub(super) fn illegible(proxy: &Proxy, exchange: &Exchange, ran: &Ran) {
     if let (Some(index), Ok(_)) = (ran.stored, &ran.result) {
         let request_id = exchange.request_id();

@@ -1,8 +1,8 @@
 //! Batches and bulk enqueues: to one region where one will do for all jobs, else split by region.
 //!
-//! Everything is decided before anything is sent. A batch is all or nothing: when a part fails, what the other regions have
-//! created is cancelled, and the answer tells the fate of every job. A bulk enqueue is that too when it says `atomic`, else
-//! each of its jobs has its own result.
+//! Everything is decided before the first part is sent. A batch is all or nothing: when a part fails, the jobs that
+//! other regions have created are cancelled, and the answer has the fate of every job. So is a bulk enqueue that says
+//! `atomic`; in any other one each job has its own result.
 
 mod bulk;
 mod deliver;
@@ -34,7 +34,7 @@ use crate::proxy::state::shared::Proxy;
 
 /// Answers a batch or a bulk enqueue.
 ///
-/// Errors: the error document for the client; where something was sent, it tells what became of each job.
+/// Errors: the error document for the client; once a part was sent, it has the fate of each job.
 pub(crate) async fn batch(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -71,7 +71,7 @@ async fn send(
     }
 }
 
-/// What is sent where, and what is noted of it.
+/// The parts by region, and their notes.
 ///
 /// Errors: the head of the call names two tenants.
 async fn planned(

@@ -1,4 +1,4 @@
-//! From a body to what is sent where, before anything is.
+//! From a body to its parts by region, before anything is sent.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use crate::proxy::routing::plan::{StampRoom, Stamped, in_turn, refusal, with_wor
 use crate::proxy::routing::several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys};
 use crate::proxy::state::shared::Proxy;
 
-/// What is sent where.
+/// The parts by region.
 pub(super) enum Planned {
     /// The body as it is, because it cannot be taken apart; with the place of its note.
     Whole { decision: Decision, part: usize },
@@ -26,7 +26,7 @@ pub(super) enum Planned {
     One(RegionPart),
     /// All parts or none. `keyed`: regions remember the call by a key of the client's.
     Atomic { parcels: Vec<RegionPart>, keyed: bool },
-    /// Each part for itself; one whose region is down may be left out.
+    /// Each part for itself; a part whose region is down may be left out.
     Partial(Vec<Attempted>),
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Attempted {
     pub(super) parcel: Result<RegionPart, ErrorDocument>,
 }
 
-/// Plans a batch or a bulk enqueue, by what its path asks for and whether its head has a key, and the tenant
-/// that it names; with what is noted of it, whether or not anything is sent.
+/// Plans a batch or a bulk enqueue by its path, by whether its head has a key, and by the tenant that it names. The
+/// notes are returned in any case.
 ///
 /// Errors: the error document for the client; nothing was sent.
 pub(super) fn plan(
@@ -120,7 +120,7 @@ fn mixed(view: &View, parts: &[Part]) -> ErrorDocument {
     ErrorDocument::mixed_batch(parts.iter().map(members).collect::<Map<String, Value>>())
 }
 
-/// What the steps of one plan share.
+/// The data that the steps of one plan share.
 struct Planner<'p, 'b> {
     proxy: &'p Proxy,
     view: &'p View,
@@ -129,7 +129,7 @@ struct Planner<'p, 'b> {
     /// Whether regions remember the call by a key of the client's. They refuse the key with another body, so nothing that
     /// differs between two tries may be added.
     keyed: bool,
-    /// What each job demands, together with what stands beside the jobs.
+    /// The demands of each job, together with the demands beside the jobs.
     demands: Vec<Demand>,
     notes: RefCell<&'p mut CallNotes>,
 }
@@ -167,15 +167,15 @@ impl<'p, 'b> Planner<'p, 'b> {
         Ok(Self { proxy, view, batch, word, keyed: false, demands, notes: RefCell::new(notes) })
     }
 
-    /// Where a job would go if it were alone with what binds it.
+    /// The region of a job that is routed alone, with the demands that bind it.
     fn alone(&self, place: usize) -> Result<RegionIndex, ErrorDocument> {
         let Some(demand) = self.demands.get(place) else { return Ok(self.view.local) };
         let (decision, _) = self.decide(place, demand, &[place])?;
         Ok(decision.target().unwrap_or(self.view.local))
     }
 
-    /// Decides for a job, among the regions that are demanded, and begins the note of the jobs that go with it: these, of which the first
-    /// ones are told of where no region can take them.
+    /// Decides for a job among the demanded regions, and begins the note of the jobs that go with it: `members`, of
+    /// which the first ones are listed where no region can take them.
     fn decide(
         &self,
         leader: usize,
@@ -205,7 +205,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         }
     }
 
-    /// Notes a part, of whose members the first ones are told of; returns its place among the notes.
+    /// Notes a part and its first members; returns its place among the notes.
     fn note(&self, course: Box<Note>, leader: usize, members: &[usize], told: Vec<Member>) -> usize {
         let leader = members.iter().position(|member| *member == leader);
         self.notes.borrow_mut().add(course, leader, told)
@@ -224,7 +224,8 @@ impl<'p, 'b> Planner<'p, 'b> {
         Ok(RegionPart { source: self.source(&members), decision, body, members, jobs, part })
     }
 
-    /// Every part is checked before anything is sent; one whose region cannot take it now fails all that must succeed together.
+    /// Every part is checked before anything is sent. A part whose region cannot take it now fails all parts that must
+    /// succeed together.
     fn several(&self, parts: &[Part], atomic: bool) -> Result<Planned, ErrorDocument> {
         let rooms = allot(parts.iter().map(|part| part.members.len()));
         let attempted = parts.iter().zip(rooms);
@@ -237,7 +238,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         Ok(Planned::Atomic { parcels, keyed: self.keyed })
     }
 
-    /// `room` is how many of its jobs are told of in notes.
+    /// `room` is the number of its jobs that fit into the notes.
     fn parcel(&self, part: &Part, room: usize) -> Result<RegionPart, ErrorDocument> {
         let members = &part.members;
         debug_assert!(!members.is_empty(), "a part has the job that it was made for");
@@ -256,7 +257,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         source(first.and_then(|job| job.envelope.job_type()).unwrap_or_default())
     }
 
-    /// What is spliced into each job, what is remembered of it, and of the first `room` jobs what is told of them in notes.
+    /// The edits of each job, the data to remember of it, and of the first `room` jobs their entries for the notes.
     fn stamp(&self, members: &[usize], decision: &Decision, room: usize) -> (Vec<Splices>, Vec<Sent>, Vec<Member>) {
         let jobs = members.iter().filter_map(|&place| self.batch.jobs.get(place)).enumerate();
         let mut told = Vec::new();

@@ -14,7 +14,7 @@ pub(super) struct RegionPart {
     /// Their places in the request.
     pub(super) members: Vec<usize>,
     pub(super) jobs: Vec<Sent>,
-    /// The type of its first job, as what may be to blame for a 500.
+    /// The type of its first job, as the possible cause of a 500.
     pub(super) source: u64,
     /// The place of its note.
     pub(super) part: usize,
@@ -26,8 +26,8 @@ impl RegionPart {
         self.decision.target()
     }
 
-    /// Whether an answer shows one of the jobs: a page, or an answer to another call, shows none. Where jobs have no id that is known, or
-    /// may be answered with others, that cannot be told.
+    /// Whether an answer shows one of the jobs. A web page, or an answer to another call, shows none. Without ids, or
+    /// where a region may answer with other jobs, the answer counts as showing one.
     pub(super) fn is_shown(&self, body: &[u8]) -> bool {
         let is_one = |job: &Sent| {
             let Some(id) = job.id.as_deref().filter(|_| !job.unique) else { return true };

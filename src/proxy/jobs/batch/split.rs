@@ -1,6 +1,6 @@
-//! All parts or none: what was created is undone when another part fails, and the answer tells the fate of every job.
+//! All parts or none: created jobs are cancelled when another part fails, and the answer has the fate of every job.
 //!
-//! A part whose outcome is unknown undoes nothing by itself: it may well be stored, and then the batch is whole.
+//! A part with an unknown outcome cancels nothing by itself: it may be stored, and then the batch is whole.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const UNDO_MIN: Duration = Duration::from_secs(4);
 
 /// Sends all parts and merges the answers.
 ///
-/// Errors: the document that tells what became of each job.
+/// Errors: the error document with the fate of each job.
 pub(super) async fn send(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -108,7 +108,7 @@ impl Failure {
     }
 }
 
-/// What became of the jobs of a batch that failed.
+/// The fates of the jobs of a failed batch.
 #[derive(Default)]
 struct Torn {
     created: BTreeSet<usize>,
@@ -140,7 +140,7 @@ impl Torn {
         }
     }
 
-    /// The region says that it stored this job. Only what it cannot have had before is cancelled.
+    /// The region says that it stored this job. Only a job that the region cannot have had before is cancelled.
     fn stored(&mut self, region: Option<RegionIndex>, member: usize, sent: &Sent, id: Option<&str>) {
         self.created.insert(member);
         let is_ours = match (sent.id.as_deref(), id) {
@@ -208,7 +208,7 @@ impl Torn {
         document.with("jobs", self.to_look_up(proxy, parcels))
     }
 
-    /// The jobs that are stored or may be, with what is needed to look them up.
+    /// The jobs that are stored or may be, with the data for a look-up.
     fn to_look_up(&self, proxy: &Proxy, parcels: &[RegionPart]) -> Vec<Value> {
         let mut jobs: Vec<(usize, Value)> = Vec::new();
         for parcel in parcels {

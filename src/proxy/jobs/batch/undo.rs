@@ -19,9 +19,9 @@ use crate::proxy::placement::{Names, identity, rules};
 use crate::proxy::state::shared::Proxy;
 use crate::telemetry::event;
 
-/// Cancellations under way at once, so that a large batch takes no region's connections from everybody else.
+/// Cancellations at once, so that a large batch leaves connections to other calls.
 const AT_ONCE: usize = 32;
-/// A cancellation whose answer is lost is asked for once more: it does no harm.
+/// A cancellation whose answer is lost is sent once more, which is harmless.
 const TRIES: usize = 2;
 
 /// A job to be cancelled.
@@ -34,7 +34,7 @@ pub(super) struct Doomed {
     pub(super) certain: bool,
 }
 
-/// What became of it.
+/// The result of a cancellation.
 pub(super) enum Undone {
     /// The job is cancelled.
     Cancelled,
@@ -42,12 +42,12 @@ pub(super) enum Undone {
     Absent,
     /// It is there still, as far as is known.
     Not,
-    /// A cancellation was sent, and nobody said what became of it.
+    /// A cancellation was sent, and its answer is lost.
     Unknown,
 }
 
 impl Doomed {
-    /// Whether nobody knows if the job is there.
+    /// Whether the job may still be there.
     pub(super) const fn may_be_there(&self, undone: &Undone) -> bool {
         match undone {
             Undone::Unknown => true,
@@ -57,8 +57,8 @@ impl Doomed {
     }
 }
 
-/// Cancels jobs; those of which nobody knows whether they are there are in the journal when this returns. Bounded by the deadline
-/// and by how many go at once.
+/// Cancels jobs. Jobs that may still be there are in the journal when this returns. Bounded by the deadline and by
+/// [`AT_ONCE`].
 pub(super) async fn undo(
     proxy: &Proxy,
     headers: &HeaderMap,
@@ -79,8 +79,8 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
     let Ok(path) = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(&job.id))) else {
         return Undone::Not;
     };
-    // No exception to a breaker that has opened since: what could not be cancelled is told to the client. But no guard and no limit
-    // refuses it, as they refuse no word about a leased job.
+    // An open breaker refuses the cancellation, and the client's answer then lists the job. Guards and limits let it
+    // through, as they do for acknowledgements.
     let delete = Question {
         method: Method::DELETE,
         guard: GuardClass::Ack,
@@ -115,7 +115,7 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
     }
 }
 
-/// What the region shows of a job for which a cancellation may have come through, or may still.
+/// Looks a job up after a cancellation that may have been received, or may still be.
 async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
     let Ok(answer) = ask(proxy, Class::Job, job.region, question).await else { return Undone::Unknown };
     let shown = offload(answer.body.len(), move || progress(&answer.body))
@@ -130,14 +130,15 @@ async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
 
 /// Records a job that is stored, or may be, while a cancellation may have come through.
 ///
-/// It is asked about, and never cancelled behind the client's back, who is told to look it up.
+/// Records the job, so that it is asked about. It is not cancelled later: the client's answer says that it has to look
+/// it up.
 async fn record(proxy: &Proxy, headers: &HeaderMap, job: &Doomed) {
     let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
     event::unknown_outcome(proxy.metrics(job.region), Some(&job.id), request_id);
     if job.id.len() > ID_BYTES_MAX {
         return;
     }
-    // No call is a repetition of what was a part of another one.
+    // No call repeats a job that was part of another call.
     let identity = identity(proxy, headers, Names::default(), &[]);
     let place = Place { region: proxy.region(job.region).id.clone(), job_id: job.id.clone() };
     let mut hold = proxy.shared.journal.begin(identity, rules(&proxy.shared.config));

@@ -1,4 +1,4 @@
-//! What is noted of a definition: how it went, told of the first jobs that it defines.
+//! The notes of a definition: its course, and the first jobs that it defines.
 
 use bytes::Bytes;
 use http::Response;
@@ -23,7 +23,7 @@ pub(super) struct Defined {
 }
 
 impl Defined {
-    /// `named` is what the path names, or nothing.
+    /// `named` is the name in the path, or empty.
     pub(super) fn begin(proxy: &Proxy, exchange: &Exchange, named: &str, body: &Bytes) -> Self {
         let name = Some(named).filter(|named| !named.is_empty()).map(str::to_owned);
         let (kind, name) = match exchange.matched.operation {
@@ -46,7 +46,7 @@ impl Defined {
 
     /// Takes in the jobs of a definition that is not sent.
     pub(super) fn read(&mut self, proxy: &Proxy, body: &[u8]) {
-        // What cannot be read has no jobs.
+        // A body that cannot be read has no jobs.
         let Ok(found) = jobs_within(body, proxy.shared.config.limits.json_depth) else { return };
         let view = proxy.shared.registry.view();
         let jobs = found.envelopes.iter().filter(|envelope| envelope.is_job());

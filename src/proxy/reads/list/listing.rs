@@ -47,7 +47,7 @@ impl Listing {
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) pages: Vec<Page>,
-    /// Whose each page is.
+    /// The region of each page.
     pub(super) from: Vec<RegionIndex>,
     /// Answers that are no page.
     pub(super) unusable: Vec<Said>,
@@ -55,7 +55,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Keeps an answer, and returns what it tells of paging where it is a page.
+    /// Keeps an answer, and returns its paging figures where it is a page.
     pub(super) async fn take(&mut self, (index, answer): Said, paging: Paging) -> Option<Told> {
         let page = match &answer {
             Ok(answer) if answer.status == StatusCode::OK => read_page(&answer.body).await,

@@ -1,7 +1,7 @@
 //! Lists of few items with names, such as queues: read whole from every region and united.
 //!
-//! The same name in two regions is one item whose figures are added up, so nothing can be said of a page before all are known.
-//! Names are few, and bounded.
+//! The same name in two regions is one item with summed figures, so that all pages are read before the first is
+//! answered. Names are few, and bounded.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -21,11 +21,12 @@ use crate::telemetry::AttemptOutcome;
 
 /// The most names of one region; one with more is missing from the answer, and named. Ten thousand queues are a few megabytes.
 const NAMES_MAX: usize = 10_000;
-/// The most bytes of one region's pages, which are all in memory at once: what ten thousand queues take, several times over.
+/// The most bytes of one region's pages, all of which are in memory at once: several times the size of ten thousand
+/// queues.
 const NAMES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How many are asked for at once: no server gives less when asked for as many.
 const PER_ASK: u64 = 100;
-/// Whose name the cursor of a united list goes by, which is of no region.
+/// The name in the cursor of a united list; no region can have it.
 const UNION: &str = "union";
 
 /// Answers a list of names out of all regions.
@@ -132,7 +133,7 @@ struct Names {
 /// How many items a region gives to a client that does not say how many it wants.
 enum Limit {
     Of(u64),
-    /// All that it has, whatever it calls the page.
+    /// The whole list, under any name of the page.
     None,
 }
 
@@ -141,7 +142,7 @@ impl Limit {
         let items = told.items as u64;
         match told.limit {
             Some(limit) if limit > items => Self::Of(limit),
-            // A page that is as long as the whole list tells nothing of other lists.
+            // A page as long as the whole list shows nothing of the region's usual page length.
             Some(limit)
                 if limit == items && (told.has_more == Some(true) || told.total.is_some_and(|all| all > items)) =>
             {
@@ -152,7 +153,7 @@ impl Limit {
     }
 }
 
-/// Everything of one region, page after page: first as it is given to who asks for no number of items, then in long pages.
+/// Reads all pages of one region: first with the client's own page length, then in long pages.
 async fn all_of(
     proxy: &Proxy,
     class: Class,

@@ -1,4 +1,4 @@
-//! What of an item is shown to the client.
+//! The form in which an item is shown to the client.
 
 use crate::net::IncomingBody;
 use bytes::Bytes;
@@ -83,7 +83,8 @@ pub(super) async fn of_one(
             answer.headers.remove(http::header::ETAG);
             Ok(answer.into())
         }
-        // What is here already tells nobody anything new; of another region's list nobody could say what is in it.
+        // The local region's own answer reveals nothing new; an answer of another region that cannot be read could
+        // contain anything.
         Err(_) if index == proxy.shared.registry.view().local => Ok(answer.into()),
         Err(_) => Err(unavailable()),
     }

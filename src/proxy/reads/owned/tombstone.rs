@@ -1,4 +1,4 @@
-//! A tombstone in the place of a job: what a region answers about that is not about the job.
+//! A tombstone in the place of a job: a region's answer about it is not about the job.
 //!
 //! This sidecar does not take the place of a tombstone for that of a job; but another one may have set it where this one saw the job before.
 
@@ -19,7 +19,8 @@ use crate::proxy::placement::is_guarded_region;
 use crate::proxy::state::reply::Reply;
 use crate::proxy::state::shared::Proxy;
 
-/// A tombstone holds nothing but its id, and servers add a score of members to it: what is longer is a job, and streams on.
+/// A tombstone holds only its id, and servers add some twenty members: a longer answer is a job, and is streamed.
+/// Units: bytes.
 const TOMBSTONE_BYTES_MAX: usize = 16 * 1024;
 
 /// A region's answer to a call about a job, or "no such job" where it is about a tombstone. `headers`: those of the caller.

@@ -11,7 +11,7 @@ use crate::proxy::locate::find::asker;
 
 /// How long a job is leased when the call does not say. Spec: ojs-protocol 2.4.
 const LEASE: Duration = Duration::from_secs(30);
-/// A lease is no longer than this to us, whatever the call says.
+/// The longest lease that is remembered, for any longer one in the call.
 const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The worker that may have jobs claimed for this one. Several tenants may use a name such as `worker-1`, and a region that judges by

@@ -24,10 +24,10 @@ use crate::proxy::state::shared::Proxy;
 use crate::region::{KeptJob, handed_out_until};
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
 
-/// What the local region said, where it is not the answer that others are put into.
+/// The local region's answer, where it is not the answer that other jobs are merged into.
 #[derive(Debug)]
 pub(super) enum Local {
-    /// It was not asked: the worker has all that it wants, or has gone.
+    /// It was not asked: the worker has enough jobs, or has disconnected.
     Unasked,
     /// An error, or something that does not look like jobs.
     Refused(RegionAnswer),
@@ -37,7 +37,7 @@ pub(super) enum Local {
     Silent(NoAnswer),
 }
 
-/// What a FETCH has come to so far.
+/// The jobs of a FETCH so far.
 pub(super) struct Round<'p, 'b> {
     /// The jobs for the worker, in the order of the answer.
     pub(super) jobs: Vec<KeptJob>,
@@ -69,12 +69,12 @@ impl<'p, 'b> Round<'p, 'b> {
         Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker }
     }
 
-    /// Who may be given what is kept of this call's jobs; none for a worker without a name.
+    /// The worker that may get parked jobs of this call; `None` for a worker without a name.
     pub(super) fn claimant(&self) -> Option<String> {
         self.worker.map(|worker| claimant(worker, &self.head.headers))
     }
 
-    /// Takes what was claimed for the worker when it had gone.
+    /// Takes the jobs that were parked for this worker after it disconnected.
     pub(super) fn take_kept(&mut self) {
         let shared = &self.proxy.shared;
         // Hardly ever anything is kept, and then the name is not worked out.
@@ -130,8 +130,8 @@ impl<'p, 'b> Round<'p, 'b> {
         self.missing().is_some() && self.claims.is_some_and(|claims| claims.queues().any(|queue| self.shares(queue)))
     }
 
-    /// Asks other regions for what is missing, as long as the worker waits. A local region that has refused the call itself
-    /// has refused it for all.
+    /// Asks other regions for the missing jobs, as long as the worker waits. A call that the local region has refused
+    /// is refused for all.
     pub(super) async fn ask_others(&mut self, client: &ClientSide) {
         let down = |status: u16| status == 429 || status >= 500;
         if matches!(&self.local, Local::Refused(answer) if !down(answer.status.as_u16())) {
@@ -156,7 +156,7 @@ impl<'p, 'b> Round<'p, 'b> {
         let (workers, region) = (&proxy.shared.workers, &proxy.region(index).id);
         let now = proxy.shared.registry.clock().now();
         let Some(_fetching) = workers.begin(self.worker.unwrap_or_default(), region, now) else { return };
-        // What came of an answer that does not look like jobs nobody can say; it is left to its lease.
+        // An answer that does not look like jobs cannot be merged; its jobs are left to their leases.
         if let Ok(answer) = self.ask(index, body, share).await
             && answer.status.is_success()
         {
@@ -177,8 +177,8 @@ impl<'p, 'b> Round<'p, 'b> {
         ask(self.proxy, self.class, index, &question).await
     }
 
-    /// Takes in the jobs that a region has handed out, as far as they are `fit`, and remembers whose they are. Gives the answer
-    /// back when it does not look like jobs.
+    /// Takes in the jobs of a region, as far as they are `fit`, and remembers their region. Gives the answer back when
+    /// it does not look like jobs.
     fn take_in(
         &mut self,
         index: RegionIndex,
@@ -192,11 +192,11 @@ impl<'p, 'b> Round<'p, 'b> {
         // Measured from here although the region began earlier: the margin that is left of a lease is far longer.
         let until = handed_out_until(now, lease(self.claims, None));
         if !self.jobs.is_empty() {
-            // A kept job whose lease was shorter than we knew comes twice: the newer lease counts.
+            // A parked job whose lease was shorter than remembered comes twice: the newer lease counts.
             let again: HashSet<&str> = claimed.jobs.iter().map(|job| &*job.id).collect();
             self.jobs.retain(|known| !again.contains(&*known.id));
         }
-        // What others have given, and jobs that are left out, make another answer of it.
+        // Jobs of other regions, and jobs that are left out, change the answer's bytes.
         self.changed |= self.base.is_some() && !claimed.jobs.is_empty();
         let mut leases = Vec::new();
         for job in &claimed.jobs {
@@ -223,7 +223,8 @@ impl<'p, 'b> Round<'p, 'b> {
         None
     }
 
-    /// What is remembered of a job until it is acknowledged; none for one without an id, which cannot be.
+    /// The lease to remember of a job until it is acknowledged; `None` for a job without an id, which cannot be
+    /// acknowledged.
     fn lease(&self, job: &ClaimedJob<'_>, region: &RegionId) -> Option<Lease> {
         let text = |text: Option<&Cow<'_, str>>| text.map(|text| text.clone().into_owned());
         // A server that lets the members of the client stand in an answer may show another worker than the one that has the job.

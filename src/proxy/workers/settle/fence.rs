@@ -1,7 +1,8 @@
 //! An acknowledgement that comes when its lease is over: it may be about a job that another worker has by now.
 //!
-//! Servers keep `worker_id` and `started_at` of the FETCH and show both in a look-up, so that one question tells whether the attempt
-//! is still the one that this sidecar has handed out. Leases that came through another sidecar are not known, and pass.
+//! Servers keep `worker_id` and `started_at` of the FETCH and show both in a look-up. So one question shows whether the
+//! attempt is still the one that this sidecar has handed out. Leases that came through another sidecar are not known,
+//! and pass.
 //!
 //! Spec: ojs-protocol 2.2, 2.3.
 
@@ -27,7 +28,7 @@ pub(super) struct Lease {
     repeat: Repeat,
 }
 
-/// What follows for an acknowledgement.
+/// The verdict on an acknowledgement.
 pub(super) enum Fenced {
     /// It goes to the region.
     Passes,
@@ -36,7 +37,8 @@ pub(super) enum Fenced {
 }
 
 impl Lease {
-    /// What is remembered of a job's lease; none for calls that do not end one, and where its region is not registered any more.
+    /// The remembered lease of a job; `None` for calls that do not end one, and where its region is no longer
+    /// registered.
     pub(super) fn of(proxy: &Proxy, id: &str, repeat: Repeat) -> Option<Self> {
         if !matches!(repeat, Repeat::Ack | Repeat::Nack) {
             return None;
@@ -46,8 +48,8 @@ impl Lease {
         Some(Self { region, lease, repeat })
     }
 
-    /// Whether the acknowledgement of a worker may be sent: within the lease, or when the region still shows the attempt of the lease.
-    /// A region that lets nobody look up its jobs decides alone.
+    /// Whether the acknowledgement of a worker may be sent: within the lease, or when the region still shows the
+    /// attempt of the lease. A region that refuses look-ups decides alone.
     ///
     /// Errors: 409 `lease_lost` for another attempt; 503 `owner_unavailable` when the region does not answer, and nothing was sent.
     pub(super) async fn fence(
@@ -91,7 +93,7 @@ impl Lease {
     }
 }
 
-/// The region cannot tell now, and the worker may ask again.
+/// The region cannot answer now, and the worker may ask again.
 fn unclear(region: &str) -> ErrorDocument {
     ErrorDocument::owner_unavailable(Some(region), 1)
 }
