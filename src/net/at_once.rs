@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// What the system moves at once, of `max` at most; `None` where the socket was ready no more, so that the runtime must be asked again.
+/// The bytes that the kernel moves at once, `max` at most; `None` where the socket is no longer ready, so that the
+/// runtime must be asked again.
 pub(super) fn at_once(
     tcp: &TcpStream,
     interest: Interest,
@@ -15,7 +16,8 @@ pub(super) fn at_once(
     let mut moved = 0;
     let result = tcp.try_io(interest, || {
         moved = transfer()?;
-        // As the runtime does it: where less was moved than could be, the system tells when there is more, and need not be asked before.
+        // As tokio does it: where fewer bytes were moved than possible, the kernel reports the next readiness, and the
+        // socket need not be tried before.
         if (1..max).contains(&moved) { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
     });
     match result {

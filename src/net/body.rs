@@ -27,12 +27,12 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Default)]
 pub struct Outgoing(Option<Box<Content>>);
 
-/// What there is of a body that is not empty.
+/// The content of a body that is not empty.
 #[derive(Debug)]
 enum Content {
-    /// All of it, of at most what needs no turns; given once.
+    /// The whole body, short enough to need no turns; given once.
     Whole(Bytes),
-    /// What is longer. Boxed, because most jobs need no room for it.
+    /// A longer body. Boxed, because most jobs need no room for it.
     Pieces(Box<Pieces>),
     /// A client's body, passed on as it comes, never buffered.
     Stream(IncomingBody, Rc<Upload>),
@@ -68,7 +68,7 @@ impl Pieces {
     }
 }
 
-/// How far a client's body has come; whoever sends it keeps a second handle, to know whose fault a failure is.
+/// The progress of a client's body. The sender keeps a second handle, which shows on whose side a failure is.
 #[derive(Debug)]
 pub struct Upload {
     moved_at: Cell<Instant>,

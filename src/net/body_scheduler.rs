@@ -1,16 +1,16 @@
 //! Turns for long bodies: on each thread they move one piece at a time, behind everything short.
 //!
-//! A runtime polls its tasks in the order in which they became ready. A few hundred bodies that always have something to move would
-//! make every short call wait for a piece of each of them, twice. So a body that has moved more than most calls ever do takes
-//! turns: one piece of one body, then whatever else is ready, then what the sockets have for us, some tens of them at once, then the
-//! next piece.
+//! tokio polls tasks in the order in which they became ready. A few hundred bodies that always have bytes to move would
+//! make every short call wait for a piece of each of them, twice. So a body that has moved more than most calls takes
+//! turns: one piece of one body, then all ready tasks, then some tens of socket events, then the next piece.
 //!
-//! A body that has begun goes on before others begin, because what is half there takes memory, and what of it is in the caches, of
-//! which all of them together would have nothing left. What is sent from memory has turns of its own, one for each of what comes: that
-//! ends sooner what takes memory, and a system that spaces out what it sends need not wake for each of our pieces. One that goes on
-//! for long goes on behind, in turns with the others like it, so that nobody waits for the end of a body that has none.
+//! Bodies in progress go on before new ones begin: a partly transferred body holds memory, and switching between many
+//! evicts each from the CPU caches. Bodies that are sent from memory have turns of their own, one for each turn of
+//! those that arrive: they release memory sooner, and the kernel, which paces sending, need not wake for each piece. A
+//! body that goes on for long takes turns with others like it, so that a short one never waits for the end of an
+//! endless one.
 //!
-//! The lane belongs to the thread, as the runtime does whose order it mends.
+//! The scheduler belongs to the thread, as tokio's does.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,11 +22,11 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// What a body moves before it takes turns: most calls are smaller, and pay nothing for the lane.
+/// The bytes that a body moves before it takes turns: most calls are smaller, and skip the scheduler.
 pub(super) const FREE_BYTES: usize = 64 * 1024;
-/// What is moved in a turn: some ten microseconds of work, a fraction of what a call takes anyway.
+/// The bytes of a turn: some ten microseconds of work, a fraction of a call.
 const PIECE_BYTES: usize = 32 * 1024;
-/// What a body moves until it is one that goes on for long: nearly all jobs are smaller. A thread moves so much in less than a
+/// The bytes after which a body counts as long: nearly all jobs are smaller. A thread moves so many in less than a
 /// millisecond. Units: bytes.
 const SOON_BYTES: usize = 1024 * 1024;
 
@@ -47,18 +47,18 @@ struct Waiting {
     last: usize,
 }
 
-/// What has its turns apart from others.
+/// The classes whose bodies take turns separately.
 #[derive(Clone, Copy)]
 enum Class {
-    /// What is read or passed on as it comes.
+    /// A body that is read, or passed on as it arrives.
     Coming,
-    /// What is sent from memory.
+    /// A body that is sent from memory.
     Sent,
-    /// What goes on for long, either way.
+    /// A long body, in either direction.
     Long,
 }
 
-/// A body that waits, or that may move a piece. Sent between threads by nobody; but sockets that hold it must be such as could be.
+/// A body that waits, or that may move a piece. It stays on its thread; but the sockets that hold it must be `Send`.
 #[derive(Debug)]
 struct Waiter {
     granted: AtomicBool,
@@ -81,7 +81,7 @@ pub struct Turns {
 #[derive(Debug, Default)]
 pub struct FrameTurns {
     turns: Turns,
-    /// What is left of a frame that was longer than a piece.
+    /// The rest of a frame that was longer than a piece.
     left: Option<Bytes>,
 }
 
@@ -155,13 +155,13 @@ impl FrameTurns {
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
-    /// What is left of the last frame. Units: bytes.
+    /// The rest of the last frame. Units: bytes.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left.as_ref().map_or(0, Bytes::len)
     }
 
-    /// What a body says that it holds, and what is left of its last frame.
+    /// The size hint of a body, with the rest of its last frame.
     #[must_use]
     pub fn with_left(&self, of_body: SizeHint) -> SizeHint {
         let left = self.left() as u64;
@@ -199,7 +199,7 @@ impl Waiting {
         }
     }
 
-    /// The next body that still wants its turn; what was dropped meanwhile does not.
+    /// The next body that still waits for its turn; dropped ones are skipped.
     fn next(&mut self) -> Option<Arc<Waiter>> {
         for step in 1..=self.classes.len() {
             let class = (self.last + step) % self.classes.len();
@@ -214,7 +214,7 @@ impl Waiting {
     }
 }
 
-/// Gives out turns as long as somebody waits. One that is not used holds up nobody.
+/// Gives out turns as long as a body waits. An unused turn is passed on.
 async fn pump(_pumped: Pumped) {
     while let Some(waiter) = LANE.with(|lane| lane.waiting.borrow_mut().next()) {
         waiter.granted.store(true, Relaxed);
@@ -225,7 +225,7 @@ async fn pump(_pumped: Pumped) {
     }
 }
 
-/// While it lives, somebody gives out turns; a runtime that ends takes it along, even before it was polled.
+/// While it lives, the pump gives out turns. A runtime that ends drops it, even before its first poll.
 struct Pumped;
 
 impl Drop for Pumped {

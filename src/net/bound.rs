@@ -13,14 +13,14 @@ use socket2::SockRef;
 use super::raw_tcp::RawTcp;
 use super::socket::Socket;
 
-/// What the kernel holds at most of an answer that its client does not read, beside what the client's own socket has room for. It would
-/// hold 4 MiB, for each connection, and count them against the memory of our control group. Units: bytes.
+/// The most unsent bytes of an answer that the kernel holds while its client does not read, besides the room in the
+/// client's own socket. Its default is 4 MiB for each connection, counted against our control group. Units: bytes.
 pub(super) const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
-/// Why an address cannot be listened on; the message says what to do.
+/// Why an address cannot be listened on; the message has the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody else listens there.
+    /// Another process listens there.
     #[error("{0} is taken; stop the process that listens there, or choose another address under `listen`")]
     Taken(LocalAddress),
     /// The directory of a Unix socket does not exist.
@@ -50,7 +50,7 @@ pub enum BindError {
     System {
         /// The address.
         address: LocalAddress,
-        /// What the system says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -115,7 +115,7 @@ impl BoundListener {
         Self { listener: Descriptor::Unix(listener), local, file: Some(Arc::new(file)), handed_over: false }
     }
 
-    /// A socket that somebody else bound and holds on to.
+    /// A socket that another process bound and keeps.
     ///
     /// Errors: the system's, when it does not say where the socket listens.
     pub(super) fn handed_over_tcp(listener: TcpListener) -> io::Result<Self> {
@@ -123,7 +123,7 @@ impl BoundListener {
         Ok(Self { listener: Descriptor::Tcp(listener), local, file: None, handed_over: true })
     }
 
-    /// As [`Self::handed_over_tcp`]; the socket's file belongs to who bound it.
+    /// As [`Self::handed_over_tcp`]; the socket's file belongs to the process that bound it.
     ///
     /// Errors: also for a socket without a path.
     pub(super) fn handed_over_unix(listener: UnixListener) -> io::Result<Self> {
@@ -177,7 +177,7 @@ impl BoundListener {
     }
 }
 
-/// Bounds what is written to each connection of a listener and not yet sent; a kernel that cannot do so bounds it as it likes.
+/// Bounds the unsent bytes of each connection of a listener; a kernel without this option keeps its own bound.
 fn bound_unsent(listener: &TcpListener) {
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
@@ -198,7 +198,8 @@ enum Registered {
 }
 
 impl Acceptor {
-    /// Whether somebody else holds the socket, too: who is not accepted here waits there for the next process.
+    /// Whether another process holds the socket, too: clients that are not accepted here wait there for the next
+    /// process.
     pub(super) const fn is_handed_over(&self) -> bool {
         self.handed_over
     }

@@ -1,9 +1,8 @@
 //! A socket that counts the bytes it handed to the system, or will hand to it at the end of this turn.
 //!
-//! The count is the evidence for `not_sent`. It is taken below TLS, where bytes really leave, and what the system then refuses is taken
-//! back: whatever error a connection
-//! ends with, if the count did not move since a request was given to it, no byte of that request can have reached the
-//! region; if it moved, one may have.
+//! The count is the evidence for `not_sent`. It is taken below TLS, where bytes leave the process, and bytes that the
+//! kernel then refuses are subtracted. If the count did not move since a request was given to the connection, no byte
+//! of that request can have reached the region; if it moved, one may have.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -44,11 +43,11 @@ impl CountingStream {
         self.waiting.is_still(&self.socket, cx)
     }
 
-    /// Counts what was written, and leaves it to the reader to find out that the peer has gone.
+    /// Counts the written bytes, and leaves a closed peer for the reader to find.
     ///
-    /// What the peer said last (an answer to half a request, an alert) may still wait to be read, and tells more than the failed
-    /// write. The reader comes to the end of the stream right behind it, so nothing waits for ever. Bytes that the system did
-    /// not take are not counted.
+    /// The peer's last message (an answer to half a request, an alert) may still wait to be read, and says more than
+    /// the failed write. The reader meets the end of the stream behind it, so that no task waits for ever. Bytes that
+    /// the kernel did not take are not counted.
     fn judge(&self, poll: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         match poll {
             Poll::Ready(Ok(bytes)) => {
@@ -61,7 +60,7 @@ impl CountingStream {
     }
 }
 
-/// Whether the peer has gone, which a reader finds out, too.
+/// Whether the error means that the peer has closed, which a reader finds as well.
 fn is_heard_by_reader(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }

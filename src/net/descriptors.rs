@@ -1,8 +1,8 @@
 //! How many files the process may have open, and how many of them may be clients'.
 //!
-//! Every client's call may need a connection to a region, and a call that finds no descriptor for it cannot be sent. So what is open before
-//! the first client and what probes and scrapers need is set apart first, and clients get half of the rest, however many connections
-//! they open.
+//! Every client's call may need a connection to a region, and without a descriptor for it the call cannot be sent. So
+//! descriptors for files that are open before the first client, for probes and for scrapes are reserved first, and
+//! clients get half of the rest, however many connections they open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -10,12 +10,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const OWN: u64 = 1_024;
 /// Where the process sees its own descriptors.
 const DESCRIPTORS: &str = "/proc/self/fd";
-/// What is open before the first client where that cannot be counted: listeners, event queues and files.
+/// Descriptors that are open before the first client, where they cannot be counted: listeners, event queues and files.
 const OPEN_AT_START: u64 = 40;
-/// For scrapers, for clients that are told that there is no room, and for calls that go to several regions; less where little is left.
+/// Descriptors for scrapes, for clients that are refused for lack of room, and for calls to several regions; less where
+/// few are left.
 const SET_APART: u64 = 192;
 
-/// Raises the limit of this process on open files to what so many clients need, as far as the kernel lets it.
+/// Raises the process's limit on open files to the need of so many clients, as far as the kernel lets it.
 ///
 /// Most processes begin with 1024 for the sake of programs that are confused by more, and may have far more if they ask.
 pub fn raise_limit(clients: usize) {
@@ -24,7 +25,7 @@ pub fn raise_limit(clients: usize) {
     let needed = u64::try_from(clients).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(OWN);
     let wanted = maximum.map_or(needed, |maximum| needed.min(maximum));
     if wanted > now {
-        // Refused, it leaves us with what there is, which bounds the clients.
+        // Where the kernel refuses, the present limit bounds the clients.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
 }

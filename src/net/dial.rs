@@ -66,17 +66,17 @@ impl DialError {
     }
 }
 
-/// Whether an error of the kernel speaks of what this machine lacks.
+/// Whether an error of the kernel means that this machine lacks a resource.
 fn is_own(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let own = [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| own.contains(&errno))
 }
 
-/// Where to connect, and as whom.
+/// The destination of a connection, and the expected identity.
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoint<'a> {
-    /// What the region's name last resolved to.
+    /// The last addresses of the region's name.
     pub addresses: &'a [SocketAddr],
     /// Its `host[:port]`, as HTTP/2 requests name it.
     pub authority: &'a Authority,
@@ -131,7 +131,7 @@ async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
     let mut running: JoinSet<io::Result<TcpStream>> = JoinSet::new();
     let Some(first) = waiting.next() else { return Err(DialError::NoAddress) };
     running.spawn(connect(first));
-    // What one address of the region says counts, even if there was no socket for another.
+    // The error of one address counts, even if there was no socket for another.
     let mut of_region = None;
     loop {
         tokio::select! {

@@ -1,7 +1,8 @@
-//! The end of the process: when it began, and when the last client is gone.
+//! The end of the process: when it began, and when the last client disconnected.
 //!
-//! While it drains, the sidecar goes on serving, because the application beside it is finishing its last acknowledgements. What
-//! is open and when a client was last seen is counted per worker thread, so that threads share no cache line on a request.
+//! While it drains, the sidecar goes on serving, because the application beside it is finishing its last
+//! acknowledgements. Open requests and the time of the last client are counted per worker thread, so that threads share
+//! no cache line on a request.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,14 +29,14 @@ struct Inner {
     draining: AtomicBool,
     /// Whether no further request is taken, so that those under way can end in time.
     closing: AtomicBool,
-    /// Whether anybody asks when a client was last seen: before that nobody needs the clock for it.
+    /// Whether the time of the last client is needed: before the end, requests need not read the clock for it.
     watched: AtomicBool,
     /// Woken when draining starts, and when a request ends while draining.
     changed: Notify,
     workers: Mutex<Vec<Arc<Worker>>>,
 }
 
-/// What one worker thread counts, on cache lines of its own. Nobody else writes it, so that nothing is locked for it.
+/// The counters of one worker thread, on cache lines of their own. Only that thread writes them, without a lock.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Worker {
@@ -130,7 +131,7 @@ impl Drain {
     /// From now on: a client that was silent before, because its job takes long, has not heard yet that it is to finish.
     /// Cancel: dropping it leaves nothing behind.
     pub async fn idle(&self, idle_for: Duration, timeout: Duration, call_timeout: Duration) -> DrainEnd {
-        // Who was seen before this is at most as late as `begun`.
+        // Clients that were seen before this are covered by `begun`.
         self.0.watched.store(true, Ordering::SeqCst);
         let begun = self.0.clock.now();
         let deadline = begun + timeout;
@@ -171,7 +172,7 @@ impl Drain {
     }
 }
 
-/// One worker thread's counters of what its clients do.
+/// One worker thread's counters of its clients.
 #[derive(Debug, Clone)]
 pub struct Activity(Rc<Active>);
 

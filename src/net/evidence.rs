@@ -1,9 +1,9 @@
-//! What a connection can testify about a request that got no answer.
+//! The evidence of a connection about a request that got no answer.
 //!
 //! Two facts prove that a request was not sent, whatever error the connection ended with. Either no byte left since the
-//! request was given to it. Or the region rejected our certificate: in TLS 1.3 we are done with the handshake, and may write,
-//! before the region has looked at the certificate; it tells its verdict by an alert, and a region that says no has never
-//! opened what came behind the handshake. Spec: RFC 8446 §4.4.2.4, §6.2.
+//! request was given to it. Or the region rejected our certificate: in TLS 1.3 our side of the handshake is complete,
+//! and may write, before the region has checked the certificate; it rejects by an alert, and a region that rejects
+//! never opened the records behind the handshake. Spec: RFC 8446 §4.4.2.4, §6.2.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,8 +1,9 @@
 //! Where a client's messages begin and end, judged before anything else reads them.
 //!
-//! A pure push machine: bytes go in, as they are cut by the network, and come out as settled or as refused. It accepts less than
-//! any HTTP library does, on purpose: what two readers could delimit differently is not passed on to the second one. Every head
-//! that it accepts is one that hyper accepts and ends at the same byte, which a property test holds.
+//! A pure push machine: bytes go in as the network cuts them, and come out as settled or as refused. It accepts less
+//! than any HTTP library does, on purpose: a message that two readers could delimit differently is not passed on to the
+//! second one. Every head that it accepts is one that hyper accepts and ends at the same byte, which a property test
+//! holds.
 
 mod answer;
 mod head;
@@ -40,7 +41,7 @@ pub struct Breach {
 pub(super) struct Alone {
     /// The length of its head. Units: bytes.
     pub(super) head: usize,
-    /// Where the line ends that tells the body's length, its line end included.
+    /// The offset behind the line with the body's length, its line end included.
     pub(super) length_ends: usize,
     /// Its number among the messages of the connection, from 1 on; 0 for an answer.
     pub(super) number: u64,
@@ -161,7 +162,8 @@ impl Framing {
         self.state == State::Between(Blank::None)
     }
 
-    /// The one message that the last slice was, which was of so many bytes: whatever came before the message, or behind it, would count.
+    /// The complete message, where the last slice of so many bytes was exactly one: bytes before or behind it would
+    /// count.
     pub(super) fn alone(&self, bytes: usize) -> Option<Alone> {
         let Head { bytes: head, length_ends, .. } = self.head;
         let body = bytes.checked_sub(head).filter(|body| *body > 0)?;
@@ -172,7 +174,7 @@ impl Framing {
         })
     }
 
-    /// The message was answered with an upgrade: what follows is no HTTP.
+    /// The message was answered with an upgrade: the bytes behind it are not HTTP.
     pub fn tunnel(&mut self) {
         self.state = State::Tunnel;
         self.line = Vec::new();
@@ -202,7 +204,7 @@ impl Framing {
         Ok(1)
     }
 
-    /// Takes one line of a head, or what there is of it.
+    /// Takes one line of a head, or a part of one.
     fn head(&mut self, rest: &[u8]) -> Result<usize, Violation> {
         if self.line.is_empty()
             && let Some(taken) = self.head.plain_line(rest, self.limits.bytes, self.limits.headers)?
@@ -284,7 +286,7 @@ impl Framing {
         taken
     }
 
-    /// Takes one byte of what stands between the data of chunks.
+    /// Takes one byte between the data of chunks.
     fn chunk_line(&mut self, rest: &[u8]) -> Result<usize, Violation> {
         let Some(&byte) = rest.first() else { return Ok(0) };
         self.state = match (self.state, byte) {

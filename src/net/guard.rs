@@ -1,9 +1,10 @@
-//! What stands between a client's socket and hyper: nothing that could be read two ways passes it.
+//! The guard between a client's socket and hyper: it passes no bytes that could be read two ways.
 //!
-//! Bytes are read straight into hyper's buffer and judged there by [`Framing`]; only an incomplete head is held back, so that
-//! hyper sees whole, verified heads and never has a reason for an answer of its own. What ends a connection (a refusal, a timer,
-//! the client) reaches hyper as the end of the stream, at the moment when hyper awaits a request and has written all its answers;
-//! inside a body it is an error. Afterwards the socket goes back to `serve`, which says farewell on it.
+//! Bytes are read straight into hyper's buffer and judged there by [`Framing`]; only an incomplete head is held back,
+//! so that hyper sees whole, verified heads and never has a reason for an answer of its own. The end of a connection (a
+//! refusal, a timer, the client) reaches hyper as the end of the stream, once hyper awaits a request and has written
+//! all its answers; inside a body it is an error. Afterwards the socket goes back to `serve`, which closes it with
+//! `farewell`.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -34,9 +35,9 @@ pub(super) use timers::Timers;
 /// How much is read at once while a head is incomplete.
 const HELD_READ_BYTES: usize = 4096;
 
-/// What a connection takes in the HTTP library while something of a request is awaited, beside the bytes themselves.
+/// The memory of a connection in hyper while a request is incomplete, besides the bytes themselves.
 const CONNECTION_BYTES: usize = 24 * 1024;
-/// The library's buffer for what it reads, as far as it grows with a long body.
+/// The size of hyper's read buffer, as far as it grows with a long body.
 const BODY_BYTES: usize = 128 * 1024;
 /// A client's socket, read strictly.
 #[derive(Debug)]
@@ -48,17 +49,18 @@ pub(super) struct Guard {
     framing: Framing,
     timers: Timers,
     stall: Stall,
-    /// Bytes that were read and not shown: an incomplete head, or behind it what did not fit hyper's buffer.
+    /// Bytes that were read and not given to hyper: an incomplete head, or the bytes behind it that did not fit hyper's
+    /// buffer.
     held: Vec<u8>,
     /// So many of the held bytes may be shown.
     released: usize,
     end: Option<End>,
     told: bool,
-    /// What is held of a head or a body that is not complete.
+    /// The memory of an incomplete head or body.
     incoming: Charge,
     /// So many bytes of the current body have been read.
     body_read: usize,
-    /// What is held of an answer that the client does not read.
+    /// The memory of an answer that the client does not read.
     outgoing: Charge,
     /// Held here too, because a tunnel outlives the task that served its request.
     _permit: Arc<Permit>,
@@ -128,7 +130,7 @@ impl Guard {
         self.released -= shown;
     }
 
-    /// Reads into hyper's buffer; what must not be seen yet is taken out again.
+    /// Reads into hyper's buffer; bytes that hyper must not see yet are taken out again.
     fn poll_direct(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(self.poll_socket(cx, buf))?;
@@ -152,7 +154,7 @@ impl Guard {
         };
         buf.set_filled(before + settled);
         if let Some(alone) = self.framing.alone(length) {
-            // What comes while a request is open may turn out to be no HTTP, behind an upgrade: it is left as it is.
+            // Bytes that arrive while a request is open may not be HTTP, after an upgrade: they are left as they are.
             self.shared.beside().put(buf, before, alone, self.shared.is_in(Phase::Idle));
         }
         Poll::Ready(Ok(()))
@@ -189,7 +191,8 @@ impl Guard {
         Poll::Ready(Ok(()))
     }
 
-    /// Counts what is held of an incomplete message, so many bytes of which have just come, and refuses it where there is no room.
+    /// Counts the held bytes of an incomplete message, of which `length` have just arrived, and refuses it where there
+    /// is no room.
     fn count(&mut self, length: usize) {
         let bytes = match self.framing.place() {
             Place::Between | Place::Tunnel => {
@@ -216,7 +219,7 @@ impl Guard {
         });
     }
 
-    /// Tells hyper that nothing more comes, once it is ready to hear it.
+    /// Reports the end of the stream to hyper, once it is ready for it.
     fn poll_end(&mut self) -> Poll<io::Result<()>> {
         let place = self.framing.place();
         let in_message = matches!(place, Place::Body | Place::Tunnel);
@@ -224,7 +227,7 @@ impl Guard {
         if !in_message && !self.shared.is_in(Phase::Idle) {
             return Poll::Pending;
         }
-        // Inside a body the request fails and is answered by the service; elsewhere nobody has answered yet.
+        // Inside a body the request fails and is answered by the service; elsewhere the guard answers.
         self.told = !in_message;
         match &self.end {
             Some(End::Refused(Refused::Malformed(violation))) if in_message => {
@@ -236,7 +239,7 @@ impl Guard {
         }
     }
 
-    /// What a connection that waits for the client may be waiting for too long.
+    /// The deadlines of a connection that waits for its client.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.framing.place() {
             Place::Head => {

@@ -1,5 +1,5 @@
-//! Listening sockets that whoever started this process has bound for it, and holds on to: nobody is refused while one process
-//! ends and the next one begins.
+//! Listening sockets that the service manager has bound for this process, and keeps: no client is refused while one
+//! process ends and the next one begins.
 
 use std::io;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use super::bound::{BindError, BoundListener, LocalAddress};
 
 /// More than this is a mistake in the environment and not a configuration.
 const SOCKETS_MAX: usize = 64;
-/// Where the environment says how many there are; `LISTEN_PID`, where it is set, says for whom.
+/// The variable with their number; `LISTEN_PID`, where it is set, names the process.
 const COUNT: &str = "LISTEN_FDS";
 
 /// The sockets that wait to be taken.
@@ -20,7 +20,8 @@ const COUNT: &str = "LISTEN_FDS";
 pub struct HandedOver(Vec<BoundListener>);
 
 impl HandedOver {
-    /// What the environment of this process hands over, as systemd does it (`sd_listen_fds`): descriptors from 3 on.
+    /// The sockets that the environment of this process hands over, as systemd does it (`sd_listen_fds`): descriptors
+    /// from 3 on.
     ///
     /// Taken once: the variables are removed, so that it must be called before there are threads.
     /// Errors: [`BindError::HandedOver`] for a descriptor that is no listening TCP or Unix socket.

@@ -1,4 +1,4 @@
-//! Headers at the hop: what belongs to one connection is removed, everything else travels.
+//! Headers at the hop: those of one connection are removed, all others travel.
 //!
 //! Spec: RFC 9110 §7.6.1.
 
@@ -30,8 +30,8 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
 const KEPT: [&str; 7] =
     ["host", "content-length", "content-type", "authorization", "ojs-version", "x-request-id", "ojs-federation-hops"];
 
-/// Removes everything that belongs to the connection on which the message came: the fixed set, what *every* `Connection`
-/// line names, and `Expect`, which is about a body that has come, or that hyper has asked for.
+/// Removes everything that belongs to the connection on which the message came: the fixed set, the names in *every*
+/// `Connection` line, and `Expect`, which is about a body that has arrived, or that hyper has asked for.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     strip(headers, |_| false);
 }
@@ -111,19 +111,20 @@ const RESTATING: [&str; 5] =
 /// Whether a header names a method or a path that some server would take in place of the request line's.
 #[must_use]
 pub fn restates_request(headers: &HeaderMap) -> bool {
-    // Gateways that hand headers on as variables cannot tell a dash from an underscore.
+    // Gateways that turn headers into variables cannot distinguish a dash from an underscore.
     let folded = |byte: u8| if byte == b'_' { b'-' } else { byte };
     headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with('x')).any(|name| {
         RESTATING.iter().any(|known| known.len() == name.len() && name.bytes().map(folded).eq(known.bytes()))
     })
 }
 
-/// What begins the names of the headers that the sidecar itself puts on answers.
+/// The prefix of the headers that the sidecar itself puts on answers.
 const OURS: &str = "ojs-federation-";
 
-/// Prepares a region's answer for the client: what belongs to our connection is removed, and so are the length, which is told anew of
-/// what leaves (but of answers to HEAD, which have none), what looks like a header of the sidecar, and a redirect to anywhere but a path
-/// of ours: a client that followed one would send its job past the region's identity, to the host that the answer names.
+/// Prepares a region's answer for the client. Removed are: headers of our connection; the length, which is written anew
+/// (but for answers to HEAD, which have none); headers that look like the sidecar's; and a redirect to anywhere but a
+/// path of ours: a client that followed one would send its job past the region's identity check, to the host that the
+/// answer names.
 pub fn strip_answer(method: &Method, status: StatusCode, headers: &mut HeaderMap) {
     let is_told_anew = *method != Method::HEAD;
     strip(headers, |name| is_ours(name) || is_told_anew && *name == CONTENT_LENGTH);
@@ -132,7 +133,7 @@ pub fn strip_answer(method: &Method, status: StatusCode, headers: &mut HeaderMap
     }
 }
 
-/// Removes from a region's answer what only the sidecar may say.
+/// Removes headers from a region's answer that only the sidecar may send.
 pub fn strip_ours(headers: &mut HeaderMap) {
     while let Some(name) = headers.keys().find(|name| is_ours(name)).cloned() {
         headers.remove(name);
@@ -158,7 +159,7 @@ pub fn is_echo(method: &Method) -> bool {
     method == Method::TRACE || ["TRACE", "TRACK"].iter().any(|echo| method.as_str().eq_ignore_ascii_case(echo))
 }
 
-/// Gives a request whose target names a host the form of all others: the host in place of what `Host` says, and the path alone.
+/// Gives a request whose target names a host the form of all others: that host as `Host`, and the path alone.
 ///
 /// Spec: RFC 9112 §3.2.2.
 pub fn to_origin_form(request: &mut request::Parts) {

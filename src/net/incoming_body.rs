@@ -1,8 +1,9 @@
 //! The body of a message, as it comes from a client or from a region.
 //!
-//! Most bodies are short, and are read at once with their head. The HTTP library would hand such a one on through a channel, which
-//! costs more than the body: some thirty locked operations, and turns of both ends. So what came whole is taken out of what the library reads,
-//! which sees a head that announces no byte, and waits beside it until the library has read that head.
+//! Most bodies are short, and are read at once with their head. hyper would pass such a body through a channel, which
+//! costs more than the body: some thirty locked operations, and polls of both ends. So a body that came whole is taken
+//! out of the bytes that hyper reads, and hyper sees a head that announces none. The body waits beside hyper until the
+//! head is read.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -35,8 +36,8 @@ pub enum IncomingBody {
 }
 
 impl IncomingBody {
-    /// The body of a message with these headers, which the library has read; `whole` was taken out before that. The headers tell no length
-    /// of such a body, which is told of what leaves.
+    /// The body of a message with these headers, which hyper has read; `whole` was taken out before. The headers have
+    /// no length of such a body: it is written when the body leaves.
     pub(super) fn of(headers: &mut HeaderMap, incoming: Incoming, whole: Option<Bytes>) -> Self {
         let Some(whole) = whole else { return incoming.into() };
         headers.remove(CONTENT_LENGTH);
@@ -65,7 +66,7 @@ impl IncomingBody {
         }))
     }
 
-    /// Whether it came whole, so that the headers tell no length of it.
+    /// Whether it came whole, so that the headers have no length of it.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         matches!(self, Self::Whole(_))
@@ -132,8 +133,8 @@ impl Body for IncomingBody {
 pub(super) struct Beside(Mutex<Option<(u64, Bytes)>>);
 
 impl Beside {
-    /// Takes the body out of what was read from here on, which is this message alone, if no request is open. Where another one still
-    /// waits it stays.
+    /// Takes the body out of the bytes that were read from `from` on, which are exactly this message, if no request is
+    /// open. While another one still waits, it stays.
     pub(super) fn put(&self, buf: &mut ReadBuf<'_>, from: usize, alone: Alone, is_idle: bool) {
         let mut beside = self.0.lock();
         if is_idle && beside.is_none() {
@@ -146,7 +147,7 @@ impl Beside {
         self.0.lock().take_if(|(waits, _)| *waits == number).map(|(_, body)| body)
     }
 
-    /// Forgets what waits: the numbers begin anew.
+    /// Forgets waiting bodies: the numbers begin anew.
     pub(super) fn clear(&self) {
         *self.0.lock() = None;
     }
@@ -168,7 +169,7 @@ impl Awaited {
         self.begins.store(*method != Method::HEAD, Relaxed);
     }
 
-    /// Bytes came. Takes the body out of what was read from here on, if that is the whole answer.
+    /// Bytes arrived. Takes the body out of the bytes from `from` on, if they are the whole answer.
     pub(super) fn came(&self, buf: &mut ReadBuf<'_>, from: usize) {
         if !self.begins.load(Relaxed) || buf.filled().len() == from {
             return;
@@ -198,7 +199,7 @@ impl Awaited {
     }
 }
 
-/// Takes the body out of a message that begins here in what was read and ends with it. Its head stays, and announces none.
+/// Takes the body out of a message that begins at `from` and ends with the buffer. Its head stays, and announces none.
 fn take_out(buf: &mut ReadBuf<'_>, from: usize, alone: Alone) -> Option<Bytes> {
     let message = buf.filled_mut().get_mut(from..)?;
     let (head, body) = message.split_at_mut_checked(alone.head)?;
@@ -207,7 +208,7 @@ fn take_out(buf: &mut ReadBuf<'_>, from: usize, alone: Alone) -> Option<Bytes> {
     }
     let body = Bytes::copy_from_slice(body);
     let line = head.get_mut(..alone.length_ends)?;
-    // As many digits as before: whoever counts the bytes of the head comes to the same end.
+    // As many digits as before, so that the count of the head's bytes stays right.
     let digits =
         line.iter_mut().rev().skip_while(|byte| !byte.is_ascii_digit()).take_while(|byte| byte.is_ascii_digit());
     digits.for_each(|digit| *digit = b'0');

@@ -20,7 +20,7 @@ const QUEUE: i32 = 4096;
 
 /// Binds every client address, in the operator's order, but for those that were handed over.
 ///
-/// Errors: [`BindError`] for the first address that cannot be bound; what was bound before is released.
+/// Errors: [`BindError`] for the first address that cannot be bound; sockets bound before are released.
 pub fn bind(listen: &Listen, handed_over: &mut HandedOver) -> Result<Vec<BoundListener>, BindError> {
     let mut bound = Vec::with_capacity(listen.clients.len());
     for client in &listen.clients {
@@ -48,16 +48,17 @@ fn address_of(client: &ClientListen) -> LocalAddress {
     }
 }
 
-/// The TCP socket that was handed over for an address, or one that is bound alone: nobody else may share the port.
+/// The TCP socket that was handed over for an address, or one that is bound exclusively: no other process may share the
+/// port.
 ///
-/// Errors: [`BindError::Taken`], or what the system says.
+/// Errors: [`BindError::Taken`], or the kernel's error.
 pub fn taken_or_bound(address: SocketAddr, handed_over: &mut HandedOver) -> Result<BoundListener, BindError> {
     handed_over.take(&LocalAddress::Tcp(address)).map_or_else(|| bind_tcp(address), Ok)
 }
 
 /// Binds one TCP address, alone: without the option that would let a second process share the port.
 ///
-/// Errors: [`BindError::Taken`], or what the system says.
+/// Errors: [`BindError::Taken`], or the kernel's error.
 pub(super) fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => BindError::Taken(LocalAddress::Tcp(address)),
@@ -71,8 +72,8 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> 
     Ok(BoundListener::tcp(listener, local))
 }
 
-/// Binds beside the path and moves the socket there when its mode is set, so that nobody connects before, and a stale file is
-/// replaced in one step.
+/// Binds beside the path and moves the socket there once its mode is set, so that no client connects before, and a
+/// stale file is replaced in one step.
 fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
     let local = LocalAddress::Unix(path.to_owned());
     let failed = |source: io::Error| match source.kind() {
@@ -98,7 +99,7 @@ fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
     Ok(BoundListener::unix(listener, local, file))
 }
 
-/// Whether somebody listens on a socket's file: only a refused connection proves that nobody does.
+/// Whether a process listens on a socket's file: only a refused connection proves that none does.
 fn is_answered(path: &Path) -> bool {
     !UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

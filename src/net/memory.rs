@@ -2,15 +2,16 @@
 
 use std::fs::read_to_string;
 
-/// What clients may hold where nothing bounds the memory: what ten thousand connections with the longest heads take.
+/// The bound of clients' memory where the process has no limit: that of ten thousand connections with the longest
+/// heads.
 const UNBOUNDED: usize = 1 << 30;
-/// Of the memory that there is, clients may hold one part in so many: the rest is for bodies, for regions and for what the kernel and
-/// the allocator keep.
+/// Clients may hold one part in so many of the memory: the rest is for bodies, for regions, for the kernel and the
+/// allocator.
 const SHARE: usize = 3;
 /// A limit above this is none: version 1 of control groups writes a huge number.
 const LIMIT_MAX: usize = 1 << 50;
 
-/// What clients may hold by default: a share of the control group's limit. Units: bytes.
+/// The default bound of clients' memory: a share of the control group's limit. Units: bytes.
 #[must_use]
 pub fn default_for_clients() -> usize {
     of_group().map_or(UNBOUNDED, |limit| limit / SHARE)
@@ -23,7 +24,7 @@ fn of_group() -> Option<usize> {
         group_of(&group, "").map(|path| format!("/sys/fs/cgroup{path}/memory.max")),
         group_of(&group, "memory").map(|path| format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")),
     ];
-    // Inside of a container the group is the root of what is mounted.
+    // Inside a container the group is the root of the mounted hierarchy.
     let mounted = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"].map(str::to_owned);
     let paths = own.into_iter().flatten().chain(mounted);
     paths.filter_map(|path| limit_in(&read_to_string(path).ok()?)).min()

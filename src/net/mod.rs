@@ -1,8 +1,8 @@
 //! Sockets: connecting to regions and listening for clients. Knows nothing of jobs.
 //!
-//! Towards regions: [`tls`] (who they must be), [`dial`], [`pool`]. Towards clients: [`bind`], strict [`framing`],
-//! [`accept_loop`], [`Drain`]. Plane: data, except [`bind`], [`resolve`] and [`Drain::idle`]; everything else runs on one worker
-//! thread and shares nothing with the others.
+//! Towards regions: [`tls`] (their identity), [`dial`], [`pool`]. Towards clients: [`bind`], strict [`framing`],
+//! [`accept_loop`], [`Drain`]. Plane: data, except [`bind`], [`resolve`] and [`Drain::idle`]; everything else runs on
+//! one worker thread and shares nothing with the others.
 
 mod at_once;
 pub mod body;

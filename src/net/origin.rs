@@ -12,14 +12,14 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-/// What browsers say of the page's relation to the address that it calls.
+/// The header by which browsers give the page's relation to the address that it calls.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 const ALLOW_CREDENTIALS: HeaderName = HeaderName::from_static("access-control-allow-credentials");
-/// How long a browser may remember what a preflight said. Units: seconds.
+/// How long a browser may cache a preflight. Units: seconds.
 const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
-/// What depends on the origin is not given to another one from a cache.
+/// An answer that depends on the origin is not given to another origin from a cache.
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("origin");
 /// All headers of an answer, for calls without credentials.
 const ALL: HeaderValue = HeaderValue::from_static("*");
@@ -65,14 +65,14 @@ fn is_from_same_origin(lines: &GetAll<'_, HeaderValue>) -> bool {
     lines.iter().all(|line| matches!(line.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Whether a browser asks for leave to send the request proper. Answered here, whoever asks: a region's leave would be for its own
-/// pages.
+/// Whether a browser asks for permission before the request proper. Always answered here: a region's permission would
+/// be for its own pages.
 #[must_use]
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Gives an allowed origin leave to send what its preflight asks for.
+/// Permits an allowed origin the request that its preflight asks for.
 pub fn permit(asked: &HeaderMap, answer: &mut HeaderMap) {
     for (wish, leave) in [
         (ACCESS_CONTROL_REQUEST_METHOD, ACCESS_CONTROL_ALLOW_METHODS),
@@ -86,7 +86,7 @@ pub fn permit(asked: &HeaderMap, answer: &mut HeaderMap) {
     answer.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE);
 }
 
-/// Lets a page of this allowed origin read the answer; what a region says of origins is replaced.
+/// Lets a page of this allowed origin read the answer; a region's own headers about origins are replaced.
 pub fn show(origin: &str, answer: &mut HeaderMap) {
     // The configuration was checked: an origin is a header's value.
     let Ok(origin) = HeaderValue::from_str(origin) else { return };

@@ -4,21 +4,21 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A connection to ourselves needs no network to be slow on: what takes longer has failed.
+/// A connection to ourselves crosses no slow network: one that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_millis(200);
-/// Where Linux lists its routes, and what a default route looks like there.
+/// The file in which Linux lists its routes, and the form of a default route in it.
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";
 const UNSPECIFIED_V6: &str = "00000000000000000000000000000000";
 
-/// A check of our own network that knows what was there before.
+/// A check of our own network that remembers the earlier state.
 #[derive(Debug)]
 pub struct OwnNetwork {
     had_route: bool,
 }
 
 impl Default for OwnNetwork {
-    /// Looks at what is there now.
+    /// Looks at the present state.
     fn default() -> Self {
         Self { had_route: has_default_route() }
     }

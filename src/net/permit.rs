@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a connection costs that does nothing: its task, its timers and its socket. Units: bytes.
+/// The memory of an idle connection: its task, its timers and its socket. Units: bytes.
 const CONNECTION_BYTES: usize = 4 * 1024;
 /// Of the memory, one part in so many is kept from answers, which may be held for minutes: for requests on their way in.
 const KEPT_FOR_REQUESTS: usize = 4;
 
-/// Bounds on client connections and on what they hold, shared by all listeners and threads.
+/// Bounds on client connections and their memory, shared by all listeners and threads.
 #[derive(Debug, Clone)]
 pub struct ConnectionPermits {
     held: Arc<Held>,
@@ -33,7 +33,7 @@ pub(super) struct Permit(Arc<Held>);
 #[derive(Debug, Clone)]
 pub(super) struct Memory(Arc<Held>);
 
-/// What one connection holds, given back when it is dropped. Units: bytes.
+/// The memory of one connection, given back when it is dropped. Units: bytes.
 #[derive(Debug)]
 pub(super) struct Charge {
     held: Arc<Held>,
@@ -50,8 +50,8 @@ impl ConnectionPermits {
         Self::within(max, usize::MAX, None)
     }
 
-    /// The same, and so many bytes for what they hold together, of which the bodies in memory take their part. No more connections than
-    /// would take these bytes by being there.
+    /// The same, with a bound on the bytes of all connections together, of which bodies in memory take their part. The
+    /// number of connections is bounded so that idle ones alone fit these bytes.
     #[must_use]
     pub fn within(max: usize, bytes_max: usize, bodies: Option<&'static AtomicUsize>) -> Self {
         let (open, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -64,7 +64,7 @@ impl ConnectionPermits {
         self.held.open.load(Ordering::Relaxed)
     }
 
-    /// What connections hold. Units: bytes.
+    /// The memory of the connections. Units: bytes.
     #[must_use]
     #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests"))]
     pub fn bytes(&self) -> usize {
@@ -89,7 +89,7 @@ impl Permit {
         self.memory().outgoing()
     }
 
-    /// What outlives the connection may be charged to.
+    /// The account for memory that outlives the connection.
     pub(super) fn memory(&self) -> Memory {
         Memory(Arc::clone(&self.0))
     }
@@ -114,7 +114,7 @@ impl Charge {
         self.bytes == 0
     }
 
-    /// Holds so many bytes from now on; false, and what is held stays as it was, where there is no room. Less always fits.
+    /// Charges so many bytes from now on; false, with the charge unchanged, where there is no room. Less always fits.
     #[must_use]
     pub(super) fn set(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes {

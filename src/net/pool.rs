@@ -1,9 +1,9 @@
 //! A region's connections on one worker thread, the most recently used first.
 //!
-//! Each worker thread has a pool a region, so nothing here is shared between threads and nothing is locked. HTTP/1.1
-//! connections carry one request at a time and wait in a stack; an HTTP/2 connection carries all requests of its thread.
-//! The pool never retries what may have been sent: a request goes to another connection only while the first one gave it
-//! back unsent.
+//! Each worker thread has a pool a region, so that nothing here is shared between threads or locked. HTTP/1.1
+//! connections carry one request at a time and wait in a stack; an HTTP/2 connection carries all requests of its
+//! thread. The pool never retries a request that may have been sent: a request goes to another connection only while
+//! the first one gave it back unsent.
 
 mod busy;
 mod connect;
@@ -42,7 +42,7 @@ pub enum SendError {
     NotSent(NotSent),
     /// The request, or a part of it, may have reached the region.
     Unknown(hyper::Error),
-    /// The same, and what came could be read in two ways, or was no HTTP.
+    /// The same, and the received bytes could be read in two ways, or were not HTTP.
     Broken(Violation),
     /// The same, and no answer came until the deadline.
     TimedOut,
@@ -146,8 +146,8 @@ impl Pool {
         apart(|| self.send_on_new(endpoint, request, now, deadline)).await
     }
 
-    /// Closes what was idle for too long, lived for too long or was closed by the region. Called every few seconds.
-    /// Connections of another identity than this one go, too.
+    /// Closes connections that were idle for too long, lived for too long or were closed by the region. Called every
+    /// few seconds. Connections of another identity than this one are closed, too.
     pub fn sweep(&self, identity: u64) {
         let now = Instant::now();
         let mut idle = self.0.idle.borrow_mut();

@@ -1,7 +1,7 @@
 //! A TCP socket that sends and receives without the C library.
 //!
-//! Around each `send` and `recv` of a process with several threads the C library sees to it that the thread may be cancelled in the
-//! middle of it, which nobody does to ours: a hundredth of what a request costs.
+//! In a process with several threads, libc makes each `send` and `recv` a cancellation point, which no thread of ours
+//! uses: it costs a hundredth of a request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::at_once::at_once;
 use super::evidence::Evidence;
 use super::send_queue::{self, Line};
 
-/// The socket. What is written to it goes by the outbox of the thread.
+/// The socket. Writes go through the send queue of the thread.
 #[derive(Debug)]
 pub(super) struct RawTcp {
     reading: OwnedReadHalf,
@@ -26,7 +26,7 @@ pub(super) struct RawTcp {
 }
 
 impl RawTcp {
-    /// `evidence` is told what was written and the system then did not take.
+    /// `evidence` gets the bytes that were written and that the kernel then did not take.
     pub(super) fn new(tcp: TcpStream, evidence: Option<Arc<Evidence>>) -> Self {
         let (reading, writing) = tcp.into_split();
         Self { reading, line: Arc::new(Line::new(writing, evidence)) }

@@ -1,12 +1,12 @@
-//! Turns to begin: what is under way goes on before new requests are read.
+//! Turns to begin: calls in progress go on before new requests are read.
 //!
-//! When hundreds of clients send at once, their sockets are ready before the first answer of a region is. A thread that reads them in
-//! that order has hundreds of calls under way, each with its memory and a connection to the region, and none of it is in the caches
-//! any more when the call goes on. So a few requests are read, then whatever else is ready has its turn, answers among it, then what
-//! the sockets have for us, some tens of them at once, then the next few. Nobody waits for a call to end: a region that takes its time
-//! has as many calls as clients send, a moment later.
+//! When hundreds of clients send at once, their sockets are ready before the first answer of a region is. A thread that
+//! reads them in that order has hundreds of calls in progress, each with its memory and a connection to the region, all
+//! evicted from the caches when the call goes on. So a few requests are read, then all ready tasks run, answers among
+//! them, then some tens of socket events, then the next few requests. No request waits for another call to end: a slow
+//! region has as many calls as clients send, a moment later.
 //!
-//! The turns belong to the thread, as the runtime does whose order they mend.
+//! The turns belong to the thread, as tokio's scheduler does.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ use std::task::{Context, Poll, Waker, ready};
 
 use super::guard::{Phase, Shared};
 
-/// So many connections are woken at once: their calls share the code of each step, and what they touch is in the caches of the core
-/// still when their answers come. With 32, a sixth fewer of 256 clients' calls are answered.
+/// Connections that are woken at once: their calls share the code of each step, and their state is still in the core's
+/// caches when their answers arrive. With 32, a sixth fewer of 256 clients' calls are answered.
 const AT_ONCE: usize = 16;
 
 thread_local! {
@@ -41,7 +41,8 @@ struct RequestScheduler {
     is_pumped: Cell<bool>,
 }
 
-/// A client's connection that is woken in turn while it awaits a request, for whatever reason. With one unanswered it goes on at once.
+/// A client's connection that is woken in turn while it awaits a request. With an unanswered request it goes on at
+/// once.
 pub(super) struct InTurn<F> {
     connection: F,
     shared: Arc<Shared>,
@@ -76,7 +77,7 @@ struct Start {
 impl Start {
     /// Ready when the connection may go on. Must be polled on a thread whose runtime runs local tasks.
     ///
-    /// Cancel: one that was dropped while it waited holds up nobody.
+    /// Cancel safety: a connection that is dropped while it waits is skipped.
     fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         STARTS.with(|starts| match self.number {
             None => {
@@ -93,10 +94,10 @@ impl Start {
 }
 
 impl RequestScheduler {
-    /// The number to wait with; none for who may begin at once.
+    /// The number to wait with; `None` where the connection may begin at once.
     fn join(&self, cx: &Context<'_>) -> Option<u64> {
         let mut waiting = self.waiting.borrow_mut();
-        // Nobody waits in a turn that is not used up.
+        // No connection waits in a turn with places left.
         let begins = self.left.get() > 0;
         let number = self.called.get() + waiting.len() as u64;
         if begins {
@@ -121,7 +122,7 @@ impl RequestScheduler {
         still_waits
     }
 
-    /// Begins the next turn; false when nobody needs a further one.
+    /// Begins the next turn; false when no connection needs a further one.
     fn turn(&self) -> bool {
         let mut waiting = self.waiting.borrow_mut();
         let begin = waiting.len().min(AT_ONCE);
@@ -143,7 +144,7 @@ async fn pump(_pumped: Pumped) {
     }
 }
 
-/// While it lives, somebody gives out turns; a runtime that ends takes it along, even before it was polled.
+/// While it lives, the pump gives out turns. A runtime that ends drops it, even before its first poll.
 struct Pumped;
 
 impl Drop for Pumped {

@@ -1,4 +1,4 @@
-//! Names to addresses, as a seam: the control thread asks, data threads only read what it last learned.
+//! Name resolution behind a trait: the control thread resolves, data threads only read its last result.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + 
 pub trait Resolve: Send + Sync + 'static {
     /// Looks `host` up.
     ///
-    /// Errors: whatever the resolver says; an empty answer is an error too.
+    /// Errors: those of the resolver; an empty answer is an error, too.
     fn resolve(&self, host: &str, port: u16) -> Resolving;
 }
 

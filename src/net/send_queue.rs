@@ -1,14 +1,15 @@
-//! What is sent together: on each thread short messages wait until whatever else is ready has had its turn.
+//! Batched sending: on each thread short messages wait until all ready tasks have run.
 //!
-//! Half of what a call costs is the system's sending, and the system sends the next message faster than one between two calls: its code is
-//! in the caches of the core still, and whoever is to receive is awake. So a short message is put aside where it is written, and what came
-//! together goes out one after the other, behind the tasks that were ready by then. Where nothing else is ready, that is at once.
+//! Half of a call's cost is the kernel's sending, and the kernel sends a second message faster right after the first:
+//! its code is still in the core's caches, and the receiver is awake. So a short message is queued where it is written,
+//! and queued messages go out one after the other, behind the tasks that were ready by then. Where no other task is
+//! ready, that is at once.
 //!
-//! Whoever writes is told that a message was taken, as the system itself would say it of what is not yet on the wire. What the system then
-//! does not take is sent on by a task of its own, and no more is taken of that connection until all of it has gone; an error is what the next
-//! write says.
+//! `write` returns success once the message is queued, as the kernel does for bytes in its send buffer. Bytes that the
+//! kernel then does not take are sent by a task of their own, and that connection takes no more until all of them have
+//! gone; the next write returns an error.
 //!
-//! The outbox belongs to the thread, and is open there while somebody sends what is in it ([`keep_sending`]); elsewhere all is sent at once.
+//! The queue belongs to the thread, and is open while [`keep_sending`] runs; elsewhere all is sent at once.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -29,9 +30,11 @@ use tokio::task::AbortHandle;
 use super::at_once::at_once;
 use super::evidence::Evidence;
 
-/// A longer message is sent at once: most jobs and answers are shorter, and to copy more would cost what waiting saves. Units: bytes.
+/// A longer message is sent at once: most jobs and answers are shorter, and copying more would cost as much as batching
+/// saves. Units: bytes.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// With so many messages or bytes all are sent: more than the sockets have for us at once, and what the caches of a core hold.
+/// With so many messages or bytes the queue is sent: more than one round of socket events, and the size of a core's
+/// caches.
 const MESSAGES_MAX: usize = 64;
 const BYTES_MAX: usize = 64 * 1024;
 
@@ -47,38 +50,38 @@ thread_local! {
 pub(super) struct Line {
     /// Present until the line is dropped.
     half: Option<OwnedWriteHalf>,
-    /// Where it is told what the system did not take.
+    /// The count that gets the bytes which the kernel did not take.
     evidence: Option<Arc<Evidence>>,
     /// Whether no message can be sent now: the system has not taken all that came before, or never will.
     is_barred: AtomicBool,
     left: Mutex<Left>,
 }
 
-/// What the system did not take.
+/// The bytes that the kernel did not take.
 #[derive(Debug, Default)]
 struct Left {
     bytes: Vec<u8>,
     /// The system's number of the error that sending ended with. Nothing is sent any more.
     failed: Option<i32>,
-    /// Whether nobody writes any more.
+    /// Whether the writer has closed.
     is_gone: bool,
-    /// Who sends it on.
+    /// The task that sends them.
     sender: Option<Sender>,
-    /// Who waits until it has gone.
+    /// The task that waits until they are sent.
     waiter: Option<Waker>,
 }
 
-/// Who sends what is left.
+/// The task that sends the rest.
 #[derive(Debug)]
 struct Sender {
     task: AbortHandle,
-    /// Told when nobody writes any more.
+    /// Notified when the writer has closed.
     gone: Arc<Notify>,
 }
 
 struct SendQueue {
     is_open: bool,
-    /// Who sends what is in it.
+    /// The task that sends the queue.
     sender: Option<Waker>,
     /// All messages, one behind the other.
     bytes: Vec<u8>,
@@ -109,8 +112,9 @@ impl Line {
         }
     }
 
-    /// Nobody writes any more. What is in the outbox is sent, and a client that does not take it all has [`LAST_WORDS`] for the rest. Of a
-    /// request nothing leaves this process later: the region cannot take what came for all of it.
+    /// The writer has closed. The queued bytes are sent, and a client that does not take them all has [`LAST_WORDS`]
+    /// for the rest. No part of a request leaves this process later: the region cannot take the received part for all
+    /// of it.
     pub(super) fn peer_closed(&self) {
         let mut left = self.left.lock();
         left.is_gone = true;
@@ -128,7 +132,7 @@ impl Line {
     }
 
     fn reset_on_close(&self) {
-        // Refused only on a dead socket, where there is nobody to mislead.
+        // The kernel refuses only on a dead socket, whose peer gets nothing anyway.
         let _ = self.tcp().map(TcpStream::set_zero_linger);
     }
 
@@ -138,7 +142,7 @@ impl Line {
         at_once(tcp, Interest::WRITABLE, message.len(), || send(tcp, message, SendFlags::NOSIGNAL)).unwrap_or(Ok(0))
     }
 
-    /// Sends a message, or keeps what the system does not take of it, behind what it has not taken before.
+    /// Sends a message, or keeps the bytes that the kernel does not take, behind earlier such bytes.
     fn send_or_keep(self: &Arc<Self>, message: &[u8]) {
         if self.is_barred.load(Relaxed) {
             return self.keep_behind(message);
@@ -170,7 +174,7 @@ impl Line {
         }
     }
 
-    /// Nothing is sent any more: what was refused once must not be followed by what came behind it.
+    /// Stops sending: bytes behind a refused message must not leave.
     fn fail(&self, left: &mut Left, error: &io::Error) {
         left.failed = Some(error.raw_os_error().unwrap_or(rustix::io::Errno::PIPE.raw_os_error()));
         self.is_barred.store(true, Relaxed);
@@ -194,7 +198,7 @@ impl Line {
         left.sender = Some(Sender { task, gone });
     }
 
-    /// Sends of what is left what the system takes now; ready when it was all, or can be no more.
+    /// Sends as much of the rest as the kernel takes now; ready when all is sent, or nothing more can be.
     fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(tcp) = self.tcp() else { return Poll::Ready(()) };
         let mut left = self.left.lock();
@@ -229,7 +233,7 @@ impl Drop for Line {
     }
 }
 
-/// Sends what is left of a line, for a while only where nobody writes any more.
+/// Sends the rest of a line; once the writer has closed, for a limited time.
 async fn send_on(line: Arc<Line>, gone: Arc<Notify>) {
     let is_late = async {
         gone.notified().await;
@@ -238,7 +242,7 @@ async fn send_on(line: Arc<Line>, gone: Arc<Notify>) {
     tokio::select! {
         biased;
         () = poll_fn(|cx| line.poll_left(cx)) => {}
-        // What came cannot be taken for everything.
+        // The peer must not take a part for the whole.
         () = is_late => line.reset_on_close(),
     }
 }
@@ -249,8 +253,8 @@ impl SendQueue {
     }
 }
 
-/// Takes a message of these pieces, to be sent soon; false where it is too long, or nobody sends on this thread: then nothing of this
-/// thread is left to be sent before it.
+/// Queues a message of these pieces, to be sent soon. False where it is too long, or no sender runs on this thread:
+/// then no earlier bytes of this thread are left to be sent first.
 pub(super) fn put<'p>(line: &Arc<Line>, pieces: impl Iterator<Item = &'p [u8]> + Clone) -> bool {
     let length: usize = pieces.clone().map(<[u8]>::len).sum();
     let is_full = OUTBOX.with_borrow_mut(|outbox| {
@@ -272,7 +276,7 @@ pub(super) fn put<'p>(line: &Arc<Line>, pieces: impl Iterator<Item = &'p [u8]> +
 
 /// Sends all that is in the outbox of this thread.
 pub(super) fn send_all() {
-    // Taken out, since whatever is dropped on the way may write.
+    // Taken out, since a value that is dropped on the way may write.
     let taken = OUTBOX.try_with(|outbox| {
         let mut outbox = outbox.borrow_mut();
         (std::mem::take(&mut outbox.bytes), std::mem::take(&mut outbox.messages))
@@ -294,10 +298,11 @@ pub(super) fn send_all() {
     });
 }
 
-/// Opens the outbox of this thread and sends what is put into it, for ever.
+/// Opens the queue of this thread and sends its messages, for ever.
 ///
-/// Must run as a task of its own, or whatever shares its task is polled for each message, on a thread whose runtime runs local tasks.
-/// Cancel: what was put in is sent, as far as the system takes it at once where the runtime ends, too, and the outbox closed.
+/// Must run as a task of its own, or other work in its task is polled for each message, on a thread whose runtime runs
+/// local tasks. Cancel safety: queued bytes are sent, as far as the kernel takes them at once, also where the runtime
+/// ends, and the queue is closed.
 pub async fn keep_sending() {
     let _open = Open::begin();
     poll_fn(|cx| {
@@ -312,7 +317,7 @@ pub async fn keep_sending() {
     .await;
 }
 
-/// While it lives, somebody sends.
+/// While it lives, a task sends.
 struct Open;
 
 impl Open {

@@ -40,14 +40,14 @@ mod farewell;
 
 use answer::Answer;
 
-/// What is waited before the next accept when the process is out of descriptors.
+/// The pause before the next accept when the process is out of descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// The least that hyper's buffers may hold: small enough for many connections and for the caches of a core, large enough for a
 /// streamed body.
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// What [`ServeOptions::rest_after`] is but in tests: short against the pauses of clients that keep connections in store, long
-/// against those of a client at work.
+/// The value of [`ServeOptions::rest_after`] outside tests: short against the pauses of clients with connection pools,
+/// long against those of a client at work.
 pub const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// How a listener is served.
@@ -57,7 +57,7 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// A client that has sent nothing for so long costs its socket and a timer only, until its next byte.
     pub rest_after: Duration,
-    /// This thread's counters of what clients do.
+    /// This thread's counters of its clients.
     pub activity: Activity,
     /// The bound on connections over all listeners.
     pub permits: ConnectionPermits,
@@ -76,7 +76,7 @@ impl std::fmt::Debug for ServeOptions {
 pub struct ConnectionInfo {
     /// The client's address; `None` on a Unix socket.
     pub peer: Option<SocketAddr>,
-    /// The client's side of the connection, to be watched by what may be abandoned.
+    /// The client's side of the connection, for work that may be abandoned.
     pub client: ClientSide,
 }
 
@@ -90,7 +90,7 @@ impl ConnectionInfo {
 
 /// Accepts and serves connections on the current thread, until it is dropped. A failing accept is logged and tried again.
 ///
-/// From a socket that was handed over it accepts until draining begins: who comes then is the next process's client.
+/// On a socket that was handed over it accepts until draining begins: later clients belong to the next process.
 ///
 /// Must run inside a `LocalSet`. The service is called for verified requests only, one at a time for each connection. Its
 /// future is not dropped when the client goes away ([`ClientSide::gone`]); it is when this thread's `LocalSet` is.
@@ -133,7 +133,7 @@ async fn handed_on(acceptor: &Acceptor, activity: &Activity) {
     }
 }
 
-/// The next connection, whatever it takes.
+/// The next connection, after as many tries as it takes.
 async fn accepted(acceptor: &Acceptor) -> (Socket, Option<SocketAddr>) {
     loop {
         match acceptor.accept().await {
@@ -215,7 +215,7 @@ impl<S> Server<S> {
         // Boxed, because a connection that waits has no need of the room.
         let served = apart(|| self.served((socket, idle_since), peer, permit, shared)).await;
         match shared.take_leftover()? {
-            // It was told so while it awaited a request: nothing was read that it has not seen.
+            // hyper saw the end while it awaited a request: it has seen every byte that was read.
             Leftover { socket, end: Some(End::Resting(since)), told: true } if served.is_ok() => Some((socket, since)),
             leftover => {
                 let cut = served.is_err_and(|error| error.is_user() || error.is_body_write_aborted());
@@ -225,7 +225,8 @@ impl<S> Server<S> {
         }
     }
 
-    /// Serves requests as long as hyper has the connection. No async function, in whose future the connection would have room twice.
+    /// Serves requests as long as hyper has the connection. Not an async function: its future would hold the connection
+    /// twice.
     fn served<'c, F, B>(
         &'c self,
         (socket, idle_since): (Socket, Instant),
@@ -260,9 +261,9 @@ impl<S> Server<S> {
             let body = IncomingBody::of(&mut parts.headers, incoming, shared.beside().take(requests.get()));
             let request = Request::from_parts(parts, body);
             let client = info.client.clone();
-            // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger than that. An
-            // async block would have room for the call twice: for what it takes in and for what it waits for. Of an unknown type, so
-            // that it is not polled within hyper's own function, as `apart` has it.
+            // Boxed, because hyper keeps room for it as long as the connection lives, and a whole call is far larger.
+            // An async block would have room for the call twice: for its arguments and for its awaits. Of an unknown
+            // type, so that it is not polled within hyper's own function, as `apart` has it.
             let answered: Boxed<'c, _> = in_place!((self.service)(request, info.clone()).map(move |mut response| {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     client.0.begin_tunnel();

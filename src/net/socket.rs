@@ -38,7 +38,7 @@ impl Socket {
     /// Makes the coming close a reset, so that a cut answer cannot be taken for a complete one.
     pub(super) fn reset_on_close(&self) {
         if let Self::Tcp(tcp) = self {
-            // Refused only on a dead socket, where there is nobody to mislead.
+            // The kernel refuses only on a dead socket, whose peer gets nothing anyway.
             let _ = tcp.tcp().set_zero_linger();
         }
     }
@@ -53,7 +53,7 @@ macro_rules! on_either {
     };
 }
 
-/// What is to be sent as one piece, where it is small; `room` is for it, and empty.
+/// The bytes to send as one piece, where they are few; `room` is the buffer for them, and empty.
 fn joined<'b>(bufs: &[IoSlice<'_>], room: &'b mut Room) -> Option<&'b [u8]> {
     for buf in bufs {
         if buf.len() > JOINED_BYTES_MAX - room.len() {

@@ -1,4 +1,4 @@
-//! The TLS side of a region: our credentials for it, whom we trust there, and which identity its server must prove.
+//! The TLS side of a region: our credentials for it, the trusted roots, and the identity that its server must prove.
 //!
 //! Every region has a configuration of its own, so that credentials and trust never mix: a region that shows another
 //! region's valid certificate fails the handshake, before any byte of a request is written.
@@ -26,7 +26,7 @@ pub use sessions::Sessions;
 /// A region's TLS configuration, ready to dial with.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
-    /// What rustls needs; one per load, with session storage of its own.
+    /// The configuration for rustls; one per load, with session storage of its own.
     pub config: Arc<ClientConfig>,
     /// The same without HTTP/2, for tunnels: an HTTP/1.1 upgrade has no counterpart that regions offer over HTTP/2.
     pub config_http1: Arc<ClientConfig>,
@@ -50,9 +50,9 @@ pub enum TlsError {
     File {
         /// The key that names the file.
         key: &'static str,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
-        /// What went wrong.
+        /// The cause.
         cause: String,
     },
     /// The system offers no trust roots.
@@ -75,7 +75,7 @@ pub enum TlsError {
     Roots(String),
 }
 
-/// The content of a region's TLS files, read once, so that what is compared is what is used.
+/// The content of a region's TLS files, read once, so that the compared bytes are the used ones.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct TlsFiles {
     ca: Option<Vec<u8>>,

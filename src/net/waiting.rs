@@ -1,8 +1,8 @@
 //! Sockets that are not asked again before they have something.
 //!
-//! The HTTP library asks its connection for more after every step of a call, five times as a rule before an answer comes. Each time
-//! the runtime writes down whom to wake, under a lock. A socket that was asked by a task and had nothing wakes that task, so
-//! until it is ready there is no need to ask.
+//! hyper asks its connection for more after every step of a call, usually five times before an answer comes. Each time
+//! tokio stores the waker, under a lock. A socket that a task has asked without result wakes that task, so that until
+//! then there is no need to ask.
 //!
 //! Only on the thread that drives the socket: there no task comes between the socket's getting ready and the wake.
 
@@ -37,7 +37,7 @@ impl Readable for Socket {
     }
 }
 
-/// Whom one socket will wake when it is ready.
+/// The task that one socket will wake when it is ready.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// The last task that it was asked by in vain.
@@ -63,8 +63,8 @@ impl Waiting {
             return Poll::Pending;
         }
         let poll = Pin::new(socket).poll_read(cx, buf);
-        // A task whose turn was used up, if only by finding the socket empty, is sent away before it is noted, and woken for its next turn
-        // only. Whoever was noted has the last step of its turn back.
+        // A task whose time slice is used up, if only by finding the socket empty, gets `Pending` before its waker is
+        // stored, and is woken only for its next slice. A task with a stored waker has the last step of its slice back.
         self.is_promised = poll.is_pending() && has_budget_remaining();
         if self.is_promised && !self.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
             self.task = Some(cx.waker().clone());

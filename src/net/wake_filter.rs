@@ -1,8 +1,8 @@
 //! Connections that are not woken for nothing.
 //!
-//! Whoever takes a piece of a body wakes the connection that it came by, because there is room for the next one. The HTTP library
-//! does so for the last piece, too, and each connection of a call is polled once more to find nothing to do: a third of its polls.
-//! So a connection's wakers pass through here, and what was woken by taking the last piece stays asleep.
+//! A task that takes a piece of a body wakes the connection that it came by, because there is room for the next one.
+//! hyper does so for the last piece, too, and each connection of a call is polled once more to find nothing to do: a
+//! third of its polls. So a connection's wakers pass through here, and the wake-up of the last piece is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -85,7 +85,7 @@ impl Body for QuietBody {
     }
 }
 
-/// Takes the next piece. Of a body of the library's only: what others do meanwhile may wake a connection for a reason.
+/// Takes the next piece. Only of a body of hyper's: other bodies may wake the connection for a reason.
 fn take_frame<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     cx: &mut Context<'_>,

@@ -1,9 +1,9 @@
-//! Long documents that are judged without being put together: what stands within a long string stays in the pieces that it came in.
+//! Long documents that are judged in segments: the inside of a long string stays in the pieces that it came in.
 //!
-//! A job of a megabyte is mostly one text. To copy it into one piece, to check its encoding and to scan it leads each byte through the
-//! processor three times, long after it has left the caches. Of such a text a [`stretch`] is checked as it comes, once, and [`GAP_MARK`]
-//! stands for it in the document. The mark stands nowhere in JSON but within a string, so that a document with it is JSON only if
-//! what it stands for is within a string, too, and no escape is broken by it.
+//! A job of a megabyte is mostly one text. Copying it into one piece, checking its encoding and scanning it would lead
+//! each byte through the processor three times, long after it has left the caches. Of such a text a [`stretch`] is
+//! checked once, as it arrives, and [`GAP_MARK`] stands for it in the document. The mark can stand in JSON within a
+//! string only, so that a document with it is JSON only if the stretch is within a string, too, and breaks no escape.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::scan::{ascii_run, plain_run};
 use super::segments::Segments;
 
-/// What stands in a document for what is kept apart of it.
+/// The byte that stands in a document for a segment that was cut out of it.
 pub const GAP_MARK: u8 = b'~';
 
 /// A part of a string that is kept apart from its document.
@@ -20,11 +20,11 @@ pub const GAP_MARK: u8 = b'~';
 pub struct Gap {
     /// Where its mark stands in the text. Units: bytes.
     pub at: usize,
-    /// What the client sent there.
+    /// The client's bytes there.
     pub bytes: Bytes,
 }
 
-/// A document as it was received: a text, and what is kept apart of it, in order. Most are whole.
+/// A document as it was received: a text, and the segments cut out of it, in order. Most are whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Abridged<'d> {
     text: &'d Bytes,
@@ -38,7 +38,7 @@ impl<'d> Abridged<'d> {
         Self { text, gaps: &[] }
     }
 
-    /// A text that has a mark for each of `gaps`, which are in its order; each is a [`stretch`] of what was received.
+    /// A text that has a mark for each of `gaps`, in their order; each is a [`stretch`] of the received bytes.
     #[must_use]
     pub fn new(text: &'d Bytes, gaps: &'d [Gap]) -> Self {
         debug_assert!(gaps.iter().all(|gap| text.get(gap.at) == Some(&GAP_MARK)), "each has its mark");
@@ -52,7 +52,7 @@ impl<'d> Abridged<'d> {
         self.text
     }
 
-    /// What is kept apart.
+    /// The segments that were cut out.
     #[must_use]
     pub const fn gaps(self) -> &'d [Gap] {
         self.gaps
@@ -71,7 +71,7 @@ impl<'d> Abridged<'d> {
         self.text.is_empty()
     }
 
-    /// What was received, in pieces and in order.
+    /// The received bytes, in pieces and in order.
     #[must_use]
     pub fn pieces(self) -> Vec<&'d [u8]> {
         let mut pieces = Vec::with_capacity(2 * self.gaps.len() + 1);
@@ -84,7 +84,7 @@ impl<'d> Abridged<'d> {
         pieces
     }
 
-    /// What was received, in pieces that share its bytes.
+    /// The received bytes, in pieces that share them.
     #[must_use]
     pub fn segments(self) -> Segments {
         let mut segments = Segments::new();
@@ -92,7 +92,7 @@ impl<'d> Abridged<'d> {
         segments
     }
 
-    /// Whether it is the same as another, whatever pieces that is in.
+    /// Whether it has the same bytes as another document, in any pieces.
     #[must_use]
     pub fn equals(self, other: &Segments) -> bool {
         let mut theirs = other.iter().map(|piece| &**piece).filter(|piece| !piece.is_empty());
@@ -112,7 +112,7 @@ impl<'d> Abridged<'d> {
         their.is_empty() && theirs.next().is_none()
     }
 
-    /// Adds what was received for this stretch of the text, without a copy. No mark stands across one of its ends.
+    /// Adds the received bytes of this stretch of the text, without a copy. No mark stands across one of its ends.
     pub(super) fn add_to(self, segments: &mut Segments, stretch: Range<usize>) {
         self.each_part(stretch, |part| {
             segments.push(match part {
@@ -142,9 +142,9 @@ enum Part<'d> {
     Apart(&'d Bytes),
 }
 
-/// The part of some bytes that goes on with a string, should they come within one: text in UTF-8 and whole escapes, up to a quote or to
-/// what is no such thing. The end of a letter that has begun before is left out, and the beginning of one that goes on behind. It ends
-/// early where escapes are dense, which take as long as to read the document.
+/// The part of some bytes that continues a string, if they come within one: text in UTF-8 and whole escapes, up to a
+/// quote or to another byte that no string has. The end of a letter that began before is left out, and the beginning of
+/// one that goes on behind. It ends early where escapes are dense, which take as long as reading the document.
 #[must_use]
 pub fn stretch(bytes: &[u8]) -> Range<usize> {
     const LETTER_BYTES_MAX: usize = 4;

@@ -1,4 +1,4 @@
-//! What regions answer, read just as far as needed and in every dialect that servers speak.
+//! Answers of regions, read just as far as needed and in every dialect that servers speak.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ pub fn existing_job_id(body: &[u8]) -> Option<String> {
     text(member(error, "details")?, "existing_job_id").map(Cow::into_owned)
 }
 
-/// The job or workflow in a list; what else has an id there has no type or no state.
+/// The job or workflow in a list; other things with an id have no type or no state.
 ///
 /// How far it has come is read where its own members are: in `job`, where the item wraps one.
 #[must_use]
@@ -56,7 +56,7 @@ pub fn listed(item: &[u8]) -> Option<Progress> {
     Some(Progress { id, state, attempt: attempt.and_then(as_number).unwrap_or(0), ..Progress::default() })
 }
 
-/// The code of an error document, where it is a plain word and so nobody's data.
+/// The code of an error document, where it is a plain word and so no data of a client.
 #[must_use]
 pub fn error_code(body: &[u8]) -> Option<String> {
     let code = text(member(body, "error").unwrap_or(body), "code")?;
@@ -131,7 +131,7 @@ impl CronList {
     }
 }
 
-/// What a health answer says.
+/// The content of a health answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthWord {
     /// Its `status`; none where it has several, which two readers could take for two different ones.

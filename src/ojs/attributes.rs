@@ -15,7 +15,7 @@ pub(super) use alike::unknown_keys;
 use alike::{Odd, nested, odd};
 pub(super) use name::{Name, PREFIX};
 
-/// What a job says about federation. Spec: federation-spec §6.1.
+/// A job's federation attributes. Spec: federation-spec §6.1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes<'b> {
     /// The region that the job is pinned to; never empty.
@@ -24,7 +24,7 @@ pub struct Attributes<'b> {
     pub region_affinity: Option<Cow<'b, str>>,
     /// Tags, with commas between, that the job's region must all have, unchecked.
     pub regions_with: Option<Cow<'b, str>>,
-    /// The client's own tracking id, whatever it looks like.
+    /// The client's own tracking id, in any form.
     pub federation_id: Option<Cow<'b, str>>,
     /// Set by a replicator, never by us.
     pub replicated_from: Option<Cow<'b, str>>,
@@ -127,7 +127,7 @@ impl Place {
         key: Text<'_>,
         weights: &mut Option<Vec<(String, f64)>>,
     ) -> Result<(), Fault> {
-        // With which the prefix begins, unless what looks like it is written otherwise: most names are none of ours.
+        // The first letter of the prefix, unless a similar name is written otherwise: most names are none of ours.
         if !key.may_begin(b"o") && key.raw_len() < alike::BYTES_MIN && !key.begins_oddly() {
             return Ok(scanner.skip().map(drop)?);
         }
@@ -210,7 +210,7 @@ impl Place {
     }
 }
 
-/// Joins what the two places say.
+/// Joins the attributes of the two places.
 ///
 /// Errors: a fault when they contradict each other, or when a pin is empty.
 pub(super) fn join<'b>(

@@ -5,7 +5,7 @@
 use super::operation::{Operation, identify};
 use super::path::{decode_once, path_segment};
 
-/// What a channel names.
+/// The subject of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Channel {
     /// The events of a job.
@@ -28,7 +28,7 @@ impl Channel {
         channel.is_one_segment().then_some(channel)
     }
 
-    /// Whether the query of the call names a channel, in whatever form.
+    /// Whether the query of the call names a channel, in any form.
     #[must_use]
     pub fn is_named(query: Option<&str>) -> bool {
         let names =
@@ -45,7 +45,7 @@ impl Channel {
         }
     }
 
-    /// The path with what else the call asked for.
+    /// The path with the other parameters of the call.
     #[must_use]
     pub fn target(&self, query: Option<&str>) -> String {
         let others = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());

@@ -6,7 +6,7 @@ use super::member::{as_number, as_text, member, members_of, text};
 /// The job type of a tombstone, and its queue: a job of ours that takes an id, and that no worker is ever handed.
 const FENCE_TYPE: &str = "ojs.federation.fence";
 
-/// What an answer shows of one job.
+/// The state of one job as an answer shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Its id.
@@ -47,7 +47,8 @@ pub fn progress(body: &[u8]) -> Option<Progress> {
     })
 }
 
-/// What a job is to do, in a form that is the same however it was written: its type, its queue and its arguments. None for what is none.
+/// A job's work in a form that does not depend on its spelling: its type, its queue and its arguments. `None` for a
+/// body that is no job.
 ///
 /// By it a job is recognised that carries no tracking id. A queue that is left out is `default`. Spec: ojs-protocol 3.1.
 #[must_use]
@@ -66,7 +67,7 @@ pub fn shows_fence(body: &[u8]) -> bool {
     mentions_fence(body) && progress(body).is_some_and(|it| it.is_fence)
 }
 
-/// Whether an item of a list is a tombstone, tells of one as an event does, or is the queue that tombstones are in.
+/// Whether an item of a list is a tombstone, an event of one, or the queue of tombstones.
 ///
 /// A job that only mentions the name, in its arguments or its meta, is none.
 #[must_use]

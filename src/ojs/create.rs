@@ -1,7 +1,7 @@
 //! The bodies of calls that create jobs other than one by one: batch, bulk, cron, workflows.
 //!
-//! Their shapes differ from server to server, so no shape is assumed: every object that could be a job is read as one, and every
-//! routing key is reported wherever it hides. Only what stands under a key `args` is data and left alone.
+//! Their shapes differ from server to server, so that no shape is assumed: every object that could be a job is read as
+//! one, and every routing key at any depth is reported. Only values under a key `args` are data and left alone.
 //!
 //! Two passes keep the work linear: the first notes where objects begin and end, the second reads each candidate and steps over
 //! the objects inside it.
@@ -19,10 +19,10 @@ pub(super) const ENVELOPES_MAX: usize = 10_000;
 /// The most objects outside `args`, so that their table stays within a few megabytes.
 const OBJECTS_MAX: usize = 200_000;
 
-/// What a creating body holds.
+/// The jobs and keys in a creating body.
 #[derive(Debug, Clone, Default)]
 pub struct Found<'b> {
-    /// Every object that could be a job, in the order of the body; [`Envelope::span`] tells where each stands.
+    /// Every object that could be a job, in the order of the body; [`Envelope::span`] is the place of each.
     pub envelopes: Vec<Envelope<'b>>,
     /// Every routing key outside `args` that is not `null`: those that the envelopes have read, and those that hide elsewhere.
     pub routing: Vec<RoutingKey<'b>>,
@@ -69,7 +69,7 @@ fn survey(body: &[u8], depth_max: usize) -> Result<(&str, Survey), Fault> {
     Ok((scanner.text(), survey))
 }
 
-/// What a member name makes of its value.
+/// The role that a member's name gives its value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Role {
     #[default]
@@ -96,7 +96,7 @@ struct Frame {
     free: bool,
     part: bool,
     role: Role,
-    /// Its place among the objects; `None` for arrays and for what is muted.
+    /// Its index among the objects; `None` for arrays and muted values.
     object: Option<usize>,
 }
 
@@ -156,7 +156,7 @@ impl<'b> Visit<'b> for Survey {
             () if is("options") => Role::Options,
             () => Role::Plain,
         };
-        // `queue` and `tags` tell too: rules ask for them, and they may stand beside a template or among defaults.
+        // `queue` and `tags` count too: rules match them, and they may stand beside a template or among defaults.
         let telling = matches!(frame.role, Role::Meta | Role::Options) || ["type", "queue", "tags"].into_iter().any(is);
         if telling
             && !frame.free

@@ -1,4 +1,4 @@
-//! What a worker is told in the answer to its heartbeat.
+//! The directive of the answer to a worker's heartbeat.
 //!
 //! Servers in Go write the order into `directive` and leave `state` at `active`; SDKs read only `state`. Copied there, the
 //! order is heard. Spec: ojs-protocol 2.4, ojs-clients 4.

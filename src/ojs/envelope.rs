@@ -1,4 +1,4 @@
-//! One job as it stands in a body: what routing needs to know of it, and where it can be stamped.
+//! One job as it stands in a body: the parts that routing needs, and the places for the stamp.
 //!
 //! Members are read in place; nothing is copied unless it is escaped. `type`, `queue`, `tags`, `id`, `meta`, `options` and
 //! `options.metadata` must be spelled once and exactly, because servers that fold case or take the last duplicate would
@@ -26,7 +26,7 @@ use unread::{ROUTING_KEY_BYTES_MIN, are_unread};
 /// The queue of a job that names none.
 const DEFAULT_QUEUE: &str = "default";
 
-/// What a job's meta says under a key.
+/// The text of a job's meta under a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MetaText<'b> {
     /// The text, of `options.metadata`, else of `meta`.
@@ -85,8 +85,8 @@ impl<'b> Envelope<'b> {
         Self::read_to(&mut Scanner::new(body, depth_max)?, End::Body)
     }
 
-    /// As [`Envelope::read`]; none where a part of what is read for routing is kept apart of the body, or where a fault could only be told
-    /// from all of it. `reads_meta` tells which members of meta are read.
+    /// As [`Envelope::read`]; `None` where a part that routing reads was cut out of the body, or where only the whole
+    /// body could show a fault. `reads_meta` names the members of meta that are read.
     #[must_use]
     pub fn read_abridged(body: Abridged<'b>, depth_max: usize, reads_meta: impl Fn(&str) -> bool) -> Option<Self> {
         let envelope = Self::read(body.text(), depth_max).ok()?;
@@ -98,7 +98,7 @@ impl<'b> Envelope<'b> {
         Self::read_to(scanner, End::Job)
     }
 
-    // In one function, because what is handed from one to the next is copied each time.
+    // In one function, because arguments between functions are copied each time.
     fn read_to(scanner: &mut Scanner<'b, '_>, end: End) -> Result<Self, Fault> {
         let mut draft = Draft::default();
         if scanner.next() != Some(b'{') {
@@ -197,8 +197,8 @@ impl<'b> Envelope<'b> {
         self.unclear
     }
 
-    /// A string member of `options.metadata`, else of `meta`: an empty `options.metadata`, which makes some servers forget
-    /// `meta`, must not hide from a residency rule what the job says there.
+    /// A string member of `options.metadata`, else of `meta`: an empty `options.metadata`, which makes some servers
+    /// forget `meta`, must not hide the job's meta from a residency rule.
     #[must_use]
     pub fn meta_text(&self, key: &str) -> MetaText<'b> {
         let (inner, outer) = (self.text_in(&self.metadata, key), self.text_in(&self.meta, key));
@@ -234,7 +234,7 @@ impl<'b> Envelope<'b> {
         MetaText { text: found.map(Text::decode), unclear }
     }
 
-    /// What the job says about federation.
+    /// The job's federation attributes.
     #[must_use]
     pub const fn attributes(&self) -> &Attributes<'b> {
         &self.attributes

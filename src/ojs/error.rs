@@ -1,8 +1,8 @@
 //! Every error document that this program writes.
 //!
-//! SDKs replay any request on 429, 502, 503 and 504 whatever `retryable` says, so the status is what decides; an enqueue whose
-//! outcome is unknown is therefore a 500. Messages say what was wrong, what was expected and what to do next, and repeat
-//! nothing from a body but names of regions. Spec: ojs-protocol 4.
+//! SDKs replay any request on 429, 502, 503 and 504, for any value of `retryable`, so that the status decides; an
+//! enqueue with an unknown outcome is therefore a 500. Messages have the fault, the expectation and the next step, and
+//! repeat nothing from a body but names of regions. Spec: ojs-protocol 4.
 
 mod client;
 mod fixed;
@@ -23,7 +23,7 @@ pub use several::Fates;
 /// An error, ready to be answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorDocument {
-    /// Why: this alone is what decisions look at.
+    /// The reason: decisions look at this alone.
     pub reason: Reason,
     /// The HTTP status.
     pub status: StatusCode,
@@ -39,7 +39,7 @@ pub struct ErrorDocument {
     particulars: Box<Particulars>,
 }
 
-/// What `details` says beside the reason.
+/// The members of `details` beside the reason.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Particulars {
     region: Option<RegionId>,
@@ -109,7 +109,7 @@ impl ErrorDocument {
         self.reason.label(self.code)
     }
 
-    /// Whether it says that nobody knows if a job is stored.
+    /// Whether the document is of an unknown outcome.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.reason == Reason::OutcomeUnknown
@@ -140,14 +140,14 @@ impl ErrorDocument {
 
     fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
         let (status, code, message) = (reason.status(), reason.code(), message.into());
-        // What SDKs replay anyhow.
+        // The statuses that SDKs replay in any case.
         let retryable = matches!(status.as_u16(), 502..=504);
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         Self { reason, status, code, message, retryable, retry_after, particulars: Box::default() }
     }
 
     fn unavailable(reason: Reason, retry_after: u64, message: impl Into<Cow<'static, str>>) -> Self {
-        // SDKs may not be told to retry at once.
+        // SDKs must not retry at once.
         Self { retry_after: Some(retry_after.max(1)), ..Self::new(reason, message) }
     }
 

@@ -11,7 +11,7 @@ use crate::base::Reason;
 pub struct Fault {
     /// The place, such as `options.metadata`; `body` for the whole.
     pub field: Cow<'static, str>,
-    /// What was wrong, what was expected and what to do next.
+    /// The fault, the expectation and the next step.
     pub message: String,
     /// The cause.
     pub reason: Reason,

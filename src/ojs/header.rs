@@ -5,7 +5,7 @@ use http::HeaderName;
 /// The media type of every answer. Spec: ojs-protocol 1.1.
 pub const MEDIA_TYPE: &str = "application/openjobspec+json";
 
-/// What clients get that cannot read [`MEDIA_TYPE`].
+/// The media type for clients that cannot read [`MEDIA_TYPE`].
 pub const MEDIA_TYPE_JSON: &str = "application/json";
 
 /// The value of [`OJS_VERSION`] in answers.
@@ -32,7 +32,7 @@ pub const FEDERATION_ATTEMPTS: HeaderName = HeaderName::from_static("ojs-federat
 /// How many sidecars a call has passed; on calls to regions, never on answers to clients.
 pub const FEDERATION_HOPS: HeaderName = HeaderName::from_static("ojs-federation-hops");
 
-/// On an answer from what is known: the call was recognised as a repetition and nothing was sent to be stored.
+/// On an answer from a record: the call was recognised as a repetition and nothing was sent to be stored.
 pub const FEDERATION_REPLAYED: HeaderName = HeaderName::from_static("ojs-federation-replayed");
 
 /// `false` on an answer to a call that may be repeated, where its record is not on disk: a restart forgets it.

@@ -2,8 +2,8 @@
 
 /// The count in the lines of the header; 0 where there are none.
 ///
-/// Errors: `None` for more than one line, and for what is no plain number of at most three digits: no chain is that long, and a
-/// count that is read two ways would not end a loop.
+/// Errors: `None` for more than one line, and for a value that is not a plain number of at most three digits: no chain
+/// is that long, and a count with two readings would not end a loop.
 #[must_use]
 pub fn read<'v>(mut lines: impl Iterator<Item = &'v [u8]>) -> Option<u16> {
     let Some(line) = lines.next() else { return Some(0) };

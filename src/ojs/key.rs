@@ -8,9 +8,10 @@ use std::borrow::Cow;
 /// A JSON string as it stands in the body, grammar already checked.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'b> {
-    /// Of which it is a part. It is cut out where it is needed: most names only have to be told from a few known ones.
+    /// The text that it is a part of. The name is cut out where it is needed: most names are only compared with a few
+    /// known ones.
     whole: &'b str,
-    /// Where in that stands what is between the quotes.
+    /// The place in that text of the bytes between the quotes.
     inside: (usize, usize),
     /// Whether that holds a backslash.
     escaped: bool,
@@ -31,7 +32,7 @@ impl<'b> Text<'b> {
         Self { whole: raw, inside: (0, raw.len()), escaped: memchr::memchr(b'\\', raw.as_bytes()).is_some(), at }
     }
 
-    /// What stands between the quotes.
+    /// The bytes between the quotes.
     #[inline]
     pub(super) fn raw(self) -> &'b str {
         self.whole.get(self.inside.0..self.inside.1).unwrap_or_default()
@@ -54,8 +55,8 @@ impl<'b> Text<'b> {
         if self.escaped { Cow::Owned(unescape(self.raw())) } else { Cow::Borrowed(self.raw()) }
     }
 
-    /// Whether what it stands for may begin with one of these letters, or with what folds to one: lower-case letters but `k` and `s`, to
-    /// which others fold, too.
+    /// Whether the decoded name may begin with one of these letters, or with a letter that folds to one: lower-case
+    /// letters but `k` and `s`, to which others fold, too.
     #[inline]
     pub(super) fn may_begin(self, letters: &[u8]) -> bool {
         debug_assert!(!letters.iter().any(|letter| b"ks".contains(letter)), "others fold to it");
@@ -90,7 +91,7 @@ pub(super) fn likeness(key: &str, name: &str) -> Likeness {
     if !may_fold(key) {
         return Likeness::Different;
     }
-    // Most names are told apart by the first letter or by the length; a folded letter takes at most three bytes.
+    // Most names differ in the first letter or in the length; a folded letter takes at most three bytes.
     let first = |text: &str| text.bytes().next().map(|byte| byte.to_ascii_lowercase());
     let other_letter = first(key) != first(name) && first(key).is_some_and(|byte| byte.is_ascii());
     if other_letter || key.len() < name.len() || key.len() > name.len() * 3 {
@@ -160,7 +161,7 @@ fn unescape(raw: &str) -> String {
     text
 }
 
-/// Decodes what follows `\u`: four digits, and the second half of a surrogate pair when it is there.
+/// Decodes the characters behind `\u`: four digits, and the second half of a surrogate pair when it is there.
 fn unescape_unit(text: &str) -> (char, &str) {
     let Some((unit, rest)) = hex4(text) else { return (char::REPLACEMENT_CHARACTER, text) };
     if let Some(letter) = char::from_u32(unit) {

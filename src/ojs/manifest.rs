@@ -13,17 +13,17 @@ const EXTENSION_VERSION: &str = "1.0.0-rc.1";
 /// The codings that a body may come with, as manifests name them.
 const CODINGS: [&str; 2] = ["gzip", "identity"];
 
-/// What stands for a version that a manifest does not tell.
+/// The version where a manifest has none.
 const VERSION: &str = "\"1.0\"";
 
-/// The level of a manifest; `None` when it tells none.
+/// The level of a manifest; `None` when it has none.
 #[must_use]
 pub fn conformance_level(body: &[u8]) -> Option<u64> {
     last(&members(body)?, "conformance_level")?.value.parse().ok()
 }
 
-/// Splices into a region's manifest what the federation adds: the version under both its names, the extension in the form in
-/// which extensions stand there, and the lowest level of the regions.
+/// Splices the federation's additions into a region's manifest: the version under both its names, the extension in the
+/// form of the other extensions, and the lowest level of the regions.
 ///
 /// `None` when the body is no JSON object, and so no manifest.
 #[must_use]
@@ -92,7 +92,7 @@ fn extend(edits: &mut Edits, extensions: &Member<'_>) {
                 None => edits.append(place.end, inner.is_empty(), &format!("\"official\":[{}]", entry())),
             }
         }
-        // `null`, or what no dialect has: the form that clients are strictest about.
+        // `null`, or a form of no dialect: the form about which clients are strictest.
         _ => edits.exchange(place.clone(), format!("[\"{FEDERATION_EXTENSION}\"]")),
     }
 }

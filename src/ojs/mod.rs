@@ -1,9 +1,9 @@
 //! The wire of Open Job Spec: bytes in and bytes out, nothing else.
 //!
-//! What a request is ([`operation`]), what its body says about routing ([`Envelope`], [`jobs_within`]), what is added to it
-//! ([`stamp`]), what regions answered ([`answer`]) and what is changed in that for clients ([`federated_manifest`],
-//! [`heartbeat_state`], [`retry_after_seconds`]), and every error document that this program writes ([`error`]). Pure: no
-//! sockets, no clock, no randomness, no logging. Bodies are read in place and never re-serialised.
+//! The operation of a request ([`operation`]), the routing keys of its body ([`Envelope`], [`jobs_within`]), the
+//! additions ([`stamp`]), the answers of regions ([`answer`]) and their changes for clients ([`federated_manifest`],
+//! [`heartbeat_state`], [`retry_after_seconds`]), and every error document that this program writes ([`error`]). Pure:
+//! no sockets, no clock, no randomness, no logging. Bodies are read in place and never re-serialised.
 //!
 //! Plane: data.
 

@@ -1,4 +1,4 @@
-//! What a request does: the one place that knows paths.
+//! The operation of a request: the one place that knows paths.
 
 mod kinds;
 mod scope;
@@ -16,7 +16,7 @@ use table::{ROWS, Row};
 
 /// Recognises a request by its method and its raw path, without query.
 ///
-/// `HEAD` counts as `GET`. Whatever spelling of the path would create jobs on some server is recognised as creating.
+/// `HEAD` counts as `GET`. Every spelling of a path that would create jobs on some server is recognised as creating.
 #[must_use]
 pub fn identify(method: &Method, raw_path: &str) -> Matched {
     let method = method_bit(method);

@@ -1,4 +1,4 @@
-//! The normal form of a path, for recognising what a request does. The path that is forwarded is never rewritten.
+//! The normal form of a path, for recognising the operation. The forwarded path is never rewritten.
 //!
 //! Servers disagree on doubled slashes, dot segments, percent-encoding, matrix parameters and backslashes. The normal form
 //! undoes all of them, as far as any server might, so that an operation cannot hide behind a spelling.
@@ -26,7 +26,7 @@ pub fn normal_path(raw: &str) -> Cow<'_, str> {
 /// The forms on the way from the raw path to its normal form: as servers see it that decode it not at all, once, twice and so
 /// on, and that resolve slashes and dots or take them as they stand.
 pub(super) fn forms_between(raw: &str) -> impl Iterator<Item = String> {
-    // A fourth layer of encoding is beyond what any chain of servers undoes; the normal form covers the rest.
+    // A fourth layer of encoding is beyond any chain of servers; the normal form covers the rest.
     let mut bytes = raw.as_bytes().to_vec();
     (0..4).flat_map(move |layer| {
         if layer > 0 {
@@ -37,7 +37,7 @@ pub(super) fn forms_between(raw: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether nothing in it needs a second look: the common case, told without building anything.
+/// Whether the path is in its normal form: the common case, decided without an allocation.
 fn is_plain(raw: &str) -> bool {
     let Some(rest) = raw.strip_prefix('/') else { return false };
     rest.is_empty()
@@ -46,7 +46,7 @@ fn is_plain(raw: &str) -> bool {
         })
 }
 
-/// Decodes percent-encoding, also what only decoding brings to light: `%252F` is a slash.
+/// Decodes percent-encoding until nothing changes: `%252F` is a slash.
 fn decode_until_stable(raw: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(raw.len());
     for byte in raw.bytes() {
@@ -94,7 +94,7 @@ pub fn path_segment(text: &str) -> String {
     segment
 }
 
-/// The text of a query's value; what is no valid encoding stays as it is.
+/// The text of a query's value; an invalid encoding stays as it is.
 #[must_use]
 pub fn query_text(value: &str) -> String {
     String::from_utf8_lossy(&decode_once(value.as_bytes())).into_owned()

@@ -1,10 +1,10 @@
-//! Where in a body something stands, told so that a person finds it: for error documents.
+//! The place of a value in a body, in a form for people: for error documents.
 
 use super::scan::{ScanError, Scanner};
 
-/// Deeper places are told by what is around them.
+/// Deeper places are given by their surroundings.
 const LEVELS_MAX: usize = 4;
-/// A longer name, or one of other letters than identifiers have, could be somebody's data.
+/// A longer name, or one with other letters than identifiers have, could be a client's data.
 const NAME_BYTES_MAX: usize = 64;
 
 /// The place of an offset, such as `/steps/1`; `/` for the whole. The body was read before.

@@ -1,4 +1,4 @@
-//! What is shown of a job outside the region that it is pinned to.
+//! The part of a job that is shown outside the region that it is pinned to.
 //!
 //! Servers differ in where a job's data stands, and new members come with every version, so a redacted job is written anew from
 //! a list of members that are known to be harmless, each only as long as nothing can stand inside it.
@@ -15,7 +15,7 @@ use super::member::DEPTH_MAX;
 /// The mark of this program in answers of regions.
 const MARK: &str = "x-ojs-federation";
 
-/// What tells which job it is and how it fares, and nothing of what it is about.
+/// The members that identify a job and its state, without its content.
 const HARMLESS: &[&str] = &[
     "id",
     "job_id",
@@ -78,12 +78,12 @@ const DATA: &[&str] = &["result", "args", "meta", "error", "payload"];
 const PARTS_DEPTH_MAX: usize = 16;
 const PARTS_MAX: usize = 10_000;
 
-/// What an answer tells of the pin of the job in it.
+/// The pin of the job in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinned {
     /// To no region, or to the one asked about.
     No,
-    /// To another region, or it cannot be told.
+    /// Pinned to another region, or unreadable.
     Elsewhere,
     /// It does not say: there is data of a job, but nothing of its meta.
     Unsaid,
@@ -102,7 +102,7 @@ pub fn pinned(piece: &[u8], local: &str) -> Pinned {
     if is_data_alone(piece) { Pinned::Unsaid } else { Pinned::No }
 }
 
-/// Whether any object within holds data of a job and says nothing of its meta, or cannot be told.
+/// Whether any object within holds a job's data without its meta, or cannot be read.
 #[must_use]
 pub fn has_data_alone(piece: &[u8]) -> bool {
     object::whole(piece).is_none_or(|text| holds_data_alone(text, PARTS_DEPTH_MAX))
@@ -203,7 +203,7 @@ fn is_data_alone(piece: &[u8]) -> bool {
     holds(&root) || data.as_deref().is_some_and(holds) || job.as_deref().is_some_and(holds)
 }
 
-/// The same job without what it is about: `{"job":{…}}` or bare. `region` is named in the mark when it is to be.
+/// The same job without its content: `{"job":{…}}` or bare. `region` is named in the mark where it is given.
 ///
 /// `args` stays an empty array and `meta` an object, so that SDKs can read it.
 #[must_use]
@@ -249,7 +249,7 @@ fn is_short(kind: Kind, value: &str) -> bool {
     kind.is_scalar() && value.len() <= TEXT_BYTES_MAX
 }
 
-/// The item with the region that it comes from, behind its other members; what is no object stays as it is.
+/// The item with its region behind its other members; a value that is no object stays as it is.
 #[must_use]
 pub fn annotated<'p>(piece: &'p [u8], region: &str) -> Cow<'p, [u8]> {
     let Some(text) = object::whole(piece) else { return Cow::Borrowed(piece) };

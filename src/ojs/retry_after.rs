@@ -5,11 +5,11 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Longer waits are as good as none, and what a client computes with them may overflow: one year.
+/// Longer waits are useless, and a client that computes with them may overflow: one year.
 const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
 
-/// The whole seconds that a `Retry-After` stands for, never below 1: a decimal is rounded up, a date is taken from now, and
-/// what is neither counts as 1.
+/// The whole seconds of a `Retry-After`, never below 1: a decimal is rounded up, a date is taken from now, and any
+/// other value counts as 1.
 ///
 /// Units: `now_ms` in milliseconds since the Unix epoch; the result in seconds.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn retry_after_seconds(value: &[u8], now_ms: u64) -> u64 {
 
 fn number(text: &str) -> Option<u64> {
     let (digits, is_negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
-    // Words such as `inf` are numbers to a reader of floats, and to nobody else.
+    // Words such as `inf` are numbers to readers of floats only.
     if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
         return None;
     }
@@ -28,7 +28,7 @@ fn number(text: &str) -> Option<u64> {
     if is_negative {
         return Some(1);
     }
-    // Rounds up from any fraction; what is longer than the bound, infinity included, is the bound.
+    // Rounds up from any fraction; a longer time than the bound, infinity included, is the bound.
     Some(Duration::try_from_secs_f64(seconds).map_or(SECONDS_MAX, whole_seconds))
 }
 

@@ -33,7 +33,7 @@ pub enum RoutingKind {
     Tags,
 }
 
-/// Reads the value of a routing key whose place is known; none for `null`.
+/// Reads the value of a routing key whose place is known; `None` for `null`.
 pub(super) fn read_routing_key(
     text: &str,
     kind: RoutingKind,

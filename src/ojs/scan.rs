@@ -1,8 +1,8 @@
 //! A bounded, strict JSON scanner over raw bytes.
 //!
-//! It checks UTF-8, the grammar of RFC 8259 and the depth, and tells where things stand; it builds nothing. Numbers keep their
-//! spelling (`1E400`, thirty digits), escapes of unpaired surrogates pass as Go servers let them pass, and duplicate names are
-//! the caller's business. There is no recursion: open brackets are one bit each.
+//! It checks UTF-8, the grammar of RFC 8259 and the depth, and returns places; it builds nothing. Numbers keep their
+//! spelling (`1E400`, thirty digits), escapes of unpaired surrogates pass as Go servers let them pass, and duplicate
+//! names are left to the caller. There is no recursion: open brackets are one bit each.
 //!
 //! Plane: data.
 
@@ -22,7 +22,7 @@ pub enum ScanError {
     Malformed {
         /// Where, in bytes from the start.
         offset: usize,
-        /// What would have been right there.
+        /// The expectation at that place.
         expected: &'static str,
     },
     /// Brackets nest too deeply.
@@ -42,10 +42,10 @@ pub fn scan(body: &[u8], depth_max: usize) -> Result<(), ScanError> {
     scanner.end()
 }
 
-/// Start and end of an object whose inside was scanned before.
+/// Start and end of an object that was scanned before.
 pub(super) type Jump = (usize, usize);
 
-/// What a [`Scanner::walk`] reports, in the order of the bytes.
+/// The reports of a [`Scanner::walk`], in the order of the bytes.
 pub(super) trait Visit<'b> {
     type Error: From<ScanError>;
     /// Whether names are reported.
@@ -139,7 +139,7 @@ impl<'b, 'j> Scanner<'b, 'j> {
         self.walk(&mut Nobody)
     }
 
-    /// Steps over one value and reports what it is made of. The jumps are not reported.
+    /// Steps over one value and reports its parts. The jumps are not reported.
     pub(super) fn walk<V: Visit<'b>>(&mut self, visit: &mut V) -> Result<(), V::Error> {
         let mut nest = Nest::default();
         loop {

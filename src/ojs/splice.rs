@@ -56,11 +56,11 @@ pub(super) fn elements(array: &str) -> Vec<&str> {
         })?;
         Ok(scanner.end()?)
     };
-    // What is no array has no elements.
+    // A value that is no array has no elements.
     if read().is_ok() { elements } else { Vec::new() }
 }
 
-/// What stands between the quotes of a string that was scanned before, decoded; `None` for a value of another kind.
+/// The text between the quotes of a string that was scanned before, decoded; `None` for a value of another kind.
 pub(super) fn string(value: &str) -> Option<std::borrow::Cow<'_, str>> {
     value.starts_with('"').then(|| Text::quoted(value, 0).decode())
 }
@@ -70,12 +70,12 @@ pub(super) fn string(value: &str) -> Option<std::borrow::Cow<'_, str>> {
 pub(super) struct Edits(Vec<(Range<usize>, String)>);
 
 impl Edits {
-    /// Exchanges what stands at a place.
+    /// Replaces the bytes at a place.
     pub(super) fn exchange(&mut self, place: Range<usize>, text: impl Into<String>) {
         self.0.push((place, text.into()));
     }
 
-    /// Puts text before the closing mark of a container that ends at `end`, behind what it holds already.
+    /// Puts text before the closing mark of a container that ends at `end`, behind its other content.
     pub(super) fn append(&mut self, end: usize, is_empty: bool, text: &str) {
         let at = end.saturating_sub(1);
         self.0.push((at..at, format!("{}{text}", if is_empty { "" } else { "," })));

@@ -19,11 +19,12 @@ use super::segments::Segments;
 pub use cuts::Cuts;
 use text::Text;
 
-/// A body up to this size is copied once, into the one that is sent: less work than to send it in pieces. Beyond that the client's
-/// bytes are sent from where they are, so that no call holds more than this beside what it was sent.
+/// A body up to this size is copied once, into the one that is sent, which costs less than sending it in pieces. Beyond
+/// that the client's bytes are sent from their buffer, so that no call holds more than this besides its body. Units:
+/// bytes.
 pub const COPIED_BYTES_MAX: usize = 4096;
 
-/// What is to be added where the job lacks it.
+/// The additions, where the job lacks them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Additions<'a> {
     /// The job's `id`.
@@ -39,9 +40,10 @@ pub struct Additions<'a> {
 /// A stamped job.
 #[derive(Debug, Clone)]
 pub struct StampedBody {
-    /// What is sent.
+    /// The body to send.
     pub body: Segments,
-    /// Where the stamp stands in a body that was copied for it; none in one that is, or shares, what the client sent.
+    /// The places of the stamp in a body that was copied for it; `None` for a body that is, or shares, the client's
+    /// bytes.
     pub cuts: Option<Cuts>,
 }
 
@@ -60,24 +62,24 @@ pub fn replace_minted(segments: &mut [Bytes], minted: &str, other: &str) {
     }
 }
 
-/// Adds what the job lacks. `body` is what the envelope was read from, by its text.
+/// Adds the members that the job lacks. `body` is the body that the envelope was read from.
 ///
-/// What the job has already is left alone, `null` counts as absent. A job whose `unique` policy fingerprints meta gets no
-/// meta keys, only an `id`.
+/// Members that the job has are left alone, `null` counts as absent. A job whose `unique` policy fingerprints meta gets
+/// no meta keys, only an `id`.
 #[must_use]
 pub fn stamp(envelope: &Envelope<'_>, body: Abridged<'_>, additions: &Additions<'_>) -> StampedBody {
     debug_assert_eq!(envelope.text.len(), body.text().len(), "an envelope is stamped into its own body");
     splices(envelope, additions).apply(body)
 }
 
-/// What a stamp changes in the body that the envelope was read from: for a job that is one of several in it.
+/// The edits of a stamp in the body that the envelope was read from: for a job that is one of several in it.
 #[must_use]
 pub fn splices(envelope: &Envelope<'_>, additions: &Additions<'_>) -> Splices {
     let mut plan = Splices::default();
     let keys = meta_keys(envelope, additions);
     let target = target(envelope);
     let id = additions.id.filter(|_| matches!(envelope.id, Id::Absent));
-    // What stands for a `null` first, because the members of one object are written in one go.
+    // The text in place of a `null` first, because the members of one object are written in one go.
     if let (Some(id), Id::Null(at)) = (additions.id, &envelope.id) {
         plan.replace_null(*at, |plan| plan.value(Value::Text(id)));
     }
@@ -149,7 +151,7 @@ fn meta_keys<'a>(envelope: &Envelope<'a>, additions: &Additions<'a>) -> Keys<'a>
             keys.push((name, left_behind(name).unwrap_or(Value::Text(value))));
         }
     }
-    // Whoever stamps at all keeps the pin with the job, even where there is nothing else to add.
+    // With stamping on, the pin stays with the job, even where there is nothing else to add.
     if additions.federation_id.is_some() || !keys.is_empty() {
         for name in [Name::Region, Name::RegionAffinity, Name::RegionsWith] {
             if lacks(name)
@@ -166,15 +168,15 @@ fn target<'e>(envelope: &'e Envelope<'_>) -> &'e Place {
     if matches!(envelope.metadata.slot, Slot::Absent) { &envelope.meta } else { &envelope.metadata }
 }
 
-/// What is put in place of which bytes; few entries, in any order until they are applied.
+/// Texts and the bytes that they replace; few entries, in any order until they are applied.
 #[derive(Clone, Default)]
 pub struct Splices {
     places: SmallVec<[Splice; 2]>,
-    /// What is put there, one behind the other.
+    /// The texts, one behind the other.
     text: Text,
 }
 
-/// Start and end of what is replaced, and of the text that replaces it.
+/// Start and end of the replaced bytes, and of the text that replaces them.
 #[derive(Clone)]
 struct Splice {
     at: Range<usize>,
@@ -189,7 +191,7 @@ impl std::fmt::Debug for Splices {
 }
 
 impl Splices {
-    /// Puts what `write` writes in place of a stretch.
+    /// Replaces a stretch by the output of `write`.
     fn splice(&mut self, at: Range<usize>, write: impl FnOnce(&mut Self)) {
         let from = self.text.len();
         write(self);
@@ -270,10 +272,10 @@ impl Splices {
         StampedBody { body: Segments::from_iter([Bytes::from(whole)]), cuts: Some(self.cuts()) }
     }
 
-    /// Where the additions stand in what [`Splices::write`] has written of a whole body.
+    /// The places of the additions in the output of [`Splices::write`] for a whole body.
     fn cuts(&self) -> Cuts {
         let mut cuts = Cuts::default();
-        // Where a byte of the client's stands now is where it stood, and what was put before it more than was replaced.
+        // A byte of the client's has moved by the bytes added before it, less those replaced.
         let (mut added, mut replaced) = (0, 0);
         for Splice { at, text } in &self.places {
             let from = at.start + added - replaced;
@@ -298,7 +300,8 @@ impl Splices {
         segments
     }
 
-    /// Appends a stretch of the body to `to`, with what is spliced into it. `span` is where the job stands that these belong to.
+    /// Appends a stretch of the body to `to`, with the additions spliced in. `span` is the place of the job that these
+    /// belong to.
     pub(super) fn write(&mut self, body: &[u8], span: Range<usize>, to: &mut Vec<u8>) {
         self.sort();
         let mut from = span.start;

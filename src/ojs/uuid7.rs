@@ -94,7 +94,7 @@ const fn hex(bytes: [u8; 4]) -> [u8; 8] {
     digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
     digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
     digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Six more than ten is what carries into the upper half of its byte.
+    // Six more than ten carries into the upper half of its byte.
     let beyond_nine = ((digits + ONES * 6) >> 4) & ONES;
     (digits + ONES * b'0' as u64 + beyond_nine * (b'a' - b'9' - 1) as u64).to_be_bytes()
 }

@@ -1,12 +1,13 @@
-//! Where a region's answers end: whether what came is one whole answer, and whether a head can be read one way only.
+//! The end of a region's answers: whether the received bytes are one whole answer, and whether a head can be read one
+//! way only.
 
 use http::{HeaderMap, Version};
 
 use super::head::{Head, plain_header, plain_length};
 use super::{Alone, Violation};
 
-/// Judges how the head of an answer delimits its body, by the rules for requests: what two readers could delimit differently is no
-/// answer, whatever the HTTP library makes of it.
+/// Judges how the head of an answer delimits its body, by the rules for requests: an answer that two readers could
+/// delimit differently is refused, also where hyper accepts it.
 ///
 /// Errors: [`Violation`]. Spec: RFC 9112 §6.3.
 pub(in crate::net) fn judge_answer(version: Version, headers: &HeaderMap) -> Result<(), Violation> {
@@ -22,7 +23,7 @@ pub(in crate::net) fn judge_answer(version: Version, headers: &HeaderMap) -> Res
 pub(in crate::net) fn whole_answer(bytes: &[u8]) -> Option<Alone> {
     let behind = bytes.strip_prefix(b"HTTP/1.1 ")?;
     let (status, behind) = behind.split_first_chunk::<3>()?;
-    // Others have no body, whatever their head says.
+    // Other answers have no body, for any head.
     if !matches!(status, [b'2'..=b'5', b'0'..=b'9', b'0'..=b'9']) || matches!(status, b"204" | b"304") {
         return None;
     }

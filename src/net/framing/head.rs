@@ -1,4 +1,4 @@
-//! What one request head says, gathered line by line.
+//! The fields of one request head, gathered line by line.
 
 use super::Violation;
 use crate::base::block::{Block, equal, first_marked, up_to};
@@ -30,7 +30,7 @@ pub(super) struct Head {
     http_11: bool,
     host: bool,
     length: Option<u64>,
-    /// Where the line ends that tells the length.
+    /// The offset of the end of the line with the length.
     pub(super) length_ends: usize,
     chunked: bool,
     /// Bytes of the trailers so far, line ends included.
@@ -88,7 +88,7 @@ impl Head {
         }
     }
 
-    /// The body's length, as its header tells it.
+    /// The body's length by its header.
     pub(super) const fn length(&self) -> Option<u64> {
         self.length
     }
@@ -123,8 +123,8 @@ impl Head {
         self.field(name, value)
     }
 
-    /// Takes a line behind the last chunk, without its line end. It is not passed on, so that only its form counts, and that nobody could
-    /// take it for a word on where the message ends.
+    /// Takes a line behind the last chunk, without its line end. Trailers are not passed on, so that only their form is
+    /// checked, and that no reader could take one for the end of the message.
     pub(super) fn trailer(&mut self, line: &[u8], headers_max: usize) -> Result<(), Violation> {
         self.count(headers_max)?;
         let (name, _) = name_and_value(line)?;
@@ -141,7 +141,7 @@ impl Head {
         }
     }
 
-    /// Takes a header that may tell where the body ends.
+    /// Takes a header that may delimit the body.
     #[inline]
     pub(super) fn delimiting_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
         match name.len() {
@@ -208,7 +208,7 @@ pub(super) fn plain_length(value: &[u8]) -> Option<u64> {
         .then(|| value.iter().fold(0, |length, &digit| length * 10 + u64::from(digit - b'0')))
 }
 
-/// What stands after the major digit of a version.
+/// The bytes behind the major digit of a version.
 fn is_minor(rest: &[u8]) -> bool {
     matches!(rest, [] | [b'.', b'0'..=b'9'])
 }
@@ -243,7 +243,7 @@ fn names_host(target: &[u8]) -> bool {
     })
 }
 
-/// What stands before the first space, and what behind it.
+/// The bytes before the first space, and those behind it.
 fn until_space(line: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
     let (before, rest) =
         memchr::memchr(b' ', line).and_then(|at| line.split_at_checked(at)).ok_or(Violation::RequestLine)?;
@@ -297,9 +297,9 @@ fn controls(block: Block) -> Block {
     up_to(block, 0x1f) | equal(block, 0x7f)
 }
 
-/// Marks what is no letter, digit or dash, as nearly all names have.
+/// Marks bytes other than letters, digits and dashes, of which nearly all names consist.
 fn unplain(block: Block) -> Block {
-    // Whatever is less than the first of them wraps round to more than the last.
+    // Bytes below the first of them wrap round to more than the last.
     let from = |block: Block, first: u8| block - Block::splat(first);
     let letters = up_to(from(block | Block::splat(0x20), b'a'), b'z' - b'a');
     !(letters | up_to(from(block, b'0'), 9) | equal(block, b'-'))
@@ -327,7 +327,7 @@ static TOKEN: [bool; 256] = {
     table
 };
 
-/// What may stand in a `Host`.
+/// The bytes allowed in a `Host`.
 static HOST: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

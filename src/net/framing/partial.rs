@@ -1,11 +1,11 @@
 //! The part of a line of a head that has come: whether it can still become a line that is accepted.
 //!
-//! So that what never can is refused at its first impossible byte, and not when the head's time is over.
+//! An invalid line is refused at its first impossible byte, instead of at the end of the head's time.
 
 use super::Violation;
 use super::head::{NAME_BYTES_MAX, is_target, is_token, is_value};
 
-/// How far a line has come. What it says as a whole is judged at its end.
+/// The state of an incomplete line. The whole line is judged at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Partial {
     /// In a request line: its method.

@@ -14,7 +14,7 @@ pub enum Violation {
     /// A target with bytes that have to be percent-encoded, or that does not start with a slash.
     #[error("the request target is not a path; percent-encode everything outside printable ASCII")]
     Target,
-    /// A target with another scheme than `http`, or with what is no host and port.
+    /// A target with another scheme than `http`, or without a valid host and port.
     #[error(
         "the request target is neither a path nor `http://`, a host of the sidecar and a path; this is not a forward proxy"
     )]
@@ -116,7 +116,8 @@ impl Violation {
             if let Some(violation) = error.downcast_ref::<Self>() {
                 return Some(*violation);
             }
-            // An I/O error's `source` is the source of what it wraps, so that what it wraps has to be asked for.
+            // The `source` of an I/O error is the source of the error that it wraps, so that the wrapped error is asked
+            // for.
             let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
             if let Some(violation) = wrapped.and_then(|wrapped| wrapped.downcast_ref::<Self>()) {
                 return Some(*violation);

@@ -1,4 +1,4 @@
-//! What is left of a connection that hyper is done with.
+//! The rest of a connection that hyper is done with.
 
 use std::io;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use crate::net::refused::Refused;
 use crate::net::socket::Socket;
 
-/// What is left when hyper is done with a connection.
+/// The rest of a connection that hyper is done with.
 #[derive(Debug)]
 pub(in crate::net) struct Leftover {
     pub(in crate::net) socket: Socket,
     pub(in crate::net) end: Option<End>,
-    /// Whether hyper was told of the end while it awaited a request: if not, it closed the connection for its own reasons.
+    /// Whether hyper saw the end while it awaited a request: if not, it closed the connection for its own reasons.
     pub(in crate::net) told: bool,
 }
 

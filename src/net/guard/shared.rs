@@ -1,4 +1,4 @@
-//! What the two ends of a connection know of each other: the guard below hyper, and the request above it.
+//! State that the two ends of a connection share: the guard below hyper, and the request above it.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -13,12 +13,12 @@ use crate::net::drain::{Activity, OpenRequest};
 use crate::net::incoming_body::Beside;
 use crate::net::permit::{Charge, Memory};
 
-/// What an answer holds more whose client does not read it: the library's buffers at both ends, and those of TLS.
+/// The memory of an answer that its client does not read: hyper's buffers at both ends, and those of TLS.
 pub(super) const UNREAD_BYTES: usize = 224 * 1024;
-/// What a stream or a tunnel takes: its connection to a region with TLS, and what is copied from one end to the other.
+/// The memory of a stream or a tunnel: its connection to a region with TLS, and the buffer between both ends.
 const STREAM_BYTES: usize = 64 * 1024;
 
-/// What a connection's guard and its requests tell each other.
+/// State that a connection's guard and its requests share.
 #[derive(Debug, Default)]
 pub(in crate::net) struct Shared {
     phase: AtomicU8,
@@ -27,7 +27,7 @@ pub(in crate::net) struct Shared {
     breached: AtomicBool,
     /// Whether the current answer has room for being read late.
     has_room: AtomicBool,
-    /// Who waits for the client to go.
+    /// The task that waits for the client to disconnect.
     watcher: Mutex<Option<Waker>>,
     leftover: Mutex<Option<Leftover>>,
     /// A request's body, while the library reads the head.
@@ -54,7 +54,7 @@ impl Shared {
         self.phase.load(Ordering::Relaxed) == phase as u8
     }
 
-    /// What follows the current answer is no HTTP.
+    /// The bytes behind the current answer are not HTTP.
     pub(in crate::net) fn begin_tunnel(&self) {
         self.tunnel.store(true, Ordering::Relaxed);
     }
@@ -101,7 +101,7 @@ impl Shared {
 #[derive(Debug, Clone)]
 pub struct ClientSide(pub(in crate::net) Rc<Connected>);
 
-/// A connection, and what its thread counts.
+/// A connection, and its thread's counters.
 #[derive(Debug)]
 pub(in crate::net) struct Connected {
     pub(in crate::net) shared: Arc<Shared>,
@@ -113,7 +113,7 @@ pub(in crate::net) struct Connected {
 #[derive(Debug)]
 pub struct Room {
     charge: Charge,
-    /// Whose answer may be read late.
+    /// The connection whose answer may be read late.
     late: Option<Rc<Connected>>,
 }
 
@@ -129,7 +129,7 @@ impl Room {
         fits
     }
 
-    /// Gives back what was taken for a long answer.
+    /// Gives back the memory charged for a long answer.
     pub fn for_short_answer(&mut self) {
         // Less always fits.
         let _ = self.charge.set(STREAM_BYTES);
@@ -170,7 +170,7 @@ impl ClientSide {
         charge.set(STREAM_BYTES).then_some(Room { charge, late: None })
     }
 
-    /// Counts as an open request until it is dropped: for what outlives its answer.
+    /// Counts as an open request until it is dropped: for work that outlives its answer.
     #[must_use]
     pub fn begin(&self) -> OpenRequest {
         self.0.activity.begin()
@@ -195,8 +195,8 @@ impl ClientSide {
         self.0.gone.load(Ordering::Acquire)
     }
 
-    /// Resolves when the client closes its side while a request is open. The request itself goes on: what may be abandoned
-    /// waits for this beside its work, and what must be finished does not.
+    /// Resolves when the client closes its side while a request is open. The request itself goes on: work that may be
+    /// abandoned races against this, and other work does not.
     ///
     /// Shape: one waiter at a time for each connection; a request that has a body is watched once its body was read.
     /// Cancel: dropping it leaves nothing behind.
@@ -208,7 +208,7 @@ impl ClientSide {
         if !self.is_disconnected() {
             *self.0.watcher.lock() = Some(cx.waker().clone());
         }
-        // Looked at again, because the client may have gone before the waker was there.
+        // Checked again, because the client may have disconnected before the waker was registered.
         if self.is_disconnected() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -26,7 +26,7 @@ impl Stall {
         self.waiting = false;
     }
 
-    /// Takes what became of a write, and resolves when the client has taken nothing for too long.
+    /// Takes the result of a write, and resolves when the client has taken no byte for too long.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_to_wait: bool) -> Poll<()> {
         if !has_to_wait {
             self.took();

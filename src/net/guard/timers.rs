@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use crate::base::instant_about;
 use crate::config::Limits;
 
-/// What a pause between two requests has come to.
+/// The length of a pause between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pause {
     /// It is long enough to wait on without buffers; it began then.
@@ -31,7 +31,7 @@ pub(in crate::net) struct Timers {
     head: Option<Pin<Box<Sleep>>>,
     /// Runs all the time and looks at `idle_since` when it is over: a request costs no change of a timer.
     idle: Pin<Box<Sleep>>,
-    /// Whom it wakes when it is over, which is told to it only where that changes.
+    /// The task to wake when the pause is over; updated only where it changes.
     idle_wakes: Option<Waker>,
     idle_since: Instant,
 }
@@ -86,7 +86,8 @@ impl Timers {
             return Poll::Pending;
         }
         let poll = self.idle.as_mut().poll(cx);
-        // A task whose turn is used up is sent away before it is noted, and woken for its next turn only.
+        // A task whose time slice is used up gets `Pending` before its waker is stored, and is woken only for its next
+        // slice.
         let is_noted = poll.is_pending() && has_budget_remaining();
         self.idle_wakes = is_noted.then(|| cx.waker().clone());
         poll

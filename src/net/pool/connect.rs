@@ -12,8 +12,8 @@ use crate::base::{SystemTime, Time as _};
 use crate::net::dial::{DialError, Endpoint, dial};
 
 impl Pool {
-    /// Connects within `connect_timeout`, whoever dials: a call that waited for the connection of another must still know in time
-    /// that it was not sent. The wait for a turn is no time of the region.
+    /// Connects within `connect_timeout`, also when another call dials: a call that waited for the connection of
+    /// another must still know in time that it was not sent. The wait for a turn does not count as the region's time.
     pub(super) async fn connect(&self, endpoint: &Endpoint<'_>, is_streamed: bool) -> Result<Fresh, DialError> {
         let turn = self.turn(endpoint, is_streamed).await?;
         // Others have connected meanwhile, and some of them are done.

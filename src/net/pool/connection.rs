@@ -1,4 +1,4 @@
-//! One connection to a region, and what it proves about a request that got no answer.
+//! One connection to a region, and its evidence about a request that got no answer.
 
 use std::future::poll_fn;
 use std::io;
@@ -189,7 +189,7 @@ impl Http1 {
     }
 }
 
-/// What comes of it in time.
+/// The result of the work in time.
 pub(super) async fn within<F: Future>(deadline: Option<tokio::time::Instant>, work: F) -> Option<F::Output> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
@@ -301,9 +301,9 @@ fn as_it_was(request: &mut Request<Outgoing>, authority: &Authority) {
     }
 }
 
-/// Weighs what is known of a request without an answer; `before` is what the connection had written when it got the request.
+/// Judges the evidence about a request without an answer; `before` is the connection's count when it got the request.
 fn failed(mut error: TrySendError<Request<Outgoing>>, evidence: &Evidence, before: u64) -> Failed {
-    // What was written in this turn counts as written until the system has it or refuses it.
+    // Bytes that were written in this time slice count as written until the kernel has taken or refused them.
     send_queue::send_all();
     let unsent = error.take_message();
     let error = error.into_error();

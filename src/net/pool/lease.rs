@@ -64,7 +64,7 @@ impl Drop for Lease {
 impl RegionBody {
     pub(super) fn leased(incoming: IncomingBody, lease: Lease) -> Self {
         let mut body = Self { incoming, lease: Some(lease), is_over_http2: false, ended: None };
-        // What came whole is no longer on the connection.
+        // A body that came whole is no longer on the connection.
         if body.incoming.is_end_stream() || matches!(body.incoming, IncomingBody::Whole(_)) {
             body.finish();
         }
@@ -88,7 +88,7 @@ impl RegionBody {
         self.incoming.take_whole()
     }
 
-    /// Whether more of it is to come than so many bytes, or nobody knows how much.
+    /// Whether more than so many bytes of it are to come, or an unknown number.
     #[must_use]
     pub fn is_longer_than(&self, bytes: u64) -> bool {
         let is_coming = matches!(self.incoming, IncomingBody::Coming(_)) && !self.incoming.is_end_stream();
@@ -105,7 +105,7 @@ impl RegionBody {
 /// Why the rest of a region's answer does not come.
 #[derive(Debug, thiserror::Error)]
 pub enum Cut {
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the bytes are not HTTP.
     #[error(transparent)]
     Http(#[from] hyper::Error),
     /// The region reset the HTTP/2 stream before its end, with a reason by which it means no harm.
@@ -130,7 +130,7 @@ impl Body for RegionBody {
             None if this.is_over_http2 && !this.incoming.is_end_stream() => {
                 return Poll::Ready(Some(Err(Cut::Reset)));
             }
-            // The last piece is not shown either: with it the client would have what looks like a whole answer.
+            // The last piece is withheld, too: with it the client would see an answer that looks whole.
             Some(Ok(_)) | None if this.lease.as_ref().is_some_and(Lease::has_surplus) => {
                 drop(this.lease.take());
                 return Poll::Ready(Some(Err(Cut::Broken(Violation::Surplus))));

@@ -21,7 +21,7 @@ pub struct PoolLimits {
 }
 
 impl PoolLimits {
-    /// What a connection may hold of what a region sends and nobody has read: room for a head, and for the pieces of a stream.
+    /// The bytes of a region that a connection may hold unread: room for a head, and for the pieces of a stream.
     pub(super) fn buffer_bytes(&self) -> usize {
         BUFFER_BYTES.max(self.head_bytes.saturating_mul(2))
     }

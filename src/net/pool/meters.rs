@@ -1,10 +1,10 @@
-//! What a pool reports.
+//! The reports of a pool.
 
 use prometheus::{Gauge, IntCounter, IntGauge};
 
 use crate::net::dial::DialError;
 
-/// What a pool reports.
+/// The reports of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolMeters {
     /// Idle connections.

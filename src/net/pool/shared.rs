@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) prefers_http2: Cell<bool>,
     pub(super) dialling: Cell<bool>,
     pub(super) dialled: Notify,
-    /// Who may connect now.
+    /// The turns at connecting.
     pub(super) turns: Turns,
     /// Connections made so far.
     pub(super) made: Cell<u64>,

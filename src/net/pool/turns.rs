@@ -1,13 +1,13 @@
 //! How many connections a pool makes at once.
 //!
-//! A handshake costs about a millisecond at either end. Thousands at once, of clients that ask for what they never read, would all take
-//! longer than `limits.connect_timeout`, which looks as if the region did not answer.
+//! A handshake costs about a millisecond at either end. Thousands at once, of clients that do not read their answers,
+//! would all take longer than `limits.connect_timeout`, as if the region did not answer.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Connections that are made at once to one region by one thread: the last of them has waited a fraction of a second for the others.
 const AT_ONCE: usize = 64;
-/// Of these, so many for calls that are streamed, so that jobs find a turn whatever clients read.
+/// The turns for streamed calls, so that turns are left for jobs.
 const STREAMED_AT_ONCE: usize = 16;
 
 /// The turns of one pool.

@@ -1,4 +1,4 @@
-//! A response body that tells its connection when the answer is complete.
+//! A response body that reports to its connection when the answer is complete.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use crate::net::body_scheduler::FrameTurns;
 use crate::net::drain::OpenRequest;
 use crate::net::guard::{ClientSide, Phase};
 
-/// How long a stream may pause once the client has closed its sending side: a client that only half-closed still gets an answer
-/// that flows, and nobody keeps a silent stream open for a client that is gone.
+/// How long a stream may pause once the client has closed its sending side: a client that only half-closed still gets
+/// an answer that flows, and a silent stream is not kept open for a disconnected client.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The body of a response, as hyper writes it.
@@ -63,7 +63,7 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
-        // Who waits for a turn waits for us: that is no pause of the stream.
+        // A body that waits for its turn waits for us: that is no pause of the stream.
         let mut waits = true;
         let body = this.body.as_mut();
         let polled = this.turns.poll_frame(cx, |cx| {

@@ -1,7 +1,7 @@
 //! The end of a connection: the last word is said, and said so that it arrives.
 //!
-//! A socket that is closed with unread bytes resets the connection, and the reset destroys an answer that is still on its way:
-//! Ruby's client then repeats its POST. So our side is closed first, and what the client still sends is read for a while.
+//! A socket that is closed with unread bytes resets the connection, and the reset destroys an answer on its way: Ruby's
+//! client then repeats its POST. So our side is closed first, and the client's further bytes are read for a while.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,7 +18,8 @@ use crate::net::socket::Socket;
 
 /// How long a client may take to read its last answer and to close.
 const LINGER: Duration = Duration::from_secs(2);
-/// Connections over the bound that are told so at once; more are closed without a word, because each holds a descriptor.
+/// Connections over the bound that get an answer at the same time; more are closed without one, because each holds a
+/// descriptor.
 const BUSY_MAX: usize = 64;
 
 /// Ends a connection that hyper is done with; `cut` means that its last answer is incomplete.
@@ -32,7 +33,7 @@ pub(super) async fn say(leftover: Leftover, cut: bool, document: &Rc<dyn Fn(Refu
     }
 }
 
-/// Tells a client that there are too many, without holding up the others.
+/// Answers a client over the bound, without delaying the others.
 pub(super) fn busy(socket: Socket, document: &Rc<dyn Fn(Refused) -> Bytes>) {
     thread_local! {
         static SAYING: Rc<Cell<usize>> = Rc::default();

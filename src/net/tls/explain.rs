@@ -1,4 +1,5 @@
-//! What a failed handshake says to an operator: which side's certificate, which name, and the key of the configuration to look at.
+//! The text of a failed handshake for an operator: the side whose certificate failed, the name, and the key of the
+//! configuration to look at.
 
 use std::error::Error as StdError;
 use std::io;

@@ -9,7 +9,7 @@ use rustls_pki_types::ServerName;
 
 use crate::base::{SystemTime, Time as _};
 
-/// What rustls keeps by default: of one region eight tickets are kept.
+/// The default of rustls: eight tickets are kept of one region.
 const KEPT: usize = 256;
 
 /// The sessions of one identity with one region.

@@ -1,7 +1,8 @@
 //! Names under `ojs.federation.` that are not defined: misspelt ones, which would bind nothing, and truly unknown ones.
 //!
-//! A name is reduced to what a reader sees of it: invisible and combining characters are left out, full-width, mathematical and
-//! Cyrillic letters become the ASCII ones they look like, case is folded. What remains is compared by edit distance.
+//! A name is reduced to the letters that a reader sees: invisible and combining characters are left out, full-width,
+//! mathematical and Cyrillic letters become the ASCII letters that they look like, case is folded. The rest is compared
+//! by edit distance.
 
 use std::borrow::Cow;
 
@@ -13,10 +14,10 @@ use crate::ojs::scan::Scanner;
 /// The shortest name that can be taken for a defined one, the shortest of which less two letters. Reduction adds no byte.
 pub(super) const BYTES_MIN: usize = 19;
 
-/// A reduced name is at most so long; what is longer cannot be taken for a defined one. Units: bytes.
+/// The longest reduced name; a longer name cannot be mistaken for a defined one. Units: bytes.
 const REDUCED_MAX: usize = 48;
 
-/// What a name is that is not defined.
+/// The verdict on a name that is not defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Odd {
     /// It was probably meant to be this one.
@@ -92,7 +93,8 @@ fn distance(one: &[u8], other: &[u8], most: usize) -> Option<usize> {
     Some(at(last, other.len())).filter(|distance| *distance <= most)
 }
 
-/// What a reader sees of a name, in ASCII; a letter that looks like none of ASCII is `?`. None where it does not fit.
+/// The letters of a name that a reader sees, in ASCII; a letter that looks like none of ASCII is `?`. `None` where it
+/// does not fit.
 fn reduce<'r>(key: &str, room: &'r mut [u8; REDUCED_MAX]) -> Option<&'r [u8]> {
     let mut length = 0;
     for letter in key.chars().filter(|letter| !is_invisible(*letter)) {

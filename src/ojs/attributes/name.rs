@@ -48,7 +48,7 @@ impl Name {
         matches!(self, Self::Region | Self::RegionAffinity | Self::Weights | Self::RegionsWith)
     }
 
-    /// Informational ones are passed whatever they hold.
+    /// Informational keys are passed with any value.
     pub(super) const fn is_opaque(self) -> bool {
         matches!(self, Self::SourceRegion | Self::RoutedAt)
     }

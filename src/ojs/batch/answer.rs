@@ -1,4 +1,4 @@
-//! What regions answer to batches and bulk enqueues, and one answer out of several.
+//! Answers of regions to batches and bulk enqueues, and one answer out of several.
 //!
 //! Jobs and items are copied as the regions wrote them; only an item's `index` is rewritten, because a region counts within its
 //! own part.
@@ -20,7 +20,7 @@ pub struct Listed<'b> {
 /// A line of the answer to a bulk enqueue.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Item<'b> {
-    /// The place of its job in what was sent to the region.
+    /// The index of its job in the body that was sent to the region.
     pub index: usize,
     /// Whether the job is stored.
     pub stored: bool,
@@ -54,7 +54,8 @@ impl std::fmt::Debug for Item<'_> {
     }
 }
 
-/// Whether a region that returns what it has has returned a tombstone of ours for one of the jobs: that one is not stored.
+/// Whether a region that returns existing jobs has returned a tombstone of ours for one of the jobs: that one is not
+/// stored.
 #[must_use]
 pub fn shows_fence(body: &[u8]) -> bool {
     let is_one = |(start, end): &(usize, usize)| body.get(*start..*end).is_some_and(is_of_fence);
@@ -91,7 +92,7 @@ pub fn items(body: &[u8], count: usize) -> Option<Vec<Item<'_>>> {
     is_whole.then_some(items)
 }
 
-/// The answer to a batch whose jobs are these.
+/// The answer to a batch with these jobs.
 #[must_use]
 pub fn batch(jobs: &[Listed<'_>]) -> Vec<u8> {
     let mut body = Vec::with_capacity(jobs.iter().map(|job| job.bytes.len() + 1).sum::<usize>() + 32);
@@ -106,7 +107,7 @@ pub fn batch(jobs: &[Listed<'_>]) -> Vec<u8> {
     body
 }
 
-/// The answer to a bulk enqueue whose lines are these, in the order of the request.
+/// The answer to a bulk enqueue with these lines, in the order of the request.
 #[must_use]
 pub fn bulk(lines: &[Line<'_>]) -> Vec<u8> {
     let stored = lines.iter().filter(|line| line.is_stored()).count();

@@ -24,7 +24,7 @@ impl Batch<'_> {
         body
     }
 
-    /// The batch with only the jobs at these places, each stamped; what stands beside the jobs is kept byte for byte.
+    /// The batch with only the jobs at these places, each stamped; the members beside the jobs are kept byte for byte.
     ///
     /// Shape: `stamps` has one entry a member, in their order.
     #[must_use]

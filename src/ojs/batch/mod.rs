@@ -1,8 +1,8 @@
-//! The bodies of batches and bulk enqueues: `{"jobs":[…]}` and what stands beside it, read in place.
+//! The bodies of batches and bulk enqueues: `{"jobs":[…]}` and the members beside it, read in place.
 //!
-//! A batch is understood only where nothing about it can be doubted: one object with one member `jobs`, spelled exactly, an array of
-//! objects. Then every routing key is either a job's own, or stands beside the jobs and binds all of them. Whatever else a
-//! creating body may be is [`Several::Other`]: it has parts, but it cannot be taken apart.
+//! A batch is understood only where it has one reading: one object with one member `jobs`, spelled exactly, an array of
+//! objects. Then every routing key is either a job's own, or stands beside the jobs and binds all of them. Any other
+//! creating body is [`Several::Other`]: it has parts, but it cannot be split.
 
 pub mod answer;
 mod body;
@@ -44,11 +44,12 @@ pub struct Batch<'b> {
     ///
     /// Shape: at most 10 000.
     pub jobs: Vec<Element<'b>>,
-    /// What could be a job beside the jobs, such as defaults or callbacks: the regions may make jobs of it, so it binds all.
+    /// Possible jobs beside the jobs, such as defaults or callbacks: the regions may make jobs of them, so that they
+    /// bind all.
     pub beside: Vec<Envelope<'b>>,
     /// The routing keys beside the jobs, wherever they hide: they bind all jobs.
     pub keys: Vec<RoutingKey<'b>>,
-    /// What a bulk enqueue says about all or nothing; `None` where it says nothing.
+    /// The `atomic` member of a bulk enqueue; `None` where it is absent.
     pub atomicity: Option<Cow<'b, str>>,
     /// Whether it carries an `idempotency_key`, by which regions remember it.
     pub keyed: bool,
@@ -62,7 +63,7 @@ pub struct Batch<'b> {
 pub struct Element<'b> {
     /// The job itself.
     pub envelope: Envelope<'b>,
-    /// What could be jobs inside it, such as callbacks; they carry no routing key, but the operator's rules may bind them.
+    /// Possible jobs inside it, such as callbacks; they carry no routing key, but the operator's rules may bind them.
     pub within: Vec<Envelope<'b>>,
 }
 

@@ -9,7 +9,7 @@ use crate::ojs::fault::Fault;
 use crate::ojs::key::{Likeness, Text, likeness, may_fold};
 use crate::ojs::scan::Scanner;
 
-/// What has been read of a job so far.
+/// The part of a job that was read so far.
 #[derive(Default)]
 pub(super) struct Draft<'b> {
     pub(super) id: Id<'b>,
@@ -23,7 +23,7 @@ pub(super) struct Draft<'b> {
     pub(super) weights: Option<Vec<(String, f64)>>,
     pub(super) fingerprints_meta: bool,
     pub(super) unique: bool,
-    /// What servers could read in two ways; the queues and tags of both levels are compared at the end.
+    /// Members that servers could read in two ways; the queues and tags of both levels are compared at the end.
     pub(super) unclear: Unclear,
     /// One bit for each member that was seen, at both levels.
     seen: u16,
@@ -161,7 +161,7 @@ impl<'b> Draft<'b> {
         Ok(())
     }
 
-    /// What servers could read in two ways, both levels compared.
+    /// Members that servers could read in two ways, both levels compared.
     pub(super) fn unclear(&self) -> Unclear {
         let mut unclear = self.unclear;
         if let (Some(top), Some(inner)) = (&self.queue, &self.options_queue) {

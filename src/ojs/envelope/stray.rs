@@ -1,4 +1,5 @@
-//! Routing keys of a single job that stand where nobody reads them: beside `meta`, in `options.meta`, in a job within the job.
+//! Routing keys of a single job in places that no server reads: beside `meta`, in `options.meta`, in a job within the
+//! job.
 //!
 //! Their author meant them to bind a job. Passed over in silence they would let it go anywhere.
 
@@ -37,7 +38,7 @@ fn may_spell_a_key(bytes: &[u8]) -> bool {
         || memchr_iter(b'\\', bytes).any(|at| after(at, 1) == Some(b"u"))
 }
 
-/// What a value is to the job.
+/// The role of a value in the job.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Part {
     #[default]
@@ -48,7 +49,7 @@ enum Part {
     Settled,
 }
 
-/// One open bracket, and what the member that is being read makes of its value.
+/// One open bracket, and the role of the value of the member that is being read.
 #[derive(Clone, Copy)]
 struct Frame {
     part: Part,

@@ -1,4 +1,4 @@
-//! Jobs of which long texts are kept apart: where that makes no difference to what is read of them.
+//! Jobs whose long texts were cut out, where that does not change their reading.
 
 use crate::ojs::abridged::Gap;
 use crate::ojs::fault::Fault;
@@ -9,9 +9,9 @@ use crate::ojs::scan::Scanner;
 /// only folds to another, takes more.
 pub(super) const ROUTING_KEY_BYTES_MIN: usize = 21;
 
-/// Whether all of these stand where nothing is read for routing: in the values of `args`, and of those members of `meta` and of
-/// `options.metadata` that `reads_meta` does not name, and whose names are too short for a key of the federation. The job was read from
-/// `text`, where it begins at `open`.
+/// Whether all of these stand in values that routing does not read: those of `args`, and of those members of `meta` and
+/// of `options.metadata` that `reads_meta` does not name, and whose names are too short for a key of the federation.
+/// The job was read from `text`, where it begins at `open`.
 pub(super) fn are_unread(text: &str, open: usize, gaps: &[Gap], reads_meta: &dyn Fn(&str) -> bool) -> bool {
     if gaps.is_empty() {
         return true;
@@ -29,7 +29,7 @@ pub(super) fn are_unread(text: &str, open: usize, gaps: &[Gap], reads_meta: &dyn
     unread.is_ok_and(|unread| unread == gaps.len())
 }
 
-/// How many of them stand in the values of an object that nobody reads.
+/// How many of them stand in values of an object that routing does not read.
 fn values(scanner: &mut Scanner<'_, '_>, gaps: &[Gap], reads_meta: &dyn Fn(&str) -> bool) -> Result<usize, Fault> {
     members(scanner, |scanner, key| {
         let within = passed(scanner, gaps)?;
@@ -38,7 +38,7 @@ fn values(scanner: &mut Scanner<'_, '_>, gaps: &[Gap], reads_meta: &dyn Fn(&str)
     })
 }
 
-/// Goes through an object, or steps over what is none; the sum of what `each` says of its members.
+/// Goes through an object, or steps over another value; the sum of the results of `each` for its members.
 fn members<'b>(
     scanner: &mut Scanner<'b, '_>,
     mut each: impl FnMut(&mut Scanner<'b, '_>, Text<'b>) -> Result<usize, Fault>,

@@ -8,7 +8,7 @@ use super::ErrorDocument;
 use crate::base::{Reason, UnknownStrategy};
 use crate::ojs::fault::Fault;
 
-/// Refusals of what the client sent.
+/// Refusals of a client's request.
 impl ErrorDocument {
     /// 400: the body cannot be accepted.
     #[must_use]

@@ -49,7 +49,7 @@ fixed! {
     /// 415: an interpreted body in a coding that is not read.
     content_encoding: ContentEncoding at "Content-Encoding",
         "the only `Content-Encoding` that is read here is one `gzip`; send the body so, or uncompressed";
-    /// 400: a body that is not what its `Content-Encoding` says.
+    /// 400: a body that does not have the coding of its `Content-Encoding`.
     no_gzip: NoGzip at "Content-Encoding",
         "the body is not one complete gzip document, as its `Content-Encoding` says; compress it again, or send it \
          uncompressed";
@@ -69,7 +69,7 @@ fixed! {
     idempotency_key_reused: IdempotencyKeyReused at "Idempotency-Key",
         "this `Idempotency-Key` came before with another body, and nothing was sent; send a new key for a new job, \
          or the first body again";
-    /// 400: the query of `GET /v1/federation/outcomes` names what there is not.
+    /// 400: the query of `GET /v1/federation/outcomes` has an unknown parameter or value.
     outcomes_query: OutcomesQuery,
         "expected `state` (one of open, unknown, watched, stored, absent, doubled, expired), `job_id`, \
          `federation_id`, `region`, `limit` (1 to 1000) and `cursor` (`next_cursor` of an earlier answer); without \

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::ErrorDocument;
 use crate::base::Reason;
 
-/// What regions, or we ourselves, could not do.
+/// Failures of regions, or of our own.
 impl ErrorDocument {
     /// 503: the pinned region is down. `breaker` is its state on the wire; Units: `retry_after` in seconds.
     #[must_use]
@@ -58,7 +58,7 @@ impl ErrorDocument {
         .with("job_id", id)
     }
 
-    /// 503: what is to be changed in all regions was not changed in all. Units: `retry_after` in seconds.
+    /// 503: a change for all regions did not reach all of them. Units: `retry_after` in seconds.
     #[must_use]
     pub fn regions_missing<'a>(
         followed: impl IntoIterator<Item = &'a str>,
@@ -77,7 +77,8 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
-    /// 409: an acknowledgement whose lease is over, and whose job the region shows in another state or with another worker.
+    /// 409: an acknowledgement whose lease is over, and whose job the region shows in another state or with another
+    /// worker.
     #[must_use]
     pub fn lease_lost(region: &str) -> Self {
         Self::new(Reason::LeaseLost,
@@ -117,7 +118,7 @@ impl ErrorDocument {
         Self::new(Reason::UpstreamTimeout, "the region did not answer in time; try again").with_region(region)
     }
 
-    /// 502: what a region answered to a call that may safely be repeated could be read in two ways, or is no HTTP.
+    /// 502: the answer of a region to a call that may safely be repeated could be read in two ways, or is no HTTP.
     #[must_use]
     pub fn broken_answer(region: &str) -> Self {
         Self::new(Reason::BrokenAnswer,
@@ -127,7 +128,7 @@ impl ErrorDocument {
         .with_region(region)
     }
 
-    /// 405: TRACE, which would show the sidecar's own credentials to whoever asks.
+    /// 405: TRACE, which would show the sidecar's own credentials to its caller.
     #[must_use]
     pub fn echo_refused() -> Self {
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -145,7 +146,7 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
-    /// 503: the process ends within seconds and finishes only what it has begun. Units: `retry_after` in seconds.
+    /// 503: the process ends within seconds and finishes only calls in progress. Units: `retry_after` in seconds.
     #[must_use]
     pub fn draining(retry_after: u64) -> Self {
         Self::unavailable(

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::ErrorDocument;
 use crate::base::Reason;
 
-/// What became of each job of a batch that failed, by its place in the request.
+/// The fate of each job of a failed batch, by its place in the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fates {
     /// Stored now.
@@ -31,7 +31,8 @@ impl ErrorDocument {
         .with("regions", Value::Object(regions))
     }
 
-    /// 400: what must go to one region is bound to several. `places` tells which parts of the body are bound to which region.
+    /// 400: a call that must go to one region is bound to several. `places` lists the parts of the body with their
+    /// regions.
     #[must_use]
     pub fn contradicting_pins(places: Vec<Value>) -> Self {
         Self::new(Reason::ContradictingPins,
@@ -42,7 +43,7 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-1004")
     }
 
-    /// 422: what is sent can only go to one region, and something in it asks for another, or for routing.
+    /// 422: the call can only go to one region, and a part of it asks for another, or for routing.
     #[must_use]
     pub fn bound_elsewhere(region: &str) -> Self {
         Self::new(

@@ -48,7 +48,7 @@ const NO_COUNTS: &[&str] = &[
     "window",
 ];
 
-/// Words in the names of what OJS servers count, which add up however large they are.
+/// Words in the names of counts of OJS servers, which are added up at any size.
 const COUNTS: &[&str] = &[
     "active",
     "available",

@@ -1,9 +1,9 @@
 //! The composite cursor: how far each region's list was read.
 //!
-//! It carries everything itself, so that it means the same after a restart, in another sidecar and after a reload: regions are
-//! named by their ids, and one that is not registered any more is passed over. A checksum tells a damaged one, and one of
-//! another list, from a good one; it is no secret. What a client writes into it on purpose can only ever become the value of one
-//! query parameter of the same list, which is what it could have asked the region for anyway.
+//! It carries everything itself, so that it means the same after a restart, in another sidecar and after a reload:
+//! regions are named by their ids, and one that is no longer registered is passed over. A checksum detects a damaged
+//! cursor, and one of another list; it is no secret. A forged cursor can only change the value of one query parameter
+//! of the same list, which the client could have sent to the region anyway.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ impl Cursor {
         BASE64URL_NOPAD.encode(&bytes)
     }
 
-    /// Reads what [`Cursor::encode`] wrote.
+    /// Reads the output of [`Cursor::encode`].
     ///
     /// Errors: [`BadCursor`].
     pub fn decode(text: &str, list: &str) -> Result<Self, BadCursor> {
@@ -141,7 +141,7 @@ impl WireLeg {
     }
 }
 
-/// FNV-1a: enough to tell an accident, and the wrong list, from a cursor of ours.
+/// FNV-1a: enough to detect an accident, and a cursor of another list.
 fn checksum(list: &str, payload: &[u8]) -> u32 {
     let bytes = list.as_bytes().iter().chain(&[0]).chain(payload);
     bytes.fold(0x811C_9DC5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))

@@ -9,10 +9,10 @@ use super::page::{Figure, Page, Room};
 use super::wanted::{Start, Wanted};
 use crate::ojs::operation::Paging;
 
-/// What the figures of a merged answer say.
+/// The figures of a merged answer.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// The items in all; left as the region says where nobody knows.
+    /// The number of all items; as the region has it where it is unknown.
     pub total: Option<u64>,
     /// The items that a page holds at most.
     pub limit: Option<u64>,
@@ -24,16 +24,16 @@ pub struct Figures {
     pub has_more: bool,
     /// The composite cursor, encoded.
     pub cursor: Option<String>,
-    /// Whether the list is a log, whose cursor stands at its end, too.
+    /// Whether the list is a log, whose cursor is present at its end, too.
     pub log: bool,
-    /// What regions say of the whole beside the items, added up.
+    /// The figures of regions beside the items, added up.
     pub summary: Option<Vec<u8>>,
     /// Items that are not shown.
     pub withheld: usize,
 }
 
 impl Figures {
-    /// The figures that only repeat what the client wants.
+    /// The figures that only repeat the client's parameters.
     #[must_use]
     pub fn of(wanted: &Wanted) -> Self {
         let mut figures = Self { log: wanted.paging == Paging::After, ..Self::default() };
@@ -78,7 +78,8 @@ impl Figures {
         }
     }
 
-    /// What a page that is not the last one must say, and the region had no reason to: servers leave out `false` and `null`.
+    /// The members that a page which is not the last one needs, and that the region left out: servers leave out `false`
+    /// and `null`.
     fn lacking(&self, page: &Page) -> String {
         let has = |wanted: Figure| page.figures.iter().any(|(figure, ..)| *figure == wanted);
         let mut members = String::new();

@@ -1,8 +1,8 @@
 //! Lists and aggregates of several regions as one.
 //!
-//! A region's answer is read in place ([`Page`]); what a client wants is read from its query ([`Wanted`]); a [`Walk`] says which
-//! region to ask for which part and where the composite [`Cursor`] stands then; [`merged`] writes the answer. Figures are added
-//! up by [`summed`], queues united by [`united`]. Items stay byte for byte as the regions wrote them.
+//! A region's answer is read in place ([`Page`]); the client's parameters are read from its query ([`Wanted`]); a
+//! [`Walk`] decides which region to ask for which part, with the composite [`Cursor`]; [`merged`] writes the answer.
+//! Figures are added up by [`summed`], queues united by [`united`]. Items stay byte for byte as the regions wrote them.
 
 mod count;
 mod cursor;

@@ -18,7 +18,7 @@ pub(in crate::ojs) struct Member<'b> {
     pub(in crate::ojs) at: usize,
 }
 
-/// What a value is, told by its first byte.
+/// The kind of a value, by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ojs) enum Kind {
     Object,

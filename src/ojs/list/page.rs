@@ -1,7 +1,7 @@
 //! One region's answer to a list, read in place.
 //!
-//! Servers differ in what they call the items and in which paging they speak, so both are found by what they look like.
-//! Spec: ojs-protocol 2.7 and 6.
+//! Servers differ in the name of the items and in the paging dialect, so that both are found by their form. Spec:
+//! ojs-protocol 2.7 and 6.
 
 use bytes::Bytes;
 
@@ -9,13 +9,13 @@ use super::object::{Kind, Member, count_of, elements, find, members, text_of};
 use crate::ojs::member::DEPTH_MAX;
 use crate::ojs::scan::{ScanError, scan};
 
-/// The most items that one answer is read with: ten times what the largest page of a server holds.
+/// The most items that one answer is read with: ten times the largest page of a server.
 pub const PAGE_ITEMS_MAX: usize = 10_000;
 
 /// A region's cursor that is longer than this is not carried around: no server's is, and it travels in a URL.
 const CURSOR_BYTES_MAX: usize = 2048;
 
-/// What the items are called, the usual names first; an array by any other name is taken when none of these is there.
+/// The names of the items, the usual ones first; an array of any other name is taken when none of these is there.
 const ITEMS: &[&str] = &[
     "jobs",
     "items",
@@ -48,7 +48,7 @@ pub enum NoPage {
     Cursor,
 }
 
-/// A member that tells of paging.
+/// A member about paging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Figure {
     Total,
@@ -95,7 +95,7 @@ pub struct Page {
     items: Vec<(usize, usize)>,
     /// Where the array of items stands.
     pub(super) array: (usize, usize),
-    /// What tells of paging, and where its value stands.
+    /// The members about paging, and the places of their values.
     pub(super) figures: Vec<(Figure, usize, usize)>,
     /// `None` for an answer that is a bare array.
     pub(super) root: Option<Room>,
@@ -105,7 +105,7 @@ pub struct Page {
     told: Told,
 }
 
-/// What an answer tells of paging.
+/// The paging members of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     /// The items in it.
@@ -163,7 +163,8 @@ impl Page {
         Ok(Self { body: body.clone(), items, array, figures, root, pagination, summary, told })
     }
 
-    /// The answer whose shape the merged one takes: the first that is paged, so that it can say what follows, else the first.
+    /// The answer whose shape the merged one takes: the first one with pages, so that the next page can be named, else
+    /// the first.
     #[must_use]
     pub fn model(pages: &[Self]) -> Option<&Self> {
         pages.iter().find(|page| page.told.paged).or_else(|| pages.first())
@@ -175,13 +176,13 @@ impl Page {
         &self.body
     }
 
-    /// What it tells of paging.
+    /// Its paging members.
     #[must_use]
     pub const fn counts(&self) -> &Told {
         &self.told
     }
 
-    /// What it says of the whole beside the items; empty where it says nothing.
+    /// The figures beside the items; empty where there are none.
     #[must_use]
     pub fn summary(&self) -> &[u8] {
         self.summary.and_then(|(start, end)| self.body.get(start..end)).unwrap_or_default()
@@ -235,7 +236,7 @@ fn counts(text: &str, items: usize, figures: &[(Figure, usize, usize)], paginate
     let mut told = Told { items, paged: paginated, ..Told::default() };
     for (figure, start, end) in figures {
         let value = &text[*start..*end];
-        // A count alone tells how many items there are, which everybody sees.
+        // A count alone only gives the number of the items, which the page shows anyway.
         told.paged |= *figure != Figure::Count;
         match figure {
             Figure::Total => told.total = count_of(value),

@@ -1,4 +1,4 @@
-//! One object out of those of several regions: what can be added up is, the rest is as the first region says.
+//! One object out of those of several regions: counts are added up, other members are those of the first region.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 16;
 /// The most rows of one array that are united by name; more are put one behind the other.
 const ROWS_MAX: usize = 10_000;
 
-/// What names a row of a table, the most telling first.
+/// The names that identify a row of a table, the most specific first.
 const ROW_NAMES: &[&str] =
     &["name", "queue", "timestamp", "time", "bucket", "date", "hour", "day", "state", "type", "code"];
 
@@ -46,7 +46,7 @@ pub fn summed(parts: &[Part<'_>]) -> Option<Vec<u8>> {
     Some(with_parts(json, &readable).into_bytes())
 }
 
-/// Adds up objects without saying whose is what; `None` where there is none.
+/// Adds up objects without naming the regions; `None` without any.
 #[must_use]
 pub fn added_up(bodies: &[&[u8]]) -> Option<Vec<u8>> {
     let objects: Vec<&str> = bodies.iter().filter_map(|body| whole(body)).collect();
@@ -119,7 +119,7 @@ fn object(objects: &[&str], depth: usize) -> Option<String> {
 }
 
 fn value(name: &str, values: &[&str], depth: usize) -> String {
-    // What one region does not know says nothing against what another does.
+    // A `null` of one region does not contradict the value of another.
     let known: Vec<&str> = values.iter().copied().filter(|value| Kind::of(value) != Kind::Null).collect();
     let Some(first) = known.first() else { return "null".to_owned() };
     let kind = Kind::of(first);
@@ -129,7 +129,7 @@ fn value(name: &str, values: &[&str], depth: usize) -> String {
         Kind::Number => largest(&alike),
         Kind::Object => object(&alike, depth).unwrap_or_default(),
         Kind::Array => array(&alike, depth),
-        // What is on in one region, such as its maintenance, must not look off.
+        // A switch that is on in one region, such as its maintenance, must not look off.
         Kind::Flag if name == "enabled" => alike.contains(&"true").to_string(),
         // A queue stands still only where it does everywhere.
         Kind::Flag if name == "paused" => alike.iter().all(|value| *value == "true").to_string(),
@@ -165,7 +165,7 @@ fn written(sum: f64, values: &[&str]) -> String {
     }
 }
 
-/// Rows of the same name are added up; what has no name, or is one thing of its own, is put one behind the other.
+/// Rows of the same name are added up; elements without a name, or of their own kind, are appended.
 fn array(arrays: &[&str], depth: usize) -> String {
     let mut rows: Vec<&str> = Vec::new();
     for array in arrays {
@@ -185,7 +185,7 @@ fn array(arrays: &[&str], depth: usize) -> String {
     }
 }
 
-/// The member by which all rows are told apart.
+/// The member by which all rows are distinguished.
 fn row_name(rows: &[&str]) -> Option<&'static str> {
     if rows.is_empty() || rows.len() > ROWS_MAX {
         return None;

@@ -4,7 +4,7 @@
 //! contents do, and needs no more than a page of any region, however far the client has come. A merge by time would need the
 //! first `offset + limit` items of every region for each page.
 //!
-//! Pure: says what to ask ([`Walk::asks`]), is told what came ([`Walk::heard`]), until there is nothing left to ask. The number
+//! Pure: [`Walk::asks`] returns the questions, [`Walk::heard`] takes the answers, until no question is left. The number
 //! of rounds is bounded by the number of regions.
 
 mod sequence;
@@ -46,7 +46,7 @@ impl Walk {
         }))
     }
 
-    /// What is to be asked now, all of it at once; nothing when the page is complete.
+    /// The questions to ask now, all at once; none when the page is complete.
     pub fn asks(&mut self) -> Vec<Ask> {
         match &mut self.0 {
             Kind::Window(window) => window.asks(),
@@ -54,8 +54,8 @@ impl Walk {
         }
     }
 
-    /// What an ask of the last round was answered. `answer` is the answer's number; `None` when there is no usable one, and the
-    /// region is then passed over.
+    /// Takes the answer to an ask of the last round. `answer` is the answer's number; `None` without a usable one, and
+    /// the region is then passed over.
     pub fn heard(&mut self, ask: &Ask, told: Option<(&Told, usize)>) {
         match &mut self.0 {
             Kind::Window(window) => window.heard(ask, told),

@@ -25,7 +25,7 @@ pub enum Start {
     Cursor(String),
 }
 
-/// What a client wants of a list.
+/// The client's parameters of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// How it pages; never by names, which is a way to merge.

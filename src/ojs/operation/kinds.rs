@@ -1,9 +1,9 @@
-//! What requests ask for, as the table says it.
+//! The operations of requests, by the table.
 
 use super::scope::Scope;
 use crate::ojs::path::normal_path;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `POST jobs`: one job.
@@ -36,11 +36,11 @@ pub enum Operation {
     JobGet,
     /// `DELETE jobs/{id}`.
     JobCancel,
-    /// Anything else about one job whose id is in the path.
+    /// Any other call about one job with its id in the path.
     JobScoped,
-    /// `POST jobs/results`: the results of several jobs whose ids are in the body.
+    /// `POST jobs/results`: the results of several jobs with their ids in the body.
     JobResults,
-    /// About several jobs whose ids, or a filter for them, are in the body.
+    /// A call about several jobs with their ids, or a filter for them, in the body.
     JobsById,
     /// `GET queues/{name}/stats`.
     QueueStats,
@@ -172,7 +172,7 @@ pub enum Class {
     Federation,
     /// Event streams and WebSockets.
     Stream,
-    /// What the table does not know.
+    /// An operation that the table does not know.
     Other,
 }
 
@@ -217,21 +217,21 @@ impl Class {
     }
 }
 
-/// What the body of a request may hold that is not itself a creating call.
+/// The possible content of the body of a request that is not itself a creating call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
     /// Ids, results, checkpoints, schemas: nothing that a server makes a job of.
     Data,
-    /// Perhaps what some server makes a job of.
+    /// A body that some server may take for jobs.
     MayDefineJobs,
     /// The path is not in the table.
     Unknown,
 }
 
-/// What the table says about a request.
+/// The table's entry for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Matched {
-    /// What it asks for.
+    /// The operation.
     pub operation: Operation,
     /// Its routing class.
     pub class: Class,
@@ -239,7 +239,7 @@ pub struct Matched {
     pub scope: Scope,
     /// Whether it can create jobs, so that its body must be read before it goes anywhere.
     pub creates_jobs: bool,
-    /// What its body may hold; for creating calls, [`Payload::MayDefineJobs`].
+    /// The possible content of its body; for creating calls, [`Payload::MayDefineJobs`].
     pub payload: Payload,
     /// Which segment of the normal path holds the id or name, where there is one; see [`Matched::named_in`].
     pub(super) placeholder: usize,

@@ -27,7 +27,7 @@ pub enum Scope {
     QueueStats,
     /// A change of one queue, made in every region.
     QueueControl,
-    /// What a queue is to be, read in one region and written to all.
+    /// The settings of a queue, read in one region and written to all.
     QueueDefinition,
     /// One worker, in the regions that know it.
     Worker,
@@ -41,7 +41,7 @@ pub enum Scope {
     EventStream,
     /// A WebSocket to the local region.
     Tunnel,
-    /// The manifest of the local region, with what federation adds to it.
+    /// The manifest of the local region, with the federation's additions.
     Manifest,
     /// The health of the federation, answered by us.
     Health,

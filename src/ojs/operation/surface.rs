@@ -1,4 +1,4 @@
-//! The table of operations for people: what `docs/surface.md` is made of.
+//! The table of operations for people: the source of `docs/surface.md`.
 
 use super::kinds::{Class, Operation, Payload};
 use super::scope::Scope;
@@ -11,13 +11,13 @@ pub struct Endpoint {
     pub methods: Vec<&'static str>,
     /// The path; `{}` stands for one segment, `{*}` for one or more.
     pub path: &'static str,
-    /// What it asks for.
+    /// The operation.
     pub operation: Operation,
     /// Its routing class.
     pub class: Class,
     /// Where it goes.
     pub scope: Scope,
-    /// What its body is, in a few words.
+    /// The body, in a few words.
     pub body: &'static str,
 }
 

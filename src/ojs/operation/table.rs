@@ -46,7 +46,7 @@ impl Row {
     pub(super) fn fits(&self, path: &str, exact: bool) -> bool {
         let Some((pattern, open)) = self.pattern.split_at_checked(self.literal) else { return false };
         let Some((literal, rest)) = path.split_at_checked(self.literal) else { return false };
-        // Nearly every row is told apart here.
+        // Nearly every row is decided here.
         if literal != pattern && (exact || !literal.eq_ignore_ascii_case(pattern)) {
             return false;
         }
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// Whether the rest of a path fits what stands from a pattern's first placeholder on.
+/// Whether the rest of a path fits a pattern from its first placeholder on.
 fn fits_open(pattern: &str, path: &str, exact: bool) -> bool {
     if pattern.is_empty() {
         return path.is_empty();
@@ -81,7 +81,7 @@ const fn row(methods: u8, pattern: &'static str, operation: Operation, class: Cl
     Row { methods, pattern, literal, operation, class, scope, creates: false, payload, placeholder }
 }
 
-/// A call whose body is data, however much it may look like a job.
+/// A call whose body is data, also where it looks like a job.
 const fn data(methods: u8, pattern: &'static str, operation: Operation, class: Class, scope: Scope) -> Row {
     Row { payload: Payload::Data, ..row(methods, pattern, operation, class, scope) }
 }
@@ -126,7 +126,7 @@ pub(super) static ROWS: &[Row] = &[
     row(GET, "/ojs/v1/health", Op::Health, Class::System, Scope::Health),
     creating(POST, "/ojs/v1/jobs/batch", Op::Batch, Class::Create, Scope::Batch),
     creating(POST, "/ojs/v1/jobs/bulk", Op::Bulk, Class::Create, Scope::Bulk),
-    // Cron and workflows: whatever is written below them and not named here may define jobs.
+    // Cron and workflows: calls below them that are not listed here may define jobs.
     row(POST, "/ojs/v1/cron/{}/pause", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/crons/{}/pause", Op::Cron, Class::Definition, Scope::Named),
     row(POST, "/ojs/v1/cron/{}/resume", Op::Cron, Class::Definition, Scope::Named),

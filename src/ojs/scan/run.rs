@@ -19,7 +19,7 @@ fn stops(block: Block) -> Block {
 pub(in crate::ojs) fn ascii_run(bytes: &[u8]) -> usize {
     let is_plain = |block: &&[u8; BLOCK_BYTES]| {
         let block = Block::from(**block);
-        // What is beyond ASCII has the highest bit set, as what is marked has.
+        // Bytes beyond ASCII have the highest bit set, as marked bytes have.
         (stops(block) | block).to_bitmask() == 0
     };
     bytes.as_chunks().0.iter().take_while(is_plain).count() * BLOCK_BYTES

@@ -16,7 +16,7 @@ impl<'b> Scanner<'b, '_> {
         self.quoted()
     }
 
-    /// Reads the string whose opening quote is here.
+    /// Reads the string with its opening quote here.
     #[inline]
     fn quoted(&mut self) -> Result<Text<'b>, ScanError> {
         let start = self.at;
@@ -24,7 +24,7 @@ impl<'b> Scanner<'b, '_> {
         Ok(Text::in_body(self.text, (start, self.at), escaped))
     }
 
-    /// Steps over the string whose opening quote is here; returns whether it holds a backslash.
+    /// Steps over the string with its opening quote here; returns whether it holds a backslash.
     #[inline]
     pub(super) fn pass_string(&mut self) -> Result<bool, ScanError> {
         let bytes = self.text.as_bytes();

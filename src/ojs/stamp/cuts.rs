@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-/// Where a stamp stands in a body that was copied for it: what is around it is what the client sent, which need not be kept beside it.
+/// The places of a stamp in a body that was copied for it: the bytes around it are the client's, which need not be kept
+/// a second time.
 ///
 /// It holds on when one of the additions gives way to another of the same length.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +23,7 @@ impl Cuts {
         self.0.push(Cut { from, to, was_null });
     }
 
-    /// What the client sent, in pieces and in order; `stamped` is the body that was stamped.
+    /// The client's bytes, in pieces and in order; `stamped` is the body that was stamped.
     #[must_use]
     pub fn around<'s>(&self, stamped: &'s [u8]) -> Vec<&'s [u8]> {
         let mut pieces = Vec::with_capacity(2 * self.0.len() + 1);

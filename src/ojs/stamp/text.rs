@@ -6,7 +6,7 @@ const INLINE_BYTES: usize = 128;
 #[derive(Clone)]
 pub(super) struct Text {
     inline: [u8; INLINE_BYTES],
-    /// How much of `inline` is written; what does not fit is in `spilled`, all of it.
+    /// The used bytes of `inline`; a text that does not fit is in `spilled`, all of it.
     used: usize,
     spilled: Vec<u8>,
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::ojs::segments::Segments;
 
-/// What is put where: start, end, and what stands there instead. They do not overlap.
+/// Edits: start, end, and the text that replaces the bytes between. They do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Edits(SmallVec<[(usize, usize, String); 4]>);
 

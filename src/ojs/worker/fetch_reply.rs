@@ -12,14 +12,14 @@ use crate::ojs::member::DEPTH_MAX;
 use crate::ojs::scan::{ScanError, Scanner};
 use crate::ojs::segments::Segments;
 
-/// Ten times what servers hand out at once.
+/// Ten times as many as servers hand out at once.
 const JOBS_MAX: usize = 10_000;
 
 const NAMES: [&str; 2] = ["jobs", "job"];
 const JOBS: usize = 0;
 const JOB: usize = 1;
 
-/// What a region handed out, read in place.
+/// The jobs that a region handed out, read in place.
 pub struct FetchReply<'b> {
     /// The jobs, in the order of the answer.
     pub jobs: Vec<ClaimedJob<'b>>,
@@ -76,7 +76,8 @@ impl<'b> FetchReply<'b> {
         self.members.span(JOB).is_some()
     }
 
-    /// The answer with these jobs instead of its own, each as a region wrote it. `body` is what it was read from.
+    /// The answer with these jobs instead of its own, each as a region wrote it. `body` is the body that it was read
+    /// from.
     ///
     /// `first`: the first one is repeated in `job`, also where this answer had nothing to repeat.
     #[must_use]
@@ -125,7 +126,7 @@ impl<'b> ClaimedJob<'b> {
         slice(self.text, self.span).unwrap_or_default()
     }
 
-    /// What the job says about where it may be.
+    /// The job's routing keys.
     ///
     /// Errors: a [`Fault`] where that could be read in two ways.
     pub fn envelope(&self) -> Result<Envelope<'b>, Fault> {

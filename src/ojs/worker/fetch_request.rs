@@ -19,7 +19,7 @@ const BATCH_SIZE: usize = 2;
 const WORKER_ID: usize = 3;
 const VISIBILITY: usize = 4;
 
-/// What a worker asks for, read in place.
+/// The parameters of a worker's FETCH, read in place.
 pub struct FetchRequest<'b> {
     members: Members<'b, 5>,
     queues: Vec<(Cow<'b, str>, Span)>,
@@ -72,7 +72,7 @@ impl<'b> FetchRequest<'b> {
         self.members.number(VISIBILITY)
     }
 
-    /// The same call for `count` jobs and only those queues that are `wanted`. `body` is what it was read from.
+    /// The same call for `count` jobs and only the queues that are `wanted`. `body` is the body that it was read from.
     pub fn part(&self, body: &Bytes, count: usize, wanted: impl Fn(&str) -> bool) -> Segments {
         debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
         let mut edits = Edits::default();

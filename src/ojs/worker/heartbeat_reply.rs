@@ -1,4 +1,4 @@
-//! The answer to a heartbeat: whose leases were extended, and what the worker is to do with itself.
+//! The answer to a heartbeat: the jobs whose leases were extended, and the directive for the worker.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ const STATE: usize = 0;
 const DIRECTIVE: usize = 1;
 const JOBS_EXTENDED: usize = 2;
 
-/// What a region wants of a worker, the mildest first.
+/// A region's directive for a worker, the mildest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Directive {
     /// Go on.
@@ -33,7 +33,7 @@ pub enum Directive {
 /// A region's answer to a heartbeat, read in place.
 pub struct HeartbeatReply<'b> {
     members: Members<'b, 3>,
-    /// The jobs whose leases were extended, and how the region wrote them.
+    /// The jobs whose leases were extended, in the region's spelling.
     extended: Vec<(Cow<'b, str>, &'b str)>,
 }
 
@@ -62,13 +62,13 @@ impl<'b> HeartbeatReply<'b> {
         self.extended.iter().map(|(id, _)| &**id)
     }
 
-    /// Whether the region tells which leases it has extended.
+    /// Whether the region names the leases that it has extended.
     #[must_use]
     pub fn says_extended(&self) -> bool {
         self.members.raw(JOBS_EXTENDED).is_some_and(|raw| raw != "null")
     }
 
-    /// What the region wants, in either of the two members that say so; the stricter counts.
+    /// The region's directive, from either of the two members; the stricter counts.
     #[must_use]
     pub fn directive(&self) -> Directive {
         let of = |place| match self.members.text(place).as_deref() {
@@ -79,9 +79,10 @@ impl<'b> HeartbeatReply<'b> {
         of(STATE).max(of(DIRECTIVE))
     }
 
-    /// The answer for the client: this one, with the leases that others have extended, too. `body` is what it was read from.
+    /// The answer for the client: this one, with the leases that other regions have extended. `body` is the body that
+    /// it was read from.
     ///
-    /// `calm`: what this region wants is not the worker's business, because it is not the local one.
+    /// `calm`: this region's directive is left out, because the region is not the local one.
     #[must_use]
     pub fn with(&self, body: &Bytes, others: &[Self], calm: bool) -> Segments {
         debug_assert_eq!(self.members.text.len(), body.len(), "an answer is spliced into its own body");

@@ -89,7 +89,8 @@ impl<'b> HeartbeatRequest<'b> {
         self.members.number(VISIBILITY)
     }
 
-    /// The heartbeat for the jobs that are `wanted`, everything else as the client wrote it. `body` is what it was read from.
+    /// The heartbeat for the jobs that are `wanted`, everything else as the client wrote it. `body` is the body that it
+    /// was read from.
     ///
     /// `array`: the ids stand in an array `active_jobs`, however the client wrote them.
     pub fn part(&self, body: &Bytes, array: bool, wanted: impl Fn(&str) -> bool) -> Segments {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::members::Members;
 use crate::ojs::member::DEPTH_MAX;
 
-/// What a look-up shows of the attempt that is under way.
+/// The attempt in progress, as a look-up shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leased<'b> {
     /// The state of the job.
@@ -17,7 +17,7 @@ pub struct Leased<'b> {
 }
 
 impl<'b> Leased<'b> {
-    /// Reads the answer to a look-up, the job bare or under `job`; `None` for what shows no job.
+    /// Reads the answer to a look-up, the job bare or under `job`; `None` for an answer that shows no job.
     #[must_use]
     pub fn read(body: &'b [u8]) -> Option<Self> {
         let members = Members::read(body, DEPTH_MAX, ["job"]).ok()?;
@@ -26,7 +26,7 @@ impl<'b> Leased<'b> {
         Some(Self { state: job.text(0)?, started_at: job.text(1), worker_id: job.text(2) })
     }
 
-    /// Whether it is the attempt that began then, and that this worker has. What is not known of the attempt is not compared.
+    /// Whether it is the attempt of this worker that began at this time. Unknown members are not compared.
     #[must_use]
     pub fn is_of(&self, worker_id: Option<&str>, started_at: Option<&str>) -> bool {
         let same_worker = worker_id.is_none_or(|worker| self.worker_id.as_deref() == Some(worker));
@@ -35,7 +35,7 @@ impl<'b> Leased<'b> {
     }
 }
 
-/// Whether two texts tell the same moment: a server may keep fewer digits of it than it wrote in its first answer.
+/// Whether two texts are the same moment: a server may keep fewer digits than it wrote in its first answer.
 fn same_moment(one: &str, other: &str) -> bool {
     let moment = |text: &str| text.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond());
     one == other || moment(one).is_some_and(|one| moment(other) == Some(one))

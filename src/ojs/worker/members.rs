@@ -102,7 +102,7 @@ pub(super) fn text_of(raw: &str) -> Option<Cow<'_, str>> {
     raw.starts_with('"').then(|| Text::quoted(raw, 0).decode())
 }
 
-/// The inside of an array or object: what stands between its brackets.
+/// The inside of an array or object: the bytes between its brackets.
 pub(super) const fn inside((start, end): Span) -> Span {
     (start + 1, end - 1)
 }

@@ -1,7 +1,7 @@
-//! What workers say and hear, read in place: FETCH, acknowledgements and heartbeats, in every dialect that is spoken.
+//! Calls of workers and their answers, read in place: FETCH, acknowledgements and heartbeats, in every dialect.
 //!
-//! A call of a worker can concern several regions. Its body is cut to what one of them is to hear, and their answers are put
-//! together, by splicing: what a client or a region wrote stays byte for byte.
+//! A call of a worker can concern several regions. Its body is cut to the part of each region, and their answers are
+//! merged, by splicing: the bytes of a client or a region stay as they were.
 //!
 //! Spec: ojs-protocol 2.2 to 2.4, 5.4, 11 row 3; ojs-clients 4.
 
@@ -27,7 +27,7 @@ use super::fault::Fault;
 use super::member::DEPTH_MAX;
 use members::Members;
 
-/// What an acknowledgement says of itself.
+/// The members of an acknowledgement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settled<'b> {
     /// The job. An empty id or one that is no text is none; the region judges that.
@@ -49,7 +49,7 @@ impl<'b> Settled<'b> {
 
 /// The answer to the acknowledgement of a job that a lookup shows as completed, bare or under `job`; `None` for any other.
 ///
-/// Spec: ojs-protocol 2.3; the id under both names that servers give it, and nothing of what the job contains.
+/// Spec: ojs-protocol 2.3; the id under both names that servers give it, and nothing of the job's content.
 #[must_use]
 pub fn completed(body: &[u8], id: &str) -> Option<Vec<u8>> {
     let members = Members::read(body, DEPTH_MAX, ["job"]).ok()?;

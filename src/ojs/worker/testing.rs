@@ -1,4 +1,4 @@
-//! What the tests of this folder share.
+//! Shared parts of the tests of this folder.
 
 use crate::ojs::segments::Segments;
 

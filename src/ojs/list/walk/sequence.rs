@@ -1,14 +1,15 @@
 //! A part of the whole from where an earlier answer ended, or from its beginning.
 //!
-//! Each region has its own place, so nothing is counted and nothing is lost when one was away for a while. Regions are asked for
-//! exactly what is still missing, because a region's cursor stands behind a whole page of its own.
+//! Each region has its own place, so that nothing is lost when one was away for a while. Regions are asked for exactly
+//! the missing items, because a region's cursor stands behind a whole page of its own.
 
 use super::super::cursor::{Cursor, Leg, Place};
 use super::super::page::Told;
 use super::step::{Ask, Outcome, Pick, total_of};
 use crate::base::RegionId;
 
-/// How often one region is asked for one page: at first, for exactly what is missing, and for what it gave short.
+/// How often one region is asked for one page: at first, for exactly the missing items, and for the items that it gave
+/// short.
 const ASKS_MAX: u8 = 4;
 
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct Sequence {
     limit: u64,
     left: u64,
     log: bool,
-    /// No cursor yet: everybody is asked, because nobody's total is known.
+    /// Without a cursor yet: every region is asked, because no total is known.
     first: bool,
     asked: bool,
     picks: Vec<Pick>,
@@ -29,7 +30,7 @@ struct SequenceLeg {
     place: Place,
     total: Option<u64>,
     missing: bool,
-    /// Whether it said, of what it was last asked, that more follow.
+    /// Whether its last answer said that more items follow.
     more: bool,
     heard: bool,
     asks: u8,
@@ -62,7 +63,7 @@ impl Sequence {
         }
         let open = self.legs.iter().filter(|leg| leg.is_open()).count() as u64;
         let begins = !std::mem::replace(&mut self.asked, true);
-        // Everybody at once: where no total is known yet, and where all can have a share of a log's page.
+        // Every region at once: where no total is known yet, and where all can have a share of a log's page.
         let share = match (begins, self.log) {
             (true, true) if self.limit >= open => Some(self.limit / open.max(1)),
             (true, false) if self.first => Some(self.limit),
@@ -85,7 +86,7 @@ impl Sequence {
             match (share, expected) {
                 (Some(_), _) => {}
                 (None, Some(_)) => left -= limit,
-                // Nobody knows how much of the page this one will fill.
+                // This region's part of the page is unknown.
                 (None, None) => break,
             }
         }
@@ -112,7 +113,7 @@ impl Sequence {
         leg.got = Some(Got { answer, told: told.clone() });
     }
 
-    /// Takes what has come, in the order of the regions, up to the first gap.
+    /// Takes the arrived answers, in the order of the regions, up to the first gap.
     fn settle(&mut self) {
         let heard_whole = |leg: &SequenceLeg| leg.got.as_ref().is_some_and(|got| !got.told.paged);
         let all_whole = self.legs.iter().all(|leg| leg.missing || heard_whole(leg));
@@ -125,7 +126,7 @@ impl Sequence {
                 return;
             }
             let Some(got) = leg.got.take() else {
-                // What of a log was not asked has its turn later; in other lists it comes before what follows.
+                // In a log, an unasked region has its turn later; in other lists its items come before the rest.
                 if self.log {
                     continue;
                 }
@@ -135,11 +136,11 @@ impl Sequence {
             let items = (got.told.items as u64).saturating_sub(skip);
             let by_cursor = got.told.paged && !got.told.by_offset;
             if items > self.left && by_cursor && leg.asks < ASKS_MAX && !self.log {
-                // Its cursor would pass over what does not fit: it is asked again for what does.
+                // Its cursor would pass over the items that do not fit: it is asked again for those that do.
                 leg.asks = ASKS_MAX - 1;
                 return;
             }
-            // What cannot be counted is taken whole: a page too long loses nothing.
+            // Items that cannot be counted are taken whole: a page too long loses nothing.
             let taken = if self.log || leg.offset().is_none() { items } else { items.min(self.left) };
             let from = usize::try_from(skip).unwrap_or(usize::MAX).min(got.told.items);
             let to = from + usize::try_from(taken).unwrap_or(0);

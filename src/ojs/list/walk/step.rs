@@ -1,4 +1,4 @@
-//! What a walk asks, and what it makes of the answers.
+//! The questions of a walk, and the use of their answers.
 
 use crate::ojs::list::cursor::{Cursor, Place};
 use crate::ojs::list::page::Told;
@@ -28,7 +28,7 @@ pub struct Pick {
 /// The client's page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it holds, in order.
+    /// Its items, in order.
     pub picks: Vec<Pick>,
     /// How many items it may hold; `None` where everything was wanted.
     pub limit: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Outcome {
     pub cursor: Cursor,
 }
 
-/// How many items a region has, as far as its answer to an ask tells.
+/// The number of a region's items, as far as its answer to an ask gives it.
 pub(super) fn total_of(told: &Told, ask: &Ask) -> Option<u64> {
     let items = told.items as u64;
     if !told.paged {

@@ -1,7 +1,7 @@
 //! A part of the whole by its offset: `offset`, or `page` and `per_page`.
 //!
-//! The regions' totals tell which of them the window touches. One round learns the totals and what is sure to be needed, a
-//! second asks for the rest.
+//! The regions' totals decide which of them the window touches. One round reads the totals and the parts that are
+//! needed in any case, a second one the rest.
 
 use super::super::cursor::{Cursor, Leg, Place};
 use super::super::page::Told;
@@ -88,7 +88,7 @@ impl Window {
         }
     }
 
-    /// The first region's part, which is the same whatever the others have, and everybody's total.
+    /// The first region's part, which does not depend on the other regions, and every region's total.
     fn first(&self) -> Vec<Ask> {
         // A region's smaller pages must show wherever the window lies: pages are counted by them.
         let probe = if self.page.is_some() && self.limit > SURE_LIMIT { self.limit } else { 1 };
@@ -149,7 +149,7 @@ impl Window {
             return;
         };
         let total = total_of(told, ask);
-        // Without a total nobody knows where the next region's items begin.
+        // Without a total the beginning of the next region's items is unknown.
         let Some(total) = total.or(leg.total) else {
             leg.missing = true;
             return;
@@ -172,7 +172,7 @@ impl Window {
             let mut at = from;
             while at < to {
                 let Some(it) = self.legs.get(leg) else { break 'parts };
-                // What a region did not give after all ends the page: behind a gap nothing would be in its place.
+                // A region that gave fewer items ends the page: behind a gap no item would be in its place.
                 let Some(got) = it.covering(at) else { break 'parts };
                 let until = to.min(got.from.saturating_add(got.items));
                 picks.push(pick(got, at, until));
