@@ -1,17 +1,17 @@
 //! `ojs-sidecar`: a daemon beside every application pod that federates Open Job Spec traffic over regions.
 //!
 //! The folders are floors, and a folder imports only from lower ones (a test holds the table in `ARCHITECTURE.md`):
-//! [`base`] knows nothing of jobs or sockets; `ojs` and `config` read bytes; `policy` decides without acting; `net` acts
-//! without deciding; `region` holds what is known of each region at run time; `proxy` is the life of a request; `app` binds
-//! and runs it all.
+//! [`base`] knows nothing of jobs or sockets; `ojs` and `config` read bytes; `policy` decides without acting; `net`
+//! acts without deciding; `region` holds the state of each region at run time; `proxy` is the life of a request; `app`
+//! binds and runs it all.
 
 #![cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, unused_imports, reason = "public with the feature `internals`")
 )]
 
-// The program needs `cli` alone. Tests, benches and fuzz targets turn the feature `internals` on for the rest; without it the compiler
-// sees what no code of the program calls.
+// The program needs `cli` alone. Tests, benches and fuzz targets turn the feature `internals` on for the rest; without
+// it the compiler finds code that the program does not call.
 #[cfg(not(feature = "internals"))]
 mod admin;
 #[cfg(not(feature = "internals"))]

@@ -4,7 +4,7 @@
 //! instruction at a random place. This check is in the program's own crate, which `tools/release/rustc` compiles for all processors: in the
 //! library the compiler would take the answer for granted. A build by cargo alone runs on every x86-64 processor.
 
-/// What is missing of what the library was built for; nothing where it fits.
+/// The processor features that the library was built for and that are missing; empty where it fits.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn missing() -> Vec<&'static str> {
     macro_rules! detected {
@@ -19,7 +19,7 @@ pub(crate) fn missing() -> Vec<&'static str> {
     wanted.into_iter().filter(|(_, is_there)| !is_there).map(|(feature, _)| feature).collect()
 }
 
-/// Nothing: what others have is not asked for.
+/// Empty: other architectures have no levels.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const fn missing() -> Vec<&'static str> {
     Vec::new()

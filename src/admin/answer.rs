@@ -1,4 +1,4 @@
-//! What the admin listener answers; no sockets here.
+//! The answers of the admin listener; no sockets here.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// The methods of what can only be read, as `Allow` has them.
+/// The methods of read-only resources, as `Allow` has them.
 const READ_METHODS: &str = "GET, HEAD";
 
 /// A region as `/readyz` shows it.
@@ -37,7 +37,7 @@ pub struct RegionState {
     pub last_error: Option<(&'static str, String)>,
 }
 
-/// What the admin listener knows of the program.
+/// The state of the program for the admin listener.
 #[derive(Clone)]
 pub struct AdminState {
     /// The counters.
@@ -50,9 +50,9 @@ pub struct AdminState {
     pub regions: Arc<dyn Fn() -> Vec<RegionState> + Send + Sync>,
     /// The hosts and origins that are allowed now; called for each request.
     pub listen: Arc<dyn Fn() -> Listen + Send + Sync>,
-    /// What the last look at configuration and files found wrong, a sentence each; none of it holds readiness back.
+    /// The findings of the last look at configuration and files, a sentence each; none of them holds readiness back.
     pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// All that is known now, without what the admin listener knows itself; called for each `/state`.
+    /// The present state, without the admin listener's own; called for each `/state`.
     pub state: Arc<dyn Fn() -> Value + Send + Sync>,
     /// The configuration in force, and the one that was asked for; called for each `/config`.
     pub configs: Arc<dyn Fn() -> (Config, Config) + Send + Sync>,
@@ -102,7 +102,7 @@ impl AdminState {
         }
     }
 
-    /// All that is known, with what holds readiness back.
+    /// The present state, with the items that hold readiness back.
     fn state(&self) -> Response<Bytes> {
         let mut state = (self.state)();
         if let Value::Object(state) = &mut state {

@@ -1,4 +1,4 @@
-//! Who may ask the admin listener: scrapers, probes and people at a terminal, and no web page.
+//! The callers of the admin listener: scrapers, probes and people at a terminal, and no web page.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use super::response::error;
 use crate::config::Listen;
 use crate::net::origin::{self, Page, is_preflight};
 
-/// Who asks, of those that are answered.
+/// A permitted caller.
 pub(super) enum Caller {
     /// No page of another origin.
     Local,

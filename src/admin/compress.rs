@@ -1,4 +1,4 @@
-//! Answers that are sent compressed to those who ask for it: a scrape of all regions shrinks to a tenth.
+//! Compressed answers for callers that accept them: a scrape of all regions shrinks to a tenth.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! `/config`: the configuration in force, and what would differ after a restart.
+//! `/config`: the configuration in force, and the differences after a restart.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -14,7 +14,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// `?format=yaml` or `?format=json`, else what `Accept` names; JSON where neither says YAML.
+    /// `?format=yaml` or `?format=json`, else the type in `Accept`; JSON where neither says YAML.
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Self {
         let asked = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("format="));
         let accepted = || headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -89,7 +89,7 @@ fn shown(log: &LogHandle) -> Response<Bytes> {
 
 /// The level and the time of a query such as `level=debug&for=10m`.
 ///
-/// Errors: what was expected.
+/// Errors: the expectation.
 fn asked(query: Option<&str>) -> Result<(String, Duration), String> {
     let (mut level, mut lasts) = (None, DEFAULT_FOR);
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {

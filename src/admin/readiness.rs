@@ -1,4 +1,4 @@
-//! Whether the pod may be sent to, and what it still waits for.
+//! Whether the pod may get traffic, and the items that it still waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub struct Readiness(Arc<Shared>);
 struct Shared {
     waiting_for: Mutex<Vec<&'static str>>,
     draining: AtomicBool,
-    /// Told when the last open item is closed.
+    /// Notified when the last open item is closed.
     closed_last: Notify,
 }
 
@@ -30,13 +30,13 @@ pub struct ReadinessGuard {
 }
 
 impl Readiness {
-    /// Nothing to wait for yet: take the first guard before anybody can ask.
+    /// Without items yet: take the first guard before the first probe.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Holds readiness back until the guard is dropped; `item` is what `/readyz` shows, such as `first round of probes`.
+    /// Holds readiness back until the guard is dropped; `/readyz` shows `item`, such as `first round of probes`.
     #[must_use]
     pub fn block(&self, item: &'static str) -> ReadinessGuard {
         self.0.waiting_for.lock().push(item);
@@ -48,7 +48,7 @@ impl Readiness {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the process was told to end.
+    /// Whether the process was ordered to end.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::Relaxed)

@@ -23,14 +23,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::AdminState;
 
-/// Scrapers and probes are few; more than this is a mistake or an attack, and the idlest makes room for the next, so that nobody can hold
-/// a probe up.
+/// Scrapers and probes are few. More than this is a mistake or an attack, and the idlest makes room for the next, so
+/// that no client can starve a probe.
 const CONNECTIONS_MAX: usize = 64;
 /// For a head to arrive. It also ends idle connections, so it is longer than the usual scrape interval of 15 s.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
-/// A connection that lives longer is told to end, so that one who never reads cannot hold its place for good.
+/// A connection that lives longer is ended, so that a client that never reads cannot hold its place for good.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// For the answer under way when a connection is told to end.
+/// For the answer in progress when a connection is ended.
 const GRACE: Duration = Duration::from_secs(5);
 /// The heads of scrapers are well below 1 KiB.
 const HEAD_BYTES: usize = 16 * 1024;
@@ -81,7 +81,8 @@ pub async fn serve(Listener(listener): Listener, state: AdminState, until: impl 
                     connection(stream, state, &last_asked, told_to_end).await;
                 });
                 held.push(Held { task, peer, asked });
-                // What came together with the connection is answered before another connection can take its place.
+                // A request that came together with the connection is answered before another connection can take its
+                // place.
                 tokio::task::yield_now().await;
             }
             // Finished connections are collected as they end, so that the set does not grow.
@@ -113,7 +114,7 @@ fn make_room(held: &mut Vec<Held>) {
     }
 }
 
-/// The next connection, whatever it takes.
+/// The next connection, after as many tries as it takes.
 async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {

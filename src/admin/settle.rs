@@ -1,4 +1,4 @@
-//! `/outcomes/settle`: an operator decides what became of a job of which no region tells, from this machine only.
+//! `/outcomes/settle`: an operator rules about a job that no region shows, from this machine only.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::telemetry::{Metrics, event};
 pub(super) const METHODS: &str = "PUT, POST";
 /// A sentence or two, which every answer about the job shows. Units: bytes.
 const REASON_BYTES_MAX: usize = 512;
-/// Rows that an error names: more of them help nobody to choose.
+/// The most records that an error lists.
 const CHOICES_MAX: usize = 16;
 /// How long regions may take is nothing that an operator's word depends on.
 const RULES: Rules = Rules { grace: std::time::Duration::ZERO, lag: std::time::Duration::ZERO };
@@ -35,7 +35,7 @@ pub struct Settling {
     pub is_local: bool,
 }
 
-/// What an operator says.
+/// An operator's ruling.
 #[derive(Debug, PartialEq, Eq)]
 struct Order {
     id: String,
@@ -81,7 +81,7 @@ impl Settling {
         let mut found = found.ok_or_else(under_way)?;
         let ruling = Ruling { stored: *stored, reason: reason.clone(), at: now };
         found.placement.apply(Event::Decided(place.clone(), ruling), now, RULES);
-        // What else is to be done or said about it, the background does.
+        // The background carries out all other actions.
         if let Action::Settle(how @ (Settlement::Stored | Settlement::Absent)) =
             next(&found.placement, now, now, |_| false)
         {
@@ -160,7 +160,7 @@ const fn word(stored: bool) -> &'static str {
 impl Order {
     /// Of a query such as `id=ID&as=absent&reason=TEXT&region=REGION`.
     ///
-    /// Errors: the field, and what was expected there.
+    /// Errors: the field, and the expectation.
     fn read(query: &str) -> Result<Self, String> {
         let (mut id, mut region, mut stored, mut reason) = (None, None, None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -6,7 +6,7 @@ use crate::journal::{Decided, Wanted};
 use crate::ojs::{ErrorDocument, query_value};
 use crate::proxy::Proxy;
 
-/// Longer ids are kept by nobody.
+/// Longer ids are not recorded.
 const ID_BYTES_MAX: usize = 256;
 
 /// Shape: one document for each time the job was routed, the newest first; `durable` says of each whether it is in the journal's file.

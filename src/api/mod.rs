@@ -26,23 +26,24 @@ use crate::proxy::{Exchange, Proxies, Proxy, Reply};
 /// When a sidecar that ends may have a successor. Units: seconds.
 const RETRY_AFTER: u64 = 1;
 
-/// Answers one request of a client. No async function, whose future would have room for the request twice.
+/// Answers one request of a client. Not an async function: its future would have room for the request twice.
 pub fn handle(
     proxies: &Proxies,
     request: Request<IncomingBody>,
     connection: ConnectionInfo,
 ) -> impl Future<Output = Response<Reply>> + use<> {
     let proxy = proxies.current();
-    // Boxed, because it is handed on, and copied each time; and what waits for a region has no room for it.
+    // Boxed, because it is passed on, and would be copied each time; and the futures that wait for a region need no
+    // room for it.
     let request = Box::new(request);
     async move {
         let is_closing = connection.client.is_closing();
         let mut exchange = proxy.begin(&request, connection);
-        // Within its own scope, so that what waits for a region has no room for this answer.
+        // In its own scope, so that the futures that wait for a region need no room for this answer.
         if let Some(response) = answer_at_once(&proxy, &mut exchange, &request, is_closing) {
             return exchange.finish(&proxy, response);
         }
-        // Boxed, so that there is no room for it in what carries each call.
+        // Boxed, so that the future of every call needs no room for it.
         let answered = if exchange.matched.class == Class::Federation {
             Ok(Box::pin(federation(&proxy, &mut exchange, *request)).await)
         } else {
@@ -56,7 +57,7 @@ pub fn handle(
     }
 }
 
-/// Answers what needs neither a region nor the federation's state: calls that are refused, and preflights of allowed pages.
+/// Answers calls that need neither a region nor the federation's state: refusals, and preflights of allowed pages.
 fn answer_at_once(
     proxy: &Proxy,
     exchange: &mut Exchange,

@@ -1,4 +1,4 @@
-//! `GET /v1/federation/outcomes`: jobs whose fate is open, or was, and what became of them.
+//! `GET /v1/federation/outcomes`: jobs whose fate is open, or was, with their resolution.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const LIMIT: usize = 100;
 /// The most that one answer shows.
 const LIMIT_MAX: usize = 1_000;
 
-/// What is asked for.
+/// The parameters of the question.
 #[derive(Debug, Default)]
 struct Wanted {
     state: Option<State>,
@@ -24,8 +24,8 @@ struct Wanted {
     limit: Option<usize>,
 }
 
-/// Shape: the newest first; `?state=`, `?job_id=`, `?federation_id=` and `?region=` choose, `?limit=` says how many, `?cursor=` goes on where
-/// `next_cursor` of an answer was. Times in RFC 3339, `null` what is not known.
+/// Shape: the newest first; `?state=`, `?job_id=`, `?federation_id=` and `?region=` select, `?limit=` is the number,
+/// `?cursor=` continues at `next_cursor` of an answer. Times in RFC 3339, `null` for unknown values.
 ///
 /// Errors: 400 for a parameter that there is not, and for a state, a limit or a cursor that is none.
 pub(super) fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, ErrorDocument> {
@@ -68,7 +68,7 @@ impl Wanted {
     }
 
     fn takes(&self, it: &Placement) -> bool {
-        // A key whose job went well is no outcome that anybody asks about, but by its id.
+        // The record of a key whose job went well is shown by its id only.
         let is_shown = it.has_traces() || it.settled.is_some() || self.job_id.is_some();
         let has = |test: &dyn Fn(&Copy) -> bool| it.copies.iter().any(test);
         is_shown

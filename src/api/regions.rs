@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::state::summary;
 use crate::proxy::Proxy;
 
-/// Shape: the members of the RFC, and of each region `last_error`: why the last probe failed or requests opened the breaker, its weight and tags, whether it is the local one, calls in
-/// flight and the next probe; `null` what is not known yet. Spec: RFC-0001 §6.
+/// Shape: the members of the RFC, and of each region `last_error`: why the last probe failed or requests opened the
+/// breaker, its weight and tags, whether it is the local one, calls in flight and the next probe; `null` for unknown
+/// values. Spec: RFC-0001 §6.
 pub(super) fn document(proxy: &Proxy) -> Vec<u8> {
     let shared = &proxy.shared;
     let view = shared.registry.view();

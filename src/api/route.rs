@@ -42,7 +42,7 @@ pub(super) async fn document(
     Ok(document.to_string().into_bytes())
 }
 
-/// Shape: `{"code", "key", "message"}`; the key is the client's, cut to what a person needs to find it.
+/// Shape: `{"code", "key", "message"}`; the key is the client's, cut to a length by which a person finds it.
 fn warning(key: &str) -> Value {
     const KEY_LETTERS_MAX: usize = 128;
     let key: String = key.chars().take(KEY_LETTERS_MAX).collect();

@@ -13,10 +13,10 @@ use crate::proxy::{Shared, is_usable};
 use crate::region::{Region, Trouble};
 use crate::telemetry::{CertificateKind, PoolState, RegionMetrics};
 
-/// All that is known: the regions, what is kept in memory and on disk, and the process.
+/// The present state: the regions, the content of memory and disk, and the process.
 ///
-/// Shape: times in RFC 3339, durations in milliseconds or seconds as their names say, `null` what is not known. It holds no token, no key and
-/// nothing of a job but the names of queues.
+/// Shape: times in RFC 3339, durations in milliseconds or seconds as their names say, `null` for unknown values. It
+/// holds no token, no key and nothing of a job but the names of queues.
 #[must_use]
 pub fn document(shared: &Shared) -> Value {
     let view = shared.registry.view();
@@ -55,7 +55,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// How long until then; 0 for what is past.
+    /// The time until then; 0 for a past one.
     fn until(self, then: Instant) -> u64 {
         millis(then.saturating_duration_since(self.now))
     }
@@ -101,7 +101,8 @@ fn region(shared: &Shared, view: &View, index: RegionIndex, moment: Moment) -> V
     region
 }
 
-/// What every client may see of a region: the members of the RFC, and what an operator needs first. Spec: RFC-0001 §6.
+/// The part of a region's state that every client may see: the members of the RFC, and the first facts for an operator.
+/// Spec: RFC-0001 §6.
 ///
 /// Shape: `latency_ms` is whole and `null` for a region that is not healthy, as in the RFC; `latency_us` is the last figure in microseconds.
 pub(super) fn summary(shared: &Shared, view: &View, index: RegionIndex) -> Value {

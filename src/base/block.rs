@@ -9,7 +9,7 @@ pub(crate) const BLOCK_BYTES: usize = 32;
 /// the last block is filled up.
 #[inline]
 pub(crate) fn first_marked(bytes: &[u8], marks: impl Fn(Block) -> Block) -> usize {
-    // Most of what is looked for stands in the first block.
+    // The wanted byte is usually in the first block.
     match bytes.first_chunk().map(|block| marks(Block::from(*block)).to_bitmask()) {
         None => in_last(bytes, marks),
         Some(0) => BLOCK_BYTES + in_blocks(&bytes[BLOCK_BYTES..], marks),

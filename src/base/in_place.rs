@@ -1,4 +1,4 @@
-//! Large values, made where they stay, and rare ones apart from whoever needs them.
+//! Large values, made where they stay, and rare ones apart from their users.
 
 use std::pin::Pin;
 
@@ -19,10 +19,10 @@ macro_rules! in_place {
 
 pub(crate) use in_place;
 
-/// Boxes a future apart from whoever waits for it, in whose function neither its making nor its polls are then inlined: what they keep on
-/// the stack would be part of that function's frame, and what it needs itself would lie scattered among it, over more of the cache than
-/// all else that a call touches. That is what the compiler does with it now, and nothing binds it to that: after another compiler, frames are
-/// worth a look.
+/// Boxes a future in a function of its own, so that neither its making nor its polls are inlined into the caller: their
+/// stack variables would be part of the caller's frame, and scatter the caller's own over more cache lines than the
+/// rest of a call touches. This is how the present compiler behaves, without a guarantee: check the frames after an
+/// upgrade.
 #[inline(never)]
 pub fn apart<'f, F: Future + 'f>(make: impl FnOnce() -> F) -> Boxed<'f, F::Output> {
     in_place!(make())

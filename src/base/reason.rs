@@ -310,7 +310,7 @@ impl Reason {
         let row = |reason: &Self| {
             let Row { status, code, word, meaning, .. } = reason.row();
             let status = status.as_u16();
-            // The region's status gives the code of what it refused.
+            // The region's status gives the code of a refused part.
             let code = if *reason == Self::PartRefused { "by status" } else { &format!("`{}`", code.as_str()) };
             format!("| {status} | {code} | `{word}` | {meaning} |\n")
         };

@@ -6,7 +6,7 @@ use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 
 /// Reads a duration with units: `250ms`, `10s`, `1m 30s`, `5min`.
 ///
-/// Errors: a sentence that says what is expected, without the text that was given.
+/// Errors: a sentence with the expectation, without the given text.
 pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     const EXPECTED: &str = "expected a duration with a unit, such as 250ms, 10s or 5min";
     let signed = SpanParser::new().parse_duration(text).map_err(|_| EXPECTED)?;

@@ -25,7 +25,7 @@ use crate::telemetry::{Metrics, event};
 /// and an answer may travel for some.
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
-/// What `check` does beside reading the configuration.
+/// The steps of `check` besides reading the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     /// Ask each region's health.
@@ -90,7 +90,7 @@ fn answer_warning(config: &Config, region_config: &RegionConfig, region: &Region
     }
 }
 
-/// What is wrong with a region's answer, if anything is.
+/// The fault of a region's answer, if there is one.
 async fn asked(config: &Config, region_config: &RegionConfig, region: &Region) -> Option<String> {
     if region.has_name() {
         match SystemResolver.resolve(&region_config.url.host, region_config.url.port).await {
@@ -98,7 +98,7 @@ async fn asked(config: &Config, region_config: &RegionConfig, region: &Region) -
             Err(error) => return Some(format!("its name does not resolve: {error}")),
         }
     }
-    // One question needs no counters that anybody scrapes.
+    // One question needs no counters that are scraped.
     let metrics = Metrics::new(std::slice::from_ref(&region.id), &Class::ALL.map(Class::as_str));
     let pool = Pool::new(pool_limits(config), pool_meters(metrics.region(0)));
     let answer = match ask_health(region, &pool, config.health_check.timeout).await {

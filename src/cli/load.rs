@@ -5,7 +5,8 @@ use super::out::complain;
 use crate::config::{Loaded, Problem, Problems, Sources, load_with_files};
 use crate::region::Region;
 
-/// Loads what the sources say, and looks at every file that they name: whether it can be used, and whether a region's fit together.
+/// Loads the sources, and checks every file that they name: whether it is usable, and whether a region's files fit
+/// together.
 pub(super) fn loaded(sources: &Sources) -> Result<Loaded, Problems> {
     load_with_files(sources, |place, region| Region::load(place, region).err().map(Problem::from))
 }
@@ -33,14 +34,14 @@ pub(super) fn sources(arguments: &ConfigArgs) -> Result<Sources, Problems> {
     Ok(Sources { files: arguments.config.clone(), env: env.collect(), flags })
 }
 
-/// Says what is accepted with a warning.
+/// Prints the warnings.
 pub(super) fn warn_of(warnings: &[Problem]) {
     for warning in warnings {
         complain(format_args!("warning: {warning}"));
     }
 }
 
-/// Says what is wrong, after what is accepted with a warning.
+/// Prints the problems, after the warnings.
 pub(super) fn complain_of(arguments: &ConfigArgs, problems: &Problems) {
     warn_of(&problems.warnings);
     complain(problems);

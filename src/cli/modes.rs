@@ -1,4 +1,4 @@
-//! Who else may read or write the files that hold secrets.
+//! Other users that may read or write the files that hold secrets.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) fn warnings(region: &RegionConfig) -> Vec<String> {
 }
 
 fn warning(key: &str, path: &Path) -> Option<String> {
-    // A file that is missing is told of elsewhere.
+    // A missing file is reported elsewhere.
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & (OTHERS | GROUP_WRITES) != 0)
         .then(|| format!("{key}: others may read or change the file (mode {mode:04o}); make it 0640 or 0600"))

@@ -1,4 +1,5 @@
-//! `ojs-sidecar regions`, `ojs-sidecar outcomes` and `ojs-sidecar route`: what a running sidecar knows and would do, as a table.
+//! `ojs-sidecar regions`, `ojs-sidecar outcomes` and `ojs-sidecar route`: the state and the decisions of a running
+//! sidecar, as a table.
 
 use std::io::Read;
 use std::path::Path;
@@ -162,7 +163,7 @@ fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) 
 
 /// A running sidecar's answer, read and as it came.
 ///
-/// Errors: the exit code; what is wrong has been said.
+/// Errors: the exit code; the message is printed already.
 pub(super) fn document(query: &QueryArgs, question: Question<'_>) -> Result<(Value, String), u8> {
     let Question { method, path, body, member } = question;
     let asked = match runtime() {

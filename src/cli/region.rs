@@ -1,4 +1,4 @@
-//! `ojs-sidecar region`: one OJS region in memory, for people who try a federation on one machine.
+//! `ojs-sidecar region`: one OJS region in memory, for trying a federation on one machine.
 
 use super::demo::RegionArgs;
 use super::exit::{DONE, FAILED};
@@ -27,7 +27,7 @@ async fn serve(arguments: &RegionArgs) -> u8 {
     options.listen = arguments.listen;
     options.dialect = dialect;
     options.duplicate_ids = arguments.duplicate_ids.as_deref().and_then(DuplicateIds::parse);
-    // Nobody reads the record here.
+    // The record is not read here.
     options.record_bytes_max = 0;
     let region = match DemoRegion::start(options).await {
         Ok(region) => region,

@@ -1,4 +1,4 @@
-//! `ojs-sidecar outcomes settle`: an operator decides what became of a job of which no region tells.
+//! `ojs-sidecar outcomes settle`: an operator rules about a job that no region shows.
 
 use bytes::Bytes;
 use http::Method;

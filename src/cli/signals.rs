@@ -1,11 +1,11 @@
-//! SIGTERM and SIGINT: the first one asks for an orderly end, the second one is obeyed at once. SIGUSR1 and SIGUSR2, which tools send to
-//! whatever writes a log, do nothing but leave a line.
+//! SIGTERM and SIGINT: the first one asks for an orderly end, the second one ends the process at once. SIGUSR1 and
+//! SIGUSR2, which tools send to processes with logs, only write a line.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The exit code of a command that a signal broke off: 128 + SIGINT.
 pub(super) const INTERRUPTED: u8 = 130;
-/// The exit code of a process that was told twice: 128 + SIGINT.
+/// The exit code after a second signal: 128 + SIGINT.
 const TOLD_TWICE: i32 = INTERRUPTED as i32;
 
 /// Resolves at the first signal. From then on a second one ends the process.
@@ -28,7 +28,7 @@ pub(super) async fn first_with(clean_up: impl FnOnce() + 'static) {
     });
 }
 
-/// Keeps SIGUSR1 and SIGUSR2 from ending the process, which is what the kernel does by itself. Never resolves.
+/// Keeps SIGUSR1 and SIGUSR2 from ending the process, which is the kernel's default. Never resolves.
 pub(super) async fn ignored() {
     let (Ok(mut first), Ok(mut second)) = (signal(SignalKind::user_defined1()), signal(SignalKind::user_defined2()))
     else {

@@ -1,4 +1,4 @@
-//! What a service manager is told: systemd's notification protocol for units of `Type=notify`.
+//! Notifications to a service manager: systemd's protocol for units of `Type=notify`.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A manager that does not read is not waited for longer: probes share this thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The service manager that started this process, if one wants to be told.
+/// The service manager that started this process, if it wants notifications.
 #[derive(Debug)]
 pub(super) struct Supervisor(Option<OsString>);
 

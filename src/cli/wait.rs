@@ -1,4 +1,4 @@
-//! `ojs-sidecar await`: holds what starts after it until regions can be used.
+//! `ojs-sidecar await`: holds back the start of other processes until regions can be used.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) fn wait(arguments: &AwaitArgs) -> u8 {
     }
 }
 
-/// Errors: what was missing at the last look.
+/// Errors: the missing regions of the last look.
 async fn healthy_in_time(arguments: &AwaitArgs) -> Result<(), String> {
     let mut missing = "the sidecar was not asked yet".to_owned();
     let looking = async {
@@ -45,7 +45,7 @@ async fn healthy_in_time(arguments: &AwaitArgs) -> Result<(), String> {
 
 /// One look at the sidecar's regions. A sidecar that does not answer may still be starting.
 ///
-/// Errors: what is missing.
+/// Errors: the missing regions.
 async fn look(arguments: &AwaitArgs) -> Result<(), String> {
     let (parts, body) = ask(&arguments.address, Method::GET, "/v1/federation/regions", Bytes::new()).await?;
     let document: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);

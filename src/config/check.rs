@@ -17,12 +17,12 @@ use super::files::RegionFiles;
 use super::raw::{Raw, Sections};
 use super::walk::Walked;
 
-/// What the check found.
+/// The findings of the check.
 #[derive(Default)]
 pub(super) struct Checked {
     /// Present whenever nothing is wrong.
     pub(super) config: Option<Config>,
-    /// The files of every region that is a section, whatever else is wrong.
+    /// The files of every region that is a section, also beside other mistakes.
     pub(super) regions: Vec<RegionFiles>,
     pub(super) problems: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
@@ -121,7 +121,7 @@ impl Check {
     }
 }
 
-/// What a level of the log has to be.
+/// The expected form of a log level.
 pub const LOG_LEVEL_EXPECTED: &str =
     "expected off, error, warn, info, debug, trace, or a filter such as info,ojs_sidecar=debug";
 

@@ -22,7 +22,7 @@ pub struct Config {
     pub regions: Vec<RegionConfig>,
     /// Where the jobs of tenants may go; the first pattern that fits decides.
     pub tenants: Vec<Tenant>,
-    /// How a region is chosen and what is stamped.
+    /// The choice of a region, and the stamp.
     pub routing: Routing,
     /// Batches.
     pub batch: Batch,
@@ -40,23 +40,23 @@ pub struct Config {
     pub circuit_breaker: CircuitBreaker,
     /// Load polling, for overflow and for `max_queue_depth`.
     pub load: Load,
-    /// What happens when an attempt was not sent.
+    /// The steps after an attempt that was not sent.
     pub failover: Failover,
-    /// What is kept of unknown outcomes.
+    /// The records of unknown outcomes.
     pub journal: Journal,
-    /// What is noted of how jobs were routed.
+    /// The notes of how jobs were routed.
     pub decisions: Decisions,
-    /// What is kept of calls with an `Idempotency-Key`.
+    /// The records of calls with an `Idempotency-Key`.
     pub idempotency: Idempotency,
     /// Bounds on sizes, times and counts.
     pub limits: Limits,
-    /// Switches for clients that cannot read what the specification says.
+    /// Switches for clients that cannot read the specified form.
     pub compat: Compat,
     /// Logging.
     pub log: Log,
-    /// What a scrape holds.
+    /// The content of a scrape.
     pub metrics: MetricsConfig,
-    /// What `/readyz` waits for.
+    /// The conditions of `/readyz`.
     pub readiness: Readiness,
     /// How the process ends.
     pub shutdown: Shutdown,

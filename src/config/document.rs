@@ -1,7 +1,6 @@
 //! One configuration file: YAML (of which JSON is a subset) into a tree of values and the line of each.
 //!
-//! The YAML 1.1 booleans are off, so that `NO` stays the country; what an alias points to counts where the alias
-//! stands.
+//! The YAML 1.1 booleans are off, so that `NO` stays the country; the target of an alias counts where the alias stands.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +24,7 @@ pub(super) struct Document {
     pub(super) places: Places,
 }
 
-/// Reads the file at `path`; what is wrong with it as a document goes to `problems`.
+/// Reads the file at `path`; faults of the document go to `problems`.
 pub(super) fn read(path: &Path, problems: &mut Vec<Problem>) -> Option<Document> {
     let name = path.display().to_string();
     let refuse = |rule: &str| Problem { key: String::new(), origin: name.clone(), rule: rule.to_owned() };
@@ -59,7 +58,7 @@ pub(super) fn parse(text: &str, name: &str, problems: &mut Vec<Problem>) -> Opti
     let node = match parse_node(text, DuplicateKeyPolicy::Error) {
         Err(error @ Error::DuplicateMappingKey { .. }) => {
             problems.push(refusal(&error, name, text));
-            // Read on with one of the two, so that what else is wrong is said as well.
+            // Read on with one of the two, so that further mistakes are reported as well.
             parse_node(text, DuplicateKeyPolicy::LastWins)
         }
         node => node,
@@ -88,7 +87,7 @@ fn parse_node(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Spanned<
     serde_saphyr::from_str_with_options(text, options)
 }
 
-/// Says what a document breaks. The parser's own words may quote the document, so they are not used.
+/// Reports the fault of a document. The parser's own message may quote the document, and is not used.
 fn refusal(error: &Error, name: &str, text: &str) -> Problem {
     let column = error.location().map(|location| location.column());
     let line = error.location().map(|location| location.line()).filter(|&line| line > 0);

@@ -1,4 +1,4 @@
-//! The files that a configuration names: whether they are there and hold what they should.
+//! The files that a configuration names: whether they exist and hold the expected content.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::types::{RegionConfig, RegionTls};
 use crate::base::shown_path;
 
-/// What is wrong with a region whose files are each of the right kind: whether they fit together. Takes the region's place.
+/// Checks a region whose files are each of the right kind: whether they fit together. Takes the region's index.
 pub type FitCheck = fn(usize, &RegionConfig) -> Option<Problem>;
 
 /// The longest of these files that is read; a large bundle of trust roots is a quarter of it.
@@ -19,7 +19,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The keys of a region that name files.
 pub(super) const FILE_KEYS: [&str; 4] = ["tls.ca", "tls.cert", "tls.key", "bearer_token_file"];
 
-/// What one file should hold.
+/// The expected content of one file.
 struct Expected {
     noun: &'static str,
     holds: fn(&[u8]) -> bool,

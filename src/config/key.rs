@@ -7,13 +7,13 @@ use super::kind::Kind;
 pub struct Key {
     /// Its dotted path; `[]` stands for any place in a list: `regions[].tls.ca`.
     pub path: &'static str,
-    /// What it takes.
+    /// Its kind of value.
     pub kind: Kind,
     /// The default as text; `None` where there is none, or where it depends on other keys.
     pub default: Option<&'static str>,
     /// The unit of a number or duration; empty where there is none.
     pub unit: &'static str,
-    /// What it decides, in one line.
+    /// Its meaning, in one line.
     pub doc: &'static str,
     /// False for keys of the public federation schema that are accepted and only named in a warning.
     pub honoured: bool,

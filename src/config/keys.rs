@@ -1,4 +1,4 @@
-//! The one table of keys: what exists, of which kind, with which default.
+//! The one table of keys, with their kinds and defaults.
 //!
 //! Reading, the defaults, the check of kinds and ranges, the suggestions for misspelt keys and the table in the README
 //! all come from it, so that they cannot differ.
@@ -8,7 +8,7 @@ mod rows;
 use super::key::Key;
 pub(super) use rows::{ALIASES, Alias};
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Standing {
     /// A key of the table.
@@ -47,7 +47,7 @@ pub fn table_markdown() -> String {
     table
 }
 
-/// What stands at `path`, whose indices may be numbers or empty.
+/// The entry at `path`, whose indices may be numbers or empty.
 pub(super) fn standing(path: &str) -> Standing {
     let path = generic(path);
     if let Some(key) = keys().iter().find(|key| key.path == path) {
@@ -107,7 +107,7 @@ fn suggestion(path: &str) -> Option<String> {
     nearest(name, known().map(|known| (known.rsplit('.').next().unwrap_or(known), known)), 0.95).map(str::to_owned)
 }
 
-/// The second half of the pair whose first half is most like `name`.
+/// The second half of the pair with the first half most like `name`.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a str)>, least: f64) -> Option<&'a str> {
     let likeness = |(candidate, meant)| (strsim::jaro_winkler(name, candidate), meant);
     known.map(likeness).filter(|&(like, _)| like >= least).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, meant)| meant)

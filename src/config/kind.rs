@@ -24,7 +24,7 @@ pub(super) const NAME: Kind = Kind::Text(256);
 /// A list of names.
 pub(super) const NAMES: Kind = Kind::Texts(256);
 
-/// What a key takes.
+/// The kind of value of a key.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// Text of 1 to this many bytes.
@@ -60,7 +60,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the kind takes, as the end of "expected …".
+    /// The kind in words, as the end of "expected …".
     #[must_use]
     pub fn expected(&self) -> String {
         match self {
@@ -85,13 +85,13 @@ impl Kind {
         }
     }
 
-    /// Whether the spelling in a file matters more than what YAML makes of it (`0660`, `1.0`).
+    /// Whether the spelling in a file is kept instead of YAML's reading of it (`0660`, `1.0`).
     pub(crate) const fn keeps_spelling(self) -> bool {
         matches!(self, Self::Scalar | Self::Mode | Self::TextMap)
     }
 
-    /// Reads a variable, a flag or a default. What is not of the kind stays text, for [`Kind::settle`] to refuse with its
-    /// origin.
+    /// Reads a variable, a flag or a default. A value of another kind stays text, for [`Kind::settle`] to refuse with
+    /// its origin.
     pub(crate) fn read(self, text: &str) -> Value {
         let read = match self {
             Self::Flag => text.parse::<bool>().ok().map(Value::from),

@@ -135,7 +135,8 @@ fn single(key: &str, text: &str) -> Result<Dict, String> {
 
 /// The rule for a key in a list of sections or in a table, whose members only a file can name; `None` for any other key.
 ///
-/// Says also that the key does not exist: whoever moved it to a file would be told so only then.
+/// The message also says that the key does not exist: otherwise the operator would learn that only after moving it to a
+/// file.
 fn in_a_file(key: &str) -> Option<String> {
     const RULE: &str = "lists and tables of names, such as regions, are set in a file; variables and flags cannot";
     let mut path = String::new();
@@ -190,7 +191,8 @@ impl Layer {
     }
 }
 
-/// Sets a dotted path without indices; leaves a tree alone whose sections are none, which is a problem of its own.
+/// Sets a dotted path without indices; leaves a tree with other values in place of sections alone, which is a problem
+/// of its own.
 pub(super) fn put(tree: &mut Dict, path: &str, value: Value) {
     let Some((section, rest)) = path.split_once('.') else {
         tree.insert(path.to_owned(), value);

@@ -1,4 +1,4 @@
-//! What an operator decides: read from layers, checked as a whole, then never changed.
+//! The operator's settings: read from layers, checked as a whole, then never changed.
 //!
 //! Files, variables and flags are merged by figment ([`load`]), held against one table of keys ([`keys()`]), read into a
 //! raw mirror and checked into [`Config`]. Every problem of every stage is collected and reported at once, with its key,

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in words that name the place and the remedy and never the value.
+//! Problems of a configuration: the place and the remedy, and never the value.
 
 /// One thing that is wrong with a configuration, or one setting that is not honoured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,16 +7,16 @@ pub struct Problem {
     pub key: String,
     /// Where it was set: `config.yaml:12`, `variable OJSF_LOG__LEVEL`, `flag --set log.level` or `default`.
     pub origin: String,
-    /// What was expected and what to do. Never holds the value that was given, which may be a secret.
+    /// The expectation and the remedy. Never holds the given value, which may be a secret.
     pub rule: String,
 }
 
-/// Everything that is wrong with a configuration; printed, it tells the problems and not the warnings.
+/// All problems of a configuration; printed without the warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
-    /// What has to be mended; at least one.
+    /// The problems to mend; at least one.
     pub problems: Vec<Problem>,
-    /// What is accepted beside it and would be told of a configuration without problems, too.
+    /// The warnings, which a configuration without problems would have, too.
     pub warnings: Vec<Problem>,
 }
 

@@ -1,7 +1,7 @@
 //! The JSON Schema of a configuration file, for editors and for machines that write one.
 //!
-//! Built from the table of keys, so that it cannot differ from what is read. It says what can be said of one key and its
-//! neighbours; what holds between sections, such as that a rule names registered regions, is for `ojs-sidecar check`.
+//! Built from the table of keys, so that it cannot differ from the reader. It has the rules of one key and its
+//! neighbours; rules between sections, such as that a rule names registered regions, are left to `ojs-sidecar check`.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const DURATION: &str = "^([0-9]+([.,][0-9]+)?[ \\t]*(h|hr|hrs|hour|hours|m|min|m
 const SIZE: &str = "^[0-9]+ *(KiB|MiB|GiB)?$";
 const MODE: &str = "^(0o)?0*[0-7]{1,3}$";
 
-/// What holds within one section beyond the kinds of its keys; `""` is the document.
+/// Rules within one section beyond the kinds of its keys; `""` is the document.
 const RULES: &[Rule] = &[
     ("", || json!({ "required": ["regions"] })),
     ("regions", || json!({ "minItems": 1, "maxItems": 256 })),
@@ -160,7 +160,7 @@ fn insert(section: &mut Value, path: &str, schema: Value) {
     insert(if is_list { &mut place["items"] } else { place }, rest, schema);
 }
 
-/// Adds members to what stands at a path.
+/// Adds members to the schema at a path.
 fn apply(section: &mut Value, path: &str, members: Value) {
     if path.is_empty() {
         for (name, member) in members.as_object().into_iter().flatten() {
@@ -174,7 +174,7 @@ fn apply(section: &mut Value, path: &str, members: Value) {
     apply(if is_list { &mut place["items"] } else { place }, rest, members);
 }
 
-/// A key stands once, whatever its spelling.
+/// A key may stand once, in any spelling.
 fn forbid_two_spellings(root: &mut Value) {
     for (at, alias) in ALIASES.iter().enumerate() {
         let Some((section, name)) = alias.written.rsplit_once('.') else { continue };

@@ -258,7 +258,7 @@ section! {
 }
 
 section! {
-    /// What a scrape holds.
+    /// The content of a scrape.
     MetricsConfig at "metrics" {
         detail: MetricsDetail = Choice(MetricsDetail::NAMES), "basic", "",
             "How many series a scrape has: at most 60 a region, or some 300 with every class, strategy and bucket";
@@ -266,7 +266,7 @@ section! {
 }
 
 section! {
-    /// What `/readyz` waits for.
+    /// The conditions of `/readyz`.
     Readiness at "readiness" {
         require_region: bool = Flag, "false", "", "Whether `/readyz` needs a usable region", restart;
     }

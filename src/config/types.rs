@@ -1,4 +1,4 @@
-//! The checked configuration: what the rest of the program reads.
+//! The checked configuration, as the rest of the program reads it.
 //!
 //! A value of these types has passed every rule, so nothing downstream checks again. Defaults and ranges stand in the key
 //! table, `keys/rows.rs`.
@@ -37,12 +37,12 @@ pub struct RegionConfig {
     pub max_queue_depth: Option<u64>,
     /// Certificates and the expected identity.
     pub tls: RegionTls,
-    /// A file whose content is sent as `Authorization: Bearer …` to this region.
+    /// A file with the token that is sent as `Authorization: Bearer …` to this region.
     pub bearer_token_file: Option<PathBuf>,
     /// Whether a client's own `Authorization` travels to this region. Already resolved: by default the local region only,
     /// and nowhere where the region has a token of its own.
     pub forward_authorization: bool,
-    /// What its server does with an id that it has already.
+    /// The behaviour of its server for a taken id.
     pub duplicate_ids: DuplicateIds,
     /// Headers with a client's credentials that do not travel to this region, in lower case. Already resolved: none for the local
     /// region and for one with `forward_authorization`.
@@ -77,13 +77,13 @@ pub struct RegionTls {
     pub identity: ServerIdentity,
 }
 
-/// What a region's certificate must prove.
+/// The identity that a region's certificate must prove.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ServerIdentity {
     /// The host of the region's URL.
     #[default]
     UrlHost,
-    /// This DNS name or address, whatever the URL says (`tls.server_name`).
+    /// This DNS name or address, in place of the URL's host (`tls.server_name`).
     Name(String),
     /// This URI subject alternative name, such as a SPIFFE id (`tls.uri_san`).
     Uri(String),
@@ -103,7 +103,7 @@ pub enum Stamp {
 /// A routing rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// What a job must look like; an empty matcher matches every job.
+    /// The conditions on a job; an empty matcher matches every job.
     pub matcher: Matcher,
     /// The regions the job may go to; empty means all. Narrows a pin and never widens it. Every id is registered.
     pub regions: Vec<RegionId>,

@@ -1,4 +1,4 @@
-//! A region's base URL, read strictly: what could be understood in two ways, or could hold a secret, is refused.
+//! A region's base URL, read strictly: a URL with two readings, or with a possible secret, is refused.
 
 use http::Uri;
 use rustls_pki_types::ServerName;

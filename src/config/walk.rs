@@ -15,7 +15,7 @@ use super::problem::Problem;
 pub(super) struct Origins(BTreeMap<String, (String, String)>);
 
 impl Origins {
-    /// A problem at `path`. A key that nobody set has the origin of the section it is missing from.
+    /// A problem at `path`. A key that is not set has the origin of the section it is missing from.
     pub(super) fn problem(&self, path: &str, rule: &str) -> Problem {
         let (origin, key) = match self.0.get(path) {
             Some((origin, key)) => (origin.clone(), key.clone()),
@@ -24,7 +24,7 @@ impl Origins {
         Problem { key, origin, rule: rule.to_owned() }
     }
 
-    /// Whether somebody set the key.
+    /// Whether a source sets the key.
     pub(super) fn is_set(&self, path: &str) -> bool {
         self.0.contains_key(path)
     }
@@ -38,7 +38,7 @@ impl Origins {
     }
 }
 
-/// What the walk found.
+/// The result of the walk.
 pub(super) struct Walked {
     /// The tree with every bad entry taken out, every default filled in and every value in the form of the raw mirror.
     pub(super) tree: Value,
@@ -106,7 +106,7 @@ impl Walk<'_> {
         settled.map_err(|rule| self.refuse(path, &rule)).ok()
     }
 
-    /// Keeps an empty place for a bad item, so that the indices of the others stay what they are.
+    /// Keeps an empty place for a bad item, so that the indices of the others stay.
     fn list(&mut self, path: &str, items: Vec<Value>) -> Value {
         let items = items.into_iter().enumerate().map(|(at, item)| {
             let path = format!("{path}[{at}]");

@@ -48,7 +48,7 @@ pub enum RouteError {
         strategy: Strategy,
         /// When the first may be usable again; at least one second.
         retry_after: Duration,
-        /// Every region with what rules it out.
+        /// Every region with its refusal.
         regions: Vec<(RegionId, Refusal)>,
     },
 }

@@ -27,7 +27,7 @@ impl RegionIndex {
     }
 }
 
-/// The place whose turn it is among `count` places; the first where there is none.
+/// The index of a turn among `count` places; the first where there is none.
 #[expect(clippy::cast_possible_truncation, reason = "a remainder is less than its divisor, which is a usize")]
 pub(super) const fn place_in_turn(turn: u64, count: usize) -> usize {
     match count as u64 {

@@ -1,4 +1,4 @@
-//! What routing needs to know of a job.
+//! The parts of a job that routing reads.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,8 @@ pub struct Job<'a> {
     pub queue: &'a str,
     /// Its tags, for rules.
     pub tags: &'a [Cow<'a, str>],
-    /// `ojs.federation.weights`: region to share, for `weighted`. What is no finite positive number counts as zero.
+    /// `ojs.federation.weights`: region to share, for `weighted`. A value that is no finite positive number counts as
+    /// zero.
     pub weights: Option<&'a [(String, f64)]>,
     /// A text member of its meta by key, for rules and for `geographic`.
     pub meta: &'a dyn Fn(&str) -> MetaText<'a>,
@@ -49,7 +50,7 @@ impl<'a> Job<'a> {
 }
 
 impl std::fmt::Debug for Job<'_> {
-    // Names what routing acts on and leaves out meta, whose values may appear nowhere.
+    // Shows the fields that routing reads and leaves out meta, whose values may appear nowhere.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job")
             .field("pin", &self.pin)

@@ -1,19 +1,19 @@
-//! Deciding, pure: which regions a job may be tried in, in which order, and what may follow each attempt.
+//! Deciding, pure: the regions in which a job may be tried, their order, and the step after each attempt.
 //!
 //! Nothing here reads a clock, draws a random number, opens a socket or writes a log line: time comes in as an
-//! [`std::time::Instant`], randomness as a [`crate::base::Draw`], whose turn it is as a number. The same inputs give the
-//! same decision, which is why a dry run ([`explain()`]) and a live call ([`route()`]) cannot disagree and a simulation can be
-//! replayed from its seed.
+//! [`std::time::Instant`], randomness as a [`crate::base::Draw`], the turn of `round-robin` as a number. The same
+//! inputs give the same decision, so that a dry run ([`explain()`]) and a live call ([`route()`]) cannot disagree and a
+//! simulation can be replayed from its seed.
 //!
 //! Two halves meet in the [`View`], one immutable snapshot of all regions:
 //! - the state machines that the control plane drives through the [`Keeper`]: [`Breaker`], [`HealthTracker`], guards, hold-down,
 //!   self-suspicion; and [`LoadFigures`];
-//! - the decision that every request takes: `plan` (which strategy, which regions are permitted), `candidate` (who falls out
-//!   and why), `strategy` (the order), `shortlist` (how far failover may go), then after each attempt [`next`].
+//! - the decision that every request takes: `plan` (the strategy and the permitted regions), `candidate` (refusals),
+//!   `strategy` (the order), `shortlist` (how far failover may go), then after each attempt [`next`].
 //!
-//! Rooms: `machine` (state machines of a region), `view` (the snapshot and the compiled settings), `route` (the decision), `attempt`
-//! (what follows an attempt), `keeper` (what drives the machines). The files beside this one are what all rooms share. Which room may
-//! import which is in `ARCHITECTURE.md`.
+//! Rooms: `machine` (state machines of a region), `view` (the snapshot and the compiled settings), `route` (the
+//! decision), `attempt` (the step after an attempt), `keeper` (the driver of the machines). All rooms share the files
+//! beside this one. `ARCHITECTURE.md` has the allowed imports between rooms.
 //!
 //! Invariants: a pinned job's decision holds no region outside its pin; candidates are unique and at most
 //! `1 + max_redirects`; deciding allocates nothing for up to eight regions.

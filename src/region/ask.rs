@@ -63,7 +63,7 @@ pub async fn ask_job(
     asked.map(|(head, body)| (head.status, body))
 }
 
-/// What a region's health endpoint says, and what time it is there.
+/// The content of a region's health answer, and its clock.
 #[derive(Debug, Clone)]
 pub struct HealthAnswer {
     /// The HTTP status.
@@ -74,7 +74,7 @@ pub struct HealthAnswer {
     pub date: Option<SystemTime>,
 }
 
-/// Asks a region's health once, outside of any prober: for an operator who wants to know.
+/// Asks a region's health once, outside of any prober: for a command of an operator.
 ///
 /// Errors: [`AskError`].
 pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Result<HealthAnswer, AskError> {

@@ -15,7 +15,7 @@ const REGIONS_MAX: usize = 256;
 pub struct BeatForms(Mutex<Vec<RegionId>>);
 
 impl BeatForms {
-    /// Whether heartbeats for this region are written with an array, whatever the worker wrote.
+    /// Whether heartbeats for this region are written with an array, for any form of the worker's.
     #[must_use]
     pub fn is_array(&self, region: &RegionId) -> bool {
         self.0.lock().contains(region)

@@ -1,4 +1,4 @@
-//! As whom we speak to a region, and whom we expect there: everything that stands in files, taken as one.
+//! Our identity at a region, and the identity expected there: everything that is read from files, taken as one.
 //!
 //! Certificate, key, CA and token change together or not at all. A change gives the region a new identity with a new number;
 //! connections carry the number that they were made with, and none with an old one is used again.

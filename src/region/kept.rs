@@ -1,7 +1,7 @@
-//! Jobs that were claimed for a worker which had gone by then: its next FETCH gets them, within their lease.
+//! Jobs that were claimed for a worker which had disconnected by then: its next FETCH gets them, within their lease.
 //!
-//! Nothing is handed back: a server may count that as a failed attempt. What nobody asks for comes back to its queue when its
-//! lease ends. In memory only, and within bounds: what does not fit is left to its lease at once.
+//! No job is handed back: a server may count that as a failed attempt. A job that no FETCH takes returns to its queue
+//! when its lease ends. In memory only, and within bounds: a job that does not fit is left to its lease at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ pub fn handed_out_until(claimed_at: Instant, lease: Duration) -> Instant {
 }
 
 impl Kept {
-    /// Keeps a worker's jobs, whose name here is told apart from that of other tenants' workers; returns how many found room and time.
+    /// Parks a worker's jobs, under a name that includes the worker's tenant; returns how many found room and time.
     pub fn keep(&self, worker: &str, jobs: impl IntoIterator<Item = KeptJob>, now: Instant) -> usize {
         let mut kept = self.0.lock();
         kept.forget_lapsed(now);
@@ -110,7 +110,7 @@ impl Kept {
         taken
     }
 
-    /// Forgets what nobody may be given any more.
+    /// Forgets jobs whose leases are over.
     pub fn sweep(&self, now: Instant) {
         self.0.lock().forget_lapsed(now);
     }

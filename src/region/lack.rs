@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 use crate::base::Clock;
 
-/// A refused job counts this long: the default cooldown and half of it, the longest that its client is told to wait, so that one that obeys
-/// finds it decided.
+/// A refused job counts this long: the default cooldown and half of it, the longest `Retry-After` of its client, so
+/// that a client that obeys finds the decision.
 const FELT_FOR: Duration = Duration::from_secs(45);
 
 /// When a job was last refused that a region could have taken. Data threads note it, the prober reads it.

@@ -1,7 +1,7 @@
 //! Load polling: one loop a region, on the control thread.
 //!
-//! Spec: federation-spec §3.2: load is collected from all healthy regions, every 10 seconds by default. A region whose
-//! breaker is open is left alone, as probes leave it alone.
+//! Spec: federation-spec §3.2: load is collected from all healthy regions, every 10 seconds by default. A region with
+//! an open breaker is not polled, as it is not probed.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub struct LoadPoller {
     pub index: RegionIndex,
     /// Where figures go.
     pub registry: Arc<Registry>,
-    /// Which queues are in use, and what was sent to them.
+    /// The queues in use, and the jobs sent to them.
     pub traffic: Arc<Traffic>,
     /// The control thread's own connections to the region.
     pub pool: Pool,
-    /// What is polled, and how often.
+    /// The figure that is polled, and how often.
     pub config: Load,
     /// A poll may take as long as a probe.
     pub health: HealthCheck,

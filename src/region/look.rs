@@ -1,8 +1,8 @@
 //! Looks at a region that is doubted: a health request beside its probes, to find out within a second whether it answers at all.
 //!
-//! Calls that get no answer, and connections that do not come about, are a reason to ask; only a region that does not answer this question
-//! either counts as silent. Probes stay what they are, with their interval, timeout and thresholds: a look says nothing to the breaker, and
-//! none is sent while the breaker is not closed.
+//! Calls without an answer, and connections that are not made, are a reason to ask; only a region that does not answer
+//! this question either counts as silent. Probes keep their interval, timeout and thresholds: a look does not count for
+//! the breaker, and none is sent while the breaker is not closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Looker {
             asked = ask(region, &self.pool, HEALTH_PATH, self.config.timeout) => asked,
             () = self.registry.clock().sleep_for_socket(wait) => return self.registry.on_look(self.index, false),
         };
-        // Whatever it answers, it is not silent. One that refuses or breaks off is left to its probes.
+        // Any answer shows that it is not silent. A region that refuses or breaks off is left to its probes.
         if asked.is_ok() {
             self.registry.on_look(self.index, true);
         }

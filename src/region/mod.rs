@@ -1,6 +1,6 @@
-//! Regions at run time: what is known of each, and the control loops that learn it.
+//! Regions at run time: the state of each, and the control loops that update it.
 //!
-//! Plane: control, except for what [`Registry::view`], [`Registry::on_request`] and [`Traffic`] offer to the data plane.
+//! Plane: control, except for [`Registry::view`], [`Registry::on_request`] and [`Traffic`], which the data plane uses.
 
 mod ask;
 mod ask_error;

@@ -1,4 +1,4 @@
-//! Keeping regions' addresses fresh: the control thread resolves, data threads dial from what it last learned.
+//! Keeping regions' addresses fresh: the control thread resolves, data threads dial its last result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::base::Clock;
 use crate::net::resolve::Resolve;
 use crate::telemetry::{Metrics, event};
 
-/// Names are asked for again this often; the system's resolver does not tell a record's own time to live.
+/// The interval between two resolutions of a name; the system's resolver does not return a record's time to live.
 const REFRESH: Duration = Duration::from_secs(30);
 /// A name that has no answer yet is asked for again this soon.
 const RETRY: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
 //! Which region holds which job, as answers have shown it.
 //!
-//! Bounded, and forgetful in the order of use: jobs lie in generations of an eighth of the bound, of which the oldest goes when the
-//! youngest is full and the bound reached. What is forgotten is asked for again; what is wrong here costs a question, because the
-//! region itself says that it does not know the job.
+//! Bounded, and forgetful in the order of use: jobs lie in generations of an eighth of the bound, of which the oldest
+//! is dropped when the youngest is full and the bound reached. A forgotten job is searched for again; a wrong entry
+//! costs a question, because the region itself answers that it does not know the job.
 
 mod generation;
 
@@ -19,8 +19,8 @@ use generation::{Full, Generation, Key};
 
 /// Threads rarely meet in the same one.
 const SHARDS: usize = 16;
-/// Of all that may be remembered, a generation holds one in so many: with more of them less is forgotten at once, and a question for
-/// a job that nobody has heard of looks into more tables.
+/// A generation holds one in so many of the remembered jobs: with more generations fewer jobs are forgotten at once,
+/// and a question for an unknown job looks into more tables.
 const GENERATIONS: usize = 8;
 /// The first generation of a shard holds so many jobs, and each further one as many as all before it together, up to the full size:
 /// most sidecars never hear of a million jobs.
@@ -41,7 +41,7 @@ pub struct Owners {
     regions: ArcSwap<Vec<RegionId>>,
 }
 
-/// The youngest generation is the first, and what it says of a job is newer than the others' word.
+/// The youngest generation is the first, and its entry for a job is newer than the others'.
 #[derive(Debug, Default)]
 struct Shard(VecDeque<Generation>);
 
@@ -76,7 +76,7 @@ impl Owners {
         self.regions.load().get(usize::from(number)).cloned()
     }
 
-    /// What was known of this job has proved wrong.
+    /// Forgets a job whose entry has proved wrong.
     pub fn forget(&self, id: &str) {
         let key = self.key(id);
         self.shard(key).lock().0.iter_mut().for_each(|generation| generation.remove(key));
@@ -133,7 +133,7 @@ impl Shard {
     fn find(&mut self, key: Key, room: usize) -> Option<u8> {
         let known = |generation: &Generation| generation.get(key);
         let (age, number) = self.0.iter().enumerate().find_map(|(age, generation)| Some((age, known(generation)?)))?;
-        // What is used is not forgotten.
+        // A used entry is not forgotten.
         if age >= self.0.len().div_ceil(2) {
             self.enter(key, number, room);
         }

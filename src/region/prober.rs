@@ -1,8 +1,9 @@
 //! Health probes: one loop a region, in rounds for all of them, on the control thread, so that no probe can delay a job.
 //!
-//! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown is
-//! over. Half-open: exactly one probe, whose result closes or reopens the breaker; never somebody's job. While jobs are refused for lack of
-//! any region, one that is not usable is asked each `circuit_breaker.early_probe` at most, also while its breaker is open.
+//! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown
+//! is over. Half-open: exactly one probe, whose result closes or reopens the breaker; never a client's job. While jobs
+//! are refused for lack of any region, an unusable one is asked each `circuit_breaker.early_probe` at most, also while
+//! its breaker is open.
 //!
 //! Spec: federation-spec §4.2, §4.3.
 
@@ -26,7 +27,7 @@ use crate::policy::{BreakerState, Health, Permit, RegionIndex};
 use crate::telemetry::span::in_span;
 use crate::telemetry::{Metrics, ProbeResult};
 
-/// A half-open region whose probe could not be sent for want of something on this machine is asked again after this.
+/// The pause after a half-open probe that could not be sent for lack of a resource on this machine.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// An early probe comes up to this share of its interval late, so that a fleet does not ask in step.
@@ -59,12 +60,12 @@ pub struct Prober {
 struct Schedule {
     began: Instant,
     due: Instant,
-    /// What is added to the time of the next early probe.
+    /// The random delay of the next early probe.
     spread: Duration,
 }
 
 impl Prober {
-    /// Probes for ever; `first` runs once, after the first probe, whatever it found.
+    /// Probes for ever; `first` runs once, after the first probe, with any result.
     pub async fn run(mut self, first: impl FnOnce()) {
         let clock = self.registry.clock().clone();
         let began = clock.now();
@@ -166,7 +167,7 @@ impl Prober {
     async fn send_probe(&self, region: &Region, timeout: Duration, permit: Permit) -> bool {
         let was_closed = self.state().0 == BreakerState::Closed;
         if !was_closed {
-            // What was connected before the region failed may be dead; a recovery is proved on a fresh connection.
+            // A connection from before the failure may be dead; a recovery is proved on a fresh connection.
             self.pool.retire();
         }
         let started = Instant::now();
@@ -202,7 +203,7 @@ impl Prober {
             log_failure(region, trouble);
         }
         if matches!(&asked, Err(AskError::NotSent(why)) if why.is_own()) {
-            // The region was not asked: what was known of it stays, and the place of a half-open probe is free again.
+            // The region was not asked: its state stays, and the place of a half-open probe is free again.
             return true;
         }
         // Where requests have opened the breaker meanwhile, a probe of before says nothing of why.

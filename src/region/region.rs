@@ -1,4 +1,4 @@
-//! One region at run time: where it is, as whom we speak to it, and what we count there.
+//! One region at run time: its address, our identity there, and its counters.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Region {
     pub index: RegionIndex,
     /// Its identifier.
     pub id: RegionId,
-    /// What it has been sent and has answered.
+    /// Counts of its requests and answers.
     pub counters: Counters,
     /// Headers with credentials of clients that are not for this region.
     withheld: Box<[HeaderName]>,
@@ -50,12 +50,12 @@ pub struct Region {
     pub(super) first_answer: FirstAnswer,
 }
 
-/// What data threads count at a region for its breaker and its guards.
+/// The counts of data threads at a region for its breaker and its guards.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests that ended, since start.
     pub requests: AtomicU64,
-    /// Those of them that count as failures in the breaker's ratio, as far as they were told without their class.
+    /// The failures among them that count in the breaker's ratio, as far as they came without a class.
     pub failures: AtomicU64,
     /// Of which classes a success would change something, as [`crate::policy::Change::heeds`] has it.
     pub heeds: AtomicU8,
@@ -63,7 +63,7 @@ pub struct Counters {
     pub classes: [ClassCounters; GuardClass::ALL.len()],
 }
 
-/// What is counted of one class.
+/// The counts of one class.
 #[derive(Debug, Default)]
 pub struct ClassCounters {
     /// Calls that showed something.
@@ -115,14 +115,14 @@ enum SetupCause {
     Authority,
 }
 
-/// What one request needs to reach its region, taken at one moment.
+/// The data that one request needs to reach its region, taken at one moment.
 #[derive(Debug)]
 pub struct Reach<'r> {
     region: &'r Region,
     way: Arc<Way>,
 }
 
-/// What changes of how a region is reached: as one, because each request loads it.
+/// The changing part of how a region is reached: in one value, because each request loads it.
 #[derive(Debug, Clone)]
 struct Way {
     addresses: Arc<Vec<SocketAddr>>,
@@ -132,7 +132,7 @@ struct Way {
 }
 
 impl Region {
-    /// Loads the files of a region and builds what requests to it need.
+    /// Loads the files of a region and builds the data that requests to it need.
     ///
     /// Errors: [`SetupError`], naming the region and the key of the file.
     pub fn load(place: usize, config: &RegionConfig) -> Result<Self, SetupError> {
@@ -215,17 +215,17 @@ impl Region {
         self.trouble.load_full()
     }
 
-    /// Takes what a probe found.
+    /// Takes the finding of a probe.
     pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
         self.trouble.store(trouble.map(Arc::new));
     }
 
-    /// Notes a request that failed, before the registry is told of it.
+    /// Notes a request that failed, before the registry counts it.
     pub fn note_failure(&self, failure: RequestFailure) {
         *self.failure.lock() = Some(failure);
     }
 
-    /// Says why the breaker moved, where requests did that; what the last probe found says more.
+    /// Sets the reason for which requests moved the breaker; the finding of the last probe is more precise.
     pub(super) fn explain(&self, transition: Transition, unix_ms: u64) {
         let trouble = self.trouble.load();
         match (transition.to, transition.cause) {
@@ -292,7 +292,7 @@ impl Region {
         self.config.url.host.parse::<std::net::IpAddr>().is_err()
     }
 
-    /// What its name last resolved to; empty before the first answer.
+    /// The last addresses of its name; empty before the first answer.
     #[must_use]
     pub fn addresses(&self) -> Arc<Vec<SocketAddr>> {
         Arc::clone(&self.way.load().addresses)
@@ -304,7 +304,8 @@ impl Region {
         self.way.rcu(|way| Way { addresses: Arc::clone(&addresses), ..Way::clone(way) });
     }
 
-    /// What a request needs to reach it now; in the first moments of the process it waits for an address, no longer than for a connection.
+    /// The data that a request needs to reach it now; in the first moments of the process it waits for an address, no
+    /// longer than for a connection.
     pub async fn reach(&self, connect_timeout: Duration) -> Reach<'_> {
         if self.way.load().addresses.is_empty() {
             apart(|| self.first_answer.wait(connect_timeout)).await;
@@ -312,7 +313,7 @@ impl Region {
         Reach { region: self, way: self.way.load_full() }
     }
 
-    /// What its server does with an id that it has already; `overwrite` where that is not known.
+    /// The behaviour of its server for a taken id; `overwrite` where that is unknown.
     #[must_use]
     pub fn duplicate_ids(&self) -> DuplicateIds {
         match self.config.duplicate_ids {
@@ -342,7 +343,7 @@ impl Way {
 }
 
 impl Reach<'_> {
-    /// Where to connect, and as whom.
+    /// The destination and the expected identity.
     #[must_use]
     pub fn endpoint(&self, connect_timeout: Duration) -> Endpoint<'_> {
         Endpoint {

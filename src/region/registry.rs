@@ -1,4 +1,4 @@
-//! The registry: what is known of every region, and the single writer of the view.
+//! The registry: the state of every region, and the single writer of the view.
 //!
 //! Every change happens under one lock and ends in one swap of the view, so that a request, which loads the view once, never
 //! sees two truths. Data threads take the lock only when a request failed, or for the first success after failures.
@@ -53,8 +53,8 @@ impl Registry {
         }
     }
 
-    /// The registry of a new configuration. What is known of regions that are reached as before goes over to it; the old one
-    /// serves the requests that are under way and learns nothing more that counts.
+    /// The registry of a new configuration. The state of regions that are reached as before goes over to it; the old
+    /// one serves calls in progress, and its later results no longer count.
     #[must_use]
     pub fn successor(&self, config: &Config, regions: Vec<Arc<Region>>, metrics: Arc<Metrics>) -> Self {
         let mut next = Self::new(config, regions, self.clock.clone(), metrics);
@@ -146,7 +146,7 @@ impl Registry {
         self.lacks[index.get()].begins().await;
     }
 
-    /// Leave to probe a region whose breaker is open, if it gives that already.
+    /// The permit to probe a region with an open breaker, if the breaker gives one already.
     #[must_use]
     pub fn early_probe_permitted(&self, index: RegionIndex) -> Option<Permit> {
         self.keeper.lock().early_probe_permitted(self.clock.now(), index)
@@ -167,7 +167,7 @@ impl Registry {
         self.change(index, |keeper, view| keeper.on_look(now, index, heard, view));
     }
 
-    /// Takes what a request of a class that nobody knows showed of its region. Costs two relaxed additions while all is well.
+    /// Takes the result of a request without a class. Costs two relaxed additions while all is well.
     pub fn on_request(&self, index: RegionIndex, outcome: RequestOutcome) {
         let counters = &self.region(index).counters;
         counters.requests.fetch_add(1, Relaxed);
@@ -186,7 +186,7 @@ impl Registry {
         self.change(index, |keeper, view| keeper.on_request(now, index, outcome, view));
     }
 
-    /// Takes what an attempt showed of its region. Costs two relaxed additions while all is well.
+    /// Takes the result of an attempt. Costs two relaxed additions while all is well.
     pub fn on_attempt(&self, index: RegionIndex, attempt: &Attempt) {
         let counters = &self.region(index).counters;
         let shown = attempt.shown();
@@ -238,7 +238,7 @@ impl Registry {
             }
             Change { shows: true, ..change }
         });
-        // Told once it is true: who reads the line finds jobs routed by it.
+        // Logged once it is in force: jobs after the line are routed by it.
         if let Some(health) = verdict {
             let trouble = self.region(index).trouble();
             let detail = trouble.as_deref().map(|it| (it.address.as_str(), it.message.as_str()));
@@ -287,7 +287,7 @@ impl Registry {
         let mut next = View::clone(&self.view.load());
         let Some((suspect, changes)) = keeper.on_own_check(self.clock.now(), passed, &mut next) else { return };
         for region in &self.regions {
-            // The next success of any region is worth being told of: it ends the suspicion.
+            // The next success of any region is reported: it ends the suspicion.
             region.counters.heeds.store(Change::ANY, Relaxed);
         }
         changes.iter().for_each(|(index, change)| self.explain(*index, change));
@@ -341,7 +341,7 @@ impl Registry {
         self.view.store(Arc::new(view));
     }
 
-    /// Tells of a change once it is true, and wakes whoever waits for one.
+    /// Reports a change once it is in force, and wakes the tasks that wait for one.
     fn report(&self, index: RegionIndex, change: &Change) {
         let metrics = self.metrics.region(index.get());
         if let Some(Transition { from, to, cause }) = change.breaker {

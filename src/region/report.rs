@@ -1,8 +1,8 @@
-//! What a probe found.
+//! The finding of a probe.
 
 use std::time::Duration;
 
-/// What a probe found.
+/// The finding of a probe.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeReport {
     /// 200 and an accepted status.

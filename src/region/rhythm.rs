@@ -35,7 +35,7 @@ impl Rounds {
         Self { interval, next: Cell::new(None), draw: RefCell::new(draw) }
     }
 
-    /// When the first round after `now` begins; the same for all who ask before then.
+    /// When the first round after `now` begins; the same for all callers before then.
     pub(super) fn after(&self, now: Instant) -> Instant {
         let next = self.next.get().filter(|next| *next > now);
         let next = next.unwrap_or_else(|| now + self.interval.mul_f64(0.9 + 0.2 * self.draw.borrow_mut().unit()));

@@ -1,5 +1,5 @@
-//! What this sidecar has sent where, by queue: to correct load figures that are seconds old, and to know which queues to ask
-//! about.
+//! The jobs that this sidecar has sent, by region and queue: to correct load figures that are seconds old, and to know
+//! which queues to poll.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -83,12 +83,13 @@ impl Sent {
     }
 }
 
-/// The counts at the moment at which a figure was asked for; what is sent while the answer travels counts as sent since.
+/// The counts at the moment at which a figure was asked for; jobs that are sent while the answer travels count as sent
+/// since.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(u64);
 
 impl Traffic {
-    /// No traffic yet; at most `queues_max` queues are told apart.
+    /// No traffic yet; at most `queues_max` queues are distinguished.
     #[must_use]
     pub fn new(regions: usize, queues_max: usize, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
@@ -158,7 +159,7 @@ impl Traffic {
         Mark(self.with_sent(region, queue, |sent| sent.total.load(Relaxed)))
     }
 
-    /// A figure was answered: what was sent until `mark` is in it.
+    /// A figure was answered: it includes the jobs sent until `mark`.
     pub fn figure_taken(&self, region: RegionIndex, queue: Option<&str>, mark: Mark) {
         self.with_sent(region, queue, |sent| {
             sent.mark.store(mark.0, Relaxed);

@@ -1,4 +1,4 @@
-//! Why a region's last probe failed, or why requests opened its breaker, in words that say what to look at.
+//! Why a region's last probe failed, or why requests opened its breaker, with the thing to look at.
 
 use std::net::SocketAddr;
 
@@ -36,11 +36,11 @@ pub struct RequestFailure {
 pub struct Trouble {
     /// A closed word, such as `tls`.
     pub reason: &'static str,
-    /// What happened: which certificate, which name, which status.
+    /// The event: the certificate, the name or the status.
     pub message: String,
     /// The HTTP status, where there was an answer.
     pub status: Option<u16>,
-    /// Where it was asked: the host and port of its URL, and what the name resolved to.
+    /// The address asked: the host and port of its URL, and the addresses of the name.
     pub address: String,
     /// When, in milliseconds since the Unix epoch.
     pub unix_ms: u64,
@@ -49,7 +49,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// What a failed probe shows; `reason` is its closed word. `place` is its URL, and what the name resolved to.
+    /// The reason of a failed probe; `reason` is its closed word. `place` is its URL, and the addresses of the name.
     pub(super) fn of(
         place: (&RegionUrl, &[SocketAddr]),
         asked: &Result<(StatusCode, bytes::Bytes), AskError>,
@@ -118,7 +118,7 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// Where it is asked, for people: host and port of its URL, and what the name resolved to.
+/// The address asked, for people: host and port of its URL, and the addresses of the name.
 fn address(url: &RegionUrl, addresses: &[SocketAddr]) -> String {
     let named = if url.host.contains(':') {
         format!("[{}]:{}", url.host, url.port)

@@ -1,7 +1,7 @@
 //! Which worker has fetched from which region, and which region wants it to fetch no more.
 //!
-//! Bounded and forgetful: a worker that shows itself no more is gone, and one that is forgotten is only beaten in the regions
-//! of the jobs that it names.
+//! Bounded and forgetful: a worker that is not seen any more is removed, and a forgotten one's heartbeat goes only to
+//! the regions of the jobs that it names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::base::RegionId;
 
 /// A pod has a few workers; a crowd of made-up names stays below some hundred kilobytes.
 const WORKERS_MAX: usize = 2_048;
-/// A longer id is no worker's; what came with it is treated as if it had come without.
+/// The longest id of a worker; a call with a longer one is treated as if it had none. Units: bytes.
 const WORKER_ID_BYTES_MAX: usize = 256;
-/// Workers beat every few seconds; one that was not seen for so long is gone.
+/// Workers send heartbeats every few seconds; one that was not seen for so long is removed.
 const SEEN_FOR: Duration = Duration::from_secs(600);
 
 /// Jobs that heartbeats go on naming although no region knows them: as few as they are wrong.
 const STRANGERS_MAX: usize = 8_192;
 
-/// What is remembered of workers; shared by all threads, and kept over reloads.
+/// The remembered workers; shared by all threads, and kept over reloads.
 #[derive(Debug)]
 pub struct Workers {
-    /// The jobs that wait for workers which were gone when they were claimed.
+    /// The jobs that are parked for disconnected workers.
     pub kept: Kept,
     /// Jobs that heartbeats name and no region has leased, and the region that goes on hearing of them. Nothing but a heartbeat
     /// may act on this: such a job may be in any region, waiting for its next worker.
@@ -45,11 +45,11 @@ struct Worker {
     ties: SmallVec<[Tie; 2]>,
 }
 
-/// What is between a worker and a region.
+/// The state between a worker and a region.
 #[derive(Debug)]
 struct Tie {
     region: RegionId,
-    /// When the worker was last handed something there, or told to be quiet.
+    /// When the worker last got something there, or a directive to be quiet.
     used: Instant,
     quiet: bool,
     fetching: bool,
@@ -82,7 +82,7 @@ impl Workers {
         self.with_tie(worker, region, now, |tie| tie.used = now);
     }
 
-    /// What a region wants of a worker, as its answer to a heartbeat says: whether to fetch no more there.
+    /// Sets a region's directive for a worker, from its answer to a heartbeat: whether to stop fetching there.
     pub fn set_quiet(&self, worker: &str, region: &RegionId, quiet: bool, now: Instant) {
         if quiet {
             self.with_tie(worker, region, now, |tie| (tie.quiet, tie.used) = (true, now));

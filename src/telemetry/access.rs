@@ -10,7 +10,7 @@ use super::ration::{Kind, Rations};
 use crate::base::{RefusalReason, Strategy};
 use crate::config::AccessLog;
 
-/// What may be told of one request: how it was handled, never what it said.
+/// The loggable facts of one request: how it was handled, never its content.
 ///
 /// There is no member for a path, a header or a body, so that none can be logged by mistake.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct AccessEvent<'a> {
     pub method: &'a str,
     /// The operation's name, from the table of operations; stands for the path.
     pub operation: &'static str,
-    /// What the client was answered; 0 when it went away first.
+    /// The status that the client got; 0 when it disconnected first.
     pub status: u16,
     /// The region that answered, or the last one tried.
     pub region: Option<&'a str>,
@@ -41,7 +41,7 @@ pub struct AccessEvent<'a> {
     pub upstream: Duration,
 }
 
-/// What is told of the job that a request brought.
+/// The loggable facts of the job of a request.
 #[derive(Debug, Clone, Default)]
 pub struct AccessJob<'a> {
     /// Its id, the client's or the minted one.
@@ -79,7 +79,7 @@ impl AccessEvent<'_> {
             AccessLog::Errors if kind.is_none() => return None,
             AccessLog::Errors | AccessLog::All => {}
         }
-        // A job that another region has taken is no trouble: what is wrong with the first region has lines of its own.
+        // A job that another region has taken is no trouble: the first region's faults have lines of their own.
         let warns = kind.is_some_and(|kind| kind != Kind::Moved);
         let suppressed = kind.map_or(Some(0), |kind| rations.take(kind))?;
         Some(Line { warns, suppressed })
@@ -104,7 +104,7 @@ impl AccessEvent<'_> {
         (self.attempts > 1 || self.moved_from.is_some()).then_some(Kind::Moved)
     }
 
-    /// Writes the line; `job` is what the request brought, where it was one.
+    /// Writes the line; `job` is the request's job, where it had one.
     pub fn write(&self, line: Line, job: &AccessJob<'_>) {
         let request_id = std::str::from_utf8(self.request_id).unwrap_or_default();
         let strategy = self.strategy.map(Strategy::as_str);

@@ -1,8 +1,7 @@
-//! What happens rarely enough to be told: one function an event, which writes the log line and counts, so that the two never
-//! disagree.
+//! Rare events: one function for each, which writes the log line and counts, so that the two always agree.
 //!
-//! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it. Fields
-//! hold region ids, closed words, job and request ids; never what a job contains.
+//! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it.
+//! Fields hold region ids, closed words, job and request ids; never a job's content.
 
 mod outcome;
 
@@ -149,7 +148,8 @@ pub fn self_suspect(metrics: &Metrics, suspect: bool) {
     }
 }
 
-/// A region became healthy or unhealthy; `why` is a closed word, such as `timeout`, `detail` where it was asked and what happened.
+/// A region became healthy or unhealthy; `why` is a closed word, such as `timeout`, `detail` the address asked and the
+/// event.
 pub fn region_health(region: &RegionMetrics, healthy: bool, why: &'static str, detail: Option<(&str, &str)>) {
     region.healthy.set(i64::from(healthy));
     let id = region.id.as_str();
@@ -164,7 +164,7 @@ pub fn region_health(region: &RegionMetrics, healthy: bool, why: &'static str, d
     }
 }
 
-/// A client's `Authorization` was not passed on; told once a region, counted always.
+/// A client's `Authorization` was not passed on; logged once a region, counted always.
 pub fn dropped_authorization(region: &RegionMetrics) {
     region.dropped_authorizations.inc();
     if !region.dropped_authorization_logged.swap(true, Ordering::Relaxed) {
@@ -194,7 +194,7 @@ pub fn unknown_federation_keys(metrics: &Metrics, keys: u64, logged: bool) {
     }
 }
 
-/// An enqueue was sent and nobody knows whether the region stored it.
+/// An enqueue was sent, and its outcome is unknown.
 pub fn unknown_outcome(region: &RegionMetrics, job_id: Option<&str>, request_id: &str) {
     region.unknown_outcomes.inc();
     warn!(
@@ -238,7 +238,7 @@ pub fn certificate_seen(region: &RegionMetrics, kind: CertificateKind, not_after
     }
 }
 
-/// The seconds that are left to a certificate, negative when it has ended, if they are few enough to be told.
+/// The seconds until a certificate ends, negative when it has ended, if they are few enough to be logged.
 #[must_use]
 pub fn ends_soon(not_after: i64, now_ms: u64) -> Option<i64> {
     let now = i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX);
@@ -290,7 +290,7 @@ pub fn identity_reloaded(metrics: &Metrics, region: &str) {
     info!(target: TARGET, event = "ojs.federation.identity_reloaded", region, "the region's new identity is in force");
 }
 
-/// Something changed and cannot be used; what was in force stays. `why` holds no value of a file.
+/// A change cannot be used, and the former state stays in force. `why` holds no value of a file.
 pub fn reload_refused(metrics: &Metrics, kind: ReloadKind, about: &str, why: &str) {
     metrics.reloads[kind][ReloadResult::Refused].inc();
     warn!(target: TARGET, event = "ojs.federation.reload_refused", kind = kind.as_str(), about, why, "the old one is kept");
@@ -301,7 +301,7 @@ pub fn reload_looked(metrics: &Metrics, kind: ReloadKind, refused: bool) {
     metrics.reload_refused[kind].set(i64::from(refused));
 }
 
-/// A setting was accepted but will not do what its author may expect. `rule` never holds the value.
+/// A setting was accepted, with an effect that its author may not expect. `rule` never holds the value.
 pub fn config_warning(metrics: &Metrics, key: &str, origin: &str, rule: &str) {
     metrics.config_warnings.inc();
     warn!(target: TARGET, event = "ojs.federation.config_warning", key, origin, "{rule}");
@@ -333,7 +333,7 @@ pub fn ready() {
     info!(target: TARGET, event = "ojs.federation.ready", "ready");
 }
 
-/// The process was told to end and waits for its clients.
+/// The process was ordered to end and waits for its clients.
 pub fn drain_started(metrics: &Metrics) {
     metrics.draining.set(1);
     info!(target: TARGET, event = "ojs.federation.drain_started", "draining: still serving, not ready any more");

@@ -1,4 +1,4 @@
-//! What operators see: counters, log lines, and the events that are both.
+//! The operator's view: counters, log lines, and events, which are both.
 //!
 //! Invariants: label values come from closed sets or are region ids, never from a request; a counter is found by its place in
 //! an array, never by a string, while a request waits; and no job argument, meta value, token, body or query string reaches

@@ -1,7 +1,7 @@
 //! How many lines of one kind are written, so that a client in a loop or an outage does not fill the disk.
 //!
-//! The first lines of a kind are written at once, then a few a second; each says how many like it were not written before it.
-//! What is left over when no further line comes is written by [`Rations::left_over`].
+//! The first lines of a kind are written at once, then a few a second; each has the number of suppressed lines before
+//! it. The rest is written by [`Rations::left_over`] when no further line comes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::HeadRejection;
 use crate::base::{Clock, RefusalReason};
 
-/// Lines of one kind that are written at once: what a person reads to see a pattern.
+/// Lines of one kind that are written at once: enough for a person to see a pattern.
 const BURST: u64 = 10;
 /// Between two lines of one kind after that: two a second, some 70 MB a day where everything fails all day.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -58,9 +58,9 @@ impl Ration {
 pub enum Kind {
     /// A request that was answered with an error of ours.
     Refused(RefusalReason),
-    /// A request whose region answered with a server error.
+    /// A request that its region answered with a server error.
     ServerError,
-    /// A request whose outcome is unknown.
+    /// A request with an unknown outcome.
     Unknown,
     /// A request that went to another region, and went well there.
     Moved,
@@ -128,7 +128,7 @@ impl Rations {
         self.rations.get(kind.place())?.take(self.now_ms())
     }
 
-    /// Gives every kind whose lines were suppressed and have ended since to `tell`, with their number.
+    /// Calls `tell` for every kind with suppressed lines and no line since, with their number.
     pub fn left_over(&self, mut tell: impl FnMut(Kind, u64)) {
         let now_ms = self.now_ms();
         for (kind, ration) in Kind::all().zip(&self.rations) {

@@ -1,4 +1,4 @@
-//! Whether this host permits what the configuration asks for: ports, sockets and the folder of the journal.
+//! Whether this host permits the configuration: ports, sockets and the folder of the journal.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::config::{ClientListen, Config};
 
-/// What `run` would fail with, a sentence each.
+/// The errors with which `run` would fail, a sentence each.
 pub(super) fn refusals(config: &Config) -> Vec<String> {
     let clients = config.listen.clients.iter().filter_map(|listen| match listen {
         ClientListen::Tcp { address, .. } => {

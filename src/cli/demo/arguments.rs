@@ -52,7 +52,7 @@ pub(in crate::cli) struct DemoArgs {
 
 /// A whole number within bounds.
 ///
-/// Errors: what was expected.
+/// Errors: the expectation.
 fn whole(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", bounds.start(), bounds.end()))

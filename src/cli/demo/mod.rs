@@ -1,5 +1,5 @@
-//! `ojs-sidecar demo`: three regions in memory, a sidecar before them, and a tour of what federation does; or, with `--chaos`,
-//! a history checker over all of them while everything fails.
+//! `ojs-sidecar demo`: three regions in memory, a sidecar before them, and a tour of the federation's features; or,
+//! with `--chaos`, a history checker over all of them while everything fails.
 
 mod arguments;
 mod prompt;
@@ -15,7 +15,7 @@ use super::signals;
 pub(super) use arguments::{DemoArgs, RegionArgs};
 use stage::Stage;
 
-/// The tour's last line, for whoever waits for it.
+/// The tour's last line, which scripts wait for.
 const FINISHED: &str = "ready: tour finished";
 
 /// Plays the tour, then serves until Ctrl-C or `quit`; with `--tour-only` it ends after the tour; with `--chaos` it checks histories instead.

@@ -1,4 +1,4 @@
-//! What a person types while the demo serves: regions that stop, slow down, fall silent and come back.
+//! Commands of a person while the demo serves: regions that stop, slow down, fall silent and come back.
 
 use std::io::{BufRead, Read as _};
 use std::time::Duration;
@@ -25,7 +25,7 @@ Type here, and look at what the sidecar makes of it:
   quit            end the demo, as Ctrl-C does
 REGION is us-east-1, eu-west-1 or ap-south-1.";
 
-/// What is done to a region.
+/// A change of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Stop,
@@ -46,7 +46,7 @@ enum Order {
 
 /// Reads a line.
 ///
-/// Errors: a sentence for the person who typed it.
+/// Errors: a sentence for the person at the prompt.
 fn order(line: &str) -> Result<Order, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let act = |name: &str| {
@@ -67,7 +67,7 @@ fn order(line: &str) -> Result<Order, String> {
     }
 }
 
-/// Reads lines until the input ends or nobody receives them any more. A line that is too long is left out whole.
+/// Reads lines until the input ends or the receiver is closed. A line that is too long is left out whole.
 fn read(mut input: impl BufRead, lines: &mpsc::Sender<Result<String, String>>) {
     loop {
         let mut line = Vec::new();
@@ -111,7 +111,7 @@ fn in_background() -> bool {
     std::io::stdin().is_terminal() && group.is_some() && group != foreground
 }
 
-/// Obeys what is typed until `quit`. Without an input, or after its end, this never resolves.
+/// Carries out commands until `quit`. Without an input, or after its end, this never resolves.
 pub(super) async fn obey(stage: &Stage) {
     let mut lines = typed();
     while let Some(line) = lines.recv().await {
@@ -130,7 +130,7 @@ pub(super) async fn obey(stage: &Stage) {
     std::future::pending().await
 }
 
-/// Does it, and says what is so now.
+/// Carries the change out; returns the new state.
 async fn done(act: Act, region: &DemoRegion) -> String {
     let (id, faults) = (region.id(), region.faults());
     if act == Act::Stop {

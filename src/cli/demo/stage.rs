@@ -21,13 +21,13 @@ use ojs_testbed::{Authority, DemoRegion, RegionOptions, RegionTls, scratch_in};
 
 /// The regions, in the order of the registry; the first one is local.
 pub(super) const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
-/// What a demo region remembers of what it received: enough for the tour's proofs.
+/// The bytes that a demo region keeps of its requests: enough for the tour's proofs.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 
 /// The queues that are free of residency rules here: a worker may take their jobs from other regions, too.
 const SHARED: &str = "workers: { remote_fetch: [video, default] }\n";
 
-/// What is shorter here than by default, so that the tour takes seconds.
+/// Times that are shorter here than by default, so that the tour takes seconds.
 pub(super) const TIMINGS: &str = "\
 health_check: { interval: 500ms, timeout: 1s }
 circuit_breaker: { failure_threshold: 3, cooldown: 2s, slow_start: 1s }
@@ -53,7 +53,8 @@ struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Below the folder for temporary files: what cannot be removed now is removed with that folder's content.
+        // Below the folder for temporary files: a file that cannot be removed now is removed with that folder's
+        // content.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -84,7 +85,7 @@ impl Stage {
         let (stop, stopped) = oneshot::channel::<()>();
         let sidecar = std::thread::spawn(move || {
             let told = async {
-                // A sender that is gone says the same: the demo is over.
+                // A dropped sender means the same: the demo is over.
                 let _ = stopped.await;
             };
             bound.run(told).ok()
@@ -139,7 +140,7 @@ impl Stage {
     pub(super) async fn strike(&mut self) {
         drop(self.stop.take());
         if let Some(sidecar) = self.sidecar.take() {
-            // The thread ends within the drain's timeout; how is told by its log.
+            // The thread ends within the drain's timeout; its log has the result.
             let _ = tokio::task::spawn_blocking(move || sidecar.join()).await;
         }
         self.log.flush();

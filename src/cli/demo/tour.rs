@@ -1,4 +1,4 @@
-//! The tour: each step does something a user would do, shows what came of it, and checks it at the regions.
+//! The tour: each step acts as a user, shows the result, and checks it at the regions.
 
 mod step;
 mod worker;
@@ -20,7 +20,7 @@ const LOOKS_MAX: u32 = 400;
 
 /// Plays the whole tour.
 ///
-/// Errors: a sentence that says what did not go as told.
+/// Errors: a sentence with the step that failed.
 pub(super) async fn play(stage: &Stage) -> Told {
     introduce(stage).await?;
     ordinary_job(stage).await?;

@@ -1,4 +1,4 @@
-//! What the check collects on its way.
+//! The collected results of the check.
 
 use std::collections::{BTreeMap, BTreeSet};
 

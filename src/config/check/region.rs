@@ -189,7 +189,7 @@ impl Check {
         }
     }
 
-    /// What a region's files are looked at with.
+    /// The files of a region, with the data to check them by.
     pub(super) fn region_files(&self, draft: &Draft, local_region: Option<&RegionId>) -> RegionFiles {
         let section = format!("regions[{}]", draft.place);
         // Only these keys decide whether the files fit; a repeated id or a wrong weight does not change them.

@@ -29,7 +29,7 @@ impl Check {
         routing
     }
 
-    /// What a configuration probably does not mean.
+    /// Warnings about probable mistakes.
     pub(super) fn residency_warnings(&mut self, routing: &Routing, tenants: &[Tenant]) {
         let restricts = routing.rules.iter().any(|rule| !rule.regions.is_empty())
             || tenants.iter().any(|tenant| !tenant.regions.is_empty());

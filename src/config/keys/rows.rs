@@ -13,14 +13,14 @@ use super::super::sections::{
 };
 use super::super::types::DuplicateIds;
 
-/// Another spelling of a key, taken over before the layers are merged: a later layer wins, whatever its spelling.
+/// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::config) struct Alias {
     /// The other spelling.
     pub(in crate::config) written: &'static str,
     /// The key it means.
     pub(in crate::config) key: &'static str,
-    /// What the other spelling takes.
+    /// The kind of value of the other spelling.
     pub(in crate::config) kind: Kind,
 }
 

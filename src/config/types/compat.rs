@@ -1,17 +1,17 @@
 //! Switches for clients and servers that differ from the specification.
 
-/// Who gets `application/json`.
+/// The receivers of `application/json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonContentType {
     /// Clients known to need it, by user agent: the Python SDK.
     Auto,
     /// Everyone.
     Always,
-    /// Nobody.
+    /// No client.
     Never,
 }
 
-/// What happens to a client-set `replicated_from`.
+/// The treatment of a client's own `replicated_from`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientReplicatedFrom {
     /// Passed untouched and counted.
@@ -20,7 +20,8 @@ pub enum ClientReplicatedFrom {
     Reject,
 }
 
-/// What happens to a job with an undefined `ojs.federation.*` key. One that looks like a defined key is refused in any case.
+/// The treatment of a job with an undefined `ojs.federation.*` key. A key that looks like a defined one is refused in
+/// any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownKeys {
     /// Passed untouched and counted; the dry run names the keys.

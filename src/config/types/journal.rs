@@ -1,6 +1,6 @@
-//! What is kept of calls whose outcome is not known, and of calls that may be repeated.
+//! Records of calls with an unknown outcome, and of calls that may be repeated.
 
-/// What follows a job that may go to several regions of which none is usable.
+/// The step for a flexible job when no region is usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnAllUnhealthy {
     /// 503 `no_healthy_region`.
@@ -9,7 +9,7 @@ pub enum OnAllUnhealthy {
     TryLastGood,
 }
 
-/// What a region's server does with an enqueue under an id that it has already. Spec: ojs-protocol 5.1.
+/// The behaviour of a region's server for an enqueue under a taken id. Spec: ojs-protocol 5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuplicateIds {
     /// `refuse` once it has refused one; `overwrite` until then.
@@ -22,7 +22,7 @@ pub enum DuplicateIds {
     Overwrite,
 }
 
-/// What follows an enqueue whose outcome cannot be found out within the call.
+/// The step after an enqueue whose outcome cannot be found out within the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnknown {
     /// 500 `outcome_unknown`.

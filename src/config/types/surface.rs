@@ -1,9 +1,9 @@
 //! How calls that concern several regions are served.
 
-/// What happens to a batch whose jobs must go to several regions.
+/// The treatment of a batch whose jobs must go to several regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MixedBatch {
-    /// Each region gets its part; what was created is cancelled when another part fails.
+    /// Each region gets its part; created jobs are cancelled when another part fails.
     Split,
     /// Refused with 400.
     Reject,
@@ -18,12 +18,12 @@ pub enum QueueControl {
     Local,
 }
 
-/// What is returned of a job that is pinned to another region than the local one.
+/// The part of a job that is shown when it is pinned to another region than the local one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadResidency {
     /// The whole job.
     Allow,
-    /// The job without `args`, `result` and what else the client put into it.
+    /// The job without `args`, `result` and other content of the client.
     Redact,
     /// Nothing.
     Deny,

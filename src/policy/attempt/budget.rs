@@ -16,14 +16,14 @@ use crate::config::Failover;
 const BALANCE_BITS: u32 = 24;
 const BALANCE_MASK: u64 = (1 << BALANCE_BITS) - 1;
 const TOKEN: u64 = 1_000;
-/// The balance holds at most what the floor pays in this many seconds …
+/// The balance holds at most the floor's pay of this many seconds …
 const BURST_SECONDS: f64 = 10.0;
 /// … and never less than this many tokens, so that a budget without a floor can save up from its requests.
 const BURST_TOKENS_MIN: f64 = 10.0;
 
-/// What pays for a redirect.
+/// The payer of a redirect.
 pub trait Pays {
-    /// Takes out what one redirect costs; false when it cannot be paid.
+    /// Withdraws the price of one redirect; false when the balance is too low.
     #[must_use]
     fn try_withdraw(&self, now: Instant) -> bool;
 }

@@ -1,7 +1,7 @@
 //! The budgets of all regions beside the overall one: a redirect is paid for twice.
 //!
-//! The overall budget bounds what we add to the federation, the budget of the region that a redirect goes to bounds what one
-//! region gets of it: without it, all redirects of an outage could meet in the last healthy region. Each is one compare-exchange.
+//! The overall budget bounds the redirects of the federation, the budget of the redirect's target bounds those to one
+//! region: without it, all redirects of an outage could meet in the last healthy region. Each is one compare-exchange.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,8 +32,8 @@ impl Budgets {
         Self { overall: budget(), regions: (0..regions).map(|_| budget()).collect() }
     }
 
-    /// The budgets of a new configuration with the same rates: `known_as` tells for each of its regions which one of ours it
-    /// is. Balances are shared with these, so that what is still under way pays from them; a new region begins full.
+    /// The budgets of a new configuration with the same rates: `known_as` gives for each of its regions its index here.
+    /// Balances are shared with these, so that calls in progress pay from them; a new region begins full.
     #[must_use]
     pub fn carried_over(
         &self,
@@ -46,7 +46,7 @@ impl Budgets {
         Self { overall: Arc::clone(&self.overall), regions: known_as.map(budget).collect() }
     }
 
-    /// Pays in the share of one request, whose first attempt goes to `region`.
+    /// Pays in the share of one request, which is first tried at `region`.
     pub fn deposit(&self, region: RegionIndex) {
         self.overall.deposit();
         if let Some(budget) = self.regions.get(region.get()) {

@@ -1,7 +1,8 @@
-//! What may follow an attempt.
+//! The steps that may follow an attempt.
 //!
-//! The first redirect after a connection that was never made is free: it costs the next region nothing that the first would
-//! not have cost. Everything else draws on a budget, and what may have been received is never sent elsewhere.
+//! The first redirect after a connection that was never made is free: it costs the next region no more than the first
+//! would have cost. Every other redirect draws on a budget, and a request that may have been received is never sent
+//! elsewhere.
 
 use std::time::Instant;
 
@@ -17,7 +18,8 @@ pub struct Progress {
     pub redirects_done: usize,
     /// Candidates of the decision that were not tried.
     pub candidates_left: usize,
-    /// Whether the call's time was over when the attempt ended: what is written now cannot be answered any more.
+    /// Whether the call's time was over when the attempt ended: a request that is written now cannot be answered in
+    /// time.
     pub late: bool,
 }
 
@@ -28,7 +30,7 @@ impl Progress {
     }
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Try the next candidate.
@@ -45,7 +47,7 @@ pub enum Step {
 pub enum Stop {
     /// The region's answer is the answer.
     Answered,
-    /// Nobody knows whether the job is stored: 500 `outcome_unknown`.
+    /// The outcome is unknown: 500 `outcome_unknown`.
     OutcomeUnknown,
     /// Nothing was sent, and no candidate is left or no time to try it.
     NoCandidateLeft,
@@ -56,7 +58,7 @@ pub enum Stop {
     },
 }
 
-/// What may follow an attempt that ended so. `now` is asked for where the budget is, which is hardly ever.
+/// The step after an attempt that ended so. `now` is read where the budget is needed, which is rare.
 pub fn next(ending: Ending, progress: Progress, budget: &impl Pays, now: impl Fn() -> Instant) -> Step {
     let outcome = ending.outcome();
     let answered = outcome == Outcome::Answered;

@@ -1,4 +1,5 @@
-//! What follows an attempt: what its end means, whether there is another one and who pays for it, and how many calls run at once.
+//! The steps after an attempt: the meaning of its end, the next attempt and its budget, and the number of calls at
+//! once.
 
 mod budget;
 mod budgets;

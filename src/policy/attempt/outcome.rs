@@ -1,4 +1,4 @@
-//! What an attempt came to: for the job, and for the region's breaker.
+//! The result of an attempt: for the job, and for the region's breaker.
 //!
 //! The two are different questions. A 502 leaves the job's fate open and is a failure of the region; a 503 for one paused
 //! queue is a plain answer and says nothing against the region.
@@ -12,11 +12,11 @@ pub enum Outcome {
     NotSent,
     /// The region answered for itself.
     Answered,
-    /// Bytes were written and nobody who knows said what became of them.
+    /// Bytes were written, and no answer shows their effect.
     Unknown,
 }
 
-/// What an answered enqueue means.
+/// The meaning of an answered enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The region's word: the client gets it.
@@ -27,7 +27,7 @@ pub enum Answer {
     Unknown,
 }
 
-/// How an attempt ended, as the connection and the answer tell it.
+/// The end of an attempt, by the connection and the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing was sent.
@@ -50,15 +50,16 @@ impl Ending {
     }
 }
 
-/// What the answer to an enqueue means.
+/// The meaning of an answer to an enqueue.
 ///
 /// `is_error_document`: the body is an OJS error document, so that a 503 comes from the region and not from a balancer before
 /// it. `queue_status`: the answer carries `X-OJS-Queue-Status`, so that it speaks of one queue.
 #[must_use]
 pub const fn classify_enqueue(status: u16, is_error_document: bool, queue_status: bool, pinned: bool) -> Answer {
     match status {
-        // An interim status, 101 included, in the place of an answer to a call that asked for no such thing: nothing is said.
-        // A redirect is a balancer's word, too: passed on, it would invite the client to send the job to whoever it names.
+        // An interim status, 101 included, in the place of an answer to a call that did not ask for one: it proves
+        // nothing. A redirect is a balancer's, too: passed on, it would have the client send the job to the host that
+        // it names.
         ..200 | 300..=399 | 502 | 504 => Answer::Unknown,
         503 if !is_error_document => Answer::Unknown,
         503 if !queue_status && !pinned => Answer::TryNext,
@@ -73,7 +74,7 @@ pub const fn is_turned_away(status: u16) -> bool {
     matches!(status, 307 | 308)
 }
 
-/// What an answer's status says of the region: `None` when it says nothing.
+/// The effect of an answer's status on the region's breaker: `None` when it has none.
 ///
 /// Every answer below 500 shows a working region, a 429 included: backpressure is no failure.
 #[must_use]

@@ -1,7 +1,7 @@
-//! What may be sent to the same region again, operation by operation: the one place that says so.
+//! Repetitions at the same region, operation by operation, all in this one place.
 //!
-//! Another region is not spoken of here: a job's owner is one region, and what follows an enqueue elsewhere is
-//! [`super::next`]'s to say.
+//! Another region is not considered here: a job's owner is one region, and [`super::next`] decides about other regions
+//! for an enqueue.
 //!
 //! Spec: ojs-protocol 5.3.
 
@@ -22,11 +22,11 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1);
 pub enum Repeat {
     /// It may do something twice, or it is not ours to repeat.
     Never,
-    /// A success that is told again is refused with a 409, which then means that the first one was heard.
+    /// A repeated success is refused with a 409, which then means that the first one was received.
     Ack,
-    /// A failure that is told again is refused with a 409 which may mean anything: the job has moved on.
+    /// A repeated failure is refused with a 409 which may mean anything: the job has moved on.
     Nack,
-    /// Telling it again changes nothing.
+    /// Repeating it changes nothing.
     Freely,
 }
 
@@ -37,14 +37,14 @@ pub enum End {
     NotSent,
     /// It was sent, and no whole answer came.
     NoAnswer,
-    /// The region, or what stands before it, answered with this status.
+    /// The region, or a balancer before it, answered with this status.
     Status(u16),
 }
 
-/// What to do after a try.
+/// The step after a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// The client gets what there is.
+    /// The client gets the last answer.
     Stop,
     /// Once more to the same region.
     Again,
@@ -56,7 +56,7 @@ pub enum Then {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tries {
     done: u32,
-    /// Whether one of them may have been acted on without our being told.
+    /// Whether one of the tries may have been carried out without an answer.
     maybe: bool,
 }
 
@@ -85,7 +85,7 @@ impl Repeat {
 }
 
 impl Tries {
-    /// What follows one more try, which ended so.
+    /// The step after one more try, which ended so.
     pub const fn after(&mut self, repeat: Repeat, end: End) -> Then {
         self.done += 1;
         if self.maybe && matches!((repeat, end), (Repeat::Ack, End::Status(409))) {
@@ -111,7 +111,8 @@ impl Tries {
         self.maybe
     }
 
-    /// How long to wait before the next try: half to one and a half of a mean that doubles, or what the region asked for.
+    /// The pause before the next try: half to one and a half of a mean that doubles, or the time that the region asked
+    /// for.
     #[must_use]
     pub fn pause(self, asked: Option<Duration>, draw: &mut Draw) -> Duration {
         let mean = BACKOFF * 2_u32.saturating_pow(self.done.saturating_sub(1));

@@ -53,7 +53,7 @@ impl Keeper {
         self.states.get(index.get())?.breaker.early_from()
     }
 
-    /// Takes what a request showed whose class nobody knows.
+    /// Takes the result of a request without a class.
     pub fn on_request(
         &mut self,
         now: Instant,
@@ -68,7 +68,7 @@ impl Keeper {
         self.with(index, |state| state.on_request(now, outcome, view))
     }
 
-    /// Takes what an attempt showed; `totals` hold it already.
+    /// Takes the result of an attempt; `totals` hold it already.
     pub fn on_attempt(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl Keeper {
         totals: &Totals,
         view: &mut RegionView,
     ) -> Change {
-        // Whatever was answered shows that our own network works.
+        // Any answer shows that our own network works.
         let ended = self.suspicion.on_result(index, now, attempt.status.is_some());
         if ended {
             self.states.iter_mut().for_each(RegionState::discard);

@@ -1,4 +1,4 @@
-//! What is known of one region, and what each result changes in it: breaker, health, guards, pressure and hold-down together.
+//! The state of one region, and its changes by each result: breaker, health, guards, pressure and hold-down together.
 
 use std::time::{Duration, Instant};
 
@@ -17,18 +17,18 @@ const LATENCY_DECAY: Duration = Duration::from_secs(30);
 /// The failing share is shown in steps of a twentieth, so that not every failure makes a new view.
 const FAILING_STEPS: f64 = 20.0;
 
-/// What data threads have counted at one region; only grows.
+/// The counts of data threads at one region; they only grow.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
     /// Requests that ended.
     pub requests: u64,
-    /// Those of them that count in the breaker's ratio, as far as they were told without their class.
+    /// The failures among them that count in the breaker's ratio, as far as they came without a class.
     pub failures: u64,
     /// By class.
     pub classes: [ClassTotals; GuardClass::ALL.len()],
 }
 
-/// What a result changed.
+/// The changes by a result.
 #[derive(Debug, Default)]
 pub struct Change {
     /// The breaker moved.
@@ -43,8 +43,8 @@ pub struct Change {
     pub silent: Option<bool>,
     /// Whether the view shows it.
     pub shows: bool,
-    /// Of which calls a success must be told from now on: a bit a class by its number, and [`Change::ANY`] for all. None: as
-    /// before.
+    /// The classes whose next success must be reported: bit `n` is the class with number `n`, and [`Change::ANY`] is
+    /// every class. `None`: as before.
     pub heeds: Option<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Change {
     /// The bit of [`Change::heeds`] that stands for every class.
     pub const ANY: u8 = 1 << 7;
 
-    /// The bits that make a success of this class worth telling.
+    /// The bits under which a success of this class must be reported.
     #[must_use]
     pub const fn heed_bits(class: GuardClass) -> u8 {
         Self::ANY | 1 << class.index()
@@ -67,11 +67,11 @@ pub(super) struct RegionState {
     guards: [Guard; GuardClass::ALL.len()],
     hold: HoldDown,
     latency: Option<Ewma>,
-    /// Failures told with their class that count in the breaker's ratio.
+    /// Failures with a class that count in the breaker's ratio.
     failures: u64,
     /// Whether the latest requests failed, so that a success has something to end.
     failing: bool,
-    /// What was counted until the next reading is to be forgotten.
+    /// The counts until the next reading are to be discarded.
     discards: bool,
     /// The verdict before the last change, and when that was.
     health_before: Option<(Instant, Health)>,
@@ -107,7 +107,7 @@ impl RegionState {
         self.failures = 0;
     }
 
-    /// Takes what a request without a class showed.
+    /// Takes the result of a request without a class.
     pub(super) fn on_request(&mut self, now: Instant, outcome: RequestOutcome, view: &mut RegionView) -> Change {
         self.failing = outcome == RequestOutcome::Failure;
         self.silent &= outcome == RequestOutcome::Failure;
@@ -115,7 +115,7 @@ impl RegionState {
         self.settle(now, transition, view)
     }
 
-    /// Takes what an attempt showed; `totals` hold it already.
+    /// Takes the result of an attempt; `totals` hold it already.
     pub(super) fn on_attempt(
         &mut self,
         now: Instant,
@@ -215,12 +215,12 @@ impl RegionState {
         self.silent = false;
         let change = self.settle(since, transition, view);
         self.hold.forget_since(since);
-        // Nothing came back: nothing had gone.
+        // Without an outage before, there is no recovery.
         view.recovered_at = recovered_at;
         Change { shows: true, ..change }
     }
 
-    /// Forgets what was counted, up to the next reading.
+    /// Discards the counts, up to the next reading.
     pub(super) const fn discard(&mut self) {
         self.discards = true;
     }

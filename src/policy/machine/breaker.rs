@@ -11,26 +11,26 @@
 //!     └───────────────────────────── probe succeeded ──────────────────────┘
 //! ```
 //!
-//! What opens it. Three signals, each alone: consecutive failed probes, consecutive failed requests, and the share of failed
-//! requests over a window. The two runs are counted apart and each is ended only by its own kind of success. Otherwise a
-//! region whose health endpoint is fine while every job fails would never open, because each good probe would forgive the
-//! failures since the last. The share catches what no run shows: every other request failing.
+//! Opening. Three signals, each alone: consecutive failed probes, consecutive failed requests, and the share of failed
+//! requests over a window. The two runs are counted apart and each is ended only by its own kind of success. Otherwise
+//! a region whose health endpoint is fine while every job fails would never open, because each good probe would forgive
+//! the failures since the last. The share detects faults without a run: every other request failing.
 //!
-//! What open means. No routed traffic and no probe but early ones: the specification wants silence, so that a region on its knees is not
-//! kicked. [`Breaker::tick`] ends the silence after the cooldown. A cooldown may grow with each failed return
-//! (`cooldown_multiplier`), never beyond `cooldown_max`, and is back at its base once the breaker has closed.
+//! Open. No routed traffic and no probes but early ones: the specification wants silence, so that an overloaded region
+//! gets no further load. [`Breaker::tick`] ends the silence after the cooldown. A cooldown may grow with each failed
+//! return (`cooldown_multiplier`), never beyond `cooldown_max`, and is back at its base once the breaker has closed.
 //!
-//! What an early probe means. While jobs are refused for lack of any region, resting costs more than asking. So while it is open, one
-//! probe at a time, and one each `early_probe` at most, may find out early that the region is back: its success closes the breaker, its
-//! failure changes nothing, the cooldown included. A region that opens again soon after waits twice as long for its next early probe each
-//! time, up to the cooldown: there the health request says too little.
+//! Early probes. While jobs are refused for lack of any region, waiting costs more than asking. So while it is open,
+//! one probe at a time, and one each `early_probe` at most, may find out early that the region is back: its success
+//! closes the breaker, its failure changes nothing, the cooldown included. A region that opens again soon after waits
+//! twice as long for its next early probe each time, up to the cooldown: there the health request proves too little.
 //!
-//! What half-open means. Exactly one probe, a health request and never somebody's job: after a cooldown thousands of jobs may
-//! wait, and all but the one sent as a probe would have to be refused anyway. The probe is a [`Permit`]: a value that exists
-//! once, is handed back with the result, and frees its place when it is dropped (a cancelled probe must not block the region
-//! for ever). Permits carry the epoch of the breaker, which moves with every transition. A result from an earlier epoch, such
-//! as that of a slow probe sent while the breaker was still closed, decides nothing: it tells of a past that was already
-//! judged. For the same reason results of requests count only while the breaker is closed.
+//! Half-open. Exactly one probe, a health request and never a client's job: after a cooldown thousands of jobs may
+//! wait, and all but the one sent as a probe would have to be refused anyway. The probe is a [`Permit`]: a value that
+//! exists once, is handed back with the result, and frees its place when it is dropped (a cancelled probe must not
+//! block the region for ever). Permits carry the epoch of the breaker, which moves with every transition. A result from
+//! an earlier epoch, such as that of a slow probe sent while the breaker was still closed, decides nothing: that state
+//! was already judged. For the same reason results of requests count only while the breaker is closed.
 //!
 //! The breaker keeps no clock and no lock. One owner on the control plane drives it; data threads see its state through the
 //! view, and reach it only when a request failed or when one succeeded after failures.
@@ -91,7 +91,7 @@ impl Breaker {
         }
     }
 
-    /// Takes over a new configuration; the state and what was counted stay.
+    /// Takes over a new configuration; the state and the counts stay.
     pub fn reconfigure(&mut self, config: &CircuitBreaker) {
         if self.config.ratio_window != config.ratio_window {
             self.ratio = RatioWindow::new(config.ratio_window);

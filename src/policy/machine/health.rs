@@ -2,7 +2,7 @@
 
 use crate::config::HealthCheck;
 
-/// What the probes of a region say.
+/// The verdict of a region's probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
     /// Never probed.

@@ -1,18 +1,20 @@
-//! Backpressure: a region that asks for less gets less of what may go elsewhere, for a while. It is no failure and opens nothing.
+//! Backpressure: a region that asks for less gets less of the flexible jobs, for a while. It is no failure and opens
+//! nothing.
 //!
-//! Each sign (429, `Retry-After`, a 503 for one queue) raises the share of flexible jobs that look elsewhere first; the share
-//! falls by half every ten seconds, and not before the time that the region asked for is over. It never reaches all: what still
-//! comes is how we learn that the region takes jobs again. Only a 429 with `Retry-After` is a pause: until then all of them look elsewhere.
+//! Each sign (429, `Retry-After`, a 503 for one queue) raises the share of flexible jobs that try other regions first;
+//! the share falls by half every ten seconds, and not before the time that the region asked for is over. It never
+//! reaches all: the remaining jobs show when the region takes jobs again. Only a 429 with `Retry-After` is a pause:
+//! until its end all of them go elsewhere.
 
 use std::time::{Duration, Instant};
 
 /// The most that is led elsewhere.
 const SHARE_MAX: f64 = 0.9;
-/// What one sign takes of the share that is left: one alone leads three jobs of ten elsewhere.
+/// The part of the remaining share that one sign takes: one alone leads three jobs of ten elsewhere.
 const STEP: f64 = 0.3;
 /// The share halves in this time: about the interval at which loads are known anew.
 const HALF_LIFE: Duration = Duration::from_secs(10);
-/// A region may ask for at most this much time; what it wants for longer it says again.
+/// The longest time that a region may ask for; it can ask again.
 const HOLD_MAX: Duration = Duration::from_secs(60);
 /// Signs within this time are one: thousands of refusals a second must not each make a new view.
 const SIGN_EVERY: Duration = Duration::from_millis(100);
@@ -31,8 +33,8 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// The pressure after a further sign; none when it came too soon after the last to be told apart. `pauses`: for the time of `retry_after` the
-    /// region wants nothing.
+    /// The pressure after a further sign; `None` when it came too soon after the last one to count separately.
+    /// `pauses`: for the time of `retry_after` the region takes no flexible jobs.
     #[must_use]
     pub fn after_sign(before: Option<Self>, now: Instant, retry_after: Option<Duration>, pauses: bool) -> Option<Self> {
         if before.is_some_and(|before| before.was_signed_just_before(now)) {
@@ -48,7 +50,7 @@ impl Pressure {
         })
     }
 
-    /// Whether a sign at this time would be too soon after the last to be told apart.
+    /// Whether a sign at this time would be too soon after the last one to count separately.
     #[must_use]
     pub fn was_signed_just_before(self, now: Instant) -> bool {
         now.saturating_duration_since(self.signed_at) < SIGN_EVERY

@@ -54,7 +54,7 @@ impl RatioWindow {
         self.totals.is_some_and(|totals| totals.requests == requests)
     }
 
-    /// Forgets what was seen and keeps the mark: a region that came back is not judged by what happened before.
+    /// Forgets the counts and keeps the mark: a region that came back is not judged by earlier failures.
     pub(in crate::policy) fn clear(&mut self) {
         self.buckets = [Counts::default(); BUCKETS];
     }

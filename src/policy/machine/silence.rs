@@ -1,18 +1,19 @@
 //! When a region counts as silent, and how long a job waits for a region that may be.
 //!
-//! A region can fall silent without refusing anything: its packets are dropped, or its process is stopped while the kernel still accepts.
-//! What shows it is time alone. So three limits are kept here: how long a connection may take before the next candidate is dialled, how
-//! long calls may stay without any answer before the region is asked for its health at once, and how long that answer may take.
+//! A region can fall silent without refusing anything: its packets are dropped, or its process is stopped while the
+//! kernel still accepts. Only time shows it. So three limits are kept here: how long a connection may take before the
+//! next candidate is dialled, how long calls may stay without any answer before the region is asked for its health at
+//! once, and how long that answer may take.
 
 use std::time::Duration;
 
-/// Waits are this many times what is usual.
+/// The waits are this many times the usual time.
 const USUAL_TIMES: u32 = 3;
 /// A wait is never shorter, so that a busy machine or one slow handshake moves no job.
 const WAIT_MIN: Duration = Duration::from_millis(250);
-/// What is usual for connecting is not waited for beyond this, unless connecting usually takes longer still.
+/// The longest wait for a connection, unless the usual time is longer.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(1);
-/// A region whose connections were too slow so recently is not waited for again, unless one has come about since.
+/// A region whose connections were too slow so recently is not waited for again, unless a connection was made since.
 pub const PASSED_OVER_FOR: Duration = Duration::from_secs(1);
 /// The least that the answer to a look may take: a handshake and a request, on a machine that has other work.
 const LOOK_WAIT_MIN: Duration = Duration::from_millis(500);
@@ -62,7 +63,7 @@ pub struct Calls {
     pub answered: u32,
 }
 
-/// What the calls of one thread to one region show.
+/// The evidence of one thread's calls to one region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// Nothing special.
@@ -99,7 +100,7 @@ impl Watch {
             self.gap = self.rounds.min(GAP_MAX).max(self.gap - self.gap.div_ceil(8));
             (self.rounds, self.doubted) = (0, false);
         } else if self.doubted && calls.begun != seen.begun {
-            // What was doubted may have been only that connection's; these are new.
+            // The doubt may have concerned only that connection; these are new.
             (self.rounds, self.doubted) = (0, false);
         } else if calls.waiting > 0 {
             self.rounds = self.rounds.saturating_add(1);
@@ -111,7 +112,7 @@ impl Watch {
         Sign::Doubt
     }
 
-    /// The watch begins anew after a pause, and keeps what it has learnt of the region.
+    /// The watch begins anew after a pause, and keeps the learned times of the region.
     pub const fn resume(&mut self, calls: Calls) {
         self.seen = calls;
         self.rounds = 0;

@@ -16,7 +16,7 @@ struct Last {
     ok: bool,
 }
 
-/// What the latest results of all regions say of ourselves.
+/// The verdict of all regions' latest results about our own network.
 #[derive(Debug, Default)]
 pub(in crate::policy) struct Suspicion {
     last: Vec<Option<Last>>,
@@ -40,8 +40,8 @@ impl Suspicion {
         ok && std::mem::take(&mut self.suspect)
     }
 
-    /// Since when everything fails, if it does: the latest word of every region is a failure, all within two seconds. `asked`
-    /// tells which regions are asked at all; one that has long been out says nothing.
+    /// Since when everything fails, if it does: the latest result of every region is a failure, all within two seconds.
+    /// `asked` gives the regions that are asked at all; one that has long been down proves nothing.
     pub(in crate::policy) fn failing_since(
         &self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Who may be tried at all, and why a region falls out.
+//! Candidates and refusals: the regions that may be tried, and why others fall out.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::policy::machine::{GuardClass, GuardState, Health};
 use crate::policy::refusal::Refusal;
 use crate::policy::view::{FigureKind, RegionView, View, corrected};
 
-/// Nobody is told to come back sooner: the shortest wait that `Retry-After` can say.
+/// The shortest wait that `Retry-After` can express.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// A drained region comes back when its operator says so; asking twice a minute is often enough.
 const RETRY_DRAINED: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ pub(super) fn last_good(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, R
     let excluded = |index| plan.home.is_some_and(|home| home != index) && view.settings.excluded.contains(index);
     let unwell =
         |refusal| matches!(refusal, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen | Refusal::GuardOpen);
-    // One whose enqueues fail is well for its probes: it comes last, after all that went out together.
+    // A region with failing enqueues has good probes: it comes last, after all that failed together.
     let since = |index: RegionIndex, refusal| match refusal {
         Refusal::GuardOpen => Some(None),
         _ => view.region(index).well_until.map(Some),

@@ -53,7 +53,7 @@ pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision,
     route_on(view, job, inputs, &mut Grounds::default())
 }
 
-/// As [`route`], and writes down why; where the job's own attributes cannot be followed, nobody was compared.
+/// As [`route`], and notes the grounds; where the job's own attributes cannot be followed, no regions were compared.
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Grounds) -> Result<Decision, RouteError> {
@@ -72,8 +72,8 @@ pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Gr
     result
 }
 
-/// The same candidates without looking at each region, where they can be told so: a pin needs one region only, and while all is
-/// well most strategies need no more than the turn or a draw.
+/// The same candidates without looking at each region, where that is possible: a pin needs one region only, and while
+/// all regions are well most strategies need only the turn or a draw.
 fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
     if let Permitted::One(region) = plan.permitted {
         let mut context = context(view, job, plan, inputs);
@@ -200,7 +200,7 @@ fn take_last_good(view: &View, plan: &Plan<'_>, ranking: &mut Ranking) -> Option
     Some(region)
 }
 
-/// Whether the job may go to a region at all, whatever the state of that region.
+/// Whether the job may go to a region at all, in any state of that region.
 ///
 /// Errors: those of [`RouteError`] that are the client's fault.
 pub fn permits(view: &View, job: &Job<'_>, region: RegionIndex) -> Result<bool, RouteError> {

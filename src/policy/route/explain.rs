@@ -1,4 +1,4 @@
-//! The dry run: the same decision, with the reasons told.
+//! The dry run: the same decision, with its reasons.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::policy::job::Job;
 use crate::policy::refusal::Refusal;
 use crate::policy::view::View;
 
-/// What a live call would get, and why.
+/// The result that a live call would get, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// The strategy that was asked for; `None` when the job's own attributes cannot be followed.
@@ -38,7 +38,7 @@ pub struct Scored {
     pub reason: String,
 }
 
-/// Takes the decision that [`super::route()`] takes on the same inputs, and tells how it came about.
+/// Takes the decision that [`super::route()`] takes on the same inputs, with its reasons.
 pub fn explain(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
     let mut ranking = Ranking::default();
     let outcome = decide(view, job, inputs, &mut ranking);

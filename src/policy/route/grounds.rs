@@ -36,14 +36,14 @@ impl Origin {
     }
 }
 
-/// What led to a decision, beside the job's own attributes.
+/// The grounds of a decision, besides the job's own attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Grounds {
     /// Where the strategy came from.
     pub origin: Origin,
     /// The place of the routing rule that matched, counted from 0; it may have narrowed the regions without naming a strategy.
     pub rule: Option<u16>,
-    /// Who fell out.
+    /// The regions that fell out.
     pub fallen: Fallen,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Plan<'v> {
     /// Where the strategy sends the job while all is well; `None` when no single region is meant. Going anywhere else is
     /// failing over.
     pub(super) home: Option<RegionIndex>,
-    /// The local region, or the home of the job's tenant, which is to it what the local one is to others.
+    /// The local region, or the home of the job's tenant, which takes the local region's part for the tenant's jobs.
     pub(super) local: RegionIndex,
     /// For `geographic`: the region of the job's hint, while it is usable.
     pub(super) hint: Option<RegionIndex>,
@@ -37,7 +37,7 @@ pub(super) struct Plan<'v> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Permitted<'v> {
     All,
-    /// What a rule, a tenant and the job's own tags permit.
+    /// The regions that a rule, a tenant and the job's own tags permit.
     Set(Sets<'v>),
     /// A pin by the job itself, or by configuration to the local region.
     One(RegionIndex),
@@ -132,7 +132,7 @@ impl Plan<'_> {
     }
 }
 
-/// What holds for the job's tenant.
+/// The settings of the job's tenant.
 ///
 /// Errors: the job and the head of its call name two, or the job's own can be read in two ways.
 pub(super) fn tenant_of<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v Tenant>, RouteError> {
@@ -153,7 +153,7 @@ pub(super) fn tenant_of<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<&'v 
     Ok(name.and_then(|name| tenants.iter().find(|tenant| tenant.pattern.matches(name))))
 }
 
-/// What the rule, the tenant and the job's own tags permit together; none for everywhere.
+/// The regions that the rule, the tenant and the job's own tags permit together; `None` for all.
 fn permitted<'v>(
     view: &'v View,
     job: &Job<'_>,
@@ -186,7 +186,7 @@ fn permitted<'v>(
     Ok(Some(sets))
 }
 
-/// Whether a region has all of the tags of a job's `regions_with`, whose names are separated by commas.
+/// Whether a region has all tags of a job's `regions_with`, which are separated by commas.
 #[must_use]
 pub fn has_tags(view: &View, tags: &str, index: RegionIndex) -> bool {
     tags.split(',').map(str::trim).all(|tag| view.settings.tags.get(tag).is_some_and(|set| set.contains(index)))

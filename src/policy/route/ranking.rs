@@ -1,4 +1,4 @@
-//! What the steps of one decision share: its inputs, and the candidates as they are ranked.
+//! Data that the steps of one decision share: its inputs, and the candidates as they are ranked.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,17 @@ use crate::policy::job::Job;
 use crate::policy::refusal::Refusal;
 use crate::policy::view::{FigureKind, Live, View};
 
-/// What a decision depends on beside the view and the job.
+/// The inputs of a decision besides the view and the job.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// The time.
     pub now: Instant,
     /// The source of everything random in this decision.
     pub draw: Draw,
-    /// Whose turn it is in `round-robin`: a number that grows by one with each decision that is [`super::Decision::by_turn`].
+    /// The position of `round-robin`: a number that grows by one with each decision that is
+    /// [`super::Decision::by_turn`].
     pub turn: u64,
-    /// What this sidecar has under way.
+    /// The calls of this sidecar in progress.
     pub live: &'a dyn Live,
 }
 
@@ -29,7 +30,7 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
-/// What the steps of one decision share.
+/// Data that the steps of one decision share.
 pub(super) struct Context<'a, 'j> {
     pub(super) view: &'a View,
     pub(super) job: &'a Job<'j>,
@@ -59,7 +60,7 @@ pub(super) struct Slot {
     pub(super) place: usize,
 }
 
-/// How a decision came about: candidates best first, then who fell out. Filled whether or not anybody reads it.
+/// The course of a decision: candidates best first, then refusals. Filled in any case.
 #[derive(Debug, Default)]
 pub(super) struct Ranking {
     /// The strategy that was asked for, where the job's attributes can be followed.

@@ -1,4 +1,4 @@
-//! What does not change from job to job, found out once for a view instead of once for a job.
+//! Orders that do not depend on the job, computed once for a view instead of once for a job.
 //!
 //! While all is well, the order of most strategies depends on nothing but the turn or a draw, and not on the time. Then a
 //! decision costs the same however many regions there are. Where anything else matters, each job is decided for itself.
@@ -16,7 +16,8 @@ use crate::policy::machine::{GuardClass, GuardState};
 use crate::policy::refusal::Refusal;
 use crate::policy::view::{Cache, NoTraffic, Orders, RegionView, View, WeightTable};
 
-/// Finds out once what is the same for all jobs. To be called when the view is complete: nothing in it may change afterwards.
+/// Computes the orders that are the same for all jobs. To be called when the view is complete: nothing in it may change
+/// afterwards.
 pub fn settle(view: &mut View, now: Instant) {
     view.settled = Cache(orders(view, now));
 }
@@ -86,7 +87,7 @@ fn has_no_equals(view: &View, ranking: &Ranking) -> bool {
 /// Whether neither a job's queue nor chance decides about the region.
 fn is_certain(region: &RegionView, now: Instant) -> bool {
     let tried = matches!(region.guard(GuardClass::Enqueue), GuardState::Trial { .. });
-    // Between two views what has been held back only gets less, so what is nothing now stays nothing.
+    // Between two views the pressure only falls, so that none now means none later.
     let spills = region.pressure.is_some_and(|pressure| pressure.share(now) > 0.0);
     region.max_queue_depth.is_none() && !spills && !tried
 }

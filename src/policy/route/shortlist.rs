@@ -4,7 +4,7 @@ use super::ranking::Ranking;
 use crate::policy::refusal::Refusal;
 use crate::policy::view::Settings;
 
-/// Orders what follows the first candidate and takes out what may only be a first choice.
+/// Orders the candidates behind the first one and removes those that may only be a first choice.
 pub(super) fn arrange(settings: &Settings, ranking: &mut Ranking) {
     for (place, slot) in ranking.slots.iter_mut().enumerate() {
         slot.place = place;

@@ -1,4 +1,4 @@
-//! Several jobs of one call: whether one region will do for all of them, and who goes where if none will.
+//! Several jobs of one call: one region for all of them where possible, else a region for each part.
 //!
 //! Jobs that came together stay together where any region is permitted to all of them: flexible jobs follow the pinned ones.
 //! Only where no such region exists is the call mixed.
@@ -13,7 +13,7 @@ use crate::policy::job::Job;
 use crate::policy::region_set::RegionSet;
 use crate::policy::view::View;
 
-/// Where one job may go, whatever the state of those regions.
+/// The regions that one job may go to, in any state of those regions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     /// The regions that its own pin and the operator's rules permit.
@@ -27,7 +27,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// What a job demands.
+    /// The demand of a job.
     ///
     /// Errors: those of [`RouteError`] that are the client's fault.
     pub fn of(view: &View, job: &Job<'_>) -> Result<Self, RouteError> {
@@ -62,7 +62,7 @@ impl Demand {
         Self { pinned: false, ..Self::only(view.local) }
     }
 
-    /// Demands what both demand.
+    /// Narrows this demand by another one.
     pub fn narrow(&mut self, other: &Self) {
         self.regions = self.regions.iter().filter(|&region| other.regions.contains(region)).collect();
         self.pinned |= other.pinned;
@@ -94,7 +94,7 @@ impl Demand {
 pub enum Together {
     /// Some region will do for all.
     One {
-        /// What they demand together.
+        /// Their common demand.
         demand: Demand,
         /// The job whose strategy decides among the regions.
         leader: usize,
@@ -112,14 +112,14 @@ pub struct Part {
     pub members: Vec<usize>,
 }
 
-/// Whose strategy decides for all: of the first job that is pinned, else of the first that names one, else of the first.
+/// The job whose strategy decides for all: the first pinned one, else the first that names a strategy, else the first.
 fn leader(demands: &[Demand]) -> usize {
     let first = |wanted: fn(&Demand) -> bool| demands.iter().position(wanted);
     first(|demand| demand.pinned).or_else(|| first(|demand| demand.named)).unwrap_or(0)
 }
 
-/// Joins what several jobs demand. A job that no part of a mixed call has room for begins one of its own, in the region that
-/// `place` decides for it.
+/// Joins the demands of several jobs. A job that fits into no part of a mixed call begins a part of its own, in the
+/// region that `place` decides for it.
 ///
 /// Errors: those of `place`.
 pub fn together<E>(

@@ -1,4 +1,4 @@
-//! How busy the regions are: polled figures with their age, and what this sidecar itself has under way.
+//! The load of the regions: polled figures with their age, and this sidecar's own calls in progress.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::policy::index::RegionIndex;
 /// A figure is fresh for this many poll intervals; an older one is no figure.
 const FRESH_INTERVALS: u32 = 3;
 
-/// What a figure counts. Figures of different kinds are never compared.
+/// The kind of a figure. Figures of different kinds are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
     /// One queue: available + active.
@@ -24,7 +24,7 @@ pub struct Figure {
     pub depth: u64,
     /// When it was polled.
     pub at: Instant,
-    /// What it counts.
+    /// Its kind.
     pub kind: FigureKind,
     /// How fast it has lately moved, up or down. Units: jobs per second.
     pub drift: u64,
@@ -36,7 +36,7 @@ impl Figure {
         let moved = |before: &Self| {
             let ms = u64::try_from(at.saturating_duration_since(before.at).as_millis()).unwrap_or(u64::MAX).max(1);
             let speed = before.depth.abs_diff(depth).saturating_mul(1_000) / ms;
-            // A crowd that comes and goes shows in every other figure only, so what was seen fades slowly.
+            // A burst that comes and ends shows in every other figure only, so that a measured speed fades slowly.
             speed.max(before.drift / 2)
         };
         Self { depth, at, kind, drift: before.map_or(0, moved) }
@@ -114,7 +114,7 @@ impl LoadFigures {
     }
 }
 
-/// What this sidecar has under way: numbers that move with every request and therefore stand in no view.
+/// This sidecar's calls in progress: numbers that move with every request and therefore stand in no view.
 pub trait Live {
     /// Enqueues that wait for the region's answer.
     fn in_flight(&self, region: RegionIndex) -> u64;
@@ -145,7 +145,7 @@ impl Live for NoTraffic {
     }
 }
 
-/// The depth now, as far as we can know: as polled, plus what we have sent since.
+/// The present depth, as far as it can be known: as polled, plus the jobs sent since.
 pub(in crate::policy) fn corrected(figure: Figure, region: RegionIndex, queue: &str, live: &dyn Live) -> u64 {
     let queue = (figure.kind == FigureKind::Queue).then_some(queue);
     figure.depth.saturating_add(live.sent_since(region, queue, figure.at))

@@ -1,4 +1,4 @@
-//! The snapshot of all regions that every decision reads, and what of the configuration decisions read.
+//! The snapshot of all regions that every decision reads, and the parts of the configuration that decisions read.
 
 mod load;
 mod orders;

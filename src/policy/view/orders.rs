@@ -14,7 +14,7 @@ pub(in crate::policy) struct Orders {
     pub(in crate::policy) same: [Option<Candidates>; Strategy::ALL.len()],
     /// For strategies by turn and by draw; none where something goes before the turn and the draw.
     pub(in crate::policy) lots: Option<WeightTable>,
-    /// Who is no candidate, whatever the job.
+    /// Regions that are no candidates for any job.
     pub(in crate::policy) unusable: Box<[(RegionIndex, Refusal)]>,
     /// From when on: the ramps of regions that came back are over by then.
     pub(in crate::policy) from: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What routing reads of the configuration, compiled once: globs ready, region ids turned into indexes.
+//! The parts of the configuration that routing reads, compiled once: globs ready, region ids turned into indexes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Settings {
     pub(in crate::policy) health_interval: Duration,
 }
 
-/// Where the jobs of tenants may go whose name fits.
+/// The regions for jobs of tenants whose name fits.
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Tenant {
     pub(in crate::policy) pattern: Glob,

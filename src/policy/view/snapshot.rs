@@ -1,6 +1,6 @@
 //! One immutable snapshot of all regions' state, loaded once per request.
 //!
-//! The registry is its single writer: it clones the view, changes what changed and swaps it in whole, so that a request
+//! The registry is its single writer: it clones the view, makes its changes and swaps it in whole, so that a request
 //! never sees the health of one moment beside the breaker of another.
 
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub struct View {
     pub regions: Vec<RegionView>,
     /// The region of this pod.
     pub local: RegionIndex,
-    /// What routing reads of the configuration that the regions came from.
+    /// The part of the configuration that routing reads.
     pub settings: Arc<Settings>,
-    /// What is the same for all jobs, as long as nothing here changes.
+    /// The orders that are the same for all jobs, as long as nothing here changes.
     pub(in crate::policy) settled: Cache,
 }
 
-/// What [`crate::policy::settle`] found. A copy is made to be changed, and begins without.
+/// The result of [`crate::policy::settle`]. A copy is made to be changed, and begins without.
 #[derive(Debug, Default)]
 pub(in crate::policy) struct Cache(pub(in crate::policy) Option<Orders>);
 
@@ -47,7 +47,7 @@ impl Clone for Cache {
     }
 }
 
-/// What is known of one region.
+/// The state of one region.
 #[derive(Debug, Clone)]
 pub struct RegionView {
     /// Its identifier.
@@ -58,7 +58,7 @@ pub struct RegionView {
     pub tags: Vec<String>,
     /// Affinity leaves the region while its queue is at least this deep.
     pub max_queue_depth: Option<u64>,
-    /// What its probes say.
+    /// The verdict of its probes.
     pub health: Health,
     /// Whether traffic flows.
     pub breaker: BreakerState,
@@ -84,7 +84,7 @@ pub struct RegionView {
     pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
     pub last_probe_unix_ms: Option<u64>,
-    /// Since when its health is what it is, for display. Units: milliseconds since the Unix epoch.
+    /// The time of the last change of its health, for display. Units: milliseconds since the Unix epoch.
     pub status_since_unix_ms: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ impl RegionView {
         self.guard(class).admits(now, draw)
     }
 
-    /// What is wrong with the region itself, whatever the job.
+    /// The refusal that the region's own state causes, for any job.
     pub(in crate::policy) fn unusable(&self) -> Option<Refusal> {
         match (self.breaker, self.health) {
             _ if self.weight == 0 => Some(Refusal::Drained),
@@ -171,7 +171,7 @@ impl View {
             *index != self.local && flows && region.health == Health::Healthy
         };
         let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();
-        // What was never measured is as far away as can be.
+        // A region without a measured latency counts as the farthest.
         others.sort_by_key(|index| self.region(*index).latency.unwrap_or(Duration::MAX));
         others
     }

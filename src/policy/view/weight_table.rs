@@ -35,7 +35,7 @@ impl WeightTable {
         Self { regions, guide, shift }
     }
 
-    /// The first `count` of the configured order, begun at the region whose turn it is.
+    /// The first `count` of the configured order, begun at the region of the turn.
     pub(in crate::policy) fn in_turn(&self, turn: u64, count: usize) -> Candidates {
         let (before, from) = self.regions.split_at(place_in_turn(turn, self.regions.len()));
         from.iter().chain(before).take(count).map(|(region, _)| *region).collect()
@@ -43,8 +43,8 @@ impl WeightTable {
 
     /// The first `count` of an order that is drawn without replacement, in proportion to weights.
     ///
-    /// A lot is a place on the line of those that are left; those that are gone are stepped over, so that each draw costs the
-    /// same however many regions there are.
+    /// A lot is a place on the line of the remaining regions; drawn ones are stepped over, so that the cost of a draw
+    /// does not depend on the number of regions.
     pub(in crate::policy) fn drawn(&self, draw: &mut Draw, count: usize) -> Candidates {
         let mut candidates = Candidates::new();
         let mut gone: SmallVec<[usize; 4]> = SmallVec::new();
@@ -70,7 +70,7 @@ impl WeightTable {
         candidates
     }
 
-    /// Whose part of the line a lot is in.
+    /// The region whose part of the line holds a lot.
     fn place(&self, lot: u64) -> usize {
         let stretch = usize::try_from(lot >> self.shift).unwrap_or(usize::MAX);
         let guide = |stretch: usize| self.guide.get(stretch).copied().unwrap_or(self.regions.len());

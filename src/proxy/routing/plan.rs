@@ -134,7 +134,7 @@ fn plan_read(
     Ok(stamped(proxy, envelope, body, decision))
 }
 
-/// Has the regions asked for their health at once that a refused job would have gone to.
+/// Asks for early probes of the regions that a refused job would have gone to.
 #[cold]
 fn await_regions(proxy: &Proxy, error: &RouteError) {
     let registry = &proxy.shared.registry;
@@ -164,7 +164,7 @@ pub(crate) fn in_turn(
 
 type Read<'b> = Result<Envelope<'b>, Fault>;
 
-/// Reads a job, which nobody uses but through [`accepted`].
+/// Reads a job. Called by [`accepted`] only.
 fn read<'b>(shared: &Shared, body: &'b [u8]) -> Read<'b> {
     Envelope::read(body, shared.config.limits.json_depth)
 }
@@ -202,7 +202,7 @@ pub(crate) fn check_reserved(shared: &Shared, envelope: &Envelope<'_>) -> Result
     Ok(())
 }
 
-/// Counts what [`check_reserved`] has let pass.
+/// Counts the keys that [`check_reserved`] has accepted.
 #[inline]
 pub(crate) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
     if envelope.attributes().replicated_from.is_some() {

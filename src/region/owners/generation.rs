@@ -1,4 +1,4 @@
-//! Jobs that were learned one after the other, in little more memory than what is said of them.
+//! Jobs that were learned one after the other, in little more memory than their regions take.
 //!
 //! A table never grows: it has rows for as many jobs as it was made for. A job has two rows that it may lie in, and lies in the emptier
 //! one, so that rows fill evenly, and nearly all of a table is in use before the first job finds no place.
@@ -9,10 +9,10 @@ const PLACES: usize = 12;
 const FILLED: usize = 10;
 /// No job lies here.
 const EMPTY: u32 = 0;
-/// Any odd number whose bits look drawn by lot: the second row is chosen by a product with it.
+/// Any odd number with random-looking bits: the second bucket is chosen by a product with it.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a job is known by here: a hash of its id, of which the lower half tells jobs of the same rows apart. With a million jobs, one
+/// A job's key: a hash of its id, whose lower half distinguishes jobs of the same buckets. With a million jobs, one
 /// question in twenty million finds the entry of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key(u64);

@@ -1,4 +1,4 @@
-//! What is told of unknown outcomes after they were answered, and of the journal that they are in.
+//! Lines about unknown outcomes after they were answered, and about the journal that holds them.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub enum JournalState {
     Durable,
     /// In memory, because the file cannot be used now; the word says why.
     Failed(&'static str),
-    /// In memory, with what the file holds, which can be read but not written; the word says why.
+    /// In memory, with the content of a file that can be read but not written; the word has the reason.
     ReadOnly(&'static str),
     /// In a new file, because the old one cannot be used; it was moved aside with this word in its name, which says why.
     Renewed(&'static str),
@@ -38,7 +38,7 @@ pub fn outcome_resolved(metrics: &Metrics, result: Resolution, region: &str, job
     }
 }
 
-/// An operator has decided where a job is, or is not, of which its region did not tell.
+/// An operator has ruled where a job is, or is not, because its region did not show it.
 pub fn outcome_decided(metrics: &Metrics, stored: bool, region: &str, job_id: &str, reason: &str) {
     metrics.outcomes[Resolution::Decided].inc();
     let decided = if stored { "stored" } else { "absent" };
@@ -48,7 +48,8 @@ pub fn outcome_decided(metrics: &Metrics, stored: bool, region: &str, job_id: &s
     );
 }
 
-/// A job ran in two places: it landed late, after it had gone elsewhere, and neither copy could be stopped in time.
+/// A job ran in two places: a late copy was stored after the job had gone elsewhere, and neither copy could be stopped
+/// in time.
 pub fn doubled(metrics: &Metrics, [region, elsewhere]: [&str; 2], [job_id, elsewhere_id]: [&str; 2]) {
     metrics.outcomes[Resolution::Doubled].inc();
     error!(
@@ -94,7 +95,7 @@ fn open_error(path: &Path) -> Option<std::io::Error> {
     std::fs::OpenOptions::new().read(true).append(true).open(path).err()
 }
 
-/// Rows that are still needed had to make room for others; told now and then, and counted by whoever made the room.
+/// Open records had to make room for others; logged now and then, and counted where the room was made.
 pub fn journal_full(pending: bool) {
     let lost = if pending { "pending" } else { "key" };
     warn!(

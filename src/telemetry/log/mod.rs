@@ -40,7 +40,7 @@ pub enum LogError {
     Thread(#[source] std::io::Error),
 }
 
-/// What can be done with the log while the process runs.
+/// Changes of the log while the process runs.
 #[derive(Debug, Clone)]
 pub struct LogHandle {
     filter: reload::Handle<EnvFilter, Registry>,
@@ -123,7 +123,7 @@ pub fn install_panic_hook(log: &LogHandle) {
     std::panic::set_hook(Box::new(move |panic| {
         panicked(panic);
         if std::thread::current().name() == Some("main") {
-            // The process ends with its main thread, and nobody else would wait for the line.
+            // The process ends with its main thread, before the line would be written.
             log.flush();
         }
     }));
@@ -174,8 +174,8 @@ where
     }
 }
 
-/// Whatever the level says, libraries are heard at `info` and above only: below that, they print frames
-/// and handshakes, and nobody here can promise that no token is ever among them.
+/// At any level, libraries log at `info` and above only: below that, they print frames and handshakes, which may
+/// contain tokens.
 fn is_ours_or_coarse(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= LevelFilter::INFO || metadata.target().starts_with("ojs_")
 }

@@ -1,10 +1,11 @@
-//! A bounded queue between those who log and the thread that writes.
+//! A bounded queue between the logging threads and the thread that writes.
 //!
 //! A log collector that stops reading fills the pipe, and a plain write would then stop a data thread and every request on it.
 //! So lines go through a bounded queue; when it is full a line is given up and counted.
 //!
-//! To wake the thread for each line takes longer than all else about it, on a core that serves requests meanwhile. So it rests when it
-//! has written all that there is: what comes meanwhile is written together, and what comes later at once.
+//! Waking the thread for each line takes longer than the rest of logging it, on a core that serves requests meanwhile.
+//! So the thread rests when it has written all lines: lines that arrive meanwhile are written together, and later ones
+//! at once.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::telemetry::process_counts::count_dropped_line;
 
-/// Lines that wait to be written: at about 400 bytes a line, some 3 MiB when nobody reads.
+/// Lines that wait to be written: at about 400 bytes a line, some 3 MiB when standard error is not read.
 const LINES_MAX: usize = 8_192;
 
 /// How long the thread rests: few enough lines come meanwhile, some hundreds where tens of thousands come in a second.
 const REST: Duration = Duration::from_millis(5);
 
-/// So much is written at once, at most, if no line is longer: what the system never mixes with what another process writes to the same
-/// pipe, as the one does that takes our place.
+/// The most bytes of one write, if no line is longer: the kernel never mixes so many with the bytes that another
+/// process writes to the same pipe, such as our successor.
 const WRITE_BYTES: usize = 4_096;
 
 enum Message {
@@ -71,7 +72,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next message, waiting for one; none where nobody can log any more.
+    /// The next message, waiting for one; `None` once all senders are closed.
     fn next(&self) -> Option<Message> {
         self.messages.recv().ok().map(|message| self.taken(message))
     }
@@ -113,7 +114,7 @@ fn write_all(messages: &Lines, mut out: impl Write) {
                 messages.next_at_hand()
             });
         }
-        // Shorter when somebody waits for the last line, or for no reason.
+        // Shorter when a thread waits for the last line, or by a spurious wake-up.
         std::thread::park_timeout(REST);
     }
 }
@@ -121,7 +122,7 @@ fn write_all(messages: &Lines, mut out: impl Write) {
 /// Writes these whole lines, and forgets them.
 fn write_out(lines: &mut Vec<u8>, out: &mut impl Write) {
     if !lines.is_empty() {
-        // A standard error that is closed leaves nobody to tell.
+        // With a closed standard error there is no place to report this.
         let _ = out.write_all(lines);
         lines.clear();
     }

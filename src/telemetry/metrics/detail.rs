@@ -1,4 +1,4 @@
-//! What a scrape holds of what is counted: all of it, or what alerts and panels need.
+//! The content of a scrape: all counters, or those that alerts and panels need.
 //!
 //! A fleet of a thousand pods with ten regions each has millions of series where every class of calls has its own. With
 //! `metrics.detail: basic`, which is the default, a region has sixty at most; nothing is counted otherwise, so that the detail may change while
@@ -10,12 +10,12 @@ use super::family::{self, Basic, FAMILIES, Family};
 
 /// The value of a label under which all of its values are added up.
 const ALL: &str = "all";
-/// The class that keeps a distribution of its own: what applications wait for.
+/// The class that keeps a distribution of its own: applications wait for it.
 const KEPT_CLASS: &str = "enqueue";
 /// Every other class.
 const REST: &str = "rest";
 
-/// Reduces what was gathered to the basic series.
+/// Reduces gathered families to the basic series.
 pub(super) fn basic(families: Vec<MetricFamily>) -> Vec<MetricFamily> {
     families.into_iter().filter_map(reduced).collect()
 }
@@ -46,7 +46,8 @@ fn of_table(full_name: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name == name)
 }
 
-/// Adds up the series whose labels are the same once `label` has the value of its group; of the buckets those with `bounds` are left.
+/// Adds up the series whose labels are the same once `label` has the value of its group; only buckets with `bounds` are
+/// kept.
 fn added(
     metrics: Vec<Metric>,
     kind: MetricType,

@@ -1,8 +1,8 @@
-//! The one table of metric families; what is registered, what README shows and what tests expect all come from here.
+//! The one table of metric families: registration, the reference page and the expectations of tests all come from it.
 
 use std::fmt::Write as _;
 
-/// What is put before every family's name.
+/// The prefix of every family's name.
 pub(super) const PREFIX: &str = "ojs_federation";
 
 /// One metric family.
@@ -12,15 +12,15 @@ pub struct Family {
     pub name: &'static str,
     /// How it counts.
     pub kind: Kind,
-    /// What it means, in one sentence without a full stop.
+    /// Its meaning, in one sentence without a full stop.
     pub help: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// What a scrape holds of it with `metrics.detail: basic`.
+    /// The part of it in a scrape with `metrics.detail: basic`.
     pub basic: Basic,
 }
 
-/// What of a family is in a scrape with `metrics.detail: basic`.
+/// The part of a family in a scrape with `metrics.detail: basic`.
 #[derive(Debug, Clone, Copy)]
 pub enum Basic {
     /// Every series.
@@ -44,11 +44,11 @@ pub enum Kind {
     Histogram(&'static [f64]),
 }
 
-/// Whole calls, seconds. A call within a region takes one to a few milliseconds, one across an ocean 60 to 300; 25 s is the
-/// deadline of an interpreted call, so that what lies above it can only be a stream.
+/// Whole calls, seconds. A call within a region takes one to a few milliseconds, one across an ocean 60 to 300; 25 s is
+/// the deadline of an interpreted call, so that a longer one can only be a stream.
 const CALL_SECONDS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0];
 
-/// Of those the ones that tell a region nearby from one far away and from one that is in trouble.
+/// The bounds among them that distinguish a near region, a far one, and one in trouble.
 const BASIC_CALL_SECONDS: &[f64] = &[0.01, 0.1, 1.0, 10.0];
 
 /// The sidecar's own share of a call, seconds. The work is tens of microseconds and wake-ups make about a hundred; beyond

@@ -11,7 +11,7 @@ pub trait Label: Copy {
     fn index(self) -> usize;
 }
 
-/// Classes are numbered by whoever names them, so here a class is its number.
+/// Classes are numbered by their owner, so that a class is its number here.
 impl Label for usize {
     fn index(self) -> usize {
         self
@@ -81,13 +81,13 @@ labels! {
     AttemptOutcome {
         /// No byte of the request was written.
         NotSent = "not_sent",
-        /// The region answered, whatever it said.
+        /// The region answered, with any status.
         Answered = "answered",
         /// Bytes were written and no trustworthy answer came.
         Unknown = "unknown",
     }
 
-    /// What a client was answered.
+    /// The class of a client's status.
     StatusClass {
         /// 1xx: an upgrade.
         Informational = "1xx",
@@ -115,15 +115,15 @@ labels! {
         Unsure = "unsure",
     }
 
-    /// What is open about a job's fate.
+    /// The open question about a job's fate.
     OpenFate {
-        /// Nobody knows whether it is stored, and its client was not told that it is.
+        /// The outcome is unknown, and the client did not get a success.
         Unknown = "unknown",
         /// Its client knows; a late copy is looked for, or one is being cancelled.
         Watched = "watched",
     }
 
-    /// What became of a job whose outcome was unknown.
+    /// The resolution of an unknown outcome.
     Resolution {
         /// The region was asked within the call, and has it.
         Found = "found",
@@ -135,13 +135,13 @@ labels! {
         Cancelled = "cancelled",
         /// The job had gone elsewhere, too, and both copies ran.
         Doubled = "doubled",
-        /// Nobody could tell for so long that it is not asked for any more.
+        /// The outcome stayed unknown for so long that no region is asked any more.
         Expired = "expired",
         /// An operator has decided it.
         Decided = "decided",
     }
 
-    /// By what a repetition was recognised.
+    /// The name by which a repetition was recognised.
     ReplayBy {
         /// The client's own job id.
         JobId = "job_id",
@@ -149,7 +149,7 @@ labels! {
         Key = "idempotency_key",
     }
 
-    /// What became of a record for the journal.
+    /// The result of a record for the journal.
     JournalWrite {
         /// On disk.
         Durable = "durable",
@@ -161,9 +161,9 @@ labels! {
         Memory = "memory",
     }
 
-    /// What had to make room in a journal that is full.
+    /// The record that made room in a full journal.
     JournalEviction {
-        /// An outcome that nobody knows.
+        /// An unknown outcome.
         Pending = "pending",
         /// An outcome that was cleared up.
         Resolved = "resolved",
@@ -171,7 +171,7 @@ labels! {
         Key = "key",
     }
 
-    /// What became of a job that another region handed out.
+    /// The use of a job that another region handed out.
     RemoteFetch {
         /// A worker has it.
         Given = "given",
@@ -179,7 +179,7 @@ labels! {
         Left = "left",
     }
 
-    /// What became of a job whose worker had gone.
+    /// The use of a job whose worker had disconnected.
     KeptJob {
         /// It waits for the worker's next FETCH.
         Kept = "kept",
@@ -195,7 +195,7 @@ labels! {
         Dns = "dns",
         /// The connection was refused, reset or unreachable.
         Connect = "connect",
-        /// The TLS handshake failed, or the server proved to be somebody else.
+        /// The TLS handshake failed, or the server has another identity.
         Tls = "tls",
         /// The connection did not come up in time.
         Timeout = "timeout",
@@ -209,7 +209,7 @@ labels! {
         Unavailable = "unavailable",
         /// The job had been sent, and proved not to be there.
         Absent = "absent",
-        /// The job had been sent, nobody knows whether it is there, and `failover.on_unknown` is `redirect`.
+        /// The job had been sent, its outcome is unknown, and `failover.on_unknown` is `redirect`.
         Unknown = "unknown",
         /// The region's breaker was open when the job came.
         BreakerOpen = "breaker_open",
@@ -251,13 +251,13 @@ labels! {
         Dns = "dns",
         /// Refused or unreachable.
         Refused = "refused",
-        /// The TLS handshake failed, or the server proved to be somebody else.
+        /// The TLS handshake failed, or the server has another identity.
         Tls = "tls",
         /// Not done in time.
         Timeout = "timeout",
     }
 
-    /// What a pooled connection is doing.
+    /// The state of a pooled connection.
     PoolState {
         /// Waiting for a request.
         Idle = "idle",
@@ -265,7 +265,7 @@ labels! {
         Busy = "busy",
     }
 
-    /// Whose certificate it is.
+    /// The owner of the certificate.
     CertificateKind {
         /// The one that we show the region.
         Client = "client",
@@ -275,7 +275,7 @@ labels! {
         Server = "server",
     }
 
-    /// What was loaded again while the program runs.
+    /// The thing that was loaded again while the program runs.
     ReloadKind {
         /// The configuration.
         Configuration = "configuration",
@@ -283,11 +283,11 @@ labels! {
         Identity = "identity",
     }
 
-    /// What became of it.
+    /// The result of loading it.
     ReloadResult {
         /// It is in force.
         Applied = "applied",
-        /// It cannot be used; what was in force stays.
+        /// It cannot be used; the former state stays in force.
         Refused = "refused",
     }
 

@@ -1,8 +1,8 @@
 //! Every number that the sidecar exposes, resolved once and counted by array index.
 //!
-//! All families and all their series exist before the first request, so that a rate over the first failure is not lost and a
-//! dashboard never shows an absent series where nothing happened. Closed label sets keep the count of series constant. What a scrape
-//! holds of them is decided when it is rendered.
+//! All families and all their series exist before the first request, so that a rate over the first failure is not lost
+//! and a dashboard never shows an absent series where nothing happened. Closed label sets keep the number of series
+//! constant. The rendering selects the series of a scrape.
 
 mod detail;
 mod families;
@@ -34,7 +34,7 @@ pub use region::RegionMetrics;
 /// The region of refusals that have nothing to do with a pin; no region may be called so, for headers use the word alike.
 const NO_REGION: &str = "none";
 
-/// What is run before each rendering.
+/// A function that runs before each rendering.
 type Refresh = Box<dyn Fn() + Send + Sync>;
 
 /// Which federation the numbers are of.
@@ -70,13 +70,13 @@ pub struct Metrics {
     pub refusals: Cells<RefusalReason, Counter>,
     /// Redirects that the retry budget would pay for now.
     pub retry_budget_available: Gauge,
-    /// Jobs whose client set `replicated_from` itself.
+    /// Jobs with a client's own `replicated_from`.
     pub client_replicated_from: Counter,
     /// Undefined keys under `ojs.federation.` in jobs that were accepted.
     pub unknown_federation_keys: Counter,
     /// Jobs whose region was needed, by how it was found.
     pub lookups: Cells<LookupResult, Counter>,
-    /// Jobs claimed for workers that had gone by then.
+    /// Jobs claimed for workers that had disconnected by then.
     pub kept_jobs: Cells<KeptJob, Counter>,
     /// Jobs whose region is remembered; set before each rendering.
     pub owners: IntGauge,
@@ -86,7 +86,7 @@ pub struct Metrics {
     pub outcomes_pending: Cells<OpenFate, IntGauge>,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
-    /// Enqueues that were answered from what is known.
+    /// Enqueues that were answered from their records.
     pub replays: Cells<ReplayBy, Counter>,
     /// Records for the journal.
     pub journal_writes: Cells<JournalWrite, Counter>,
@@ -110,7 +110,7 @@ pub struct Metrics {
     pub(super) self_suspect: IntGauge,
     /// 1 while the sidecar is ready; set before each rendering.
     pub ready: IntGauge,
-    /// 1 once the process was told to end; set by [`super::event::drain_started`].
+    /// 1 once the process was ordered to end; set by [`super::event::drain_started`].
     pub(super) draining: IntGauge,
 }
 
@@ -201,7 +201,8 @@ impl Metrics {
         self.full.store(scope.full, Relaxed);
     }
 
-    /// The same counters for the regions of a new configuration: what both have goes on counting, what is gone is taken away.
+    /// The same counters for the regions of a new configuration: regions of both go on counting, series of removed ones
+    /// are deleted.
     #[must_use]
     pub fn for_regions(&self, scope: Scope<'_>, regions: &[RegionId]) -> Arc<Self> {
         let gone = self.regions.iter().filter(|region| !regions.contains(&region.id));
@@ -264,13 +265,13 @@ impl Metrics {
         self.requests[class][StatusClass::of(status)].inc();
     }
 
-    /// Has `refresh` run before each [`Metrics::render`]: for gauges whose truth lies elsewhere, such as an age.
+    /// Has `refresh` run before each [`Metrics::render`]: for gauges that mirror other state, such as an age.
     pub fn before_render(&self, refresh: impl Fn() + Send + Sync + 'static) {
         self.before_render.lock().push(Box::new(refresh));
     }
 
-    /// What the kernel counts of this process, such as `process_resident_memory_bytes`, by name. Also refreshes the gauges whose truth lies
-    /// elsewhere.
+    /// The kernel's figures of this process, such as `process_resident_memory_bytes`, by name. Also refreshes the
+    /// gauges that mirror other state.
     #[must_use]
     pub fn process_figures(&self) -> Vec<(String, f64)> {
         self.refresh();

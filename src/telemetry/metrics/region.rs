@@ -70,7 +70,7 @@ pub struct RegionMetrics {
     pub(in super::super) breaker: Cells<Breaker, IntGauge>,
     /// Set by [`crate::telemetry::event::guard_transition`], by the number of the class.
     pub(in super::super) guards: Vec<IntGauge>,
-    /// Calls at once that the region is trusted with; set when somebody looks.
+    /// Calls at once that the region is trusted with; set at each scrape.
     pub calls_limit: IntGauge,
     /// Set by [`crate::telemetry::event::hold_down`].
     pub(in super::super) held_down: IntGauge,

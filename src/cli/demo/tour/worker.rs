@@ -1,4 +1,4 @@
-//! The last step: a worker that drains what the tour has enqueued, wherever it is.
+//! The last step: a worker that drains the tour's jobs, in every region.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use ojs_testbed::JobState;
 
 /// The queues that the demo's configuration shares over regions (`workers.remote_fetch`).
 const QUEUES: [&str; 2] = ["video", "default"];
-/// Far more than what the tour enqueues needs.
+/// Far more fetches than the tour's jobs need.
 const FETCHES_MAX: usize = 100;
 
 /// Fetches and acknowledges until nothing is left.

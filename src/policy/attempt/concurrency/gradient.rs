@@ -12,17 +12,17 @@ const SAMPLES_MIN: u32 = 20;
 const WINDOW: Duration = Duration::from_millis(500);
 /// The long mean forgets with this time constant. It must not follow an outage before the limit has fallen.
 const LONG: Duration = Duration::from_secs(60);
-/// Latency may rise by this factor before the limit falls: what is usual between quiet and busy.
+/// Latency may rise by this factor before the limit falls: the usual ratio between quiet and busy.
 const TOLERANCE: f64 = 1.5;
-/// A rise by less than this is none, whatever it is a multiple of: a burst at a region next door goes from a fraction of a
-/// millisecond to many without anything being wrong.
+/// A smaller rise counts as none, at any ratio: a burst at a near region goes from a fraction of a millisecond to many
+/// without a fault.
 const SLACK: Duration = Duration::from_millis(50);
 /// A new limit counts for this much.
 const SMOOTHING: f64 = 0.3;
 /// A failed call is a sample this many times as long as the long mean.
 const FAILURE: f64 = 4.0;
 
-/// What was learned, and the window that is being filled.
+/// The learned limit, and the window that is being filled.
 #[derive(Debug)]
 pub(super) struct Gradient {
     limit: f64,
@@ -88,7 +88,7 @@ impl Gradient {
         let usual = TOLERANCE * long + SLACK.as_secs_f64();
         let gradient = (usual / short.max(f64::MIN_POSITIVE)).clamp(0.5, 1.0);
         let wanted = self.limit * gradient + self.limit.sqrt();
-        // A limit that nobody reaches has not been tried, so nothing is known above it.
+        // A limit that calls do not reach has not been tried, so that nothing is known above it.
         if wanted < self.limit || real(self.busiest) * 2.0 >= self.limit {
             self.limit = (self.limit * (1.0 - SMOOTHING) + wanted * SMOOTHING).clamp(self.floor, self.ceiling);
         }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::GuardClass;
 
-/// Reads get this share of a limit, in percent; the rest is kept for what they must not push out.
+/// Reads get this share of a limit, in percent; the rest is kept for enqueues and acknowledgements.
 const READS_PERCENT: u64 = 80;
 
 /// Between which bounds a limit moves. Units: calls at once.
@@ -34,7 +34,7 @@ pub struct Bounds {
     pub ceiling: u64,
 }
 
-/// What was full.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
     /// The region bears no more of such calls.
@@ -79,8 +79,8 @@ impl Concurrency {
         Self { total: Arc::new(Limit::new(total)), regions }
     }
 
-    /// The limits of a new configuration with the same bounds: `known_as` tells for each of its regions which one of ours it is.
-    /// Calls that are under way count in both, and what was learned stays; a new region begins anew.
+    /// The limits of a new configuration with the same bounds: `known_as` gives for each of its regions its index here.
+    /// Calls in progress count in both, and learned limits stay; a new region begins anew.
     #[must_use]
     pub fn carried_over(&self, region: Bounds, known_as: impl Iterator<Item = Option<RegionIndex>>) -> Self {
         let known = |index: Option<RegionIndex>| self.regions.get(index?.get()).cloned();
@@ -141,8 +141,8 @@ impl Concurrency {
 }
 
 impl Bounds {
-    /// Between a third of a limit and all of it, beginning there: a healthy region is never kept from its usual traffic because
-    /// nothing was learned yet, and what is usual for a busy pod, a thousand calls at once, always fits the default.
+    /// Between a third of a limit and all of it, beginning there: a healthy region always gets its usual traffic before
+    /// a limit was learned, and the usual load of a busy pod, a thousand calls at once, always fits the default.
     #[must_use]
     pub const fn below(limit: u64) -> Self {
         Self { floor: limit.div_ceil(3), start: limit, ceiling: limit }

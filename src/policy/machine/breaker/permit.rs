@@ -1,4 +1,4 @@
-//! The one place of the half-open probe, and who holds it.
+//! The one place of the half-open probe, and its holder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
@@ -45,7 +45,7 @@ impl Gate {
         Some(Permit { epoch, number: self.issued, holder: Arc::clone(&self.holder) })
     }
 
-    /// Takes the place back from whoever holds it.
+    /// Takes the place back from its holder.
     pub(super) fn clear(&self) {
         self.holder.store(0, Release);
     }

@@ -1,4 +1,4 @@
-//! What is said of breakers: their states, what moves them, and why they moved.
+//! The words of breakers: their states, the events that move them, and the reasons.
 
 /// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ impl BreakerState {
     }
 }
 
-/// What a request that reached for a region says of it.
+/// The result of a request for its region's breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// The region answered for itself.

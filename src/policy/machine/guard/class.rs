@@ -1,4 +1,4 @@
-//! What a guard tells apart, and what one call showed.
+//! The classes of a guard, and the result of one call.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::ojs::Operation;
 /// A kind of calls that can fail while the others work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GuardClass {
-    /// Whatever creates jobs.
+    /// Calls that create jobs.
     Enqueue,
     /// A worker asks for jobs.
     Fetch,
@@ -31,7 +31,7 @@ impl GuardClass {
     /// again.
     pub const REFUSABLE: usize = 4;
 
-    /// The class of an operation; none for what no region answers and for what the table does not know.
+    /// The class of an operation; `None` for operations that no region answers and for unknown ones.
     #[must_use]
     pub const fn of(operation: Operation) -> Option<Self> {
         use Operation as Op;
@@ -81,7 +81,7 @@ impl GuardClass {
 /// One attempt at a region, as far as it says something of the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// What was asked.
+    /// The class of the call.
     pub class: GuardClass,
     /// The status of the region's answer; none when no whole answer came.
     pub status: Option<u16>,
@@ -89,12 +89,12 @@ pub struct Attempt {
     pub queue_status: bool,
     /// The answer's `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// A hash of what may be to blame for a 500 in the region's place: the job type of an enqueue, the id of a look-up. None:
-    /// nothing but the region.
+    /// A hash of the possible cause of a 500 besides the region: the job type of an enqueue, the id of a look-up.
+    /// `None`: only the region.
     pub source: Option<u64>,
 }
 
-/// What an attempt says of its class.
+/// The effect of an attempt on its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     /// The region did its work.
@@ -108,7 +108,7 @@ pub enum Shown {
 }
 
 impl Attempt {
-    /// What it says of its class.
+    /// The effect on its class.
     #[must_use]
     pub const fn shown(&self) -> Shown {
         match self.status {

@@ -1,9 +1,10 @@
 //! Guards: for each region and class of calls, whether such calls are worth sending. They see grey where the breaker sees black.
 //!
-//! A region whose workers are served while no job can be stored is neither up nor down. Its breaker speaks for the whole
-//! region; a guard takes one class of calls away and leaves the others alone. What opens it is the share of failed calls of its
-//! class over a window, or a run of failures while another class proves that the region works. 500s count when calls of
-//! several sources meet them, because one poisonous job must not close a region for all others. A good probe forgives nothing.
+//! A region whose workers are served while no job can be stored is neither up nor down. Its breaker covers the whole
+//! region; a guard takes one class of calls away and leaves the others alone. It opens by the share of failed calls of
+//! its class over a window, or by a run of failures while another class proves that the region works. 500s count when
+//! calls of several sources meet them, because one poisonous job must not close a region for all others. A good probe
+//! forgives nothing.
 //!
 //! ```text
 //!             share or run of failures          cooldown over            enough trials succeeded
@@ -31,8 +32,8 @@ use crate::config::CircuitBreaker;
 
 /// Trials that must succeed one after the other. A region that fails every third call fails one of five in seven cases of eight.
 const TRIALS: u32 = 5;
-/// The share of calls that are trials at first: little enough to hurt nobody, enough to fill five within a few seconds at ten a
-/// second.
+/// The share of calls that are trials at first: few enough to fail, and enough to reach five within a few seconds at
+/// ten a second.
 const TRIAL_SHARE: f64 = 0.1;
 
 /// A guard as the view shows it.
@@ -95,7 +96,7 @@ impl GuardState {
     }
 }
 
-/// What data threads have counted of one class at one region; only grows.
+/// The counts of data threads for one class at one region; they only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClassTotals {
     /// Calls that showed something.
@@ -118,7 +119,7 @@ pub(in crate::policy) struct Guard {
     run: u32,
     trials_passed: u32,
     may_open: bool,
-    /// What the window held when it was last read: calls and failures that count.
+    /// The window's content at its last reading: calls and failures that count.
     seen: (u64, u64),
 }
 
@@ -176,7 +177,7 @@ impl Guard {
         source.is_none() || self.sources.are_many(now, self.config.ratio_window)
     }
 
-    /// Remembers whose call the region broke over.
+    /// Remembers the source of a call that met a 500.
     pub(in crate::policy) fn blame(&mut self, source: u64, now: Instant) {
         self.sources.add(source, now);
     }
@@ -240,7 +241,7 @@ impl Guard {
         due
     }
 
-    /// Forgets what was counted, not what was decided: what the region did before is not held against it after.
+    /// Forgets the counts, not the decision: earlier failures of the region do not count after it.
     pub(in crate::policy) fn forget(&mut self) {
         self.failures.clear();
         self.server_errors.clear();

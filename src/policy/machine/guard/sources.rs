@@ -1,8 +1,8 @@
-//! Whose calls break a region: many, or one.
+//! The sources of 500s: many, or one.
 
 use std::time::{Duration, Instant};
 
-/// So many are remembered; more would tell nothing more.
+/// The number of remembered sources; more would not change the verdict.
 const REMEMBERED: usize = 8;
 /// Calls of fewer sources than this may all be poison of one making: two bad job types of one release are not rare.
 pub(super) const DISTINCT_MIN: usize = 3;

@@ -7,7 +7,7 @@ use super::super::ranking::{Context, Reason, Slot};
 use super::affinity;
 use super::rules::{Home, Rules, VariesBy};
 
-// The plan sets where a pinned job may go. A region at capacity still takes what may go nowhere else.
+// The plan sets the regions of a pinned job. A region at capacity still takes a job that may go nowhere else.
 pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Job };
 
 fn rank(context: &mut Context<'_, '_>, slots: &mut [Slot]) {

@@ -6,7 +6,7 @@
 use super::super::ranking::{Context, Reason, Slot};
 use super::rules::{Home, Rules, VariesBy};
 
-// The hinted region is meant, whatever its depth; the fallback strategy says for the others whether capacity counts.
+// The hinted region is meant at any depth; the fallback strategy decides for the others whether capacity counts.
 pub(super) const RULES: Rules =
     Rules { rank: put_hinted_first, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Job };
 

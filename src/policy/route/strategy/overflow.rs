@@ -1,19 +1,19 @@
 //! The least loaded region. Spec: federation-spec §3.2.
 //!
-//! Load is the depth of the job's queue, as polled and corrected by what we have sent since, over the region's weight. The
-//! figures are up to some seconds old, and a thousand sidecars read the same ones: were the least figure simply taken, all of
-//! them would throw their jobs at one region until the next poll. So the candidates that cannot be told apart from the best,
-//! given the age of the figures, are drawn from by weight. How much a figure may have moved since it was polled is told by how
-//! fast it moved before: where a crowd has just come or gone, little can be told apart.
+//! Load is the depth of the job's queue, as polled and corrected by the jobs sent since, over the region's weight. The
+//! figures are up to some seconds old, and a thousand sidecars read the same ones: if each took the least figure, all
+//! of them would send their jobs to one region until the next poll. So the job is drawn by weight among the candidates
+//! that are indistinguishable from the best, given the age of the figures. The earlier speed of a figure bounds its
+//! change since the poll: after a burst, few candidates can be distinguished.
 //!
-//! A region that fails a notable share of its jobs has a short queue and little in flight, because it takes nothing. That is no
-//! merit: it counts as no less loaded than the others are on average, and its lot is smaller by what it fails.
+//! A region that fails a notable share of its jobs has a short queue and few calls in flight, because it takes nothing.
+//! So it counts as no less loaded than the others are on average, and its weight is smaller by the share that it fails.
 //!
 //! Figures of different kinds are never compared. When a candidate lacks a fresh one, all are compared by our own calls in
 //! flight plus a second of our own rate.
 //!
-//! Order: those that cannot be told apart from the least loaded, drawn by weight; then by load, least first.
-//! Score: 1 for the former; for the others the least load over their own, both counted from one.
+//! Order: those indistinguishable from the least loaded, drawn by weight; then by load, least first. Score: 1 for the
+//! former; for the others the least load over their own, both counted from one.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ use crate::policy::view::{Figure, FigureKind, View, corrected};
 
 /// A region that fails a larger share of its jobs than this is not taken at its word.
 const FAILING: f64 = 0.1;
-/// Loads up to this much beyond what cannot be told apart still have a part in the draw.
+/// Loads up to this factor beyond the indistinguishable ones still have a part in the draw.
 const FADES: f64 = 2.0;
-/// However much it fails, it keeps this much of its weight: what comes to it is how we learn that it works again.
+/// The part of its weight that a failing region keeps at least: the jobs that it gets show when it works again.
 const WORKING_MIN: f64 = 0.05;
 
 pub(super) const RULES: Rules = Rules { rank, home: Home::Unset, heeds_capacity: false, varies_by: VariesBy::Job };
@@ -57,7 +57,7 @@ fn by_figures(context: &mut Context<'_, '_>, slots: &mut [Slot], kind: FigureKin
     // The configured share for figures of this moment, twice that for figures one poll interval old, and so on.
     let tolerance = view.settings.load_tolerance * (1.0 + age / interval.as_secs_f64().max(f64::MIN_POSITIVE));
     let fastest = figures.iter().map(|figure| figure.drift).max().unwrap_or(0);
-    // One job more or less is no difference either: it may be gone since the poll.
+    // One job more or less makes no difference either: a worker may have taken it since the poll.
     draw_among_equals(context, slots, tolerance, 1.0 + real(fastest) * age);
     true
 }
@@ -72,7 +72,7 @@ fn by_own_traffic(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     draw_among_equals(context, slots, context.view.settings.load_tolerance, 0.0);
 }
 
-/// Gives all that cannot be told apart from the least loaded the same key.
+/// Gives all candidates indistinguishable from the least loaded the same key.
 fn draw_among_equals(context: &mut Context<'_, '_>, slots: &mut [Slot], tolerance: f64, slack_jobs: f64) {
     distrust_failing(context.view, slots);
     let least = slots.iter().map(|slot| slot.key).fold(f64::INFINITY, f64::min);
@@ -89,13 +89,13 @@ fn draw_among_equals(context: &mut Context<'_, '_>, slots: &mut [Slot], toleranc
     }
 }
 
-/// The share of its weight that a region keeps in the draw: all within what cannot be told apart, none from twice as much
-/// on. Were it all or nothing, the whole fleet would leave a region at once, and come back at once.
+/// The share of its weight that a region keeps in the draw: all within the indistinguishable loads, none from twice as
+/// much on. With a step instead, the whole fleet would leave a region at once, and come back at once.
 fn lot(excess: f64, allowed: f64) -> f64 {
     if excess <= allowed { 1.0 } else { ((FADES * allowed - excess) / ((FADES - 1.0) * allowed)).clamp(0.0, 1.0) }
 }
 
-/// Raises the load of regions that fail to what the others bear on average, and by the share that they fail.
+/// Raises the load of failing regions to the average of the others, and by the share that they fail.
 fn distrust_failing(view: &View, slots: &mut [Slot]) {
     let fails = |slot: &Slot| working(view, slot.region) < 1.0 - FAILING;
     if !slots.iter().any(fails) {

@@ -1,7 +1,6 @@
 //! Each usable region in turn.
 //!
-//! Order: the configured one, begun at the region whose turn it is.
-//! Score: 1 over its place in that order.
+//! Order: the configured one, begun at the region of the turn. Score: 1 over its place in that order.
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{real, sort};

@@ -1,9 +1,9 @@
 //! At random, in proportion to weights: the job's own, else those of the registry.
 //!
-//! The whole order is drawn without replacement, so that failing over is weighted too. A region to which the job's weights
-//! give no share comes after those with one; the weights share out traffic and forbid nothing, which is what a pin is for.
-//! Score: of the race that draws the order, e to the minus running time over the heaviest candidate's mean, which is a number
-//! from 0 to 1 that falls with the place; half of it for a region without a share.
+//! The whole order is drawn without replacement, so that failover is weighted, too. A region without a share in the
+//! job's weights comes after those with one; the weights share out traffic and forbid nothing, for which there are
+//! pins. Score: of the race that draws the order, e to the minus running time over the heaviest candidate's mean, which
+//! is a number from 0 to 1 that falls with the place; half of it for a region without a share.
 
 use super::super::ranking::{Context, Reason, Slot};
 use super::order::{race, real, sort};
@@ -42,9 +42,9 @@ fn by_job(context: &mut Context<'_, '_>, own: &[(String, f64)], slots: &mut [Slo
     sort(slots);
 }
 
-/// The first of the order, as many as a decision may hold, are drawn one after the other, because that can be done without a look at
-/// each region (`view/lots`) and must come out the same. They arrive as in a race of all: whoever wins it, the time
-/// until then is that of one runner with all their weights.
+/// The first of the order, as many as a decision may hold, are drawn one after the other, because that needs no look at
+/// each region (`view/weight_table`) and has the same result. They arrive as in a race of all: the time until any
+/// winner is that of one runner with all their weights.
 fn by_registry(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     let view = context.view;
     let weight = |slot: &Slot| u64::from(view.region(slot.region).weight);
@@ -84,7 +84,7 @@ fn by_registry(context: &mut Context<'_, '_>, slots: &mut [Slot]) {
     sort(slots.split_at_mut(count).1);
 }
 
-/// What the job's own weights give a region; what is no finite positive number gives nothing.
+/// A region's share in the job's own weights; a value that is no finite positive number gives none.
 fn share(own: &[(String, f64)], view: &View, region: RegionIndex) -> f64 {
     let id = view.region(region).id.as_str();
     let given = own.iter().find(|(named, _)| named == id).map_or(0.0, |&(_, weight)| weight);
