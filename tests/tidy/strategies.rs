@@ -8,7 +8,7 @@ use crate::{assert_none, files};
 pub(crate) type List = (&'static str, &'static str, &'static str, fn() -> String);
 
 pub(crate) const LISTS: &[List] = &[
-    ("README.md", "| `ojs.federation.region_affinity` | the strategy: ", " |", quoted),
+    ("docs/reference/meta.md", "| `ojs.federation.region_affinity` | client | the strategy: ", " |", quoted),
     ("docs/glossary.md", "| strategy | how a region is chosen: ", " |", quoted),
     (
         "config/example.yaml",

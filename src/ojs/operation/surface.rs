@@ -1,4 +1,4 @@
-//! The table of operations for people: what `docs/surface.md` is made of.
+//! The table of operations for people: what `docs/reference/endpoints.md` is made of.
 
 use super::kinds::{Class, Operation, Payload};
 use super::scope::Scope;
