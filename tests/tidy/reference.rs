@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::read;
+use crate::{files, read};
 
 /// The text literals that follow a mark in a source, in order.
 fn literals<'s>(source: &'s str, mark: &str) -> Vec<&'s str> {
@@ -53,6 +53,17 @@ pub(crate) fn own_endpoints() -> String {
         }
     }
     table
+}
+
+/// The decision records, as the table of contents has them.
+pub(crate) fn records() -> String {
+    let is_record = |name: &str| name.trim_start_matches("docs/adr/").starts_with(|c: char| c.is_ascii_digit());
+    let records = files(&["docs/adr"]).into_iter().filter(|(name, _)| is_record(name));
+    let line = |(name, text): (String, String)| {
+        let title = text.lines().next().unwrap_or_default().trim_start_matches("# ");
+        format!("  - [{title}]({})\n", name.trim_start_matches("docs/"))
+    };
+    records.map(line).collect()
 }
 
 /// The names in the first cells of the tables below a heading, in lower case.
