@@ -59,8 +59,17 @@ fn broken(page: &str, link: &str) -> Option<String> {
     if page.starts_with("docs/") && !target.starts_with("docs") {
         return Some(format!("{page} links to {link}, which is not in the book: name the file by its path"));
     }
+    if !is_in_book(page, &target) {
+        return Some(format!("{page} links to {link}, which {SUMMARY} does not list"));
+    }
     let is_there = place.is_empty() || anchors(&read(target.to_str()?)).contains(place);
     (!is_there).then(|| format!("{page} links to {link}, a heading that does not exist"))
+}
+
+/// Whether the book shows a page that another page of the book links to. The figures of measurements are files beside it.
+fn is_in_book(page: &str, target: &Path) -> bool {
+    let is_free = !page.starts_with("docs/") || target.extension().is_none_or(|it| it != "md");
+    is_free || target.starts_with("docs/performance") || pages().iter().any(|page| target == Path::new(page))
 }
 
 /// The pages of the book.
@@ -102,6 +111,7 @@ fn a_broken_link_is_seen() {
         assert!(broken(page, link).is_some(), "{link}");
     }
     assert_eq!(broken("docs/guide/demo.md", "../limits.md#fleets"), None);
+    assert!(!is_in_book("docs/limits.md", Path::new("docs/other.md")));
 }
 
 #[test]
