@@ -1,4 +1,4 @@
-.PHONY: check test demo release check-plain bench-hop ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -10,6 +10,11 @@ test:
 
 demo:
 	cargo run --release --locked -- demo
+
+# The documents as a book in target/book; needs mdbook. `mdbook serve` shows it in a browser.
+book:
+	@mdbook --version >/dev/null 2>&1 || { echo 'needs: cargo install mdbook --locked'; exit 1; }
+	mdbook build
 
 # The published programs, in target/dist: optimised by counts of a run under load, and laid out by what ran. Needs llvm-profdata, valgrind
 # and cargo-cyclonedx; the variables are in the head of tools/release/build.

@@ -1,6 +1,7 @@
 //! Every error that this program answers with, in one table.
 //!
-//! A row determines the error's status, its code, its word in `details.reason`, its label in the metrics and its line in README's table.
+//! A row determines the error's status, its code, its word in `details.reason`, its label in the metrics and its line in
+//! `docs/reference/errors.md`.
 //! Control flow matches on the variants, so that a word can change without any decision.
 
 use http::StatusCode;
@@ -303,7 +304,7 @@ impl Reason {
         self.row().label.unwrap_or(code.label())
     }
 
-    /// README's table of errors.
+    /// The table of `docs/reference/errors.md`.
     #[must_use]
     #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
     pub fn table_markdown() -> String {

@@ -97,7 +97,7 @@ enum Command {
         #[command(flatten)]
         query: QueryArgs,
     },
-    /// Serve one OJS region in memory over plain HTTP, to try a federation on one machine
+    /// Serve one OJS region in memory, to try a federation on one machine
     #[cfg(feature = "demo")]
     Region(RegionArgs),
     /// Ask a running sidecar whether it lives; exit code 0 if so, else 1

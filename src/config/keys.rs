@@ -1,7 +1,7 @@
 //! The one table of keys, with their kinds and defaults.
 //!
-//! Reading, the defaults, the check of kinds and ranges, the suggestions for misspelt keys and the table in the README
-//! all come from it, so that they cannot differ.
+//! Reading, the defaults, the check of kinds and ranges, the suggestions for misspelt keys and the table of
+//! `docs/reference/configuration.md` all come from it, so that they cannot differ.
 
 mod rows;
 
@@ -27,7 +27,7 @@ pub fn keys() -> &'static [Key] {
     &rows::KEYS
 }
 
-/// The key table in Markdown, as the README shows it.
+/// The key table in Markdown, as `docs/reference/configuration.md` shows it.
 #[must_use]
 #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
 pub fn table_markdown() -> String {

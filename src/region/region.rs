@@ -146,8 +146,7 @@ impl Region {
             .ok_or_else(|| failed(SetupCause::Authority))
     }
 
-    /// The region in a new configuration: its identity, addresses and connections stay if they are configured as before, else
-    /// all is loaded anew.
+    /// The region in a new configuration: identity, addresses and connections stay if they are configured as before.
     ///
     /// Errors: [`SetupError`], as for [`Region::load`].
     pub fn successor(&self, place: usize, config: &RegionConfig) -> Result<Self, SetupError> {
@@ -304,8 +303,7 @@ impl Region {
         self.way.rcu(|way| Way { addresses: Arc::clone(&addresses), ..Way::clone(way) });
     }
 
-    /// The data that a request needs to reach it now; in the first moments of the process it waits for an address, no
-    /// longer than for a connection.
+    /// The data that a request needs to reach it now. Waits `connect_timeout` at most for a first address of its name.
     pub async fn reach(&self, connect_timeout: Duration) -> Reach<'_> {
         if self.way.load().addresses.is_empty() {
             apart(|| self.first_answer.wait(connect_timeout)).await;

@@ -12,7 +12,6 @@ mod openapi;
 mod pitfalls;
 mod process;
 mod prose;
-mod quickstart;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with tests that need more of it")]
 mod support;

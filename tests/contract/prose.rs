@@ -11,46 +11,45 @@ fn section(document: &str, heading: &str) -> String {
 }
 
 #[test]
-fn the_readme_installs_sdks_from_their_own_repositories() {
-    let readme = read("README.md");
+fn the_guide_installs_sdks_from_their_own_repositories() {
+    let guide = read("docs/guide/clients.md");
     for (language, repository) in
         [("Rust", "ojs-rust-sdk"), ("JavaScript", "ojs-js-sdk"), ("Python", "ojs-python-sdk"), ("Go", "ojs-go-sdk")]
     {
-        let row = readme.lines().find(|line| line.starts_with(&format!("| {language} | "))).unwrap();
+        let row = guide.lines().find(|line| line.starts_with(&format!("| {language} | "))).unwrap();
         assert!(row.contains(&format!("github.com/openjobspec/{repository}")), "{row}");
     }
     // Another project has the first name, and the second does not exist.
     for wrong in ["pip install ojs", "npm install @openjobspec/sdk", "npm i @openjobspec/sdk"] {
-        assert!(!readme.contains(wrong), "{wrong}");
+        assert!(!guide.contains(wrong) && !read("README.md").contains(wrong), "{wrong}");
     }
-    assert!(
-        readme.contains("github.com/openjobspec/ojs-cli") && readme.contains("github.com/openjobspec/ojs-admin-ui")
-    );
+    assert!(guide.contains("github.com/openjobspec/ojs-cli") && guide.contains("github.com/openjobspec/ojs-admin-ui"));
 }
 
 #[test]
-fn the_readme_names_what_others_may_expect_and_is_not_there() {
-    let missing = section("README.md", "## What is not there");
+fn the_limits_name_what_others_may_expect_and_is_not_there() {
+    let missing = read("docs/limits.md");
     for word in [
-        "Packages",
+        "packages",
         "replicated",
         "journal.path",
         "Idempotency-Key",
-        "without a word",
+        "without a report",
         "not identified",
         "TLS",
         "revocation",
         "signs",
         "discovery",
         "hub",
-        "fleet",
+        "Fleets",
         "gRPC",
-        "Traces",
-        "kept here to be sent later",
+        "traces",
+        "to send it later",
         "Helm",
     ] {
         assert!(missing.contains(word), "{word} is not in {missing}");
     }
+    assert!(read("README.md").contains("[Limits](docs/limits.md)"), "README does not lead to the limits");
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn help_names_every_command_and_every_option_and_ends_with_0() {
         ("demo", &["--chaos-enqueues <N>", "--chaos-kills <N>", "--chaos-seed <N>"]),
         ("demo", &["--chaos-regions <WHAT>", "--chaos-late-writes <DURATION>", "--chaos-hostile"]),
         ("demo", &["--chaos-http2", "--chaos-default-timings"]),
-        ("region", &["--duplicate-ids <WHAT>"]),
+        ("region", &["--duplicate-ids <WHAT>", "--tls-cert <FILE>", "--tls-key <FILE>", "--client-ca <FILE>"]),
     ] {
         let help = command(&[name, "--help"], &[], "");
         assert!(help.code == Some(0) && help.stderr.is_empty(), "{help:?}");

@@ -1,4 +1,4 @@
-//! `docs/surface.md`: every endpoint and where it goes, written from what three regions receive of each call.
+//! `docs/reference/endpoints.md`: every endpoint and where it goes, written from what three regions receive of each call.
 //!
 //! The rows are those by which the program recognises calls; what a row says is held against what the regions record, so that no
 //! call can go another way than its row.
@@ -13,25 +13,27 @@ use serde_json::json;
 
 use crate::support::{Client, Federation, Setup, pinned};
 
-const FILE: &str = "docs/surface.md";
+const FILE: &str = "docs/reference/endpoints.md";
 const VARIABLE: &str = "SURFACE_UPDATE";
 /// What every call is about lives here; the local region is another one.
 const HOME: &str = "eu-west-1";
 
-const INTRODUCTION: &str = "# Surface
+const INTRODUCTION: &str = "# Endpoints
 
-Every endpoint of OJS servers that the sidecar knows, and where it goes. A test sends each of these calls to a running sidecar with
-three regions, all of it about jobs, workers and definitions that live in a remote region, and writes this file from what the regions
-received: `SURFACE_UPDATE=1 cargo test --test it surface`.
+Every endpoint of OJS servers that the sidecar knows, and the regions that its calls reach. The endpoints that the sidecar answers itself are on
+[a page of their own](api.md). A test sends each of these calls to a running sidecar with three regions; the jobs, workers and definitions of
+these calls live in a remote region. The test writes this file from what the regions received: `SURFACE_UPDATE=1 cargo test --test it surface`.
 
 `{}` stands for one segment of a path, `{*}` for one or more. A path below `/ojs/` that is not here goes to the local region; it is never
 a 404 of the sidecar's own. Reads and administration may name their region with `OJS-Federation-Region: R` or `?region=R`, and go
 there alone. The answer names the regions that it is made of in the header of the same name.
 
-\"Received by\" and \"answered by\" are what was seen: `local` is the local region, `its own` the remote region that holds what the call is
-about, `all` every region. Heartbeats are those of a worker without jobs. A read by name is also the question by which its region is found, so all regions receive it.
-\"Sent again\" says what the sidecar itself repeats: `elsewhere` in the next region when nothing was sent, or when the region refused the
-whole call; `there` in the same region, because telling it twice changes nothing or can be recognised. Everything else is sent once.
+| column | meaning |
+|---|---|
+| received by, answered by | `local` is the local region, `its own` the remote region that holds the job or definition, `all` every region |
+| sent again | what the sidecar itself repeats. `elsewhere`: in the next region, when nothing was sent or the region refused the whole call. `there`: in the same region, because a second call changes nothing or is recognised. Empty: the call is sent once |
+
+Heartbeats are those of a worker without jobs. A read by name is also the question by which its region is found, so all regions receive it.
 ";
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];

@@ -4,6 +4,7 @@
 
 mod circles;
 mod imports;
+mod reference;
 mod rooms;
 mod strategies;
 mod tokens;
@@ -14,12 +15,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ojs_sidecar::base::{Code, Reason};
+use ojs_sidecar::telemetry::metrics;
+
+const CONFIGURATION: &str = "docs/reference/configuration.md";
 
 /// The parts of documents that come from the code: the document, the markers around the part, and what makes it.
 const PARTS: &[(&str, &str, &str, Part)] = &[
-    ("README.md", "<!-- config-table -->", "<!-- /config-table -->", ojs_sidecar::config::table_markdown),
-    ("README.md", "<!-- errors-table -->", "<!-- /errors-table -->", Reason::table_markdown),
-    ("README.md", "<!-- metrics-table -->", "<!-- /metrics-table -->", ojs_sidecar::telemetry::metrics::table_markdown),
+    (CONFIGURATION, "<!-- config-table -->", "<!-- /config-table -->", ojs_sidecar::config::table_markdown),
+    (CONFIGURATION, "<!-- restart-keys -->", "<!-- /restart-keys -->", reference::restart_keys),
+    ("docs/reference/errors.md", "<!-- errors-table -->", "<!-- /errors-table -->", Reason::table_markdown),
+    ("docs/reference/metrics.md", "<!-- metrics-table -->", "<!-- /metrics-table -->", metrics::table_markdown),
+    ("docs/reference/api.md", "<!-- api-table -->", "<!-- /api-table -->", reference::own_endpoints),
     ("docs/openapi.yaml", "            # codes", "            # /codes", codes),
     ("docs/openapi.yaml", "        # reasons", "        # /reasons", reasons),
 ];
@@ -287,10 +293,10 @@ fn the_tables_of_documents_are_those_of_the_code() {
             parts.fold(document.clone(), |text, (_, open, close, part)| with_part(&text, open, close, &part()));
         let lists = strategies::LISTS.iter().filter(|(document, ..)| document == name);
         let expected = lists.fold(expected, |text, list| strategies::with_list(&text, list));
-        if std::env::var_os("README_UPDATE").is_some() {
+        if std::env::var_os("DOCS_UPDATE").is_some() {
             fs::write(root().join(name), &expected).unwrap();
         } else {
-            assert!(document == expected, "{name} is out of date; run: README_UPDATE=1 cargo test --test tidy");
+            assert!(document == expected, "{name} is out of date; run: DOCS_UPDATE=1 cargo test --test tidy");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use ojs_sidecar::base::{Needs, Strategy};
 
-use crate::{assert_none, files};
+use crate::{assert_none, files, reference};
 
-/// A list of strategies within a document: the document, the text before and after the list, and its generator.
+/// A list within a document, of strategies for the most part: the document, the text before and after the list, and its generator.
 pub(crate) type List = (&'static str, &'static str, &'static str, fn() -> String);
 
 pub(crate) const LISTS: &[List] = &[
-    ("README.md", "| `ojs.federation.region_affinity` | the strategy: ", " |", quoted),
+    ("docs/reference/meta.md", "| `ojs.federation.region_affinity` | client | the strategy: ", " |", quoted),
     ("docs/glossary.md", "| strategy | how a region is chosen: ", " |", quoted),
     (
         "config/example.yaml",
@@ -16,6 +16,7 @@ pub(crate) const LISTS: &[List] = &[
         "\n",
         Strategy::list,
     ),
+    ("docs/SUMMARY.md", "- [Decision records](adr/README.md)\n", "- [Decisions](decisions.md)", reference::records),
     ("docs/openapi.yaml", "ojs.federation.region_affinity: { enum: [", ", null]", named_by_jobs),
     ("docs/openapi.yaml", "    Strategy:\n      type: string\n      enum: [", "]", Strategy::list),
 ];

@@ -21,13 +21,13 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub trait Time: Send + Sync + 'static {
     /// Monotonic time: for ages, cooldowns and deadlines.
     fn now(&self) -> Instant;
-    /// The same up to some ten milliseconds ago, and cheaper: for what lasts seconds.
+    /// The same up to some ten milliseconds ago, and cheaper: for durations of seconds.
     fn about(&self) -> Instant {
         self.now()
     }
-    /// Wall clock, in milliseconds since the Unix epoch: for what is compared and what is kept.
+    /// Wall clock, in milliseconds since the Unix epoch: for values that are compared and kept.
     fn unix_ms(&self) -> u64;
-    /// The same up to some ten milliseconds ago, and cheaper: for identifiers, and for what people read.
+    /// The same up to some ten milliseconds ago, and cheaper: for identifiers, and for people.
     fn unix_ms_about(&self) -> u64 {
         self.unix_ms()
     }
@@ -66,7 +66,7 @@ impl Clock {
         self.0.now()
     }
 
-    /// Monotonic now, or up to some ten milliseconds ago, and cheaper: for what lasts seconds.
+    /// Monotonic now, or up to some ten milliseconds ago, and cheaper: for durations of seconds.
     #[must_use]
     pub fn about(&self) -> Instant {
         self.0.about()
@@ -78,7 +78,7 @@ impl Clock {
         self.0.unix_ms()
     }
 
-    /// The same up to some ten milliseconds ago, and cheaper: for identifiers, and for what people read.
+    /// The same up to some ten milliseconds ago, and cheaper: for identifiers, and for people.
     #[must_use]
     pub fn unix_ms_about(&self) -> u64 {
         self.0.unix_ms_about()
@@ -89,8 +89,8 @@ impl Clock {
         self.0.sleep_until(self.now() + wait).await;
     }
 
-    /// Waits for `wait` of this clock's time and of the machine's: for what a socket has this long for, which a steered clock that is moved on
-    /// must not take away.
+    /// Waits for `wait` of this clock's time and of the machine's: a socket has this long, which a steered clock that
+    /// is advanced must not take away.
     pub async fn sleep_for_socket(&self, wait: Duration) {
         tokio::join!(self.sleep(wait), tokio::time::sleep(wait));
     }
@@ -107,13 +107,13 @@ const LAST_TICKS: (ClockId, ClockId) = (ClockId::RealtimeCoarse, ClockId::Monoto
 #[cfg(not(target_os = "linux"))]
 const LAST_TICKS: (ClockId, ClockId) = (ClockId::Realtime, ClockId::Monotonic);
 
-/// A moment, and what the system's monotonic clock showed then, as last noted.
+/// A moment, and the kernel's coarse monotonic clock at that moment.
 static NOTED: LazyLock<(Instant, Duration)> = LazyLock::new(|| {
     /// Longer than three readings take. One that was interrupted between them is repeated, since it would be late for ever.
     const UNDISTURBED: Duration = Duration::from_micros(100);
     const TRIES: usize = 100;
     let read = || {
-        // In this order, so that the moment is not behind what was noted.
+        // In this order, so that the moment is not behind the coarse clock.
         let (now, exact, noted) = (Instant::now(), monotonic(ClockId::Monotonic), monotonic(LAST_TICKS.1));
         (now.elapsed(), now.checked_sub(exact.saturating_sub(noted)).unwrap_or(now), noted)
     };
@@ -128,12 +128,12 @@ static NOTED: LazyLock<(Instant, Duration)> = LazyLock::new(|| {
 });
 
 thread_local! {
-    /// What was worked out last on this thread, from what was noted.
+    /// The last result on this thread, with its coarse clock.
     static WORKED_OUT: Cell<(Duration, Option<Instant>)> = const { Cell::new((Duration::ZERO, None)) };
 }
 
-/// The machine's monotonic clock as the system last noted it, up to some ten milliseconds ago: for what lasts seconds. A [`Clock`] that
-/// is not the machine's has [`Clock::about`].
+/// The machine's coarse monotonic clock, up to some ten milliseconds old: for durations of seconds. A [`Clock`] that is
+/// not the machine's has [`Clock::about`].
 #[must_use]
 pub fn instant_about() -> Instant {
     let noted = monotonic(LAST_TICKS.1);
@@ -187,7 +187,7 @@ impl Time for SystemTime {
     }
 }
 
-/// A clock that moves only when it is told to: for tests and simulations.
+/// A clock that moves only on order: for tests and simulations.
 #[derive(Debug)]
 pub struct SteeredTime {
     start: Instant,

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 
-/// What OJS documents are called.
+/// The media type of OJS documents.
 pub(super) const MEDIA_TYPE: &str = "application/openjobspec+json";
 
 /// An error of any kind, as bodies and services carry it.

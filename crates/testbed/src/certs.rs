@@ -1,4 +1,4 @@
-//! Throw-away certificates: a certificate authority that lives in memory and is gone with the process.
+//! Throw-away certificates: a certificate authority that exists in memory as long as the process.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use ojs_handles::Clock;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// For how many days a certificate is good: enough for a demo that somebody forgot, too little to be put to use.
+/// The days for which a certificate is valid: enough for a forgotten demo, too few for production.
 const LIFETIME_DAYS: i64 = 30;
 
 /// One certificate authority.
@@ -65,7 +65,7 @@ impl Authority {
         Self { name: name.to_owned(), issuer }
     }
 
-    /// The authority's certificate: what the other side has to trust.
+    /// The authority's certificate, which the other side has to trust.
     #[must_use]
     pub fn ca_pem(&self) -> String {
         self.issuer.pem()
@@ -128,7 +128,7 @@ impl Authority {
 }
 
 impl Identity {
-    /// Writes `dir/<stem>.cert.pem` and `dir/<stem>.key.pem`, the key with mode 0600, replacing what is there.
+    /// Writes `dir/<stem>.cert.pem` and `dir/<stem>.key.pem`, the key with mode 0600, replacing existing files.
     ///
     /// Errors: the file system's.
     pub fn write_to(&self, dir: &Path, stem: &str) -> io::Result<IdentityFiles> {

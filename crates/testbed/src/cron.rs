@@ -16,7 +16,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// overtaken by its own next run would otherwise be given back before.
 const VISIBILITY_MS: u64 = 600_000;
 
-/// What happens when a run is due while the last one is still there.
+/// The action when a run is due while the last one is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
     /// It is left out.
@@ -51,13 +51,13 @@ pub(super) struct Plan {
     pub(super) overlap: Overlap,
     pub(super) enabled: bool,
     pub(super) schedule: Schedule,
-    /// What every run is made of.
+    /// The template of every run.
     pub(super) template: Envelope,
     /// The members that are handed back as they came.
     echoed: Members,
 }
 
-/// A cron job and what has become of it.
+/// A cron job and its runs.
 #[derive(Debug)]
 pub(super) struct CronJob {
     pub(super) plan: Plan,
@@ -84,8 +84,8 @@ const ANSWERED: [&str; 9] = [
 ];
 
 impl Plan {
-    /// Reads a submitted cron job. The documents have the job's members beside the name, servers in Go in a `job_template`;
-    /// who follows the documents takes both.
+    /// Reads a submitted cron job. In the documents the job's members stand beside the name, in servers in Go in a
+    /// `job_template`; a region that follows the documents takes both.
     ///
     /// Errors: the first [`Invalid`] found, also of the job that it is to make.
     pub(super) fn read(source: &Bytes, reading: &Reading) -> Result<Self, Invalid> {
@@ -109,7 +109,7 @@ impl Plan {
             None => return Err(Invalid::Member("job_template", "is there")),
         };
         if !in_spec {
-            // They make the job without what their template has for meta.
+            // They make the job without the meta of their template.
             template.meta = None;
         }
         template.id = None;

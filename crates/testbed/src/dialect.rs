@@ -1,6 +1,6 @@
 //! Where the documents of the protocol and the servers in the field differ, a region follows the one or the other.
 
-/// Whom a region follows.
+/// The documents or servers that a region follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// The documents: a repeated id is a conflict, a heartbeat is answered by `state`, every error is a document.
@@ -28,7 +28,7 @@ impl Dialect {
         }
     }
 
-    /// What its servers do with an id that is taken.
+    /// The behaviour of its servers for a taken id.
     #[must_use]
     pub const fn duplicate_ids(self) -> DuplicateIds {
         match self {
@@ -44,7 +44,7 @@ impl Dialect {
     }
 }
 
-/// What a region does with a job whose id it has already, whatever has become of the one that is there.
+/// A region's behaviour for a job whose id it has already, in any state of the present one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DuplicateIds {
     /// 409 `duplicate` with the id of the job that is there, which stays as it is.

@@ -11,7 +11,7 @@ use super::moment::Moment;
 use super::retry::Retry;
 use super::unique::{Subject, Unique};
 
-/// How a region reads what jobs say and leave out.
+/// A region's reading of jobs, and its defaults.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) dialect: Dialect,
@@ -43,7 +43,7 @@ pub(super) struct Envelope {
     pub(super) per_second_max: Option<u32>,
     /// The key that it is limited by, with others.
     pub(super) limit: Option<Limit>,
-    /// Who submitted it.
+    /// The caller that submitted it.
     pub(super) caller: Caller,
     /// Members that the server hands back as they came.
     pub(super) extra: Vec<(String, Raw)>,
@@ -84,14 +84,14 @@ const ANSWERED: [&str; 27] = [
     "parent_results",
 ];
 
-/// Top-level members that servers in Go know; all others come back over whatever the server says itself.
+/// Top-level members that servers in Go know; all others override the server's own.
 const KNOWN: [&str; 6] = ["id", "type", "args", "meta", "schema", "options"];
 
 /// Options that are answered under another name, or not at all.
 const PLACED: [&str; 7] = ["queue", "priority", "metadata", "meta", "delay_until", "scheduled_at", "pending"];
 
 impl Envelope {
-    /// Reads a submitted job, and validates what its members must be to be read at all.
+    /// Reads a submitted job, and validates the members that must be readable.
     ///
     /// Errors: the first [`Invalid`] found.
     pub(super) fn parse(source: Bytes, reading: &Reading) -> Result<Self, Invalid> {

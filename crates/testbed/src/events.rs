@@ -1,4 +1,4 @@
-//! What has happened in a region, as the events of the protocol.
+//! The history of a region, as the events of the protocol.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use super::job::Job;
 use super::state::JobState;
 use crate::text::rfc3339;
 
-/// How many events are kept for those who ask later.
+/// The number of events that are kept for later questions.
 const KEPT_MAX: usize = 10_000;
 
 /// One event.
@@ -46,7 +46,7 @@ impl Event {
     }
 }
 
-/// Which events somebody asks for; an empty list stands for all.
+/// The events that a caller asks for; an empty list stands for all.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) after: Option<String>,
@@ -68,19 +68,20 @@ impl Asked {
 pub(super) struct EventLog {
     kept: VecDeque<Event>,
     dropped: u64,
-    /// Who waits for events of a queue, by its name: thousands who wait for one queue are not woken by what happens in another.
+    /// The listeners for events of a queue, by its name: thousands of listeners of one queue are not woken by events of
+    /// another.
     listeners: HashMap<String, watch::Sender<()>>,
-    /// Whether somebody sees to it that what only time brings happens while others listen.
+    /// Whether a task makes timed events happen while callers listen.
     pub(super) is_kept_up: bool,
 }
 
 impl EventLog {
-    /// Tells of every further event of a queue, until [`Self::leave`].
+    /// Sends every further event of a queue, until [`Self::leave`].
     pub(super) fn listen(&mut self, queue: &str) -> watch::Receiver<()> {
         self.listeners.entry(queue.to_owned()).or_default().subscribe()
     }
 
-    /// Forgets those who have ceased to listen; true when nobody is left.
+    /// Forgets a listener; true when none is left.
     pub(super) fn leave(&mut self, queue: &str) -> bool {
         if self.listeners.get(queue).is_some_and(|it| it.receiver_count() == 0) {
             self.listeners.remove(queue);
@@ -88,7 +89,7 @@ impl EventLog {
         self.listeners.is_empty()
     }
 
-    /// Whether anybody listens.
+    /// Whether a caller listens.
     pub(super) fn is_heard(&self) -> bool {
         !self.listeners.is_empty()
     }
@@ -118,7 +119,7 @@ impl EventLog {
         (found, wanted.next().is_some())
     }
 
-    /// Notes what a job's change of state means.
+    /// Notes the events of a job's change of state.
     pub(super) fn moved(&mut self, was: Option<JobState>, job: &Job, at_ms: u64) {
         let data = || Object::new().text("job_type", &job.envelope.kind).text("queue", &job.envelope.queue);
         match job.state {
@@ -228,7 +229,7 @@ fn new_id() -> String {
     format!("evt_{}", Uuid::now_v7())
 }
 
-/// The members that tell of an attempt that is over.
+/// The members about an attempt that is over.
 fn ran(data: Object, job: &Job, at_ms: u64) -> Object {
     let duration = job.times.started.map_or(0, |started| at_ms.saturating_sub(started));
     data.number("duration_ms", duration).number("attempt", job.attempt)

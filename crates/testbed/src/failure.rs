@@ -1,10 +1,10 @@
-//! What went wrong with a job: as a worker says it, and as the job's history keeps it.
+//! The failures of a job: in a worker's words, and in the job's history.
 
 use super::answer::Object;
 use super::members::Members;
 use crate::text::rfc3339;
 
-/// What a worker says about a failed job, or the region itself about one that nobody spoke for in time.
+/// A worker's report about a failed job, or the region's own about one whose worker was silent.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     /// The members of `error`.
@@ -15,7 +15,7 @@ pub(super) struct Failure {
     pub(super) requeue: bool,
 }
 
-/// What the error itself asks for, before any policy.
+/// The wish of the error itself, before any policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     Policy,
@@ -39,7 +39,7 @@ impl Failure {
         [text(&self.error, "type"), text(&details, "error_class"), text(&self.error, "code")].into_iter().flatten()
     }
 
-    /// What the worker's code says about the job's future.
+    /// The wish of the worker's code about the job's future.
     pub(super) fn wish(&self) -> Wish {
         match self.error.read::<String>("code", "").ok().flatten().as_deref() {
             Some("DISCARD" | "FAIL") => Wish::Discard,
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// The entry in the job's history: what was said, byte for byte, and what every entry has.
+    /// The entry in the job's history: the report, byte for byte, and the members of every entry.
     pub(super) fn entry(&self, attempt: u32, at_ms: u64) -> String {
         const OURS: [&str; 3] = ["attempt", "occurred_at", "timestamp"];
         let said = self.error.0.iter().filter(|(key, _)| !OURS.contains(&key.as_str()));

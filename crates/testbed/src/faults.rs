@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::view::View;
 use ojs_handles::Draw;
 
-/// What goes wrong.
+/// The kind of fault.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// The TCP connection is reset as soon as it is accepted, before TLS.
@@ -26,7 +26,8 @@ pub enum Fault {
         /// Whether the request takes effect.
         store: bool,
     },
-    /// The whole request is read; it takes effect and is answered once the gate opens, even if the client has gone by then.
+    /// The whole request is read; it takes effect and is answered once the gate opens, even if the client has
+    /// disconnected by then.
     Hold {
         /// The gate that the test keeps a second handle on.
         gate: Gate,
@@ -40,7 +41,7 @@ pub enum Fault {
     },
     /// Reads of a job go to a replica: one that was stored less long ago is answered 404, by the region's clock.
     ///
-    /// Shape: strikes beside another fault, and what does not read a job not at all; so does [`Fault::OthersUnseen`].
+    /// Shape: strikes beside another fault, and only requests that read a job; so does [`Fault::OthersUnseen`].
     ReadsLag {
         /// How far the replica is behind.
         by: Duration,
@@ -64,7 +65,7 @@ pub enum Fault {
     CancelMidResponse {
         /// How much of the body leaves: at most all but its last byte.
         after_bytes: usize,
-        /// A reset takes back what has not left yet, so it waits for this.
+        /// A reset takes back unsent bytes, so that it waits for this.
         gate: Gate,
     },
     /// The request is served after a wait, measured by the region's clock.
@@ -86,11 +87,11 @@ pub enum Fault {
     },
     /// The request takes effect; 201 with the head of a JSON document that never ends.
     EndlessBody,
-    /// The request takes effect, and these bytes are sent as the answer, whatever they are; then the connection is closed.
+    /// The request takes effect, and these bytes are sent as the answer, in any form; then the connection is closed.
     ///
     /// Shape: HTTP/1.1 only; over h2 the connection is cut.
     Raw {
-        /// What is sent in place of an answer.
+        /// The bytes in place of an answer.
         bytes: Bytes,
     },
     /// h2: the stream is reset with `REFUSED_STREAM`, the proof that nothing was done. HTTP/1.1: the connection is cut.
@@ -211,7 +212,7 @@ impl When {
         Self::default()
     }
 
-    /// The requests whose target starts with `prefix`.
+    /// The requests with a target that starts with `prefix`.
     #[must_use]
     pub fn path(prefix: &str) -> Self {
         Self { path_prefix: Some(prefix.to_owned()), ..Self::default() }
@@ -272,7 +273,7 @@ impl When {
             && self.method.as_ref().is_none_or(|wanted| wanted == method)
     }
 
-    /// Whether it strikes a request that matches; counts down what is limited.
+    /// Whether it strikes a matching request; counts limited faults down.
     fn strikes(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
@@ -319,7 +320,7 @@ impl Faults {
         self.0.lock().strike(|_, fault| matches!(fault, Fault::Refuse)).is_some()
     }
 
-    /// What the request sees of jobs; both faults may strike it, and another one beside them.
+    /// The request's view of jobs; both faults may strike it, and another one beside them.
     pub(super) fn view(&self, method: &Method, path: &str) -> View {
         if !path.starts_with("/ojs/v1/jobs/") {
             return View::default();

@@ -1,4 +1,4 @@
-//! Which jobs somebody means: by the query of a list, or by the `filter` of an operation on many.
+//! The jobs that a caller means: by the query of a list, or by the `filter` of an operation on many.
 
 use http::request::Parts;
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use super::members::{Invalid, Members};
 use super::query::parameter;
 use super::state::JobState;
 
-/// What a job must be; what is left out does not matter.
+/// The conditions on a job; absent ones always hold.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     pub(super) states: Vec<JobState>,

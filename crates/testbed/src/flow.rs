@@ -1,4 +1,5 @@
-//! How many jobs came, were done and failed: second by second for what is shown as "per minute", minute by minute for the history.
+//! How many jobs came, were done and failed: second by second for figures "per minute", minute by minute for the
+//! history.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ const RECENT_S: u64 = 60;
 /// How many rows of a minute and a queue are kept: a day of 13 queues that are never idle.
 const ROWS_MAX: usize = 20_000;
 
-/// What happened in one span of time.
+/// The counts of one span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) enqueued: u64,
@@ -27,7 +28,7 @@ impl Tally {
     }
 }
 
-/// What happened when.
+/// The counts by time.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// By second since the Unix epoch.
@@ -55,7 +56,7 @@ impl Flow {
         }
     }
 
-    /// What happened in the last minute.
+    /// The counts of the last minute.
     pub(super) fn per_minute(&self, now_ms: u64) -> Tally {
         let mut sum = Tally::default();
         let since = (now_ms / 1_000).saturating_sub(RECENT_S - 1);
@@ -63,7 +64,7 @@ impl Flow {
         sum
     }
 
-    /// What happened in these minutes since the Unix epoch, in one queue or in all.
+    /// The counts of these minutes since the Unix epoch, in one queue or in all.
     pub(super) fn between(&self, minutes: std::ops::Range<u64>, queue: Option<&str>) -> Tally {
         let mut sum = Tally::default();
         let rows = self.minutes.range((minutes.start, String::new())..(minutes.end, String::new()));

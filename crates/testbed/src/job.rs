@@ -72,7 +72,7 @@ impl Jobs {
     }
 }
 
-/// When what happened, in milliseconds since the Unix epoch.
+/// The times of a job, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
     /// When its id was stored for the first time.
@@ -90,7 +90,7 @@ pub(super) struct Lease {
     pub(super) visibility_ms: u64,
     /// When it is over unless the worker shows itself.
     pub(super) until_ms: u64,
-    /// When the attempt has taken too long, whatever the worker says.
+    /// When the attempt has taken too long, for any extension of the worker's.
     pub(super) timeout_ms: Option<u64>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Job {
     pub(super) worker_id: Option<String>,
     pub(super) times: Times,
     pub(super) result: Option<Raw>,
-    /// What went wrong so far, oldest first.
+    /// Its failures so far, oldest first.
     pub(super) errors: VecDeque<String>,
     /// Whether it lies among the dead letters.
     pub(super) is_dead: bool,

@@ -1,11 +1,11 @@
-//! What a region keeps beside its jobs: how queues are to be, schemas, subscriptions, and who works here.
+//! A region's state besides its jobs: settings of queues, schemas, subscriptions, and workers.
 
 use std::collections::BTreeMap;
 
 use super::limits::Window;
 use super::members::{Members, Raw};
 
-/// How much of each is kept, so that nobody fills a region that runs for days.
+/// The number of kept items of each kind, so that a region that runs for days stays bounded.
 const KEPT_MAX: usize = 10_000;
 
 /// A schema or a subscription as it was submitted.
@@ -18,7 +18,7 @@ pub(super) struct Entry {
 /// How many queues of a worker are kept.
 const QUEUES_MAX: usize = 100;
 
-/// When a worker showed itself, and what it asks for.
+/// When a worker was last seen, and its wishes.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     /// The queues of its last FETCH, or those that its heartbeat names.

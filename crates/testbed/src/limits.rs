@@ -7,7 +7,7 @@ use super::answer::Object;
 use super::members::{Invalid, Members};
 use crate::text::rfc3339;
 
-/// What a job says of its key.
+/// A job's limits for its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) key: String,
@@ -56,7 +56,7 @@ fn period_ms(text: &str) -> Option<u64> {
     }
 }
 
-/// What is known of a key: what the last job with it said, and how many came in the running period.
+/// The state of a key: the limits of the last job with it, and the number of jobs in the running period.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     pub(super) limit: Limit,
@@ -91,7 +91,7 @@ impl Window {
         word.map(|(concurrency, _)| concurrency).or(self.limit.concurrency)
     }
 
-    /// Its document, with what the store counts.
+    /// Its document, with the store's counts.
     pub(super) fn document(&self, active: u64, waiting: u64, now_ms: u64) -> String {
         let concurrency = self.concurrency(now_ms).map(|limit| {
             let available = limit.saturating_sub(active);

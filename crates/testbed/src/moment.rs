@@ -24,7 +24,7 @@ impl Moment {
         }
     }
 
-    /// How it is written in an answer about a job that was stored then; what was a date stays the text that it is.
+    /// Its text in an answer about a job that was stored then; a date stays the text that it was.
     pub(super) fn text(&self, stored_ms: u64) -> String {
         match self {
             Self::At(_, text) => text.clone(),
@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Moment {
                 .map(Self::In),
             None => {
                 let at: Option<jiff::Timestamp> = text.parse().ok();
-                // What is before the epoch is past, and that is all that counts.
+                // A time before the epoch is past, which is all that counts.
                 at.map(|at| Self::At(u64::try_from(at.as_millisecond()).unwrap_or(0), text))
             }
         };

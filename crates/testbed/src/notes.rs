@@ -1,4 +1,4 @@
-//! What a worker leaves beside its job: how far it has come, and where to go on from.
+//! A worker's notes beside its job: its progress, and its checkpoint.
 
 use super::answer::Object;
 use super::members::Raw;
@@ -25,7 +25,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The document; the state is told only to those who ask for it.
+    /// The document; the state is included on request only.
     pub(super) fn document(&self, id: &str, with_state: bool) -> String {
         let state = with_state.then(|| self.state.get());
         let object = Object::new().text("job_id", id).maybe_raw("state", state).number("sequence", self.sequence);
@@ -46,7 +46,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// How far a job has come: no error when nobody has said so yet, and the whole way once it is completed.
+    /// The progress of a job: no error before the first report, and complete once the job is.
     pub(super) fn progress_document(&self, id: &str, state: JobState) -> String {
         let progress = self.progress.as_ref();
         let share = progress.and_then(|progress| progress.share.as_deref()).map_or("null", |share| share.get());

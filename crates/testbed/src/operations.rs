@@ -1,4 +1,4 @@
-//! What each operation does to the store, and its answer: jobs here, the others in files of their own.
+//! The effect of each operation on the store, and its answer: jobs here, the others in files of their own.
 
 mod admin;
 mod agent;
@@ -40,7 +40,7 @@ use super::tenant::tenant_of;
 use parts::{check_paused, job_answer, submitted};
 pub(super) use system::health;
 
-/// Serves an operation whose body has been read.
+/// Serves an operation with its body read.
 ///
 /// Errors: [`Problem`], before anything was changed.
 pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes) -> Result<Response<Body>, Problem> {
@@ -146,7 +146,7 @@ fn outcome(object: Object, job: &Job) -> Object {
     object.text("state", job.state.as_str()).raw("result", result)
 }
 
-/// One job's result. Whoever asked to wait has waited before this is called.
+/// One job's result. A caller that asked to wait has waited before this is called.
 fn result(context: &Context, head: &Parts, id: String) -> Result<Response<Body>, Problem> {
     let mut store = context.store.lock();
     let Some(job) = store.job(&id) else { return Err(Problem::NoSuchJob(id)) };

@@ -1,7 +1,8 @@
 //! Parts of lists: by offset, by an opaque cursor, or by page number.
 //!
-//! A list comes as pairs of a key and an item, and is put in the order of its keys. A cursor is the key of the last item that was
-//! handed out, so that what is added or removed meanwhile makes nobody see an item twice or miss one that stays.
+//! A list comes as pairs of a key and an item, and is put in the order of its keys. A cursor is the key of the last
+//! returned item, so that no reader sees an item twice or misses a remaining one when items are added or removed
+//! meanwhile.
 //!
 //! Spec: ojs-protocol 6 (paging).
 
@@ -21,7 +22,7 @@ pub(super) struct Bounds {
     pub(super) max: usize,
 }
 
-/// What lists have that say nothing else.
+/// The bounds of lists without their own.
 pub(super) const LISTS: Bounds = Bounds { usual: 50, max: 200 };
 
 /// Dead letters are larger than most; servers in Go hand out more of them all the same.
@@ -35,7 +36,7 @@ pub(super) const fn dead_letters(dialect: Dialect) -> Bounds {
 /// Pages of the administration.
 const PER_PAGE_MAX: usize = 100;
 
-/// A number in the query. Servers in Go take what is no number for absent.
+/// A number in the query. Servers in Go take other values for absent.
 ///
 /// Errors: [`Invalid::Member`], in the dialect of the documents.
 fn number(context: &Context, head: &Parts, name: &'static str) -> Result<Option<usize>, Problem> {
@@ -47,7 +48,7 @@ fn number(context: &Context, head: &Parts, name: &'static str) -> Result<Option<
     }
 }
 
-/// A part of a list, and what there is beside it.
+/// A part of a list, and the figures beside it.
 #[derive(Debug)]
 pub(super) struct Part<T> {
     pub(super) items: Vec<T>,
@@ -69,7 +70,7 @@ enum Start {
 pub(super) struct Page {
     limit: usize,
     start: Start,
-    /// Whose cursors these are: one of another region is refused, so that mixing them up shows.
+    /// The region of these cursors: one of another region is refused, so that a mix-up shows.
     region: String,
 }
 
@@ -112,7 +113,7 @@ impl Page {
         if let Start::After(last) = &self.start { last.clone() } else { None }
     }
 
-    /// Whoever names an offset or nothing is told limit and offset, and whoever names no offset how to go on.
+    /// A caller that names an offset or nothing gets limit and offset, and a caller without an offset the next cursor.
     fn pagination(&self, total: usize, has_more: bool, next: Option<&str>) -> String {
         let object = Object::new().number("total", total);
         let object = match &self.start {
@@ -133,7 +134,7 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
-    /// Reads the query. Too many at once are cut down, where servers in Go go back to what is usual.
+    /// Reads the query. A larger number is cut down, where servers in Go go back to the usual one.
     ///
     /// Errors: [`Invalid::Member`] for a number that is none.
     pub(super) fn read(context: &Context, head: &Parts, usual_in_go: usize) -> Result<Self, Problem> {
@@ -160,7 +161,7 @@ impl Numbered {
     }
 }
 
-/// A cursor that says nothing to whom it was given.
+/// A cursor that is opaque to its caller.
 fn sealed(region: &str, key: &str) -> String {
     format!("{region}\n{key}").bytes().map(|byte| format!("{byte:02x}")).collect()
 }

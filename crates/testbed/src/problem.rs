@@ -1,4 +1,4 @@
-//! Why a request is not served, and how it is told.
+//! Why a request is not served, and the answer.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -57,7 +57,7 @@ pub(super) enum Problem {
     KeyReused,
     #[error("not stored, because others of the request cannot be")]
     NotAlone,
-    /// Servers in Go store a batch one by one, and wrap what goes wrong on the way.
+    /// Servers in Go store a batch one by one, and wrap the failure on the way.
     #[error("batch enqueue: {0}")]
     BatchBroken(Box<Self>),
     #[error(transparent)]
@@ -82,7 +82,7 @@ impl Problem {
         }
     }
 
-    /// What an item of a bulk answer says.
+    /// The item of a bulk answer.
     pub(super) fn item(&self, dialect: Dialect) -> String {
         let (_, code) = self.status(dialect);
         let error = Object::new().text("code", code).text("message", &self.to_string());

@@ -1,4 +1,4 @@
-//! One queue: who is next, and how many jobs are in which state.
+//! One queue: its next job, and the number of jobs in each state.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-/// What a queue looks like from outside.
+/// A queue as callers see it.
 #[derive(Debug, Clone)]
 pub(super) struct QueueView {
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! What truly arrived: every decrypted byte and every request, kept for tests to judge.
+//! The arrived bytes: every decrypted byte and every request, kept for tests to judge.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use http::{HeaderMap, Method};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// What an entry costs beside its bytes: heads and headers are small, but a long demo sees many of them.
+/// The memory of an entry besides its bytes: heads and headers are small, but a long demo sees many of them.
 const ENTRY_BYTES: usize = 1024;
 
 /// How long [`Record::wait_for`] waits: far more than any local exchange takes, on a crowded machine as well.
@@ -36,7 +36,7 @@ pub struct Recorded {
     pub client_subject: Option<String>,
 }
 
-/// One connection whose handshake succeeded.
+/// One connection with a successful handshake.
 #[derive(Debug, Clone)]
 pub struct RecordedConnection {
     /// Its number, in the order of accepting, from 0.
@@ -53,12 +53,12 @@ pub struct RecordedConnection {
     pub raw: Bytes,
 }
 
-/// What [`Record::drain`] takes out.
+/// The entries that [`Record::drain`] takes out.
 #[derive(Debug, Clone)]
 pub struct Drained {
     /// Requests that have arrived, or never will, in order of arrival.
     pub requests: Vec<Recorded>,
-    /// What came by each connection, by its number.
+    /// The bytes of each connection, by its number.
     pub raw: Vec<(u64, Bytes)>,
     /// Whether something was dropped to stay below the bound.
     pub truncated: bool,
@@ -108,7 +108,7 @@ impl Record {
         self.requests_to("")
     }
 
-    /// The requests whose target starts with `path_prefix`, in order of arrival.
+    /// The requests with a target that starts with `path_prefix`, in order of arrival.
     #[must_use]
     pub fn requests_to(&self, path_prefix: &str) -> Vec<Recorded> {
         let kept = self.0.kept.lock();
@@ -121,7 +121,7 @@ impl Record {
         self.0.kept.lock().connections.iter().map(ConnectionEntry::seen).collect()
     }
 
-    /// What arrived by each connection, after TLS, requests that broke off included.
+    /// The arrived bytes of each connection, after TLS, requests that broke off included.
     #[must_use]
     pub fn raw_bytes(&self) -> Vec<Bytes> {
         self.connections().into_iter().map(|connection| connection.raw).collect()
@@ -167,10 +167,10 @@ impl Record {
         kept.truncated = false;
     }
 
-    /// Takes out what has arrived since the last time, so that a long run can be judged in bounded memory.
+    /// Takes out the entries since the last time, so that a long run can be judged in bounded memory.
     ///
-    /// Shape: requests whose bodies are still arriving stay until they have arrived or their connection has closed. `raw` has what
-    /// each connection received since, so that a word may stand across two drains.
+    /// Shape: requests whose bodies are still arriving stay until they have arrived or their connection has closed.
+    /// `raw` has each connection's bytes since, so that a word may stand across two drains.
     #[must_use]
     pub fn drain(&self) -> Drained {
         let mut kept = self.0.kept.lock();
@@ -192,7 +192,7 @@ impl Record {
 
     /// Waits until `seen` holds, asking again after every change.
     ///
-    /// Panics after a minute: what a test waits for has not come. Needs a runtime whose time runs.
+    /// Panics after a minute: the expected requests have not come. Needs a runtime whose time runs.
     pub async fn wait_for(&self, seen: impl Fn(&Self) -> bool) {
         eventually(self.0.changed.subscribe(), || seen(self)).await;
     }

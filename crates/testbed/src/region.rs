@@ -38,11 +38,11 @@ pub struct RegionOptions {
     pub http2: bool,
     /// The time that leases, delays, back-offs and the `Slow` fault go by.
     pub clock: Clock,
-    /// Whom it follows where documents and servers in the field differ.
+    /// The documents or servers that it follows where they differ.
     pub dialect: Dialect,
-    /// What it does with an id that is taken, which its manifest says then; none: what its dialect does.
+    /// Its behaviour for a taken id, which its manifest names then; `None`: that of its dialect.
     pub duplicate_ids: Option<DuplicateIds>,
-    /// Whether it takes any id, and not only those that the documents allow: to see what is let through to it.
+    /// Whether it takes any id, and not only those that the documents allow: to see the ids that are let through to it.
     pub any_id: bool,
     /// How often a job is tried that says nothing itself.
     pub attempts_max: u32,
@@ -131,7 +131,7 @@ impl DemoRegion {
         let serving = Arc::clone(&context);
         let current = tls.as_ref().map(|tls| Arc::clone(&tls.current));
         let thread = thread::Builder::new().name(format!("demo-{}", context.id)).spawn(move || {
-            // A runtime that cannot be built drops the sender, which whoever starts the region is told of.
+            // A runtime that cannot be built drops the sender, which the starter of the region sees.
             let _ = live(serving, current, options.listen, orders, bound);
         })?;
         let address = address.await.map_err(|_| io::Error::other("the region's runtime did not start"))??;
@@ -159,13 +159,13 @@ impl DemoRegion {
         }
     }
 
-    /// What is to go wrong.
+    /// The planned faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.context.faults
     }
 
-    /// What has arrived.
+    /// The record of requests.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.context.record
@@ -179,7 +179,7 @@ impl DemoRegion {
 
     /// Waits until `seen` holds of the jobs, asking again after every change of one.
     ///
-    /// Panics after a minute: what a test waits for has not come. Needs a runtime whose time runs.
+    /// Panics after a minute: the expected jobs have not come. Needs a runtime whose time runs.
     pub async fn wait_for_jobs(&self, seen: impl Fn(&Jobs) -> bool) {
         let changes = self.context.store.lock().changes();
         eventually(changes, || seen(&self.jobs())).await;
@@ -197,7 +197,7 @@ impl DemoRegion {
         self.put(&source, count);
     }
 
-    /// Puts a job there `count` times without a request, whatever it says about where it may be; none when it is no job.
+    /// Stores a job `count` times without a request, for any region that it names; none when it is no job.
     pub fn put(&self, source: &str, count: usize) {
         let Ok(envelope) = Envelope::parse(Bytes::from(source.to_owned()), &self.context.reading) else { return };
         let mut store = self.context.store.lock();
@@ -207,7 +207,7 @@ impl DemoRegion {
         }
     }
 
-    /// Tells a worker what to do with itself, from its next heartbeat on.
+    /// Sends a worker a directive, from its next heartbeat on.
     pub fn direct(&self, worker_id: &str, directive: Directive) {
         self.context.store.lock().direct(worker_id, directive);
     }
@@ -220,8 +220,8 @@ impl DemoRegion {
         self.set_tls(&RegionTls { server, client_ca_pem: tls.options.client_ca_pem.clone() })
     }
 
-    /// Shows another identity, and lets in whom other authorities vouch for, from the next handshake on; connections that exist
-    /// stay, sessions do not.
+    /// Shows another identity, and lets in clients of other authorities, from the next handshake on; connections that
+    /// exist stay, sessions do not.
     ///
     /// Errors: `InvalidInput` when it cannot be used, or when the region speaks plain HTTP.
     pub fn set_tls(&self, options: &RegionTls) -> io::Result<()> {
@@ -260,7 +260,7 @@ impl DemoRegion {
 impl Drop for DemoRegion {
     fn drop(&mut self) {
         self.commands = None;
-        // Waiting for the end closes every socket before the next line of a test runs; the thread waits for nobody.
+        // Waiting for the end closes every socket before the next line of a test runs.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -291,7 +291,7 @@ fn live(
                 return;
             }
         };
-        // Whoever started the region has given up when nobody takes the address; the orders end then too.
+        // The starter of the region has given up when the receiver is closed; the orders end then, too.
         let _ = bound.send(Ok(port.address()));
         Server { context, tls, port }.run(listener, orders).await;
     });

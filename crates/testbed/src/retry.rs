@@ -46,7 +46,7 @@ impl Retry {
         }
     }
 
-    /// Reads a job's policy; what it leaves out comes from `fallback`.
+    /// Reads a job's policy; missing members come from `fallback`.
     ///
     /// Errors: [`Invalid::Policy`] for the first member that a policy cannot have.
     pub(super) fn read(policy: &Members, fallback: &Self) -> Result<Self, Invalid> {

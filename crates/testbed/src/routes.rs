@@ -6,7 +6,7 @@ use super::dialect::Dialect;
 use super::query::percent_decoded;
 pub(super) use admin::{AdminRoute, UpkeepRoute};
 
-/// What a path names.
+/// The operation of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     Jobs,
@@ -50,7 +50,7 @@ pub(super) enum Route {
     Echo,
 }
 
-/// What an operator does to the agent that a job is.
+/// An operator's action on the agent that a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgentAct {
     Pause,

@@ -1,4 +1,4 @@
-//! What a job must look like to be taken: the rules that hold in both dialects.
+//! The conditions on an accepted job: the rules of both dialects.
 
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ impl Envelope {
     }
 }
 
-/// Checks what can be told from the job alone.
+/// Checks the conditions on the job alone.
 ///
 /// Errors: the first rule that is broken.
 pub(super) fn check(envelope: &Envelope, any_id: bool) -> Result<(), Invalid> {

@@ -13,7 +13,7 @@ use super::members::Invalid;
 /// How far ahead a time is looked for: 29 February can be eight years away.
 const DAYS_MAX: usize = 366 * 9;
 
-/// Schedules are not looked at more often than this, whatever `@every` says.
+/// Schedules are not looked at more often than this, for any `@every`.
 const EVERY_MIN_MS: u64 = 1_000;
 
 const SHORT_FORMS: [(&str, &str); 7] = [

@@ -1,4 +1,4 @@
-//! What a request sees of the jobs that are there: those that its replica has, and those that are its caller's.
+//! A request's view of the jobs: those that its replica has, and those of its caller.
 
 use http::Method;
 use http::request::Parts;
@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::context::Context;
 use super::view::View;
 
-/// Whether a job that is there is not there for this request. A job of nobody is everybody's.
+/// Whether an existing job is hidden from this request. A job without an owner is visible to all.
 pub(super) fn is_hidden(context: &Context, head: &Parts, id: &str) -> bool {
     let Some(view) = head.extensions.get::<View>() else { return false };
     let now_ms = context.clock.unix_ms();

@@ -29,7 +29,7 @@ const BACKLOG: u32 = 1024;
 /// How long a connection may idle: longer than any pool keeps one.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 
-/// What a region can be told while it runs; the sender is answered once it is done.
+/// The orders to a running region; the sender gets an answer once the order is done.
 #[derive(Debug)]
 pub(super) enum Command {
     Stop(oneshot::Sender<()>),
@@ -37,11 +37,11 @@ pub(super) enum Command {
     Cut(oneshot::Sender<()>),
 }
 
-/// The port of a region: kept from others even while nobody listens on it.
+/// The port of a region: reserved even while the region does not listen on it.
 #[derive(Debug)]
 pub(super) struct Port {
     address: SocketAddr,
-    // Bound and never listening, so that connections are refused and the number is given to nobody else.
+    // Bound and never listening, so that connections are refused and the number stays reserved.
     _reserved: TcpSocket,
 }
 
@@ -89,7 +89,7 @@ struct Open {
 }
 
 impl Server {
-    /// Serves until the sender of the commands is gone.
+    /// Serves until the sender of the commands is dropped.
     pub(super) async fn run(self, listener: TcpListener, mut commands: mpsc::Receiver<Command>) {
         let mut listener = Some(listener);
         let mut open = Open::default();
@@ -219,7 +219,7 @@ where
     let shared = Arc::clone(context);
     let service = service_fn(move |request| service::serve(Arc::clone(&shared), peer.clone(), request));
     let io = TokioIo::new(Tap::new(stream, context.record.clone(), Arc::clone(wire)));
-    // How a connection ends is for its client to judge; the record has what arrived.
+    // The client judges how a connection ends; the record has the arrived bytes.
     let _ = if is_h2 {
         http2::Builder::new(TokioExecutor::new()).timer(TokioTimer::new()).serve_connection(io, service).await
     } else {

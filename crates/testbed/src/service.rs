@@ -25,7 +25,7 @@ use super::sse;
 use super::stream::{self, Arriving};
 use super::wire::Wire;
 
-/// How long somebody waits for a result: unless asked otherwise, and at most.
+/// How long a call waits for a result: by default, and at most.
 const RESULT_WAIT: Duration = Duration::from_secs(30);
 const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
 
@@ -41,8 +41,8 @@ type NoAnswer = BoxError;
 
 /// Serves one request.
 ///
-/// Errors: an `h2::Error` whose reason resets the stream.
-/// Cancel: a request whose connection ends is dropped where it stands; a held one takes effect all the same.
+/// Errors: an `h2::Error` whose reason resets the stream. Cancel safety: a request whose connection ends is dropped
+/// where it stands; a held one takes effect all the same.
 pub(super) async fn serve(
     context: Arc<Context>,
     peer: Peer,
@@ -61,7 +61,7 @@ pub(super) async fn serve(
 }
 
 fn recorded(peer: &Peer, request: &Request<Incoming>) -> Recorded {
-    // A proxy sends the origin form; anything before the path would only blur what tests compare.
+    // A proxy sends the origin form; text before the path would blur what tests compare.
     let path = request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string);
     Recorded {
         order: 0,
@@ -94,7 +94,7 @@ async fn answer(context: &Arc<Context>, peer: &Peer, head: Parts, body: Arriving
     response
 }
 
-/// What a request whose body has been read does, and its answer.
+/// The effect of a request with its body read, and its answer.
 fn effect(context: &Arc<Context>, head: &Parts, body: &Bytes) -> Response<Body> {
     let request_id = request_id(head);
     let dialect = context.reading.dialect;
@@ -132,7 +132,7 @@ async fn collected(context: &Context, body: Arriving) -> Result<Bytes, Problem> 
     match limited.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::TooLarge),
-        // The client has gone in the middle of its body: nobody reads this answer.
+        // The client disconnected in the middle of its body: this answer is not read.
         Err(_) => Err(super::members::Invalid::Payload.into()),
     }
 }

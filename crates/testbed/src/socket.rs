@@ -27,16 +27,16 @@ const KEY_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// The subprotocol of OJS servers, chosen where the client offers it.
 const SUBPROTOCOL: &str = "ojs.v1";
 
-/// What comes back once the connection is a client's and not HTTP's any more.
+/// The echo once the connection is a client's and no longer HTTP's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Echo {
     /// The messages of a WebSocket client: data frames unmasked, a pong for a ping, a close for a close.
     Frames,
-    /// Every byte as it came, whatever it is.
+    /// Every byte as it came.
     Bytes,
 }
 
-/// Accepts the upgrade and starts the echo, or says what is wrong with the handshake.
+/// Accepts the upgrade and starts the echo, or answers with the fault of the handshake.
 pub(super) fn accept(mut request: Request<()>, wire: &Arc<Wire>, echo: Echo) -> Response<Body> {
     let accepted = match handshake(request.headers()) {
         Ok(accepted) => accepted,
@@ -134,7 +134,8 @@ impl Head {
 
     /// Reads a head.
     ///
-    /// Errors: the stream's, and `InvalidData` for what RFC 6455 forbids clients: no mask, reserved bits, a long control frame.
+    /// Errors: the stream's, and `InvalidData` for frames that RFC 6455 forbids clients: no mask, reserved bits, a long
+    /// control frame.
     async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Self> {
         let [first, second] = stream.read_u16().await?.to_be_bytes();
         let length = match second & 0x7f {
@@ -170,7 +171,7 @@ impl Head {
     }
 }
 
-/// Sends frames back until the client closes. What is no frame of a client is answered with a close of status 1002.
+/// Sends frames back until the client closes. An invalid frame of a client is answered with a close of status 1002.
 async fn frames<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     loop {
         let head = match Head::read(stream).await {

@@ -1,4 +1,4 @@
-//! Answers that wait for what happens: streams of server-sent events, and the long poll for a result.
+//! Answers that wait for events: streams of server-sent events, and the long poll for a result.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Parts that may wait for a slow reader before the producer waits too.
 const QUEUED: usize = 8;
 
-/// What every stream begins with: after how many milliseconds a reader that was cut off comes back.
+/// The beginning of every stream: the milliseconds after which a disconnected reader comes back.
 const PRELUDE: &str = "retry: 3000\n\n";
 
 /// A body that a task writes.
@@ -46,14 +46,14 @@ pub(super) fn job_events(context: &Arc<Context>, id: String) -> Result<Response<
     Ok(stream(|events| async move { send_job_events(&shared, &id, &events).await }))
 }
 
-/// `queues/{name}/events`: what happens in the queue from now on, until the reader goes.
+/// `queues/{name}/events`: the queue's events from now on, until the reader disconnects.
 pub(super) fn queue_events(context: &Arc<Context>, name: String) -> Response<Body> {
     // Taken before the answer begins, so that nothing that follows it is missed.
     let mut listening = Listening::begin(context, name);
     stream(move |events| async move { send_queue_events(&mut listening, &events).await })
 }
 
-/// Somebody who waits for what happens in a queue.
+/// A listener for a queue's events.
 struct Listening {
     context: Arc<Context>,
     queue: String,
@@ -84,7 +84,7 @@ impl Drop for Listening {
     }
 }
 
-/// Has happen in time what only time brings, as long as anybody listens: one task for all of them.
+/// Makes timed events happen, as long as callers listen: one task for all of them.
 async fn keep_up(context: Arc<Context>) {
     let mut changes = context.store.lock().changes();
     loop {
@@ -160,7 +160,7 @@ async fn send_queue_events(listening: &mut Listening, events: &mpsc::Sender<Byte
             return;
         }
         tokio::select! {
-            // Its sender stays for as long as anybody listens.
+            // Its sender stays for as long as callers listen.
             _ = heard.changed() => {}
             () = context.clock.sleep(HEARTBEAT) => text.push_str(":heartbeat\n\n"),
         }

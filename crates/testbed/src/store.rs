@@ -1,7 +1,7 @@
 //! The region's state: jobs, queues and definitions, as a state machine that knows time only through its clock.
 //!
-//! What is due (leases, delays, back-offs) is settled before every operation, each at the moment when it was due and not at the
-//! moment when somebody asked, so that the outcome does not depend on who looks how often.
+//! Due changes (leases, delays, back-offs) are settled before every operation, each at the moment when it was due and
+//! not at the moment of the question, so that the outcome does not depend on the frequency of questions.
 
 mod admin;
 mod bounds;
@@ -118,24 +118,24 @@ impl Store {
         self
     }
 
-    /// Tells of every change of any job.
+    /// Notifies of every change of any job.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub(super) fn events(&mut self) -> &EventLog {
         self.settle();
         &self.events
     }
 
-    /// The same, for those who listen.
+    /// The same, for listeners.
     pub(super) fn events_mut(&mut self) -> &mut EventLog {
         self.settle();
         &mut self.events
     }
 
-    /// Wakes everybody who waits for a change.
+    /// Wakes all tasks that wait for a change.
     pub(super) fn announce(&self) {
         self.changed.send_modify(|count| *count += 1);
     }
@@ -219,8 +219,8 @@ impl Store {
         self.jobs.entry(id).insert_entry(job).into_mut()
     }
 
-    /// The first of these jobs that is there already, or is earlier among them, and the id of the one that is there; nothing
-    /// where jobs are stored one by one, whatever becomes of those after them.
+    /// The first of these jobs that exists already, or is earlier among them, and the id of the existing one; nothing
+    /// where jobs are stored one by one, independent of those after them.
     pub(super) fn first_duplicate(&mut self, envelopes: &[Envelope]) -> Option<(usize, String)> {
         if self.dialect.in_go() {
             return None;
@@ -270,11 +270,12 @@ impl Store {
         Jobs(jobs.into_iter().map(Job::snapshot).collect())
     }
 
-    /// Does everything that is due, each at its moment, and says what time it is now.
+    /// Makes all due changes, each at its moment, and returns the time.
     fn settle(&mut self) -> u64 {
         let now = self.clock.unix_ms();
         while let Some(due_ms) = self.next_due_ms().filter(|due_ms| *due_ms <= now) {
-            // What was due before it was known, such as a job that had expired when it came, is due when it came.
+            // A change that was due before it was known, such as that of a job that had expired when it came, is due
+            // when it came.
             self.at_ms = self.at_ms.max(due_ms);
             match self.due.pop_first() {
                 Some((first_ms, id)) if first_ms == due_ms => self.wake(&id),
@@ -288,7 +289,7 @@ impl Store {
         now
     }
 
-    /// Does what is due with a job.
+    /// Makes the due change of a job.
     fn wake(&mut self, id: &str) {
         let at_ms = self.at_ms;
         match self.jobs.get(id) {
@@ -325,7 +326,7 @@ impl Store {
         }
         let ended = self.change(id, |job| {
             change(job);
-            // Nobody takes the job up again. Spec: ojs-durable-execution 4.3.
+            // No worker takes the job up again. Spec: ojs-durable-execution 4.3.
             job.notes.checkpoint = None;
             job.be_in(state, None);
             job.times.ended = Some(at_ms);

@@ -1,4 +1,4 @@
-//! Whose a job is: the header of a tenant, and the same in the job's meta.
+//! The tenant of a job: the header of a tenant, and the same in the job's meta.
 //!
 //! Spec: ojs-multi-tenancy; the header has three spellings among the documents.
 
@@ -10,7 +10,7 @@ use super::members::{Invalid, Members};
 
 const RULE: &str = "is the tenant that the X-OJS-Tenant header names";
 
-/// Writes the tenant of a request into a job's meta, in front of what is there.
+/// Writes the tenant of a request into a job's meta, before its other members.
 ///
 /// Errors: [`Invalid::Member`] when the meta names another one.
 pub(super) fn stamp(envelope: &mut Envelope, tenant: &str) -> Result<(), Invalid> {

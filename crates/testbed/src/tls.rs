@@ -1,4 +1,4 @@
-//! The server's side of TLS: its identity, whom it lets in, and who came.
+//! The server's side of TLS: its identity, the clients that it lets in, and their certificates.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::certs::Identity;
 /// How a region is secured.
 #[derive(Debug, Clone)]
 pub struct RegionTls {
-    /// Whom the region shows itself as.
+    /// The region's identity.
     pub server: Identity,
     /// Where given, clients have to show a certificate of one of these authorities.
     pub client_ca_pem: Option<String>,

@@ -1,4 +1,4 @@
-//! What makes a job a duplicate of another: its policy, and the key that both share.
+//! The features by which a job is a duplicate of another: its policy, and the key that both share.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use super::dialect::Dialect;
 use super::members::{Invalid, Members};
 use super::state::JobState;
 
-/// What becomes of a job that is there already in another form.
+/// The fate of a job that exists already in another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnConflict {
     /// The new one is refused.
@@ -47,7 +47,7 @@ const STATES: [JobState; 5] =
 const DIMENSIONS: [&str; 4] = ["type", "queue", "args", "meta"];
 
 impl Unique {
-    /// Reads the policy of a job whose other members have been read.
+    /// Reads the policy of a job with its other members read.
     ///
     /// Errors: [`Invalid::Member`] for a policy that cannot be.
     pub(super) fn read(policy: &Members, job: &Subject<'_>, dialect: Dialect) -> Result<Self, Invalid> {
@@ -111,7 +111,7 @@ fn literal_key(keys: &[String], job: &Subject<'_>) -> String {
     parts.concat()
 }
 
-/// A value whose members have an order. What is too large for a number of ours stays the text that it is.
+/// A value with ordered members. A number that is too large stays the text that it is.
 fn canonical(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }

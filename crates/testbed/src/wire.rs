@@ -1,4 +1,4 @@
-//! One connection's decrypted byte stream, tapped: what arrives is recorded, and faults act on it below HTTP.
+//! One connection's decrypted byte stream, tapped: arriving bytes are recorded, and faults act on it below HTTP.
 
 use std::io;
 use std::pin::Pin;
@@ -75,7 +75,7 @@ impl Wire {
     }
 }
 
-/// A byte stream that copies what is read into the record.
+/// A byte stream that copies read bytes into the record.
 #[derive(Debug)]
 pub(super) struct Tap<S> {
     inner: S,

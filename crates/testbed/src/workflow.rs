@@ -1,8 +1,8 @@
-//! A workflow: jobs in an order, what each of them waits for, and how it ends. Pure: the store makes the jobs.
+//! A workflow: jobs in an order, the dependencies of each, and its end. Pure: the store makes the jobs.
 //!
-//! The four kinds differ only in what waits for what: in a chain each step for the one before it, in a graph (which only the
-//! HTTP binding has) each step for those that it names, in a group and a batch nothing for anything. A batch's callbacks run
-//! when all of its jobs are over.
+//! The four kinds differ only in their dependencies: in a chain each step depends on the one before it, in a graph
+//! (which only the HTTP binding has) each step on those that it names, in a group and a batch no job on another. A
+//! batch's callbacks run when all of its jobs are over.
 
 mod read;
 mod written;
@@ -12,7 +12,7 @@ use super::envelope::Envelope;
 use super::members::Raw;
 use super::state::WorkflowState;
 
-/// What a workflow is.
+/// The kind of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Chain,
@@ -29,7 +29,7 @@ pub(super) enum Hook {
     Failure,
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
     Completed(Option<Raw>),
@@ -40,7 +40,7 @@ pub(super) enum Outcome {
 /// One job of a workflow, or one callback.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// What the client calls it, in a graph.
+    /// The client's name for it, in a graph.
     pub(super) label: Option<String>,
     pub(super) envelope: Envelope,
     /// The places of those that have to complete first.
@@ -64,7 +64,7 @@ pub(super) struct Workflow {
     pub(super) ended_ms: Option<u64>,
 }
 
-/// What a job has of the workflow that it belongs to.
+/// A job's part in its workflow.
 #[derive(Debug, Clone)]
 pub(super) struct Membership {
     pub(super) workflow_id: String,
@@ -81,7 +81,7 @@ pub(super) struct Launch {
 }
 
 impl Workflow {
-    /// Notes what came of a job, and says which are to be made now. What is known already does not change.
+    /// Notes the outcome of a job; returns the jobs to make now. A known outcome does not change.
     pub(super) fn settle(&mut self, place: usize, outcome: Outcome, at_ms: u64, dialect: Dialect) -> Vec<Launch> {
         let Some(part) = self.parts.get_mut(place).filter(|part| part.outcome.is_none()) else { return Vec::new() };
         part.outcome = Some(outcome);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -77,6 +78,15 @@ pub(in crate::cli) struct RegionArgs {
     /// The region's id
     #[arg(long, default_value = "demo", value_name = "ID", value_parser = RegionId::parse)]
     pub(in crate::cli) id: RegionId,
+    /// A PEM file with the region's certificate; with it the region speaks TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(in crate::cli) tls_cert: Option<PathBuf>,
+    /// A PEM file with the private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(in crate::cli) tls_key: Option<PathBuf>,
+    /// A PEM file with authorities: clients must show a certificate that one of them has signed
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(in crate::cli) client_ca: Option<PathBuf>,
 }
 
 /// Plain HTTP does not leave the machine.

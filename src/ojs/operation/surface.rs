@@ -1,4 +1,4 @@
-//! The table of operations for people: the source of `docs/surface.md`.
+//! The table of operations for people: the source of `docs/reference/endpoints.md`.
 
 use super::kinds::{Class, Operation, Payload};
 use super::scope::Scope;

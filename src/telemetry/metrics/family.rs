@@ -1,4 +1,4 @@
-//! The one table of metric families: registration, the reference page and the expectations of tests all come from it.
+//! The one table of metric families: registration, `docs/reference/metrics.md` and the expectations of tests come from it.
 
 use std::fmt::Write as _;
 
@@ -69,7 +69,7 @@ macro_rules! families {
             basic: [$($basic,)? Basic::Whole][0],
         };)+
 
-        /// Every family, in the order in which README shows them.
+        /// Every family, in the order in which the reference shows them.
         pub const FAMILIES: &[Family] = &[$($id,)+];
     };
 }
@@ -162,7 +162,7 @@ impl Kind {
     }
 }
 
-/// The table of families as README shows it, header and last line end included.
+/// The table of families as `docs/reference/metrics.md` shows it, header and last line end included.
 #[must_use]
 #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
 pub fn table_markdown() -> String {

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
+use ojs_testbed::Authority;
+
 use crate::support::{Client, command, eventually, program_path};
 
 #[test]
@@ -126,4 +128,24 @@ async fn a_region_of_the_command_line_does_with_a_taken_id_what_it_is_told_and_s
     region.kill().unwrap();
     region.wait().unwrap();
     assert_eq!((&manifest["extensions"][0], statuses), (&uri.into(), [201, 200]));
+}
+
+#[test]
+fn a_region_whose_certificates_cannot_be_used_names_them_and_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("a");
+    let [ours, other] =
+        ["ours", "other"].map(|stem| authority.server(&["localhost"]).write_to(folder.path(), stem).unwrap());
+    let (cert, key, none) = (ours.cert.to_str().unwrap(), ours.key.to_str().unwrap(), "/nowhere/x.pem");
+    let other = other.key.to_str().unwrap();
+    for (options, code, told) in [
+        (&["--tls-cert", cert][..], 2, "--tls-key <FILE>"),
+        (&["--client-ca", cert], 2, "--tls-cert <FILE>"),
+        (&["--tls-cert", none, "--tls-key", key], 1, "/nowhere/x.pem: No such file"),
+        (&["--tls-cert", cert, "--tls-key", key, "--client-ca", none], 1, "/nowhere/x.pem: No such file"),
+        (&["--tls-cert", cert, "--tls-key", other], 1, "the region cannot use its certificates: "),
+    ] {
+        let ended = command(&[&["region", "--listen", "127.0.0.1:0"], options].concat(), &[], "");
+        assert!(ended.code == Some(code) && ended.stderr.contains(told), "{options:?}: {ended:?}");
+    }
 }

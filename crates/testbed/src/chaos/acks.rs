@@ -5,21 +5,21 @@ use std::collections::HashSet;
 use super::case::Copy;
 use super::ledger::JobId;
 
-/// An acknowledgement that a worker was told has been taken.
+/// An acknowledgement that a worker got an answer of success for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ack(pub(super) JobId);
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) told: u64,
-    /// Told as taken, and no region has taken it.
+    /// Answered with success, and no region has taken it.
     pub(super) lost: Vec<JobId>,
     /// Arrived at a region that never handed the job out.
     pub(super) astray: Vec<(JobId, u8)>,
 }
 
-/// Compares what workers were told, and where acknowledgements arrived, with what the regions have.
+/// Compares the workers' answers, and the sockets where acknowledgements arrived, with the regions' jobs.
 pub(super) fn judge<'c>(told: &[Ack], arrived: &HashSet<(JobId, u8)>, copies: impl Iterator<Item = &'c Copy>) -> Found {
     let (mut leased, mut taken) = (HashSet::new(), HashSet::new());
     for copy in copies {

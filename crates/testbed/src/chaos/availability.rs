@@ -23,14 +23,14 @@ pub(super) struct Window {
     pub(super) until_ms: u64,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Calls that should have succeeded.
     pub(super) calls: u64,
-    /// Of those, what failed by the sidecar's own word, or without any.
+    /// Of those, the calls that failed by the sidecar's own error, or without an answer.
     pub(super) failed: u64,
-    /// Of those, what was answered as unknown.
+    /// Of those, the calls with an unknown outcome.
     pub(super) unknown: u64,
     /// The longest of them. Units: milliseconds.
     pub(super) longest_ms: u64,

@@ -8,7 +8,7 @@ use ojs_handles::Draw;
 
 use super::sidecar::Start;
 
-/// A restart, and what is done to the journal while no process has it.
+/// A restart, and the change to the journal while no process has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Breakage {
     /// Nothing.
@@ -17,11 +17,11 @@ pub(super) enum Breakage {
     TornTail,
     /// Not a page fits on its disk.
     FullDisk,
-    /// Nobody may write into its folder.
+    /// Its folder is not writable.
     ReadOnly,
     /// Its file is full of something else.
     Corrupt,
-    /// Its disk has become full: what is on it can be read.
+    /// Its disk has become full: its content can be read.
     FilledDisk,
     /// SIGTERM instead of a kill.
     Terminated,
@@ -36,7 +36,7 @@ pub(super) enum Breakage {
 impl Breakage {
     /// Every way to destroy it.
     pub(super) const ALL: [Self; 4] = [Self::TornTail, Self::FullDisk, Self::ReadOnly, Self::Corrupt];
-    /// What else can be done to a process.
+    /// Other things that happen to a process.
     pub(super) const HOSTILE: [Self; 5] =
         [Self::FilledDisk, Self::Terminated, Self::FewDescriptors, Self::Reloaded, Self::Rotated];
 
@@ -60,7 +60,7 @@ impl Breakage {
         matches!(self, Self::FullDisk | Self::ReadOnly | Self::FilledDisk)
     }
 
-    /// Whether the next process finds less than what was written.
+    /// Whether the next process finds less than was written.
     pub(super) const fn forgets(self) -> bool {
         matches!(self, Self::TornTail | Self::FullDisk | Self::ReadOnly | Self::Corrupt)
     }
@@ -70,14 +70,14 @@ impl Breakage {
         matches!(self, Self::Reloaded | Self::Rotated)
     }
 
-    /// What the next process must log.
+    /// The words that the next process must log.
     pub(super) const fn words(self) -> &'static str {
         match self {
-            // SQLite leaves a torn tail out by itself: what is there is whole.
+            // SQLite leaves a torn tail out by itself: the rest is whole.
             Self::None | Self::TornTail | Self::Terminated | Self::FewDescriptors => "the journal is in its file",
             Self::FullDisk | Self::ReadOnly => "the journal's file cannot be used; routing goes on",
             Self::Corrupt => "was moved aside",
-            // Whether it reads what is there or not, it says that it cannot write.
+            // Whether or not it can read the content, it logs that it cannot write.
             Self::FilledDisk => "ojs.federation.journal",
             Self::Reloaded => "ojs.federation.configuration_reloaded",
             Self::Rotated => "ojs.federation.identity_reloaded",
@@ -112,7 +112,7 @@ impl Breakage {
                 fs::create_dir_all(&disk)?;
                 (start.under, start.journal) = (full_disk(&disk), Some(disk.join("journal")));
             }
-            // Nobody can make a file there, not even who may do everything.
+            // No user can make a file there, not even root.
             Self::ReadOnly => start.journal = Some(PathBuf::from("/proc/ojs-sidecar-journal")),
             Self::Corrupt => {
                 for ending in ["", "-wal"] {
@@ -124,7 +124,7 @@ impl Breakage {
     }
 }
 
-/// No file gets longer than a few pages, and whoever tries is told so and not killed.
+/// No file gets longer than a few pages, and a write beyond fails instead of killing the process.
 const LITTLE_FILES: &str = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
 
 fn under_shell(script: &str) -> Vec<String> {
@@ -152,8 +152,8 @@ fn filled_disk(journal: &Path, disk: &Path) -> Option<Vec<String>> {
     own_mount(&format!("mount -t tmpfs -o size={size} none '{at}' && cp {named} '{at}'"))
 }
 
-/// A command line whose process finds a disk of a few pages at a path: a file system of its own where the system lets us make one,
-/// else a limit on the length of files.
+/// A command line whose process finds a disk of a few pages at a path: a file system of its own where the kernel
+/// permits one, else a limit on the length of files.
 fn full_disk(disk: &Path) -> Vec<String> {
     let mount = format!("mount -t tmpfs -o size=16k none '{}'", disk.display());
     own_mount(&mount).unwrap_or_else(|| under_shell(LITTLE_FILES))

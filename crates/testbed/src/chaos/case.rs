@@ -1,4 +1,4 @@
-//! What is judged, and what a judgement can come to.
+//! The input of the judgement, and its possible results.
 
 use super::ids::IDS;
 use super::ledger::{Issue, JobId, Mark};
@@ -21,10 +21,10 @@ pub(super) struct Copy {
     pub(super) created_ms: u64,
 }
 
-/// What the sidecar says of a copy.
+/// The sidecar's report about a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nobody knows whether it is there.
+    /// It may be there or not.
     Unknown,
     /// It was absent, and is looked for in case that it still comes.
     Watched,
@@ -34,11 +34,11 @@ pub(super) enum Fate {
     Absent,
     /// It is there, and so is another one of the same job.
     Doubled,
-    /// Nobody could tell for so long that it is not asked about any more.
+    /// It stayed unknown for so long that no region is asked any more.
     Expired,
 }
 
-/// What the sidecar says of one copy of one job, as `rows` reads it.
+/// The sidecar's report about one copy of one job, as `rows` reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) job: Option<JobId>,
@@ -49,7 +49,7 @@ pub(super) struct Row {
     pub(super) state: Fate,
     pub(super) elsewhere: Option<(u8, JobId)>,
     pub(super) cancelled_in: Option<u8>,
-    /// Whether the journal still has it at the end; else the plan destroyed that journal, and this is what it said last.
+    /// Whether the journal still has it at the end; else the plan destroyed that journal, and this is its last report.
     pub(super) kept: bool,
 }
 
@@ -58,11 +58,11 @@ pub(super) struct Row {
 pub(super) struct Epoch {
     /// Why it was started.
     pub(super) why: &'static str,
-    /// Whether what it journalled was on disk before it was answered.
+    /// Whether its records were on disk before the answers.
     pub(super) durable: bool,
-    /// Grows when the journal that it found lacked what was written before.
+    /// Grows when the journal that it found lacked earlier records.
     pub(super) generation: u32,
-    /// Whether it had what it needs to serve everybody.
+    /// Whether it had the descriptors to serve all calls.
     pub(super) able: bool,
     /// When it could be called, and until when. Units: milliseconds since the Unix epoch.
     pub(super) from_ms: u64,
@@ -85,16 +85,16 @@ pub(super) struct Case<'c> {
     pub(super) rules: &'c Rules,
 }
 
-/// What the sidecar was configured with, and what the regions are.
+/// The sidecar's configuration, and the regions' behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// What the sidecar was told a late write takes at most.
+    /// The configured longest delay of a late write.
     pub(super) grace_ms: u64,
-    /// What the regions do with an id that is taken.
+    /// The regions' behaviour for a taken id.
     pub(super) duplicate_ids: [DuplicateIds; IDS.len()],
 }
 
-/// What must not be.
+/// A broken promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Wrong {
     /// Answered 2xx, and no region has it.
@@ -103,9 +103,9 @@ pub(super) enum Wrong {
     Astray,
     /// Its bytes came to the socket of a region that it may not be in.
     Leaked,
-    /// Stored more than once, and nobody says so.
+    /// Stored more than once, without a report.
     Doubled,
-    /// The client was told that it is not stored, and it is.
+    /// Answered as not stored, and stored.
     RefusedAndStored,
     /// Answered as unknown, and the journal has nothing about it.
     Unreported,
@@ -117,13 +117,13 @@ pub(super) enum Wrong {
     Resent,
     /// Answered with another job, where no region answers so.
     OtherJob,
-    /// Stored again under its own id after a worker had it, and nobody says so.
+    /// Stored again under its own id after a worker had it, without a report.
     RanTwice,
     /// Repeated with its key after every region was well again, and still unknown.
     StillUnknown,
 }
 
-/// What may be, and is counted.
+/// A permitted event, which is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Note {
     /// 2xx, and one region has it.
@@ -156,11 +156,11 @@ pub(super) enum Note {
     OverwrittenByClient,
     /// Its id was another job's already, which its region returned.
     IdTaken,
-    /// A region stored it later after the end of its call than the sidecar was told to expect.
+    /// A region stored it later after the end of its call than the configured delay.
     LateWrite,
 }
 
-/// What the judgement came to.
+/// The result of the judgement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judged {
     pub(super) wrongs: Vec<Wrong>,

@@ -1,4 +1,4 @@
-//! Clients: each issues a call, repeats it as its SDK would, and enters into the ledger what it was told.
+//! Clients: each issues a call, repeats it as its SDK would, and enters the answers into the ledger.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const BACKOFF: Duration = Duration::from_millis(50);
 /// Between two tries to connect while no sidecar listens.
 const CONNECT_EVERY: Duration = Duration::from_millis(20);
 
-/// What all clients share.
+/// State that all clients share.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) ledger: RefCell<Ledger>,
@@ -47,24 +47,24 @@ pub(super) struct World {
     pub(super) jobs_min: u64,
     /// Whether every restart of the plan has been: until then jobs are issued, however many there are.
     pub(super) restarted: Cell<bool>,
-    /// Nothing new is issued after this, whatever is missing.
+    /// No new call is issued after this, with any number missing.
     pub(super) until: Instant,
     pub(super) interrupted: Cell<bool>,
     pub(super) hostile: bool,
     /// Ids that hostile clients may use again.
     pub(super) used: RefCell<Vec<Used>>,
-    /// Calls with a key whose clients do not know yet what became of them.
+    /// Calls with a key and an outcome that their clients do not know yet.
     pub(super) open: RefCell<Vec<(Mark, Shape)>>,
     /// Whether this process has its journal on disk.
     pub(super) durable: Cell<bool>,
     /// The last calls with a key that are on disk and were answered with success: they are called again after a restart.
     pub(super) known: RefCell<VecDeque<(Mark, Shape)>>,
-    /// What workers were told.
+    /// The workers' answers.
     pub(super) acks: RefCell<Vec<Ack>>,
 }
 
 impl World {
-    /// Draws what comes next, and notes what it shares with an earlier job.
+    /// Draws the next call, and notes what it shares with an earlier job.
     fn draw_next(&self, first: Mark, ledger: &mut Ledger) -> Shape {
         let mut draw = self.draw.borrow_mut();
         if !self.hostile {
@@ -165,7 +165,7 @@ pub(super) async fn work(world: Rc<World>) {
     }
 }
 
-/// One call with all its repetitions; true when it has a key and its client does not know what became of it.
+/// One call with all its repetitions; true when it has a key and an outcome that its client does not know.
 async fn call(world: &World, connection: &mut Option<Connection>, first: Mark, shape: &Shape) -> bool {
     let mut left = shape.habits;
     let (count, before) = {
@@ -274,7 +274,7 @@ impl Connection {
     }
 }
 
-/// What an answer says of each job of its call.
+/// An answer's statement about each job of its call.
 struct Told {
     status: u16,
     /// Of an error: ours, or the region's code.
@@ -329,11 +329,11 @@ fn stored(document: &Value, first: Mark, place: usize, count: usize) -> End {
     if let Some(other) = shown.filter(|mark| u64::from(*mark) != u64::from(first) + place as u64) {
         return End::Shown(other);
     }
-    // A 2xx that names no job is one that nobody can find: the judge looks for an id that no region has.
+    // A 2xx that names no job cannot be found: the judge looks for an id that no region has.
     End::Stored(job["id"].as_str().and_then(id_of).unwrap_or(0))
 }
 
-/// What an error says of one job: of a batch that was split, each has its own fate.
+/// An error's statement about one job: of a batch that was split, each has its own fate.
 fn unknown(details: &Value, place: usize) -> End {
     let names = |list: &str| details[list].as_array().map(|all| all.iter().any(|it| it.as_u64() == Some(place as u64)));
     if names("failed") == Some(true) || names("cancelled") == Some(true) {

@@ -1,9 +1,9 @@
-//! The judgement over one job: what its clients were told, what the journal says, what the regions store and what came to their
-//! sockets. Pure: it is fed histories of every kind of wrong in its tests.
+//! The judgement over one job: its clients' answers, the journal's records, the regions' jobs and the bytes at their
+//! sockets. Pure: its tests feed it histories of every kind of fault.
 //!
-//! The rule is the program's second promise and its first. A 2xx means that a permitted region has the job, once. What may have
-//! happened twice, or not at all, is in the journal. No byte of a pinned job comes to another region's socket. What a client does
-//! itself by sending again what carries neither id nor key, is told apart and counted.
+//! The rule is the program's second promise and its first. A 2xx means that a permitted region has the job, once. A job
+//! that may have happened twice, or not at all, is in the journal. No byte of a pinned job comes to another region's
+//! socket. A client that sends a job again without id or key duplicates it itself, which is counted apart.
 
 use super::case::{Case, Copy, Epoch, Fate, Judged, Note, Row, Wrong};
 use super::ledger::{End, JobId, Send};
@@ -44,7 +44,7 @@ impl<'c> Case<'c> {
         if self.seen & forbidden != 0 {
             judged.wrongs.push(Wrong::Leaked);
         }
-        // Where a taken id is refused, or returned, the same id is sent again to find out what became of the first try.
+        // Where a taken id is refused, or returned, the same id is sent again to clear up the first try.
         let again = |copy: &Copy| copy.stored > 1 && self.overwrites(copy.region);
         if self.is_minted() && self.copies.iter().any(again) {
             judged.wrongs.push(Wrong::Resent);
@@ -85,7 +85,7 @@ impl<'c> Case<'c> {
         self.rivals.iter().any(|copy| copy.id == id && copy.stored > 1 && self.overwrites(copy.region))
     }
 
-    /// What the client did not send twice itself runs once.
+    /// A job that the client did not send twice itself runs once.
     fn runs(self, judged: &mut Judged) {
         let own = self.issue.own.is_some() && !self.issue.keyed && self.issue.sends.len() > 1;
         let forgotten = self.issue.keyed && self.own_doing().1 > 0;
@@ -104,7 +104,7 @@ impl<'c> Case<'c> {
         }
     }
 
-    /// Whether a copy was cancelled in favour of another one, as the journal tells, or cannot tell any more.
+    /// Whether a copy was cancelled in favour of another one, by the journal, or by one that no longer exists.
     fn was_given_up(self, id: JobId) -> bool {
         if self.rows.iter().any(|row| row.gave_up(id)) {
             return true;
@@ -113,7 +113,7 @@ impl<'c> Case<'c> {
         cancelled && self.issue.sends.iter().any(|send| self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable))
     }
 
-    /// Every further copy has a reason that somebody was told of.
+    /// Every further copy has a reported reason.
     fn doubles(self, judged: &mut Judged) {
         let mut extra = self.live().count().saturating_sub(1);
         let reasons = [
@@ -152,7 +152,7 @@ impl<'c> Case<'c> {
         (Note::DoubleByReplay, silent)
     }
 
-    /// Whether a later process lacks what an earlier one had journalled.
+    /// Whether a later process lacks records of an earlier one.
     fn has_forgotten(self, earlier: u16, later: u16) -> bool {
         let (Some(earlier), Some(later)) = (self.epoch(earlier), self.epoch(later)) else { return false };
         earlier != later && (!earlier.durable || earlier.generation != later.generation)
@@ -162,8 +162,8 @@ impl<'c> Case<'c> {
         self.epochs.get(usize::from(number))
     }
 
-    /// Whether the journal says of this copy that it is one too many, or that nobody knows yet; or that it landed late, of a job that
-    /// its client was told is not there and which nothing ties to the one that it then sent.
+    /// Whether the journal reports this copy as superfluous, or as unknown; or as stored late, for a job that its
+    /// client's answer denied and that has no tie to the one that the client then sent.
     fn is_reported(self, copy: &Copy) -> bool {
         let is_about = |row: &&Row| row.region == copy.region && row.job == Some(copy.id);
         let refused = |row: &Row| {
@@ -180,8 +180,8 @@ impl<'c> Case<'c> {
         })
     }
 
-    /// Whether nobody could have said that a copy came late: only where its region overwrites, so that nothing fences it, and
-    /// the journal with its row is gone, or the region hides the job from the sidecar.
+    /// Whether no report of a late copy was possible: only where its region overwrites, so that no fence holds, and the
+    /// journal with its record is destroyed, or the region hides the job from the sidecar.
     fn is_excused(self, copy: &Copy) -> bool {
         let last = u16::try_from(self.epochs.len().saturating_sub(1)).unwrap_or(u16::MAX);
         let is_gone =
@@ -194,8 +194,8 @@ impl<'c> Case<'c> {
         self.rules.duplicate_ids.get(usize::from(region)).is_some_and(|it| *it == DuplicateIds::Overwrite)
     }
 
-    /// Whether a copy was stored so long after a call that had come to its region, that the sidecar could not know: after its end,
-    /// or, where its absence was proved within the call and the journal that says so is gone, after its beginning.
+    /// Whether a copy was stored so long after a call had come to its region that the sidecar could not know: after its
+    /// end, or, where its absence was proved within the call and that record is destroyed, after its beginning.
     fn is_late(self, copy: &Copy) -> bool {
         // Under a client's own id both copies have the same one, and the answer was about the one that was there by then.
         let told = |send: &Send| send.end == End::Stored(copy.id) && copy.created_ms <= send.ended_ms;
@@ -203,7 +203,8 @@ impl<'c> Case<'c> {
         let came_by = |send: &Send, number: usize| {
             let arrived =
                 self.arrivals.iter().any(|(call, region)| usize::from(*call) == number && *region == copy.region);
-            // The row that would tell of it is gone where it was in memory only, and cannot tell of a job that nobody shows the sidecar.
+            // A record in memory only is lost with its process, and a job that no region shows the sidecar cannot be
+            // reported.
             let untold = self.issue.hidden || self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
             let over_ms = if untold { send.began_ms } else { send.ended_ms };
             arrived && over_ms.saturating_add(self.rules.grace_ms) < copy.created_ms
@@ -211,7 +212,7 @@ impl<'c> Case<'c> {
         !answered && self.issue.sends.iter().enumerate().any(|(number, send)| came_by(send, number))
     }
 
-    /// What was refused each time is not stored.
+    /// A job that was refused each time is not stored.
     fn refusals(self, judged: &mut Judged) {
         let refused = !self.issue.sends.is_empty() && self.ends().all(|end| matches!(end, End::Refused(_)));
         if !refused {
@@ -233,7 +234,7 @@ impl<'c> Case<'c> {
         self.rows.iter().filter(is_about).any(said)
     }
 
-    /// What was answered as unknown, or not at all.
+    /// Jobs with an unknown outcome, or without an answer.
     fn unknowns(self, judged: &mut Judged) {
         for (number, send) in self.issue.sends.iter().enumerate() {
             match send.end {
@@ -249,7 +250,7 @@ impl<'c> Case<'c> {
         let same_call = |row: &&Row| row.call.is_some_and(|(_, call)| usize::from(call) == number);
         let same_id = |row: &&Row| id.is_some() && row.job == id;
         let row = self.rows.iter().find(same_id).or_else(|| self.rows.iter().find(same_call));
-        // A repetition of what is unknown already has no row of its own.
+        // A repetition of an unknown job has no record of its own.
         let row = row.or_else(|| self.rows.first().filter(|_| !self.is_minted()));
         match row.map(|row| (row.state, row.kept)) {
             Some((Fate::Stored | Fate::Doubled, _)) => judged.notes.push(Note::UnknownLanded),
@@ -261,14 +262,14 @@ impl<'c> Case<'c> {
         }
     }
 
-    /// Whether the row of an unknown outcome may be gone with a journal that the plan destroyed: that of its own process, or for a
-    /// repetition that of an earlier one.
+    /// Whether the record of an unknown outcome may be lost with a journal that the plan destroyed: that of its own
+    /// process, or for a repetition that of an earlier one.
     fn may_be_forgotten(self, send: &Send) -> bool {
         let gone = |send: &Send| self.epoch(send.epoch).is_some_and(|epoch| !epoch.durable);
         gone(send) || (!self.is_minted() && self.issue.sends.iter().any(gone))
     }
 
-    /// What the journal says is true.
+    /// The journal's records are true.
     fn rows(self, judged: &mut Judged) {
         for row in self.rows {
             let Some(id) = row.job else { continue };
@@ -289,9 +290,10 @@ impl<'c> Case<'c> {
         }
     }
 
-    /// Whether the same id came to the row's region more than once, or by another call: what is there now may be from that.
+    /// Whether the same id came to the record's region more than once, or by another call: the present job may be from
+    /// that.
     fn was_sent_again(self, row: &Row) -> bool {
-        // What the region has swallowed never came there, and what was sent after it is told by a row of its own.
+        // A request that the wire swallowed never came to the region, and a later one has a record of its own.
         let is_same = |it: &&Row| it.job == row.job && it.region == row.region;
         if !self.is_minted() && self.rows.iter().filter(is_same).any(|it| it.state == Fate::Stored) {
             return true;

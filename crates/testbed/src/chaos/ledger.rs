@@ -1,4 +1,4 @@
-//! What was asked for and what was answered: one small entry for every job that any client ever issued.
+//! The calls and their answers: one small entry for every job that any client ever issued.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,11 +16,11 @@ pub(super) enum End {
     Stored(JobId),
     /// An error that says that nothing of it is stored.
     Refused(u16),
-    /// 2xx, and what is shown is another job.
+    /// 2xx, and the answer shows another job.
     Shown(Mark),
     /// 409: its region says that it has the job already.
     Conflict,
-    /// 500 `outcome_unknown`, or the word that it could not be undone; with the id, where one was told.
+    /// 500 `outcome_unknown`, or the report that a job could not be cancelled; with the id, where it was given.
     Unknown(Option<JobId>),
     /// No answer: the connection ended.
     Silent,
@@ -46,7 +46,7 @@ pub(super) const CLIENTS: usize = 96;
 /// One job and everything that was done to get it stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Issue {
-    /// What kind of client it was.
+    /// The kind of client.
     pub(super) client: &'static str,
     /// The regions it may go to, a bit for each.
     pub(super) permitted: u8,
@@ -73,7 +73,7 @@ pub(super) struct Ledger {
     pub(super) statuses: HashMap<u16, u64>,
     /// Errors by status and reason.
     pub(super) reasons: BTreeMap<(u16, String), u64>,
-    /// Answers that were told from what was known.
+    /// Answers from records.
     pub(super) replays: u64,
 }
 
@@ -88,7 +88,7 @@ impl Ledger {
         Mark::try_from(self.issues.len()).unwrap_or(Mark::MAX)
     }
 
-    /// Enters what a call came to for a job.
+    /// Enters the result of a call for a job.
     pub(super) fn sent(&mut self, mark: Mark, send: Send) {
         if let Some(issue) = self.issues.get_mut(mark as usize) {
             issue.sends.push(send);
@@ -106,7 +106,7 @@ pub(super) fn text_of(mark: Mark) -> String {
     format!("{PREFIX}{mark}x")
 }
 
-/// How a call names itself, so that a journal and a socket tell which one it was.
+/// The request id of a call, by which a journal and a socket identify it.
 pub(super) fn request_of(first: Mark, send: usize) -> String {
     format!("chaos-{first}-{send}")
 }

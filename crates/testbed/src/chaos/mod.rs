@@ -5,10 +5,11 @@
 //! fail by a script, and some write late. The regions are threads of this process, so that their stores and their sockets can be
 //! read without their having a say; everything speaks TCP over loopback.
 //!
-//! Then every job that was ever issued is judged: what its client was told, what the sidecar shows of it, what the regions store, and what
-//! came to their sockets. From below upwards: `plan` says what a run is made of; `ledger`, `case`, `rows`, `judge`, `acks` and `availability`
-//! are pure; `page` and `sockets` gather what they need; `breakage` destroys journals; `wire` and `weather` make trouble; `shape` and `client` enqueue, `worker`s take
-//! some of it; `sidecar` and `restarts` run the process; `report` and `table` print.
+//! Then every job that was ever issued is judged: its client's answers, the sidecar's report, the regions' jobs, and
+//! the bytes at their sockets. From below upwards: `plan` has the parts of a run; `ledger`, `case`, `rows`, `judge`,
+//! `acks` and `availability` are pure; `page` and `sockets` gather their input; `breakage` destroys journals; `wire`
+//! and `weather` make trouble; `shape` and `client` enqueue, `worker`s take some of it; `sidecar` and `restarts` run
+//! the process; `report` and `table` print.
 
 mod acks;
 mod ask;
@@ -63,9 +64,9 @@ use weather::Weather;
 const WORKERS: [&str; 2] = ["chaos-worker-1", "chaos-worker-2"];
 /// Jobs a second where nothing else is asked for.
 const JOBS_PER_SECOND: u64 = 170;
-/// How long the last process may take to clear up what it can.
+/// How long the last process may take to clear up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
-/// How long the number of what is not known must not change.
+/// How long the number of unknown outcomes must stay the same.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// Runs the checker against this program's own `run` command, and prints its report to standard output; `interrupted` ends it early.
@@ -127,7 +128,7 @@ pub async fn play(options: &Options, interrupted: impl Future<Output = ()> + 'st
     ))
 }
 
-/// What clients share, before anything has been issued.
+/// State that clients share, before the first call.
 fn world(plan: Plan, jobs_min: u64, time: Duration, sidecar: SocketAddr, seed: u64) -> Rc<World> {
     let began = Instant::now();
     Rc::new(World {
@@ -152,9 +153,9 @@ fn world(plan: Plan, jobs_min: u64, time: Duration, sidecar: SocketAddr, seed: u
     })
 }
 
-/// Lets everybody work while everything fails; returns when all is calm again, and says how long the work took.
+/// Runs all clients while everything fails; returns when all is calm again, with the duration of the work.
 ///
-/// Errors: a sentence when the sidecar could not be started, or somebody pressed Ctrl-C.
+/// Errors: a sentence when the sidecar could not be started, or the run was interrupted by Ctrl-C.
 async fn act(
     weather: &Rc<Weather>,
     stage: &Stage,
@@ -179,7 +180,7 @@ async fn act(
     workers.iter().for_each(tokio::task::JoinHandle::abort);
     calm.set(true);
     stage.troubles.calm.set(true);
-    // Nothing of it can fail, and a panic is seen in what is missing.
+    // The weather cannot fail, and a panic shows in missing faults.
     let _ = weather.await;
     played?;
     client::insist(world, plan.grace() + plan.lag()).await;
@@ -195,7 +196,7 @@ fn interrupt(world: &Rc<World>, interrupted: impl Future<Output = ()> + 'static)
     });
 }
 
-/// Waits until what is not known stays so, and says how much that is, as the API shows it.
+/// Waits until the number of unknown outcomes stays the same; returns that number, as the API shows it.
 async fn settle(restarts: &Restarts) -> Option<u64> {
     let (until, mut last, mut since) = (Instant::now() + SETTLE_MAX, None, Instant::now());
     while Instant::now() < until && (last.is_none() || since.elapsed() < SETTLED) {

@@ -1,4 +1,4 @@
-//! What a run is made of, as the command line asks for it.
+//! The parts of a run, as the command line asks for them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use super::ids::IDS;
 use crate::DuplicateIds;
 
-/// How long a region may go on writing after the end of a connection, as the sidecar is told where times are short, and by default.
+/// How long a region may go on writing after the end of a connection, as configured for runs with short times, and by
+/// default.
 const GRACE_SHORT: Duration = Duration::from_millis(500);
 const GRACE_USUAL: Duration = Duration::from_secs(2);
 /// How far reads lag at most, where they do.
 const LAG_SHORT: Duration = Duration::from_secs(1);
 const LAG_USUAL: Duration = Duration::from_secs(3);
 
-/// What the regions of a run do with ids that are taken.
+/// The behaviour of a run's regions for taken ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Regions {
     All(DuplicateIds),
@@ -44,10 +45,10 @@ pub struct Options {
     pub hostile: bool,
 }
 
-/// Every word for the regions of a run: what they do with an id that is taken.
+/// The names of the regions' behaviour for a taken id.
 pub const REGIONS: [&str; 4] = ["refuse", "same", "overwrite", "mixed"];
 
-/// What a run is made of beside its length and its seed.
+/// The parts of a run besides its length and its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     regions: Regions,
@@ -73,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// What each region does with an id that is taken.
+    /// Each region's behaviour for a taken id.
     pub(super) const fn duplicate_ids(self) -> [DuplicateIds; IDS.len()] {
         match self.regions {
             Regions::All(same) => [same; IDS.len()],
@@ -81,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// What the sidecar is told that a late write takes at most.
+    /// The configured longest delay of a late write.
     pub(super) const fn grace(self) -> Duration {
         if self.default_timings { GRACE_USUAL } else { GRACE_SHORT }
     }

@@ -1,4 +1,4 @@
-//! What a run came to: every job judged, and what is true of all of them.
+//! The result of a run: every job judged, and the sums.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::stage::Stage;
 use super::table::{Tally, line};
 use crate::JobState;
 
-/// What the sidecar may add to its traffic: a share of the calls, so much a second, and a burst for each process.
+/// The sidecar's permitted additional traffic: a share of the calls, a rate per second, and a burst for each process.
 const BUDGET: (f64, f64, f64) = (0.2, 3.0, 30.0);
 /// Acknowledgements that are named.
 const NAMED_MAX: usize = 5;
@@ -158,7 +158,7 @@ fn available(found: &Found<'_>) -> bool {
     verdict.is_kept()
 }
 
-/// What was done.
+/// The traffic.
 fn traffic(found: &Found<'_>) {
     let (ledger, troubles) = (found.ledger, &found.stage.troubles);
     let mut statuses: Vec<(u16, u64)> = ledger.statuses.iter().map(|(status, count)| (*status, *count)).collect();
@@ -214,7 +214,7 @@ fn attempts(found: &Found<'_>) -> bool {
     kept
 }
 
-/// Whether every process said what it should and did its work.
+/// Whether every process logged the expected words and did its work.
 fn processes(found: &Found<'_>) -> bool {
     let faults = &found.restarts.faults;
     line("each restart: a clear message, and routing goes on", faults.len());

@@ -1,4 +1,4 @@
-//! The lives of the sidecar's process: when it is killed, what is done to its journal, and what it does after.
+//! The lives of the sidecar's process: its kills, the changes to its journal, and its behaviour after each.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::sidecar::{Sidecar, Start};
 use super::stage::Stage;
 use ojs_handles::{Clock, Draw};
 
-/// How long a process may take to say what is the matter, and to answer a job.
+/// How long a process may take to log its trouble, and to answer a job.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Records that were not on disk in time.
@@ -26,7 +26,7 @@ pub(super) struct Restarts {
     pub(super) sidecar: Sidecar,
     pub(super) epochs: Vec<Epoch>,
     pub(super) rows: Rows,
-    /// What a process did not do that it should have.
+    /// Expected behaviour that a process did not show.
     pub(super) faults: Vec<String>,
     /// How often each kind was done.
     pub(super) done: Vec<Breakage>,
@@ -111,7 +111,7 @@ impl Restarts {
         Ok(())
     }
 
-    /// What must be known of a process before it is killed.
+    /// Reads the state of a process before it is killed.
     async fn last_words(&mut self) {
         if let Some(how) = self.sidecar.ended() {
             self.faults.push(format!("the sidecar ended by itself: {how}\n{}", self.sidecar.tail(20)));
@@ -133,7 +133,7 @@ impl Restarts {
         }
     }
 
-    /// Waits until the process has said what is the matter with its journal, and has answered a job with success.
+    /// Waits until the process has logged the trouble with its journal, and has answered a job with success.
     pub(super) async fn proves_itself(&mut self, world: &World, breakage: Breakage) {
         let until = Instant::now() + PATIENCE;
         let is_over = || world.interrupted.get() || Instant::now() >= until;
@@ -162,8 +162,8 @@ impl Restarts {
     }
 }
 
-/// When the process is killed, after the beginning, and what is done then: plain kills and one of each breakage, spread evenly, in
-/// an order that the seed draws.
+/// When the process is killed, from the beginning on, and the breakage then: plain kills and one of each breakage,
+/// spread evenly, in an order that the seed draws.
 pub(super) fn schedule(kills: usize, hostile: bool, time: Duration, draw: &mut Draw) -> Vec<(Duration, Breakage)> {
     let mut what: Vec<Breakage> = std::iter::repeat_n(Breakage::None, kills).chain(Breakage::ALL).collect();
     what.extend(Breakage::HOSTILE.into_iter().filter(|_| hostile));

@@ -1,4 +1,4 @@
-//! What the sidecar says of copies, read from its own API, and which job each row is about.
+//! The sidecar's reports about copies, read from its own API, with the job of each.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::case::{Copy, Fate, Row};
 use super::ledger::{End, Issue, JobId, call_of, id_of};
 
-/// One answer of `GET /v1/federation/outcomes`: each row a name, and what it says of each copy.
+/// One answer of `GET /v1/federation/outcomes`: each row a name, and the states of its copies.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) rows: Vec<(String, SmallVec<[Row; 1]>)>,
@@ -70,7 +70,7 @@ fn ms_of(time: &str) -> Option<u64> {
     u64::try_from(time.as_millisecond()).ok()
 }
 
-/// What a row and one of its copies say together; the words of a sidecar with other states among them.
+/// The fate by the states of a row and one of its copies.
 fn fate_of(row: &str, copy: &str) -> Fate {
     match (row, copy) {
         ("doubled", _) => Fate::Doubled,
@@ -78,7 +78,7 @@ fn fate_of(row: &str, copy: &str) -> Fate {
         (_, "absent" | "fenced") | ("absent", _) => Fate::Absent,
         (_, "stored" | "started" | "cancelled") | ("stored" | "landed", _) => Fate::Stored,
         ("watched", _) => Fate::Watched,
-        // What nobody understands tells nothing.
+        // An unknown word means nothing.
         _ => Fate::Unknown,
     }
 }
@@ -125,7 +125,7 @@ fn of_call(first: usize, job: Option<JobId>, issues: &[Issue], copies: &[SmallVe
     member.copied().into_iter().collect()
 }
 
-/// Which jobs an id belongs to: by what is stored, what was told, and what the client chose.
+/// The jobs that an id belongs to: by the regions, the answers, and the client's own choice.
 fn owners(issues: &[Issue], copies: &[SmallVec<[Copy; 1]>]) -> HashMap<JobId, Marks> {
     let mut owners: HashMap<JobId, Marks> = HashMap::new();
     for ((mark, issue), copies) in issues.iter().enumerate().zip(copies) {

@@ -13,7 +13,7 @@ pub(super) const ANYWHERE: u8 = (1 << IDS.len()) - 1;
 
 const ENQUEUE: &str = "/ojs/v1/jobs";
 
-/// What a client does when it gets no good answer.
+/// A client's behaviour without a good answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Habits {
     /// How often it repeats on 429, 502, 503 and 504.
@@ -39,7 +39,7 @@ pub(super) struct Shape {
     pub(super) issues: Vec<Issue>,
     pub(super) habits: Habits,
     pub(super) key: Option<String>,
-    /// Whose credentials it carries.
+    /// The number of its credentials.
     pub(super) caller: Option<u64>,
     pub(super) path: &'static str,
     pub(super) body: String,
@@ -58,7 +58,7 @@ pub(super) struct Used {
     permitted: u8,
 }
 
-/// Of the clients in `reference` clients: how they enqueue, and what they repeat.
+/// The kinds of clients in `reference`: how they enqueue, and which calls they repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sdk {
     /// Rust, JavaScript, Python: no id, and repeats on statuses.
@@ -109,7 +109,7 @@ pub(super) fn draw_hostile(draw: &mut Draw, first: Mark, now_ms: u64, used: &mut
     (shape, None)
 }
 
-/// Draws the next call, whose jobs are counted from `first`.
+/// Draws the next call, with jobs numbered from `first`.
 pub(super) fn draw(draw: &mut Draw, first: Mark, now_ms: u64) -> Shape {
     let sdk = match draw.below(100) {
         0..40 => Sdk::Usual,

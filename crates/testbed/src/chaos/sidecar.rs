@@ -62,7 +62,7 @@ impl Sidecar {
             // It ends with the process.
             std::thread::spawn(move || keep(&mut BufReader::new(stderr), &lines));
         }
-        // From here on the process is killed whatever happens.
+        // From here on the process is killed in any case.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut sidecar = Self { child, lines, client: nowhere, admin: nowhere };
         let listening = tokio::time::timeout(START_MAX, sidecar.listening()).await;
@@ -130,7 +130,7 @@ impl Sidecar {
         self.kill();
     }
 
-    /// What it counts under these names, summed over their labels; none when it does not answer.
+    /// Its counters of these names, summed over their labels; `None` when it does not answer.
     pub(super) async fn count(&self, names: &[&str]) -> Option<f64> {
         let admin = self.admin.to_string();
         let asked = ask(&admin, Method::GET, "/metrics", Bytes::new());
@@ -153,11 +153,11 @@ impl Drop for Sidecar {
 
 fn keep(log: &mut impl std::io::BufRead, lines: &Lines) {
     for line in log.lines() {
-        // What is no text is no line of ours.
+        // A line that is no text is none of ours.
         let Ok(line) = line else { continue };
         let mut lines = lines.lock();
         if lines.len() >= LINES_MAX {
-            // The beginning, with the addresses and what is wrong with the journal, stays.
+            // The beginning, with the addresses and the trouble with the journal, stays.
             lines.remove(LINES_MAX / 4);
         }
         lines.push_back(line);

@@ -1,5 +1,5 @@
-//! What came to the regions' sockets, judged piece by piece, so that a long run takes bounded memory: which marks were seen where,
-//! which calls came where.
+//! The bytes at the regions' sockets, judged piece by piece, so that a long run takes bounded memory: the marks seen at
+//! each region, and its calls.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ use crate::DemoRegion;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(500);
-/// The end of what a connection brought is looked at again with what follows: longer than a mark.
+/// The end of a connection's bytes is searched again with the following bytes: longer than a mark.
 const CARRY: usize = 24;
 
 /// Everything that was seen.
@@ -74,7 +74,7 @@ impl Sockets {
         for (number, raw) in drained.raw {
             let mut bytes = self.carried.remove(&(place, number)).unwrap_or_default();
             if raw.is_empty() {
-                // Closed, or silent; what it said last has been looked at.
+                // Closed, or silent; its last bytes have been searched.
                 continue;
             }
             bytes.extend_from_slice(&raw);

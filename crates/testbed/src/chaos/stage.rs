@@ -11,12 +11,12 @@ use super::wire::{self, Troubles};
 use crate::{Authority, DemoRegion, RegionOptions, RegionTls, scratch_in};
 use ojs_handles::Draw;
 
-/// What a region keeps between two looks.
+/// The bytes that a region keeps between two searches.
 const RECORD_BYTES_MAX: usize = 512 << 20;
-/// A file system in memory: what kill -9 leaves behind is the same there, and no slow disk makes a record late.
+/// A file system in memory: it keeps the same content over kill -9, and no slow disk makes a record late.
 const MEMORY: &str = "/dev/shm";
 
-/// What every run has.
+/// The settings of every run.
 const SETTINGS: &str = "\
 log: { level: info, access: off }
 workers: { remote_fetch: [video] }
@@ -80,7 +80,7 @@ impl Stage {
             // Faults below HTTP look different with one stream and with many.
             options.http2 = plan.http2 || place != 1;
             options.duplicate_ids = Some(duplicate_ids);
-            // What is forgotten cannot be judged, and its id would be free again.
+            // A forgotten job cannot be judged, and its id would be free again.
             options.finished_max = usize::MAX;
             let region = DemoRegion::start(options).await?;
             let proxy = wire::before(place, region.address(), draw.next(), Rc::clone(&self.troubles)).await?;
@@ -102,7 +102,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// Changes the configuration in a way that changes nothing for anybody.
+    /// Changes the configuration without an effect on calls.
     ///
     /// Errors: the file system's.
     pub(super) fn change_configuration(&self) -> std::io::Result<()> {
@@ -132,7 +132,7 @@ fn waits(plan: Plan) -> String {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Throw-away files; what cannot be removed now goes with the machine's next start.
+        // Throw-away files; a file that cannot be removed now is removed at the machine's next start.
         let _ = std::fs::remove_dir_all(&self.files);
     }
 }

@@ -1,4 +1,4 @@
-//! What came out, for a person to read.
+//! The result, for a person to read.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::out::say;
 /// Findings that are printed with everything that is known of them.
 const SHOWN_MAX: usize = 20;
 
-/// The counts of a judgement, and what is wrong.
+/// The counts of a judgement, and the broken promises.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     notes: HashMap<Note, u64>,
@@ -18,7 +18,7 @@ pub(super) struct Tally {
     shown: usize,
 }
 
-/// What must hold, in the words of the promise, and what breaks it.
+/// The promises, in their own words, and the findings that break them.
 const PROMISES: [(&str, &[Wrong]); 5] = [
     ("every 2xx is stored, once, in a permitted region", &[Wrong::Lost, Wrong::Astray, Wrong::OtherJob]),
     ("what was refused is not stored", &[Wrong::RefusedAndStored]),
@@ -30,7 +30,7 @@ const PROMISES: [(&str, &[Wrong]); 5] = [
     ("no byte of a pinned job at another region's socket", &[Wrong::Leaked]),
 ];
 
-/// What is counted, and how it is called.
+/// The counted events, and their names.
 const NOTES: [(Note, &str); 16] = [
     (Note::StoredOnce, "stored once, and the client knows"),
     (Note::RefusedOnly, "refused, and stored nowhere"),
@@ -51,7 +51,7 @@ const NOTES: [(Note, &str); 16] = [
 ];
 
 impl Tally {
-    /// Takes in what was found about one job; what is wrong is printed with all that is known.
+    /// Takes in the findings about one job; a broken promise is printed with all its facts.
     pub(super) fn add(&mut self, mark: Mark, case: &Case<'_>) {
         let judged = super::judge::judge(*case);
         for note in judged.notes {

@@ -1,4 +1,4 @@
-//! What goes wrong in the regions while the clients work, drawn from the seed.
+//! Faults of the regions while the clients work, drawn from the seed.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,7 +33,7 @@ pub(super) struct Weather {
     pub(super) windows: RefCell<Vec<Window>>,
 }
 
-/// Makes weather until it is told to be calm; then mends everything.
+/// Makes weather until `calm` is set; then mends everything.
 pub(super) async fn make(weather: Rc<Weather>, seed: u64, calm: Rc<Cell<bool>>) {
     let mut draw = Draw::from_seed(seed);
     let began = Instant::now();
@@ -59,7 +59,7 @@ pub(super) async fn make(weather: Rc<Weather>, seed: u64, calm: Rc<Cell<bool>>) 
         }
     }
     weather.close_window();
-    // What was begun ends by itself within a few seconds, and the last late write lands; nothing new begins.
+    // Faults in progress end by themselves within a few seconds, and the last late write lands; no new one begins.
     for region in weather.regions.iter() {
         region.faults().clear();
         weather.begin(region);
@@ -74,7 +74,7 @@ pub(super) async fn make(weather: Rc<Weather>, seed: u64, calm: Rc<Cell<bool>>) 
 }
 
 impl Weather {
-    /// What a region always does.
+    /// The constant behaviour of a region.
     fn begin(&self, region: &DemoRegion) {
         if self.plan.hostile {
             region.faults().add(When::always(), Fault::OthersUnseen);
@@ -109,7 +109,7 @@ impl Weather {
         region.faults().add(When::enqueue().next(1 + draw.below(3)), fault);
     }
 
-    /// Reads that lag, hang or are answered by a balancer, success that is none, and nobody to ask.
+    /// Reads that lag, hang or are answered by a balancer, false successes, and regions that refuse questions.
     fn be_hostile(&self, place: usize, draw: &mut Draw) {
         let Some(region) = self.regions.get(place) else { return };
         let ms = |from: u64, to: u64, draw: &mut Draw| Duration::from_millis(from + draw.below(to - from));
@@ -125,7 +125,7 @@ impl Weather {
             4 => (When::lookup().next(3 * count), balancer(StatusCode::BAD_GATEWAY)),
             5..8 => (When::enqueue().next(count), Fault::Answer { answer: dishonest(draw), store: false }),
             _ => {
-                // Lost, and nobody can find out anything for a moment.
+                // Lost, and no question is answered for a moment.
                 faults.add(When::enqueue().next(count), Fault::CutAfterRequest { store: draw.below(2) == 0 });
                 let answer = FaultAnswer::error_document(StatusCode::INTERNAL_SERVER_ERROR, "internal_error");
                 (When::lookup(), Fault::Answer { answer, store: false })
@@ -170,7 +170,7 @@ async fn strike(regions: &Rc<Vec<DemoRegion>>, place: usize, draw: &mut Draw, gr
         }
         1 | 2 => region.cut_connections().await,
         3 => {
-            // Nobody can find out anything for a while.
+            // No question is answered for a while.
             let asked = When::path("/ojs/v1/jobs/").method(Method::GET);
             let answer = FaultAnswer::error_document(StatusCode::INTERNAL_SERVER_ERROR, "internal_error");
             region.faults().add(asked, Fault::Answer { answer, store: false });
@@ -197,7 +197,7 @@ async fn strike(regions: &Rc<Vec<DemoRegion>>, place: usize, draw: &mut Draw, gr
         }
         _ => {
             region.faults().add(When::enqueue().next(count), fault(draw));
-            // Faults that nobody met do not pile up.
+            // Faults that no request met do not pile up.
             if draw.below(8) == 0 {
                 clear_later(regions, place, Duration::from_secs(1));
             }
@@ -221,8 +221,8 @@ fn later(regions: &Rc<Vec<DemoRegion>>, time: Duration, what: impl AsyncFnOnce(&
     });
 }
 
-/// Without [`Fault::GoAway`]: that says of every stream of its connection that nothing was done, which is a lie where other jobs are
-/// on it, and a region's lie is not what is judged here.
+/// Without [`Fault::GoAway`]: it says of every stream of its connection that nothing was done, which is a lie where
+/// other jobs are on it, and lies of regions are not judged here.
 fn fault(draw: &mut Draw) -> Fault {
     let store = draw.below(2) == 0;
     let balancer = |status| Fault::Answer { answer: FaultAnswer::balancer(status), store };

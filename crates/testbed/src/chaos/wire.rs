@@ -1,7 +1,7 @@
 //! A TCP proxy between the sidecar and a region, which fails in ways that a region cannot: somewhere in the stream of bytes, in
 //! either direction, below TLS.
 //!
-//! Every connection has its own trouble, drawn from the seed by its number: where, which way, and what.
+//! Every connection has its own trouble, drawn from the seed by its number: its place, direction and kind.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ const PIECE: usize = 16 * 1024;
 /// A connection of which one side has been closed is given up after this.
 const HALF_MAX: Duration = Duration::from_secs(5);
 
-/// What the proxies of a run share.
+/// State that the proxies of a run share.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     /// No trouble any more, for connections that exist, too.
@@ -38,7 +38,7 @@ impl Troubles {
     }
 }
 
-/// What happens to a connection.
+/// The trouble of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Trouble {
     /// Towards the region, else towards the sidecar.
@@ -52,11 +52,11 @@ struct Trouble {
 enum What {
     /// Both sides are reset.
     Cut,
-    /// The receiver is told that nothing more comes; the other direction goes on.
+    /// The receiver sees the end of the stream; the other direction goes on.
     HalfClose,
-    /// What comes is swallowed for a while, in silence; then a cut.
+    /// Arriving bytes are swallowed for a while, in silence; then a cut.
     Swallow(Duration),
-    /// What comes waits.
+    /// Arriving bytes wait.
     Delay(Duration),
 }
 

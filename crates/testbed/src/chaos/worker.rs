@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// A call that takes longer is given up: its jobs go back to their queue.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Fetches and acknowledges until it is aborted; what fails is left to the jobs' leases.
+/// Fetches and acknowledges until it is aborted; a failed job is left to its lease.
 pub(super) async fn work(world: Rc<World>, name: &'static str) {
     loop {
         tokio::time::sleep(EVERY).await;

@@ -48,7 +48,7 @@ pub(super) fn enqueue_batch(context: &Context, head: &Parts, body: &Bytes) -> Re
     }
     let mut documents = Vec::with_capacity(envelopes.len());
     for envelope in envelopes {
-        // What was stored before stays, as it does at servers in Go; by the documents all have been looked at above.
+        // Stored jobs stay, as they do at servers in Go; by the documents all were checked before.
         let stored = store.submit(envelope).map_err(|id| Problem::BatchBroken(Box::new(Problem::Duplicate(id))))?;
         documents.push(stored.job.document());
     }
@@ -56,7 +56,7 @@ pub(super) fn enqueue_batch(context: &Context, head: &Parts, body: &Bytes) -> Re
     Ok(document(StatusCode::CREATED, Object::new().array("jobs", documents).number("count", count).finish()))
 }
 
-/// What becomes of one job of a bulk enqueue.
+/// The fate of one job of a bulk enqueue.
 enum Item {
     Created(String),
     Duplicate(String),

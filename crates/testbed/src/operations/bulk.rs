@@ -76,7 +76,7 @@ fn on_dead(store: &mut Store, act: Act, filter: &Filter) -> Response<Body> {
     })
 }
 
-/// What servers in Go make of both: every dead letter is retried, whatever the filter says.
+/// The behaviour of servers in Go for both: every dead letter is retried, for any filter.
 pub(super) fn retry_all_dead(context: &Context, body: &Bytes, needs_confirmation: bool) -> Answer {
     let members = Members::parse(body)?;
     if needs_confirmation && members.read("confirm", "is true or false")? != Some(true) {
@@ -94,7 +94,7 @@ pub(super) fn retry_all_dead(context: &Context, body: &Bytes, needs_confirmation
     Ok(document(StatusCode::OK, answer.finish()))
 }
 
-/// Does it to each, and tells of each.
+/// Applies it to each; returns the result of each.
 fn done(act: Act, ids: &[String], mut apply: impl FnMut(&str) -> Result<(), Refused>) -> Response<Body> {
     let mut count = 0;
     let mut items = Vec::with_capacity(ids.len());

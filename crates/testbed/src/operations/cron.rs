@@ -1,5 +1,5 @@
-//! Cron jobs over HTTP. The documents and the public cases (with the servers in Go) name the same members differently; who
-//! follows the documents answers by both names.
+//! Cron jobs over HTTP. The documents and the public cases (with the servers in Go) name the same members differently;
+//! a region that follows the documents answers by both names.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -66,7 +66,7 @@ fn register(context: &Context, body: &Bytes) -> Result<Response<Body>, Problem> 
     let plan = Plan::read(body, &context.reading)?;
     let mut store = context.store.lock();
     let (is_new, cron) = store.register(plan).ok_or(Problem::TooManyCrons)?;
-    // Servers in Go do not tell a new one from one that was there.
+    // Servers in Go do not distinguish a new one from an existing one.
     let is_new = is_new || context.reading.dialect.in_go();
     let answer = answer(context, if is_new { StatusCode::CREATED } else { StatusCode::OK }, cron);
     store.define("cron", body.clone());

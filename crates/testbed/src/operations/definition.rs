@@ -53,7 +53,7 @@ pub(super) fn serve(context: &Context, route: Route, head: &Parts, body: &Bytes)
         ("POST", Route::WebhookTest(id), _) => {
             let mut store = context.store.lock();
             store.kept().webhooks.get(&id).ok_or_else(|| Problem::NoSuch("subscription", id.clone()))?;
-            // A region in memory calls nobody.
+            // A region in memory calls no other host.
             let answer = Object::new().flag("success", false).text("error", "this region delivers nothing");
             Ok(document(StatusCode::OK, answer.finish()))
         }
@@ -75,7 +75,7 @@ fn wrapped(schema: &str) -> String {
     Object::new().raw("schema", schema).finish()
 }
 
-/// What was submitted, without some of it, and when.
+/// The submitted document, without some members, with its time.
 fn shown(entry: &Entry, hidden: &[&str]) -> String {
     let members = entry.members.0.iter().filter(|(key, _)| !hidden.contains(&key.as_str()) && key != "created_at");
     let object = members.fold(Object::new(), |object, (key, value)| object.raw(key, value.get()));
@@ -146,7 +146,7 @@ fn update(context: &Context, id: String, body: &Bytes) -> Answer {
     Ok(document(StatusCode::OK, subscription(&id, entry).finish()))
 }
 
-/// Keeps a subscription. Its secret is told this once.
+/// Keeps a subscription. Its secret is returned this once.
 fn subscribe(context: &Context, body: &Bytes) -> Answer {
     let members = Members::parse(body)?;
     let url: Option<String> = members.read("url", "is a URL")?;

@@ -1,4 +1,4 @@
-//! What a queue and a key still take: headers of answers, and the limits themselves.
+//! The remaining room of a queue and a key: headers of answers, and the limits themselves.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -14,7 +14,7 @@ use crate::page::Numbered;
 use crate::problem::Problem;
 use crate::store::Store;
 
-/// What the answer to an enqueue says beside the job.
+/// The headers of the answer to an enqueue.
 pub(super) fn headers(headers: &mut HeaderMap, store: &mut Store, id: &str) {
     let Some(job) = store.job(id) else { return };
     let (queue, key) = (job.envelope.queue.clone(), key_of(&job.envelope).map(str::to_owned));

@@ -1,4 +1,4 @@
-//! Lists of jobs, dead letters, queues, workers and what happened, part by part.
+//! Lists of jobs, dead letters, queues, workers and events, part by part.
 //!
 //! Orders, which are stable: jobs newest first by the time they were created and then by id; dead letters by the time they died and
 //! then by id; queues by name, workers and subscriptions by id, schemas by URI; history oldest first for one job and newest first
@@ -49,7 +49,7 @@ pub(super) fn dead(context: &Context, head: &Parts) -> Answer {
     Ok(jobs_answered("jobs", page.part(context.store.lock().select_dead(&filter))))
 }
 
-/// `GET /queues`. Servers in Go hand out all of them, whatever is asked for.
+/// `GET /queues`. Servers in Go return all of them, for any parameter.
 pub(super) fn queues(context: &Context, head: &Parts) -> Answer {
     let entry = |queue: QueueView| {
         let object = Object::new().text("name", &queue.name).text("status", status_of(&queue));
@@ -151,7 +151,7 @@ fn history_entry(event: &Event) -> String {
         .finish()
 }
 
-/// `GET /jobs/{id}/history`: what is still known of it, oldest first.
+/// `GET /jobs/{id}/history`: its remaining events, oldest first.
 pub(super) fn job_history(context: &Context, head: &Parts, id: &str) -> Answer {
     let page = Page::read(context, head, HISTORY)?;
     let mut store = context.store.lock();

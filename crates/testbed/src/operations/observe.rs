@@ -1,4 +1,4 @@
-//! What stands outside the API: readiness and figures for whoever watches the server.
+//! Endpoints outside the API: readiness and figures for monitoring.
 
 use std::fmt::Write as _;
 

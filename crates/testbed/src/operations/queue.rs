@@ -1,4 +1,4 @@
-//! Queues: what is in them, and whether they move.
+//! Queues: their jobs and their state.
 
 use http::{Response, StatusCode};
 

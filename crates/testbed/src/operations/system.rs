@@ -1,4 +1,4 @@
-//! The region about itself: health, manifest, and what has happened.
+//! The region about itself: health, manifest, and events.
 
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -42,8 +42,8 @@ pub(super) fn manifest(context: &Context) -> Response<Body> {
     document(StatusCode::OK, answer.finish())
 }
 
-/// The extensions, in the form of the dialect. What is done with a taken id is told by one of the experimental ones, because its URN is
-/// a text in both forms.
+/// The extensions, in the form of the dialect. One of the experimental ones names the behaviour for a taken id, because
+/// its URN is a text in both forms.
 fn extensions(context: &Context, is_spec: bool) -> String {
     let name = context.duplicate_ids.map(|it| format!("duplicate-ids-{}", it.as_str()));
     let uri = |name: &str| format!("urn:ojs:ext:experimental:{name}");

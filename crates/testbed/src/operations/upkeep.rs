@@ -1,4 +1,4 @@
-//! What looks after single jobs and queues: progress, checkpoints, priority, purging, configuration.
+//! Upkeep of single jobs and queues: progress, checkpoints, priority, purging, configuration.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -91,7 +91,7 @@ pub(super) fn set_priority(context: &Context, id: &str, body: &Bytes) -> Answer 
 fn progress(context: &Context, id: String, members: &Members) -> Answer {
     let of_one: Option<f64> = members.read("progress", "is a number from 0 to 1")?;
     let of_hundred: Option<f64> = members.read("percentage", "is a number from 0 to 100")?;
-    // By the documents what is beyond either end counts as the end.
+    // By the documents a value beyond either end counts as the end.
     let share = of_one.or(of_hundred.map(|percentage| percentage / 100.0)).map(|share| share.clamp(0.0, 1.0));
     let progress = Progress {
         share: share.and_then(|share| serde_json::value::to_raw_value(&share).ok()),

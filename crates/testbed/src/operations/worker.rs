@@ -1,4 +1,4 @@
-//! What workers ask for and tell.
+//! Calls of workers.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -114,7 +114,7 @@ pub(super) fn heartbeat(context: &Context, body: &Bytes) -> Result<Response<Body
     let ids = spoken_for(&members, dialect)?;
     let worker_id: Option<String> = members.read("worker_id", "is a string")?;
     let visibility_ms = members.read("visibility_timeout_ms", "is a whole number")?;
-    // Only what the worker says of itself: a server that does not know the member passes it over.
+    // Only the worker's own statement: a server that does not know the member ignores it.
     let queues: Vec<String> = members.read("queues", "is an array of names").ok().flatten().unwrap_or_default();
     let (directive, extended) = {
         let mut store = context.store.lock();

@@ -2,7 +2,7 @@
 
 use crate::act::Act;
 
-/// What a path below `/ojs/v1/admin` names.
+/// The operation of a path below `/ojs/v1/admin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdminRoute {
     StatsHistory,
@@ -32,7 +32,7 @@ pub(crate) enum AdminRoute {
     DeadLetterRetry(String),
 }
 
-/// What a path names that serves upkeep and is no part of the administration.
+/// The operation of a path for upkeep outside the administration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UpkeepRoute {
     Bulk(Act),
@@ -66,7 +66,7 @@ fn act(name: &str) -> Option<Act> {
     [Act::Retry, Act::Cancel, Act::Delete].into_iter().find(|act| act.as_str() == name)
 }
 
-/// Names the path whose segments, decoded, stand below `/ojs/v1/admin`.
+/// Names the path with these decoded segments below `/ojs/v1/admin`.
 pub(super) fn admin(segments: &[&str], in_spec: bool) -> Option<AdminRoute> {
     let own = |text: &str| text.to_owned();
     Some(match segments {
@@ -100,11 +100,11 @@ pub(super) fn admin(segments: &[&str], in_spec: bool) -> Option<AdminRoute> {
     })
 }
 
-/// Names the path whose segments, decoded, stand below `/ojs/v1`; to be asked before the paths that stand for any word.
+/// Names the path with these decoded segments below `/ojs/v1`; to be asked before paths with placeholders.
 pub(super) fn upkeep(segments: &[&str], in_spec: bool) -> Option<UpkeepRoute> {
     let own = |text: &str| text.to_owned();
     Some(match segments {
-        // What servers in Go have of these.
+        // The paths of these that servers in Go have.
         ["jobs", id, "checkpoint"] => UpkeepRoute::JobCheckpoint(own(id)),
         ["schemas"] => UpkeepRoute::Schemas,
         ["schemas", kind, "versions"] if !in_spec => UpkeepRoute::SchemaVersions(own(kind)),

@@ -1,4 +1,4 @@
-//! What operators do to jobs and queues, and what workers leave beside their jobs.
+//! Operators' actions on jobs and queues, and workers' notes beside their jobs.
 
 use super::super::kept::{Kept, Seen};
 use super::super::members::Raw;
@@ -8,12 +8,12 @@ use crate::act::Act;
 use crate::refused::Refused;
 
 impl Store {
-    /// What is kept beside the jobs.
+    /// The state besides the jobs.
     pub(crate) const fn kept(&mut self) -> &mut Kept {
         &mut self.kept
     }
 
-    /// Does to one job what is asked for many: an active one is left to its worker, and only what is over is deleted.
+    /// Applies an operation on many to one job: an active one is left to its worker, and only an ended one is deleted.
     pub(crate) fn apply(&mut self, act: Act, id: &str) -> Result<(), Refused> {
         self.settle();
         match act {
@@ -128,7 +128,7 @@ impl Store {
         Ok(affected)
     }
 
-    /// Whether anybody has used or configured a queue.
+    /// Whether a queue was used or configured.
     pub(crate) fn has_queue(&mut self, name: &str) -> bool {
         self.settle();
         self.queues.contains_key(name) || self.kept.configs.get(name).is_some()

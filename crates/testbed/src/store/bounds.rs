@@ -23,7 +23,7 @@ impl Store {
         for _ in 0..excess {
             let ready = self.queues.get(queue).into_iter().flat_map(|queue| &queue.ready);
             let oldest = ready.min_by_key(|((_, sequence), _)| *sequence).map(|(_, id)| id.clone());
-            // What a worker has, or what waits for its time, is not dropped.
+            // A job that a worker has, or that waits for its time, is not dropped.
             let Some(oldest) = oldest else { return Err(depth) };
             let ended = self.end(&oldest, JobState::Discarded, |_| ());
             debug_assert!(ended.is_ok(), "the id comes from the store itself");

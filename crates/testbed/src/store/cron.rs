@@ -8,8 +8,8 @@ use crate::text::rfc3339;
 /// How many cron jobs a region keeps; the answer to one more is the same as in a queue that is full.
 const CRONS_MAX: usize = 10_000;
 
-/// A time that was missed by more than this is made up for once, and not run by run: nobody looked at the region meanwhile, and
-/// what would have come of all those runs is of no use. Below, every run happens at its own moment.
+/// A time that was missed by more than this is made up for once, and not run by run: the region was not used meanwhile,
+/// and all those runs would be useless. Below, every run happens at its own moment.
 const CATCH_UP_MS: u64 = 3_600_000;
 
 impl Store {
@@ -57,7 +57,7 @@ impl Store {
         Some(self.crons.enter(cron))
     }
 
-    /// Runs a cron job now, whatever its schedule and its last run are.
+    /// Runs a cron job now, independent of its schedule and its last run.
     pub(crate) fn trigger_cron(&mut self, name: &str) -> Option<&Job> {
         self.settle();
         let mut cron = self.crons.take(name)?;
@@ -66,7 +66,7 @@ impl Store {
         self.jobs.get(&id)
     }
 
-    /// Does what the cron job that is due first has to do.
+    /// Runs the cron job that is due first.
     pub(super) fn fire(&mut self, now: u64) {
         let Some((due_ms, name)) = self.crons.due.pop_first() else { return };
         let Some(mut cron) = self.crons.take(&name) else { return };

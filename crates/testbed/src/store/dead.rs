@@ -1,4 +1,4 @@
-//! Dead letters: jobs that have failed for good and are kept for somebody to look at.
+//! Dead letters: jobs that have failed for good and are kept for operators.
 
 use super::{Job, Store};
 use crate::refused::Refused;

@@ -1,10 +1,10 @@
-//! Attempts that fail: because a worker says so, or because nobody says anything.
+//! Attempts that fail: by a worker's report, or by its silence.
 
 use super::super::failure::{Failure, Wish};
 use super::{Dialect, Job, JobState, Store};
 use crate::refused::Refused;
 
-/// What becomes of a job after a failed attempt.
+/// The fate of a job after a failed attempt.
 enum Verdict {
     Retry,
     Discard,
@@ -25,7 +25,7 @@ impl Store {
         self.fail(id, failure)
     }
 
-    /// An active job whose time is over: its attempt took too long, or its worker has not been heard of.
+    /// An active job whose time is over: its attempt took too long, or its worker was silent.
     pub(super) fn lapse(&mut self, id: &str) {
         let at_ms = self.at_ms;
         let Some(job) = self.jobs.get(id) else { return };

@@ -1,4 +1,4 @@
-//! Answers that are given again to who repeats a request under the same key.
+//! Answers that are given again to a request repeated under the same key.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -14,7 +14,7 @@ const KEPT_MS: u64 = 86_400_000;
 /// How many answers are kept, so that a demo that runs for days does not grow.
 const KEPT_MAX: usize = 1_000;
 
-/// What is known of a key.
+/// The record of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Nothing,

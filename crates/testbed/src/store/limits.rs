@@ -33,7 +33,7 @@ impl Store {
         }
     }
 
-    /// The keys that are limited now, with what is left of their limits.
+    /// The keys that are limited now, with the rest of their limits.
     pub(super) fn room(&self, now_ms: u64) -> Room {
         let limited = self.kept.limits.list().into_iter();
         let limited = limited.filter_map(|(key, window)| Some((key, window.concurrency(now_ms)?)));

@@ -1,4 +1,4 @@
-//! What lists show, each item under the key by which its list is ordered.
+//! The items of lists, each under the key by which its list is ordered.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +16,7 @@ pub(crate) struct WorkerView {
     pub(crate) last_ms: u64,
 }
 
-/// After which silence a worker counts as gone: two visibility timeouts.
+/// The silence after which a worker counts as lost: two visibility timeouts.
 const STALE_MS: u64 = 60_000;
 
 impl Store {

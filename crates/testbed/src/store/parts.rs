@@ -87,9 +87,9 @@ pub enum Directive {
     /// Go on.
     #[default]
     Continue,
-    /// Fetch no more, and finish what is there.
+    /// Fetch no more, and finish the present jobs.
     Quiet,
-    /// Give back what is there, and end.
+    /// Give back the present jobs, and end.
     Terminate,
 }
 

@@ -4,7 +4,7 @@ use super::super::queue::{Pace, QueueView};
 use super::{Envelope, Store};
 
 impl Store {
-    /// A queue as it stands; one that nobody has used is empty.
+    /// The state of a queue; an unused one is empty.
     pub(crate) fn queue(&mut self, name: &str) -> QueueView {
         self.settle();
         let (paused, counts) =

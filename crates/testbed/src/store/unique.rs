@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use super::super::unique::{OnConflict, Unique};
 use super::{DuplicateIds, Envelope, Job, JobState, Store};
 
-/// What became of a submitted job.
+/// The fate of a submitted job.
 #[derive(Debug)]
 pub(crate) struct Submitted<'s> {
     pub(crate) job: &'s Job,
-    /// Whether there was one already, which is what is shown.
+    /// Whether there was one already, which is then shown.
     pub(crate) is_duplicate: bool,
 }
 
@@ -37,7 +37,7 @@ impl Store {
                 if on_conflict == OnConflict::ReplaceExceptSchedule && twin.state == JobState::Scheduled {
                     envelope.scheduled.clone_from(&twin.envelope.scheduled);
                 }
-                // One that is over already stays what it is.
+                // An ended one keeps its state.
                 if let Some(twin) = Some(twin.id.clone()).filter(|_| !twin.state.is_terminal()) {
                     let ended = self.end(&twin, JobState::Cancelled, |_| ());
                     debug_assert!(ended.is_ok(), "the id comes from the store itself");

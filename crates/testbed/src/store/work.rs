@@ -1,4 +1,4 @@
-//! What workers do: claim jobs, acknowledge them, show that they live.
+//! Workers' operations: claiming jobs, acknowledging them, heartbeats.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use super::parts::Directive;
 use super::{Dialect, Job, JobState, Store};
 use crate::refused::Refused;
 
-/// How long a worker has a job when nobody says otherwise.
+/// How long a worker has a job by default.
 const VISIBILITY_MS: u64 = 30_000;
 
 /// How long an attempt may take when the job does not say.
 const TIMEOUT_MS: u64 = 1_800_000;
 
-/// What a worker asks for.
+/// A worker's request for jobs.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) queues: Vec<String>,
@@ -104,7 +104,7 @@ impl Store {
         extended
     }
 
-    /// What a worker is to do: the strictest of what it was told and of what its jobs ask for.
+    /// A worker's directive: the strictest of its own and of those of its jobs.
     ///
     /// A job asks by `test_directive` in its meta, as the public cases do.
     pub(crate) fn directive(&self, worker_id: &str, ids: &[String]) -> Directive {

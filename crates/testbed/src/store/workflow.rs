@@ -58,7 +58,7 @@ impl Store {
         Ok(())
     }
 
-    /// Tells a job's workflow that the job is over.
+    /// Reports to a job's workflow that the job is over.
     pub(super) fn follow(&mut self, id: &str) {
         let Some(job) = self.jobs.get(id) else { return };
         let Some(membership) = job.membership.clone() else { return };

@@ -114,7 +114,7 @@ fn linked(steps: Vec<Step>, kind: Kind) -> Result<Vec<Part>, Invalid> {
     if has_circle(&parts) { Err(unknown) } else { Ok(parts) }
 }
 
-/// Whether some parts can never run: those that are left when what waits for nothing is taken out again and again.
+/// Whether some parts can never run: those that remain when parts that wait for nothing are removed again and again.
 fn has_circle(parts: &[Part]) -> bool {
     let mut waits: Vec<usize> = parts.iter().map(|part| part.needs.len()).collect();
     let mut followers: Vec<Vec<usize>> = vec![Vec::new(); parts.len()];

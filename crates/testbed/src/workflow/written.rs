@@ -1,4 +1,4 @@
-//! How a workflow is written, and what its jobs are told of those before them.
+//! The document of a workflow, and the results that its jobs get of those before them.
 
 use serde_json::value::RawValue;
 
@@ -79,8 +79,8 @@ impl Workflow {
         if part.label.is_some() { object.array("depends_on", needs) } else { object }.finish()
     }
 
-    /// What a job is told of those before it: by the documents an object of their results by place (in a graph, by name), at
-    /// servers in Go a list, and nothing for a callback.
+    /// The results that a job gets of those before it: by the documents an object of their results by place (in a
+    /// graph, by name), at servers in Go a list, and nothing for a callback.
     pub(super) fn parent_results(&self, place: usize, part: &Part, dialect: Dialect) -> Option<String> {
         let before: Vec<(usize, &Part)> = match (part.hook, self.kind) {
             (Some(_), _) => self.jobs().iter().enumerate().collect(),

@@ -1,0 +1,188 @@
+//! The commands of the README and of the guides, run as they are written.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use ojs_testbed::Authority;
+
+use super::blocks::{fenced, of};
+use super::commands::is_excepted;
+use super::read;
+use crate::support::program_path;
+
+/// The pages whose blocks are run, but those that are excepted.
+pub const RUN: &[&str] = &[
+    "README.md",
+    "docs/guide/clients.md",
+    "docs/guide/demo.md",
+    "docs/guide/first-federation.md",
+    "docs/guide/kubernetes.md",
+    "docs/guide/outcomes.md",
+    "docs/guide/running.md",
+    "docs/guide/upgrading.md",
+];
+
+/// The ports of the pages and of `config/dev.yaml`.
+const PORTS: [&str; 4] = ["8080", "8081", "8082", "9464"];
+/// Commands that ask a sidecar where its clients reach it.
+const ASKING: [&str; 5] = ["await", "outcomes", "regions", "route", "why"];
+/// The federation that pages speak to which start none themselves.
+const STAGE: &str = "\
+ojs-sidecar region --listen 127.0.0.1:8081 --id us-east-1 &
+ojs-sidecar region --listen 127.0.0.1:8082 --id eu-west-1 &
+ojs-sidecar run --config config.yaml &
+ojs-sidecar await us-east-1 eu-west-1
+";
+
+/// What a page's commands wrote.
+struct Said {
+    out: String,
+    all: String,
+}
+
+impl Said {
+    /// The statuses of the answers whose heads were shown. A body ends without a line break, so that the next head may follow on its line.
+    fn statuses(&self) -> Vec<&str> {
+        self.out.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect()
+    }
+
+    /// The regions that these answers name.
+    fn regions(&self) -> Vec<String> {
+        let named = self.out.lines().map(str::to_ascii_lowercase);
+        named.filter_map(|line| Some(line.strip_prefix("ojs-federation-region: ")?.trim().to_owned())).collect()
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.out.contains(text)
+    }
+}
+
+/// How many ports were looked at.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The ports of a text, replaced by free ones.
+struct Ports(Vec<String>);
+
+impl Ports {
+    /// Free ports below those that the kernel gives to connections and to listeners on port 0, so that none is taken before it is used.
+    fn take() -> Self {
+        let is_free = |port: &u32| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();
+        let next = || 10_000 + NEXT.fetch_add(1, Relaxed).wrapping_add(std::process::id().wrapping_mul(97)) % 20_000;
+        Self(std::iter::repeat_with(next).filter(is_free).map(|port| port.to_string()).take(PORTS.len()).collect())
+    }
+
+    fn put(&self, text: &str) -> String {
+        let places = PORTS.iter().enumerate();
+        let marked =
+            places.fold(text.to_owned(), |text, (at, port)| text.replace(&format!(":{port}"), &format!(":@{at}@")));
+        self.0.iter().enumerate().fold(marked, |text, (at, port)| text.replace(&format!("@{at}@"), port))
+    }
+}
+
+/// Runs a page's blocks as one session in a folder of its own, behind `before`; none where a tool is missing.
+fn run(page: &str, before: &str, files: &[(&str, String)]) -> Option<Said> {
+    let has = |tool: &&str| Command::new(tool).arg("--version").output().is_ok();
+    if let Some(missing) = ["bash", "curl", "openssl", "timeout"].iter().find(|tool| !has(tool)) {
+        let line = format!("SKIPPED: {page}: {missing} is not installed\n");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+        return None;
+    }
+    let blocks: Vec<String> = of(page).into_iter().filter(|it| !is_excepted(it)).map(|block| block.text).collect();
+    assert!(!blocks.is_empty(), "{page} has nothing to run");
+    let asking = |text: String, name: &&str| {
+        text.replace(&format!("ojs-sidecar {name}"), &format!("ojs-sidecar {name} --address 127.0.0.1:8080"))
+    };
+    let commands = ASKING.iter().fold(format!("{before}{}", blocks.concat()), asking);
+    let ports = Ports::take();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), ports.put(text)).unwrap();
+    }
+    let script = format!("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{}", ports.put(&commands));
+    Some(shell(page, folder.path(), &script))
+}
+
+fn shell(page: &str, folder: &Path, script: &str) -> Said {
+    let own = program_path().parent().unwrap().to_owned();
+    let search = std::env::var_os("PATH").unwrap();
+    let search = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&search))).unwrap();
+    let output = Command::new("timeout")
+        .args(["120", "bash", "-c", script])
+        .current_dir(folder)
+        .env("PATH", search)
+        // On a busy machine a probe may take longer than the half second that the pages allow.
+        .env("OJSF_HEALTH_CHECK__UNHEALTHY_THRESHOLD", "10")
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let all = format!("{out}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{page}: {:?}\n{all}", output.status);
+    Said { out, all }
+}
+
+/// The files of pages that speak to a federation which runs already.
+fn staged(page: &str) -> Option<Said> {
+    let job = r#"{"type":"a.b","args":[1],"meta":{"ojs.federation.region":"eu-west-1"}}"#.to_owned();
+    run(page, STAGE, &[("config.yaml", read("config/dev.yaml")), ("job.json", job)])
+}
+
+#[test]
+fn the_first_federation_runs_as_it_is_written() {
+    let Some(said) = run("docs/guide/first-federation.md", "", &[]) else { return };
+    assert_eq!(said.statuses(), ["201", "201", "201", "503", "201"], "{}", said.all);
+    let regions = said.regions();
+    assert_eq!(regions[..3], ["us-east-1", "eu-west-1", "eu-west-1"], "{}", said.all);
+    assert_eq!(regions.last().map(String::as_str), Some("us-east-1"), "{}", said.all);
+    for expected in [
+        "refused: no client certificate",
+        r#""reason":"region_unavailable""#,
+        r#"ojs_federation_enqueues_total{region="eu-west-1",strategy="all"} 1"#,
+        r#"ojs_federation_failovers_total{from_region="us-east-1""#,
+        r#"ojs_federation_cross_region_total{from="us-east-1",to="eu-west-1"} 2"#,
+    ] {
+        assert!(said.has(expected), "{expected} is not in {}", said.all);
+    }
+}
+
+#[test]
+fn the_quick_start_runs_as_it_is_written() {
+    let Some(said) = run("docs/guide/demo.md", "", &[("config/dev.yaml", read("config/dev.yaml"))]) else { return };
+    assert_eq!(said.statuses(), ["201", "201", "503"], "{}", said.all);
+    assert_eq!(said.regions()[..2], ["us-east-1", "eu-west-1"], "{}", said.all);
+    assert!(said.has(r#""reason":"region_unavailable""#) && said.has(r#""healthy_regions""#), "{}", said.all);
+}
+
+#[test]
+fn the_configuration_of_the_readme_is_one_that_check_takes() {
+    let [(_, config)] = &fenced(&read("README.md"), "yaml")[..] else { panic!("README has one configuration") };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.yaml"), config).unwrap();
+    for region in ["us-east-1", "eu-west-1"] {
+        std::fs::create_dir(folder.path().join(region)).unwrap();
+        let identity = Authority::new(region).client("sidecar").write_to(folder.path(), region).unwrap();
+        std::fs::rename(identity.cert, folder.path().join(region).join("client.pem")).unwrap();
+        std::fs::rename(identity.key, folder.path().join(region).join("client.key")).unwrap();
+    }
+    let commands: String = of("README.md").into_iter().filter(|it| !is_excepted(it)).map(|it| it.text).collect();
+    let said = shell("README.md", folder.path(), &format!("set -eu\n{commands}"));
+    assert!(said.has("max_redirects: 3"), "{}", said.all);
+}
+
+#[test]
+fn commands_for_a_running_sidecar_run_as_they_are_written() {
+    for page in ["docs/guide/running.md", "docs/guide/kubernetes.md", "docs/guide/upgrading.md"] {
+        staged(page);
+    }
+    let Some(said) = staged("docs/guide/clients.md") else { return };
+    assert_eq!((said.statuses(), said.regions()), (vec!["201"], vec!["eu-west-1".to_owned()]), "{}", said.all);
+}
+
+#[test]
+fn a_call_that_is_repeated_with_its_key_is_answered_again_as_the_guide_says() {
+    let Some(said) = staged("docs/guide/outcomes.md") else { return };
+    assert_eq!(said.statuses(), ["201", "201"], "{}", said.all);
+    assert_eq!(said.all.to_ascii_lowercase().matches("ojs-federation-replayed: true").count(), 1, "{}", said.all);
+}
