@@ -14,9 +14,7 @@ use crate::net::body_scheduler::Turns;
 use crate::net::pool::RegionBody;
 use crate::net::{IncomingBody, Violation};
 use crate::ojs::ErrorDocument;
-use crate::proxy::state::buffered::Share;
-use crate::proxy::state::collected::Collected;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Collected, Proxy, Share};
 
 /// How soon calls that are under way, and bodies in memory, make room for others: most calls take less. Units: seconds.
 pub(crate) const OVERLOADED_RETRY_AFTER: u64 = 1;

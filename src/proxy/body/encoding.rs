@@ -12,9 +12,7 @@ use http::header::CONTENT_ENCODING;
 use super::collect::OVERLOADED_RETRY_AFTER;
 use super::offload::offload;
 use crate::ojs::ErrorDocument;
-use crate::proxy::state::buffered::Share;
-use crate::proxy::state::collected::Collected;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Collected, Proxy, Share};
 
 /// Text shrinks to a tenth; a body that grows more than this was made to fill memory.
 const RATIO_MAX: usize = 100;

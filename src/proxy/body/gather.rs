@@ -7,8 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::offload::offload;
 use super::received::Reading;
 use crate::ojs::{GAP_MARK, Gap, is_torn, stretch};
-use crate::proxy::state::buffered::Share;
-use crate::proxy::state::collected::Collected;
+use crate::proxy::state::{Collected, Share};
 
 /// The most bytes that are reserved on the word of a `Content-Length`. A longer body is read in parts of up to this
 /// size: a buffer that grows in one piece is copied again and again.

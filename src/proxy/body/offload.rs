@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio::sync::oneshot;
 
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 
 /// A document up to this size is read on the worker thread: most are smaller, and the hand-over costs as much as
 /// reading half of this. Units: bytes.

@@ -5,8 +5,7 @@ use bytes::Bytes;
 
 use super::offload::{LONG_BYTES, offload};
 use crate::ojs::{Abridged, COPIED_BYTES_MAX, Cuts, Gap, Segments};
-use crate::proxy::state::buffered::{Buffered, Share};
-use crate::proxy::state::collected::Collected;
+use crate::proxy::state::{Buffered, Collected, Share};
 
 /// The client's bytes.
 #[derive(Debug)]

@@ -9,8 +9,7 @@ use crate::ojs::answer::{is_error_document, job_id_of};
 use crate::ojs::header::MEDIA_TYPE;
 use crate::ojs::{Progress, content, progress, shows_fence};
 use crate::outcome::{self, Copy, Digest, Identity, Word};
-use crate::proxy::state::fingerprint::digest;
-use crate::proxy::state::region_answer::RegionAnswer;
+use crate::proxy::state::{RegionAnswer, digest};
 
 /// The length of an id that we mint. It is drawn at random, so that an answer which shows it comes from a region that
 /// has seen the job. Units: bytes.

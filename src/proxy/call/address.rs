@@ -13,7 +13,7 @@ use super::header_flags::HeaderFlags;
 use crate::config::ReadResidency;
 use crate::ojs::header::FEDERATION_REGION;
 use crate::ojs::{ErrorDocument, IdAt, Matched, Operation, Scope};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 
 const PARAMETER: &str = "region";
 

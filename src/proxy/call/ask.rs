@@ -15,10 +15,10 @@ use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
 use crate::ojs::{Class, ErrorDocument, path_segment};
 use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RegionIndex, RegionView};
-use crate::proxy::body::collect::OVERLOADED_RETRY_AFTER;
-use crate::proxy::state::fingerprint::IDENTIFYING;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect::OVERLOADED_RETRY_AFTER,
+    state::{IDENTIFYING, Proxy, RegionAnswer},
+};
 
 /// A question, the same for every region that it goes to.
 #[derive(Debug, Clone)]

@@ -22,10 +22,10 @@ use crate::outcome::Lost;
 use crate::policy::{
     Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away,
 };
-use crate::proxy::body::collect::{CollectError, collect_answer};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::state::watch::Waiting;
+use crate::proxy::{
+    body::collect::{CollectError, collect_answer},
+    state::{Proxy, RegionAnswer, Waiting},
+};
 use crate::telemetry::span::in_span;
 use crate::telemetry::{AttemptOutcome, FailoverReason, Held, event};
 

@@ -8,8 +8,7 @@ use super::exchange::Exchange;
 use crate::journal::{CallKind, Note, NotedCall, milliseconds};
 use crate::ojs::{Envelope, ErrorDocument};
 use crate::policy::{RegionIndex, View};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Proxy, Reply};
 
 /// Jobs of one call that have a note: as many as a question is answered with. Each part has one, also where there are more parts.
 pub(crate) const NOTED_MAX: usize = 16;

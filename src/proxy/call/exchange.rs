@@ -20,8 +20,7 @@ use crate::net::{ClientSide, ConnectionInfo};
 use crate::ojs::header::{self, MEDIA_TYPE, MEDIA_TYPE_JSON};
 use crate::ojs::{self, ErrorDocument, Matched};
 use crate::policy::{RegionIndex, jittered};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Proxy, Reply};
 use crate::telemetry::{AccessEvent, AttemptOutcome, StatusClass};
 
 /// A longer request id of a client is replaced by one of ours: it goes into every answer and log line.

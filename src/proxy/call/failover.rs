@@ -1,7 +1,7 @@
 //! Records that a job leaves a region for another, before its first try or after one.
 
 use crate::policy::{Answer, BreakerState, Decision, Ending, GuardClass, GuardState, Health, RegionIndex, RegionView};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 use crate::telemetry::{FailoverReason, event};
 
 /// A job that was meant for one region and was decided elsewhere because of that region's state is a failover, too. Returns the

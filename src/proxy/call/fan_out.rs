@@ -12,9 +12,7 @@ use super::exchange::Exchange;
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::FEDERATION_PARTIAL;
 use crate::policy::RegionIndex;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Proxy, RegionAnswer, Reply};
 use crate::telemetry::AttemptOutcome;
 
 /// `Retry-After` where no better time is known. Units: seconds.

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use crate::ojs::header::QUEUE_STATUS;
 use crate::ojs::retry_after_seconds;
 use crate::policy::{Attempt, GuardClass, RegionIndex, Shown};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 use crate::region::RequestFailure;
 
 /// The same for all threads, which count together.

@@ -12,9 +12,13 @@ use super::header_flags::HeaderFlags;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::{BLOCK_TIMEOUT, REQUEST_ID, TENANT, TENANT_ID};
 use crate::ojs::{ErrorDocument, JOBS_PATH};
-use crate::proxy::body::collect::collect_body;
-use crate::proxy::body::encoding::{self, Encoding};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::{
+        collect::collect_body,
+        encoding::{self, Encoding},
+    },
+    state::Proxy,
+};
 
 /// Where nearly all jobs are sent.
 const JOBS: PathAndQuery = PathAndQuery::from_static(JOBS_PATH);

@@ -10,7 +10,7 @@ use super::header_flags::HeaderFlags;
 use crate::net::headers::number;
 use crate::ojs::header::FEDERATION_HOPS;
 use crate::ojs::{ErrorDocument, hops};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 
 /// Counts this sidecar among those that a call has passed.
 ///

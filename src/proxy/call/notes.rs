@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::journal::Note;
 use crate::ojs::Envelope;
 use crate::policy::{Decision, Origin, RegionIndex, RouteError, View};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 use crate::telemetry::{AccessEvent, AccessJob, event};
 
 /// The request is answered: its line is written where one is asked for, and the note of its job is kept.

@@ -7,8 +7,7 @@ use super::header_flags::HeaderFlags;
 use crate::net::IncomingBody;
 use crate::net::origin::{Page, is_preflight, permit};
 use crate::ojs::ErrorDocument;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Proxy, Reply};
 
 /// Whether a request with headers of a browser may be looked at any further.
 ///

@@ -15,7 +15,7 @@ use crate::base::Boxed;
 use crate::net::dial::Elsewhere;
 use crate::policy::RegionIndex;
 use crate::policy::silence::connect_wait;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 
 /// The candidates behind the one that is connected to, as places for the same job.
 pub(crate) struct Race<'a> {

@@ -10,9 +10,7 @@ use super::ask::{NoAnswer, Question, ask, unavailable};
 use super::exchange::Exchange;
 use crate::ojs::{Class, ErrorDocument, Segments};
 use crate::policy::{BreakerState, End, RegionIndex, Repeat, Then, Tries};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Proxy, RegionAnswer, Reply};
 use crate::telemetry::AttemptOutcome;
 
 /// How a repeated call ended.

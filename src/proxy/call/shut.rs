@@ -4,7 +4,7 @@ use super::ask::shut_for;
 use super::exchange::Exchange;
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::Proxy;
 
 /// An open breaker rejects all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make
 /// it run those jobs again.

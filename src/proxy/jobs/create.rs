@@ -13,22 +13,20 @@ use crate::base::{Reason, Strategy};
 use crate::journal::Note;
 use crate::ojs::{ErrorDocument, Segments, jobs_within};
 use crate::policy::{Decision, GuardClass, RegionIndex};
-use crate::proxy::call::attempt::Call;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::feedback::source;
-use crate::proxy::call::head::tenant_of;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::shut::check_breaker;
-use crate::proxy::locate::find::search;
-use crate::proxy::locate::find::{Located, locate, unsure};
-use crate::proxy::placement::job::Job;
-use crate::proxy::placement::send_history::SendHistory;
-use crate::proxy::reads::residency::Guard;
-use crate::proxy::routing::bound::check_routing;
-use crate::proxy::routing::several::check_each_reserved;
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        attempt::Call,
+        exchange::Exchange,
+        feedback::source,
+        head::{Head, read, tenant_of},
+        shut::check_breaker,
+    },
+    locate::find::{Located, locate, search, unsure},
+    placement::{job::Job, send_history::SendHistory},
+    reads::residency::Guard,
+    routing::{bound::check_routing, several::check_each_reserved},
+    state::{Proxy, Ran, Reply},
+};
 
 /// Passes such a call to the owner of its job.
 ///

@@ -13,17 +13,19 @@ use super::create::{run_whole, to_region};
 use crate::ojs::header::IDEMPOTENCY_KEY;
 use crate::ojs::{ErrorDocument, Found, Operation, Splices, answer, jobs_within};
 use crate::policy::{Decision, Demand, RegionIndex, View};
-use crate::proxy::body::collect;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::tenant_of;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::locate::place::{Placed, Subject, place};
-use crate::proxy::routing::plan::{StampRoom, Stamped};
-use crate::proxy::routing::several::{Whole, check_each_reserved};
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect,
+    call::{
+        exchange::Exchange,
+        head::{Head, read, tenant_of},
+    },
+    locate::place::{Placed, Subject, place},
+    routing::{
+        plan::{StampRoom, Stamped},
+        several::{Whole, check_each_reserved},
+    },
+    state::{Proxy, Ran, RegionAnswer, Reply},
+};
 
 /// Answers a call that creates or changes a workflow or a cron job.
 ///

@@ -13,25 +13,27 @@ use crate::config::OnUnknown;
 use crate::journal::Note;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
-use crate::proxy::body::collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job};
-use crate::proxy::body::encoding::Encoding;
-use crate::proxy::body::received::Reading;
-use crate::proxy::body::shown_job::Expected;
-use crate::proxy::call::ask::shut_for;
-use crate::proxy::call::attempt::{Call, Ended, Tried, attempt};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::failover;
-use crate::proxy::call::head::tenant_of;
-use crate::proxy::call::head::{in_parts, unboxed};
-use crate::proxy::locate::find::unsure;
-use crate::proxy::placement::job::Job;
-use crate::proxy::placement::send_history::SendHistory;
-use crate::proxy::placement::{self, Followed, after_lost, answer_until, believe, keep_from_fences};
-use crate::proxy::routing::plan::{Planned, breaker_word, plan, plan_abridged};
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::{
+        collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job},
+        encoding::Encoding,
+        received::Reading,
+        shown_job::Expected,
+    },
+    call::{
+        ask::shut_for,
+        attempt::{Call, Ended, Tried, attempt},
+        exchange::Exchange,
+        failover,
+        head::{in_parts, tenant_of, unboxed},
+    },
+    locate::find::unsure,
+    placement::{
+        self, Followed, after_lost, answer_until, believe, job::Job, keep_from_fences, send_history::SendHistory,
+    },
+    routing::plan::{Planned, breaker_word, plan, plan_abridged},
+    state::{Proxy, Ran, RegionAnswer, Reply},
+};
 use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
 

@@ -14,17 +14,11 @@ use crate::journal::Hold;
 use crate::ojs::header::FEDERATION_REPLAYED;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::outcome::{Identity, Placement, State};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::Head;
-use crate::proxy::call::header_flags::HeaderFlags;
-use crate::proxy::call::hops;
-use crate::proxy::placement::{
-    Caller, Known, Looked, Names, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
+use crate::proxy::{
+    call::{exchange::Exchange, head::Head, header_flags::HeaderFlags, hops},
+    placement::{Caller, Known, Looked, Names, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules},
+    state::{End, Joined, Name, Proxy, Ran, RegionAnswer, Turn},
 };
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::running::{End, Joined, Name, Turn};
-use crate::proxy::state::shared::Proxy;
 use crate::telemetry::ReplayBy;
 
 /// A job that turned out to be stored is shown to repetitions of its own id for so long; later, a repeated id is the region's to judge.

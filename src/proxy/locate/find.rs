@@ -8,17 +8,18 @@ use http::HeaderMap;
 use tokio::time::Instant;
 
 use super::called_off::RETRY_AFTER_MIN;
-pub(in crate::proxy) use super::called_off::is_called_off;
+pub(crate) use super::called_off::is_called_off;
 use super::search::Search;
 use crate::ojs::{ErrorDocument, hint};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::call::ask::{Question, question};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::state::fingerprint::IDENTIFYING;
 pub(crate) use crate::proxy::state::lookups::Located;
-use crate::proxy::state::lookups::{Found, Indeterminate, Key, Left, NotFound};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::{Question, question},
+        exchange::Exchange,
+    },
+    state::{Found, IDENTIFYING, Indeterminate, Key, Left, NotFound, Proxy, RegionAnswer},
+};
 use crate::telemetry::LookupResult;
 
 impl NotFound {

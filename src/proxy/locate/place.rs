@@ -10,10 +10,13 @@ use tokio::time::Instant;
 
 use crate::ojs::{Class, ErrorDocument, answer, path_segment};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::{Question, ask, question_headers};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::{Question, ask, question_headers},
+        exchange::Exchange,
+    },
+    state::{Proxy, RegionAnswer},
+};
 
 /// Pages of a list of cron jobs; with 200 a page, enough for 10 000.
 const PAGES_MAX: usize = 50;
@@ -214,8 +217,8 @@ impl Search<'_> {
     }
 
     /// The verdict of an answer that says that the server has no such thing, or does not serve such paths. A 404
-    /// without an error document may come from a balancer without a server behind it: the region is then asked for its
-    /// health of jobs, too.
+    /// without an error document may come from a balancer without a server behind it: the region is then asked for a job
+    /// that does not exist, which a server answers with an error document.
     async fn absent(&self, index: RegionIndex, answer: RegionAnswer) -> Word {
         if answer.status != StatusCode::NOT_FOUND || answer::is_error_document(&answer.body) {
             return Word::NotHere;

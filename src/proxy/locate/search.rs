@@ -11,12 +11,14 @@ use tokio::time::{Instant, timeout_at};
 use super::called_off::{RETRY_AFTER_MIN, was_called_off};
 use crate::ojs::{Class, ErrorDocument, hint};
 use crate::policy::RegionIndex;
-use crate::proxy::body::offload::offload;
-use crate::proxy::body::shown_job::{has, no_job};
-use crate::proxy::call::ask::{NoAnswer, Question, ask};
-use crate::proxy::state::lookups::{Found, Indeterminate, Left, NotFound};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::{
+        offload::offload,
+        shown_job::{has, no_job},
+    },
+    call::ask::{NoAnswer, Question, ask},
+    state::{Found, Indeterminate, Left, NotFound, Proxy, RegionAnswer},
+};
 use crate::telemetry::LookupResult;
 
 /// A job that was cancelled is shown after this long although another region may have a copy that lives: a region that hangs holds

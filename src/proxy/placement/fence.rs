@@ -15,9 +15,10 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::header::{MEDIA_TYPE, OJS_VERSION, VERSION};
 use crate::ojs::{progress, tombstone};
 use crate::policy::RegionIndex;
-use crate::proxy::call::attempt::Call;
-use crate::proxy::state::fingerprint::IDENTIFYING;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::attempt::Call,
+    state::{IDENTIFYING, Proxy},
+};
 
 /// A tombstone is due so long from now. Units: milliseconds.
 const DUE_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;
@@ -25,7 +26,7 @@ const JOBS: &str = "/ojs/v1/jobs";
 
 /// The result of a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Fenced {
+pub(crate) enum Fenced {
     /// It has the id.
     Taken,
     /// Another job has it.
@@ -40,7 +41,7 @@ pub(crate) fn fence_due(now_ms: u64) -> String {
 }
 
 /// Takes an id in a region by a tombstone. `caller`: the headers of the job's caller, where they are at hand.
-pub(in crate::proxy) async fn fence(
+pub(crate) async fn fence(
     proxy: &Proxy,
     index: RegionIndex,
     id: &str,

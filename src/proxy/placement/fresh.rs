@@ -4,10 +4,10 @@ use tokio::time::Instant;
 
 use crate::net::pool::{Pool, PoolLimits};
 use crate::policy::RegionIndex;
-use crate::proxy::call::attempt::{Call, attempt_on};
-use crate::proxy::state::pools::{pool_limits, pool_meters};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::attempt::{Call, attempt_on},
+    state::{Proxy, RegionAnswer, pool_limits, pool_meters},
+};
 
 /// Sends a call on a connection of its own.
 pub(super) async fn ask_fresh(proxy: &Proxy, index: RegionIndex, mut call: Call) -> Option<RegionAnswer> {

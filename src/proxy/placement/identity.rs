@@ -8,23 +8,22 @@ use crate::journal::ID_BYTES_MAX;
 use crate::ojs::header::{IDEMPOTENCY_KEY, REQUEST_ID};
 use crate::ojs::{ErrorDocument, content};
 use crate::outcome::{Copy, Digest, Identity, ShownTo, Trust};
-use crate::proxy::state::fingerprint::{IDENTIFYING, digest};
-use crate::proxy::state::shared::{Proxy, Shared};
+use crate::proxy::state::{IDENTIFYING, Proxy, Shared, digest};
 
 /// A longer key is refused; a UUID has 36 bytes.
 const KEY_BYTES_MAX: usize = 255;
 
 /// The names that a call is recognised by.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::proxy) struct Names<'r> {
+pub(crate) struct Names<'r> {
     /// The id that the client gave its job.
-    pub(in crate::proxy) own_id: Option<&'r str>,
+    pub(crate) own_id: Option<&'r str>,
     /// The fingerprint of its key.
-    pub(in crate::proxy) key: Option<Digest>,
+    pub(crate) key: Option<Digest>,
 }
 
 /// The identity of a call's job. `body` is the client's body, in pieces.
-pub(in crate::proxy) fn identity(proxy: &Proxy, headers: &HeaderMap, names: Names<'_>, body: &[&[u8]]) -> Identity {
+pub(crate) fn identity(proxy: &Proxy, headers: &HeaderMap, names: Names<'_>, body: &[&[u8]]) -> Identity {
     // A minted id is unique; under a client's own id there may be another job.
     let content = names.own_id.and_then(|_| content(&body.concat()));
     let secret = hmac::Key::new(hmac::HMAC_SHA256, &proxy.shared.journal.secret());
@@ -50,7 +49,7 @@ pub(in crate::proxy) fn identity(proxy: &Proxy, headers: &HeaderMap, names: Name
 }
 
 /// Whether a region's "no such job" is believed when this caller asks.
-pub(in crate::proxy) fn trust(proxy: &Proxy, identity: &Identity, copy: &Copy, caller: &Digest) -> Trust {
+pub(crate) fn trust(proxy: &Proxy, identity: &Identity, copy: &Copy, caller: &Digest) -> Trust {
     believed(&proxy.shared, identity, &copy.place.region, Some(caller))
 }
 
@@ -74,7 +73,7 @@ pub(crate) fn trust_of_ourselves(shared: &Shared, identity: &Identity, region: &
 /// The fingerprint of an `Idempotency-Key`.
 ///
 /// Errors: 400 for several keys, and for one that is empty or too long.
-pub(in crate::proxy) fn key_of(proxy: &Proxy, headers: &HeaderMap) -> Result<Option<Digest>, ErrorDocument> {
+pub(crate) fn key_of(proxy: &Proxy, headers: &HeaderMap) -> Result<Option<Digest>, ErrorDocument> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(key) = keys.next().filter(|_| proxy.shared.config.idempotency.enabled) else { return Ok(None) };
     if keys.next().is_some() || !(1..=KEY_BYTES_MAX).contains(&key.len()) {
@@ -84,13 +83,13 @@ pub(in crate::proxy) fn key_of(proxy: &Proxy, headers: &HeaderMap) -> Result<Opt
 }
 
 /// The fingerprint of a caller's tenant.
-pub(in crate::proxy) fn tenant_of(headers: &HeaderMap) -> Digest {
+pub(crate) fn tenant_of(headers: &HeaderMap) -> Digest {
     of_tenant(headers, b"")
 }
 
 /// The fingerprint of a name within its tenant. Credentials may change while a call is repeated, and the region judges
 /// them. Earlier versions wrote the same form into their journals.
-pub(in crate::proxy) fn of_tenant(headers: &HeaderMap, name: &[u8]) -> Digest {
+pub(crate) fn of_tenant(headers: &HeaderMap, name: &[u8]) -> Digest {
     let [_, tenants @ ..] = &IDENTIFYING;
     let values = |name: &HeaderName| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     let tenants: Vec<Vec<&[u8]>> = tenants.iter().map(values).collect();

@@ -12,11 +12,11 @@ use crate::ojs::{Class, Segments};
 use crate::outcome::call::{self, Answered, Asking, Side, Step};
 use crate::outcome::{Absence, Copy, Fate, Identity, Lost, Moment, Progress, Trust, Word};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
-use crate::proxy::body::shown_job::{Expected, is_shown, word};
-use crate::proxy::call::ask::question;
-use crate::proxy::call::attempt::Call;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::shown_job::{Expected, is_shown, word},
+    call::{ask::question, attempt::Call},
+    state::{Proxy, RegionAnswer},
+};
 use crate::telemetry::span::in_span;
 
 /// One question takes at most this long, so that a region that hangs is asked again on another connection.
@@ -24,43 +24,38 @@ pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The request to send once more where a region refuses or returns a taken id.
 #[derive(Debug, Clone)]
-pub(in crate::proxy) struct Resend {
-    pub(in crate::proxy) path: http::uri::PathAndQuery,
-    pub(in crate::proxy) headers: HeaderMap,
+pub(crate) struct Resend {
+    pub(crate) path: http::uri::PathAndQuery,
+    pub(crate) headers: HeaderMap,
     /// The job, with the id and the tracking id of the copy.
-    pub(in crate::proxy) body: Segments,
+    pub(crate) body: Segments,
 }
 
 /// The caller of a look-up, and its deadline.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::proxy) struct Inquiry<'h> {
-    pub(in crate::proxy) identity: &'h Identity,
+pub(crate) struct Inquiry<'h> {
+    pub(crate) identity: &'h Identity,
     /// The headers of the job's caller.
-    pub(in crate::proxy) headers: &'h HeaderMap,
-    pub(in crate::proxy) request_id: &'h HeaderValue,
-    pub(in crate::proxy) until: Instant,
+    pub(crate) headers: &'h HeaderMap,
+    pub(crate) request_id: &'h HeaderValue,
+    pub(crate) until: Instant,
     /// Whether it repeats an earlier call.
-    pub(in crate::proxy) repeats: bool,
+    pub(crate) repeats: bool,
     /// Whether its "no such job" is believed.
-    pub(in crate::proxy) trust: Trust,
+    pub(crate) trust: Trust,
     /// Whether the job may go on under another id, or in another region, so that its id may be taken where it was.
-    pub(in crate::proxy) may_leave: bool,
+    pub(crate) may_leave: bool,
 }
 
 /// The new fate of a copy, and the answer that shows it.
-pub(in crate::proxy) struct Found {
-    pub(in crate::proxy) copy: Copy,
+pub(crate) struct Found {
+    pub(crate) copy: Copy,
     /// The job as its region shows it, or the region's word for an id that another job has.
-    pub(in crate::proxy) answer: Option<RegionAnswer>,
+    pub(crate) answer: Option<RegionAnswer>,
 }
 
 /// Asks for a copy until its fate is known, or the time is over.
-pub(in crate::proxy) async fn inquire(
-    proxy: &Proxy,
-    inquiry: Inquiry<'_>,
-    mut copy: Copy,
-    resend: Option<Resend>,
-) -> Found {
+pub(crate) async fn inquire(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy, resend: Option<Resend>) -> Found {
     let index = proxy.shared.registry.view().index_of(copy.place.region.as_str());
     let Some(index) = index.filter(|_| !copy.place.job_id.is_empty()) else {
         return Found { copy, answer: None };
@@ -115,7 +110,7 @@ pub(in crate::proxy) async fn inquire(
 }
 
 /// Asks once whether a copy that was absent has come since.
-pub(in crate::proxy) async fn has_come(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy) -> Found {
+pub(crate) async fn has_come(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy) -> Found {
     let view = proxy.shared.registry.view();
     let index = view.index_of(copy.place.region.as_str());
     let is_open = |index: &RegionIndex| view.region(*index).breaker == BreakerState::Closed;

@@ -8,10 +8,11 @@ use crate::ojs::answer::{existing_job_id, job_id_of};
 use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Uuid7, Uuid7Room, hint, replace_minted};
 use crate::policy::{Decision, RegionIndex};
-use crate::proxy::body::shown_job::Expected;
-use crate::proxy::call::attempt::{Call, Ended, Tried};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::shown_job::Expected,
+    call::attempt::{Call, Ended, Tried},
+    state::{Proxy, RegionAnswer},
+};
 use crate::telemetry::{AttemptOutcome, FailoverReason};
 
 /// A call that creates jobs, ready to be tried.

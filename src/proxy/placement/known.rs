@@ -15,26 +15,28 @@ use crate::journal::Hold;
 use crate::ojs::{Class, ErrorDocument, Segments, UUID7_LETTERS, replace_minted};
 use crate::outcome::{Absence, Copy, Digest, Event, Fate, Identity, Place, Placement, Settlement, Told};
 use crate::policy::{Decision, RegionIndex};
-use crate::proxy::body::shown_job::has;
-use crate::proxy::call::ask::ask;
-use crate::proxy::call::ask::question;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::Head;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::shown_job::has,
+    call::{
+        ask::{ask, question},
+        exchange::Exchange,
+        head::Head,
+    },
+    state::{Proxy, RegionAnswer},
+};
 use crate::telemetry::{Resolution, event};
 
 /// When a repeated key is worth another try: regions need no longer to answer, or to be back. Units: seconds.
-pub(in crate::proxy) const RETRY_AFTER: u64 = 1;
+pub(crate) const RETRY_AFTER: u64 = 1;
 
 /// An answer from the record.
-pub(in crate::proxy) struct Known {
-    pub(in crate::proxy) answer: RegionAnswer,
-    pub(in crate::proxy) region: Option<RegionId>,
+pub(crate) struct Known {
+    pub(crate) answer: RegionAnswer,
+    pub(crate) region: Option<RegionId>,
 }
 
 /// The result of a look-up of an earlier enqueue.
-pub(in crate::proxy) enum Looked {
+pub(crate) enum Looked {
     /// Its answer.
     Known(Known),
     /// No region has it: it may be sent, and goes on under the same placement.
@@ -43,22 +45,22 @@ pub(in crate::proxy) enum Looked {
 
 /// A call that was there before.
 #[derive(Clone, Copy)]
-pub(in crate::proxy) struct Caller<'c> {
-    pub(in crate::proxy) proxy: &'c Proxy,
-    pub(in crate::proxy) exchange: &'c Exchange,
-    pub(in crate::proxy) head: &'c Head,
+pub(crate) struct Caller<'c> {
+    pub(crate) proxy: &'c Proxy,
+    pub(crate) exchange: &'c Exchange,
+    pub(crate) head: &'c Head,
     /// The caller's fingerprint.
-    pub(in crate::proxy) digest: &'c Digest,
+    pub(crate) digest: &'c Digest,
     /// The job as it would be sent now, its id, and its tracking id.
-    pub(in crate::proxy) planned: Planned<'c>,
+    pub(crate) planned: Planned<'c>,
 }
 
 /// A job as it would be sent.
 #[derive(Clone, Copy)]
-pub(in crate::proxy) struct Planned<'c> {
-    pub(in crate::proxy) body: &'c Segments,
-    pub(in crate::proxy) job_id: Option<&'c str>,
-    pub(in crate::proxy) federation_id: Option<&'c HeaderValue>,
+pub(crate) struct Planned<'c> {
+    pub(crate) body: &'c Segments,
+    pub(crate) job_id: Option<&'c str>,
+    pub(crate) federation_id: Option<&'c HeaderValue>,
 }
 
 impl Caller<'_> {
@@ -66,7 +68,7 @@ impl Caller<'_> {
     ///
     /// Errors: 500 `outcome_unknown` while the outcome is unknown, 503 `owner_unavailable` where the first call broke
     /// off with its process.
-    pub(in crate::proxy) async fn look(self, mut hold: Hold) -> Result<Looked, ErrorDocument> {
+    pub(crate) async fn look(self, mut hold: Hold) -> Result<Looked, ErrorDocument> {
         // Also where its client has cancelled it since: it is the answer to its repetition.
         let told = match &hold.placement().told {
             Told::Stored { place, .. } => Some(place),
@@ -231,7 +233,7 @@ const fn is_closed(copy: &Copy) -> bool {
 /// Leaves out regions in which a tombstone has the id that the client gave its job.
 ///
 /// Errors: 503 where none is left.
-pub(in crate::proxy) fn keep_from_fences(
+pub(crate) fn keep_from_fences(
     proxy: &Proxy,
     decision: &mut Decision,
     placement: &Placement,

@@ -13,16 +13,17 @@ use crate::ojs::ErrorDocument;
 use crate::outcome::call::{Circumstances, Follow, follow};
 use crate::outcome::{Absence, Copy, Fate, Trust};
 use crate::policy::{Pays as _, RegionIndex};
-use crate::proxy::call::attempt::Tried;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::attempt::Tried,
+    state::{Proxy, RegionAnswer},
+};
 use crate::telemetry::{FailoverReason, Resolution, event};
 
 /// The part of a call that is kept for asking: a tenth, and no more than one question takes.
 const KEPT_PART: u32 = 10;
 
 /// The next step after an attempt whose answer is lost.
-pub(in crate::proxy) enum Followed {
+pub(crate) enum Followed {
     /// The region's word is the answer: the job, or why it has no room for it.
     Answer(RegionAnswer),
     /// On to the next candidate.
@@ -35,20 +36,20 @@ pub(in crate::proxy) enum Followed {
 
 /// The deadline for the region's own answer: the rest of the call's time is kept for clearing up the outcome. With
 /// `redirects` the deadline is at half of the time, so that another region can be tried.
-pub(in crate::proxy) fn answer_until(deadline: Instant, now: Instant, redirects: bool) -> Instant {
+pub(crate) fn answer_until(deadline: Instant, now: Instant, redirects: bool) -> Instant {
     let left = deadline.saturating_duration_since(now);
     let kept = if redirects { left / 2 } else { kept_of(left) };
     deadline.checked_sub(kept).unwrap_or(deadline)
 }
 
 /// The time that is kept for clearing up; a call with less time left than that of a whole call is not sent.
-pub(in crate::proxy) fn kept_of(time: Duration) -> Duration {
+pub(crate) fn kept_of(time: Duration) -> Duration {
     (time / KEPT_PART).min(ASK_TIMEOUT)
 }
 
 /// Clears up a job's outcome, and decides the next step. An outcome that stays unknown is in the journal when this
 /// returns. `next` is the next candidate.
-pub(in crate::proxy) async fn after_lost(
+pub(crate) async fn after_lost(
     proxy: &Proxy,
     job: &mut Job,
     index: RegionIndex,

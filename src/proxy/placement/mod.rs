@@ -20,7 +20,7 @@ pub(super) use sent::{believe, ended, sending, tried};
 use crate::config::{Config, DuplicateIds};
 use crate::outcome::{Identity, Place, Rules, Trust};
 use crate::policy::RegionIndex;
-use crate::proxy::state::shared::Shared;
+use crate::proxy::state::Shared;
 
 /// How long regions may take, by the configuration.
 pub(crate) const fn rules(config: &Config) -> Rules {

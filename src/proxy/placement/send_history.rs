@@ -6,8 +6,7 @@ use http::HeaderValue;
 use tokio::time::Instant;
 
 use crate::journal::{Hold, ID_BYTES_MAX};
-use crate::proxy::body::received::Received;
-use crate::proxy::body::shown_job::Expected;
+use crate::proxy::body::{received::Received, shown_job::Expected};
 
 /// Where an enqueue has been.
 #[derive(Debug)]

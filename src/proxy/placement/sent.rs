@@ -7,10 +7,11 @@ use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::outcome::{Copy, Event, Lost, Place, Told};
 use crate::policy::{Answer, Ending, RegionIndex};
-use crate::proxy::body::shown_job::is_shown;
-use crate::proxy::call::attempt::Tried;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::shown_job::is_shown,
+    call::attempt::Tried,
+    state::{Proxy, RegionAnswer},
+};
 
 impl Job {
     /// The job in a region, under its present id; without an id where that id cannot be looked up.
@@ -23,7 +24,7 @@ impl Job {
 /// The job goes to a region: where it may be repeated, or has been elsewhere, that is durable before anything is sent.
 ///
 /// Errors: 503 where it may be repeated and that is not durable, with `journal.required`.
-pub(in crate::proxy) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) -> Result<(), ErrorDocument> {
+pub(crate) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) -> Result<(), ErrorDocument> {
     if job.trail.hold.is_none() {
         return Ok(());
     }
@@ -43,7 +44,7 @@ pub(in crate::proxy) async fn sending(proxy: &Proxy, job: &mut Job, index: Regio
 }
 
 /// A 2xx that does not show the job is an answer of a balancer or to another call, and proves nothing.
-pub(in crate::proxy) fn believe(job: &Job, tried: &mut Tried) {
+pub(crate) fn believe(job: &Job, tried: &mut Tried) {
     let is_doubtful = tried.is_stored()
         && tried.answer.as_ref().is_some_and(|answer| !is_shown(job.trail.expected, answer, job.job_id.as_deref()));
     if is_doubtful {
@@ -52,7 +53,7 @@ pub(in crate::proxy) fn believe(job: &Job, tried: &mut Tried) {
 }
 
 /// A try has ended with an answer, or with nothing sent.
-pub(in crate::proxy) fn tried(job: &mut Job, tried: &Tried) {
+pub(crate) fn tried(job: &mut Job, tried: &Tried) {
     let Some(hold) = &mut job.trail.hold else { return };
     let Some(last) = hold.placement().copies.len().checked_sub(1) else { return };
     match tried.ending {
@@ -84,7 +85,7 @@ pub(super) fn lost(proxy: &Proxy, job: &mut Job, index: RegionIndex, lost: Lost)
 
 /// Ends the call with this answer, unless a place is left that may hold the job. Such a place is durable before the
 /// client's answer is sent.
-pub(in crate::proxy) async fn ended(
+pub(crate) async fn ended(
     proxy: &Proxy,
     job: &mut Job,
     index: Option<RegionIndex>,

@@ -11,15 +11,17 @@ use super::by_ids::check_bodies;
 use crate::config::QueueControl;
 use crate::ojs::{ErrorDocument, Payload, Scope, normal_path};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
-use crate::proxy::body::collect::collect_body;
-use crate::proxy::call::ask::{NoAnswer, Question, ask, question_headers};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::RETRY_AFTER_MIN;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::local;
+use crate::proxy::{
+    body::collect::collect_body,
+    call::{
+        ask::{NoAnswer, Question, ask, question_headers},
+        exchange::Exchange,
+        fan_out::RETRY_AFTER_MIN,
+        head::{Head, read},
+    },
+    state::{Proxy, RegionAnswer, Reply},
+    stream::local::local,
+};
 use crate::telemetry::AttemptOutcome;
 
 /// Reads a definition in the local region, else in another; writes it to all.

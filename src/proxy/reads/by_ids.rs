@@ -14,15 +14,17 @@ use http::{HeaderMap, Method, Request, Response};
 use super::residency::results;
 use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::call::ask::{NoAnswer, Question, ask};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::name_regions;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::locate::find::{Located, locate, unsure};
-use crate::proxy::routing::bound::check_keys;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::{NoAnswer, Question, ask},
+        exchange::Exchange,
+        fan_out::name_regions,
+        head::{Head, read},
+    },
+    locate::find::{Located, locate, unsure},
+    routing::bound::check_keys,
+    state::{Proxy, RegionAnswer, Reply},
+};
 
 /// Searches of one call at once, so that one call does not take every turn.
 const SEARCHES: usize = 16;

@@ -7,8 +7,7 @@ use serde_json::json;
 
 use crate::ojs::header::{MEDIA_TYPE, VERSION};
 use crate::policy::{BreakerState, Health, RegionView, View};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::state::{Proxy, Reply};
 
 /// Whether a flexible job may be sent to the region. A region that was never probed counts: it is tried, last.
 #[must_use]

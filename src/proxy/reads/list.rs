@@ -20,12 +20,15 @@ use crate::base::RegionId;
 use crate::ojs::list::{Ask, Figures, Page, Pick, Walk, Wanted, added_up, merged};
 use crate::ojs::{ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
-use crate::proxy::call::address::admit_unjudged;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::{ask_each, name_missing, name_regions, nobody, read_headers};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::local;
+use crate::proxy::{
+    call::{
+        address::admit_unjudged,
+        exchange::Exchange,
+        fan_out::{ask_each, name_missing, name_regions, nobody, read_headers},
+    },
+    state::{Proxy, Reply},
+    stream::local::local,
+};
 
 /// Answers a list out of all regions, or passes it to the one that the client named.
 ///

@@ -15,13 +15,15 @@ use http::{Method, Request, Response, StatusCode};
 use super::health::is_usable;
 use crate::ojs::{Class, ErrorDocument, conformance_level, federated_manifest, restricted_manifest};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::{Question, ask};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::read_headers;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::local;
+use crate::proxy::{
+    call::{
+        ask::{Question, ask},
+        exchange::Exchange,
+        fan_out::read_headers,
+    },
+    state::{Proxy, RegionAnswer, Reply},
+    stream::local::local,
+};
 
 /// Clients ask for the manifest first, so that a region which hangs is left out. Unit: a duration.
 const PATIENCE: Duration = Duration::from_secs(2);

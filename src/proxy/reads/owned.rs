@@ -14,13 +14,12 @@ use http_body::Body as _;
 use super::residency::Guard;
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::RegionIndex;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::locate::find::search;
-use crate::proxy::locate::find::{Located, in_doubt, known};
-use crate::proxy::state::lookups::NotFound;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::{Parts, forward, local, pass};
+use crate::proxy::{
+    call::exchange::Exchange,
+    locate::find::{Located, in_doubt, known, search},
+    state::{NotFound, Proxy, Reply},
+    stream::local::{Parts, forward, local, pass},
+};
 
 /// `Retry-After` where no better time is known. Units: seconds.
 const RETRY_AFTER_MIN: u64 = 1;

@@ -19,15 +19,17 @@ use crate::ojs::{
     Class, Envelope, ErrorDocument, Operation, RoutingKind, Scope, jobs_within, path_segment, routing_within,
 };
 use crate::policy::{RegionIndex, RouteError, View, has_tags, permits};
-use crate::proxy::body::collect::collect;
-use crate::proxy::call::address::admit_unjudged;
-use crate::proxy::call::ask::{Question, ask, question_headers};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::locate::find::{Located, locate};
-use crate::proxy::routing::plan::with_job;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect::collect,
+    call::{
+        address::admit_unjudged,
+        ask::{Question, ask, question_headers},
+        exchange::Exchange,
+    },
+    locate::find::{Located, locate},
+    routing::plan::with_job,
+    state::{Proxy, RegionAnswer, Reply},
+};
 
 /// An answer may echo a job and add to it: this much more than a request body may hold.
 const ANSWER_EXTRA_BYTES: usize = 1024 * 1024;

@@ -8,11 +8,11 @@ use http::{HeaderName, Request, Response, Uri};
 
 use super::owned::owned;
 use crate::ojs::{Channel, ErrorDocument, identify};
-use crate::proxy::call::address::admit_unjudged;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::local;
+use crate::proxy::{
+    call::{address::admit_unjudged, exchange::Exchange},
+    state::{Proxy, Reply},
+    stream::local::local,
+};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 

@@ -14,14 +14,16 @@ use crate::config::QueueControl;
 use crate::ojs::ErrorDocument;
 use crate::ojs::list::{Part, is_object, summed};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::call::ask::{NoAnswer, Question};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers};
-use crate::proxy::call::head::read;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::local;
+use crate::proxy::{
+    call::{
+        ask::{NoAnswer, Question},
+        exchange::Exchange,
+        fan_out::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers},
+        head::read,
+    },
+    state::{Proxy, RegionAnswer, Reply},
+    stream::local::local,
+};
 
 /// Sums the figures of all regions, or passes the call to the one that the client named.
 ///

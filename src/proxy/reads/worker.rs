@@ -13,13 +13,15 @@ use super::sum::{every, everywhere, figures, followed, is_for_one};
 use crate::ojs::list::Page;
 use crate::ojs::{Class, ErrorDocument, answer, path_segment};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::{NoAnswer, Question, ask, question_headers};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::{RETRY_AFTER_MIN, Said, name_missing, name_regions, while_wanted};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::local;
+use crate::proxy::{
+    call::{
+        ask::{NoAnswer, Question, ask, question_headers},
+        exchange::Exchange,
+        fan_out::{RETRY_AFTER_MIN, Said, name_missing, name_regions, while_wanted},
+    },
+    state::{Proxy, RegionAnswer, Reply},
+    stream::local::local,
+};
 
 /// Pages of a region's list of workers that are looked through, of 100 workers each: more than a region of any size has.
 const PAGES_MAX: u64 = 50;

@@ -17,10 +17,10 @@ use crate::ojs::{
     Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
-use crate::proxy::call::feedback::source;
-use crate::proxy::call::notes;
-use crate::proxy::state::ours::Ours;
-use crate::proxy::state::shared::{Proxy, Shared};
+use crate::proxy::{
+    call::{feedback::source, notes},
+    state::{Ours, Proxy, Shared},
+};
 use crate::region::Queue;
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};

@@ -7,7 +7,7 @@ use crate::base::{Needs, Strategy};
 use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
 use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
-use crate::proxy::state::shared::{Proxy, Shared};
+use crate::proxy::state::{Proxy, Shared};
 
 /// An error document lists at most so many places; a person looks at the first few.
 const PLACES_MAX: usize = 16;

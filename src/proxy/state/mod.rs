@@ -34,3 +34,16 @@ pub(crate) mod running;
 pub(crate) mod shared;
 pub(crate) mod warm;
 pub(crate) mod watch;
+
+pub(crate) use buffered::{Buffered, Share};
+pub(crate) use collected::Collected;
+pub(crate) use fingerprint::{IDENTIFYING, digest};
+pub(crate) use lookups::{Found, Indeterminate, Key, Left, NotFound};
+pub(crate) use ours::Ours;
+pub(crate) use pools::{pool_limits, pool_meters};
+pub(crate) use ran::Ran;
+pub(crate) use region_answer::RegionAnswer;
+pub(crate) use reply::Reply;
+pub(crate) use running::{End, Joined, Name, Turn};
+pub(crate) use shared::{Proxy, Shared};
+pub(crate) use watch::Waiting;

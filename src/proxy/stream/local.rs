@@ -19,15 +19,14 @@ use crate::net::pool::{RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
 use crate::ojs::{Class, ErrorDocument, Operation};
 use crate::policy::{CallPermit, GuardClass, RegionIndex, RequestOutcome, effect};
-use crate::proxy::body::collect::{OVERLOADED_RETRY_AFTER, broken_body};
-use crate::proxy::call::ask::unavailable;
-use crate::proxy::call::attempt::reason;
-use crate::proxy::call::disconnected::disconnected;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::feedback;
-use crate::proxy::call::shut::check_breaker;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect::{OVERLOADED_RETRY_AFTER, broken_body},
+    call::{
+        ask::unavailable, attempt::reason, disconnected::disconnected, exchange::Exchange, feedback,
+        shut::check_breaker,
+    },
+    state::{Proxy, Reply},
+};
 use crate::telemetry::{AttemptOutcome, Held, event};
 
 /// A longer answer may stay here while its client does not read: a shorter one has room in the client's socket. Units: bytes.

@@ -13,15 +13,13 @@ use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
 use crate::policy::RequestOutcome;
-use crate::proxy::body::collect::OVERLOADED_RETRY_AFTER;
-use crate::proxy::call::address::admit_unjudged;
-use crate::proxy::call::ask::unavailable;
-use crate::proxy::call::attempt::of_dial;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::feedback;
-use crate::proxy::call::shut::check_breaker;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect::OVERLOADED_RETRY_AFTER,
+    call::{
+        address::admit_unjudged, ask::unavailable, attempt::of_dial, exchange::Exchange, feedback, shut::check_breaker,
+    },
+    state::{Proxy, Reply},
+};
 
 /// Switches the client's and a new region connection to WebSocket and copies between them.
 ///

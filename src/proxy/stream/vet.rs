@@ -16,12 +16,15 @@ use crate::net::body::{Outgoing, Upload};
 use crate::net::{IncomingBody, Violation};
 use crate::ojs::{ErrorDocument, Fault, Operation, Payload, jobs_within, routing_within};
 use crate::policy::RegionIndex;
-use crate::proxy::body::collect::{broken_body, collect_body};
-use crate::proxy::body::encoding::{self, Encoding};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::tenant_of;
-use crate::proxy::routing::bound::{check_keys, check_routing};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::{
+        collect::{broken_body, collect_body},
+        encoding::{self, Encoding},
+    },
+    call::{exchange::Exchange, head::tenant_of},
+    routing::bound::{check_keys, check_routing},
+    state::Proxy,
+};
 
 /// The body as it may be sent to the region: a stream, or read and found harmless.
 ///

@@ -19,11 +19,14 @@ use http::{Request, Response};
 use self::round::{Local, Round};
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::{asked_for, read};
-use crate::proxy::call::retrying::{rewritten, unanswered};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        exchange::Exchange,
+        head::{asked_for, read},
+        retrying::{rewritten, unanswered},
+    },
+    state::{Proxy, Reply},
+};
 use crate::region::{KeptJob, Workers};
 use crate::telemetry::KeptJob as Became;
 

@@ -22,15 +22,16 @@ use smallvec::SmallVec;
 use crate::ojs::worker::{Directive, HeartbeatReply, HeartbeatRequest};
 use crate::ojs::{Class, ErrorDocument, Segments, heartbeat_state, hint};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
-use crate::proxy::call::ask::Question;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::retrying::{Insisted, ask_retrying, note, rewritten};
-use crate::proxy::locate::find::Located;
-use crate::proxy::locate::find::search;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::Question,
+        exchange::Exchange,
+        head::{Head, read},
+        retrying::{Insisted, ask_retrying, note, rewritten},
+    },
+    locate::find::{Located, search},
+    state::{Proxy, RegionAnswer, Reply},
+};
 use crate::region::Workers;
 
 /// The longest time that the local region's answer waits for the others: a worker whose heartbeats are late loses its

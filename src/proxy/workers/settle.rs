@@ -23,15 +23,16 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::{Settled, completed};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
-use crate::proxy::call::ask::{Question, ask};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::call::retrying::{Insisted, ask_retrying, note};
-use crate::proxy::locate::find::search;
-use crate::proxy::locate::find::{Located, in_doubt, locate};
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::{Question, ask},
+        exchange::Exchange,
+        head::{Head, read},
+        retrying::{Insisted, ask_retrying, note},
+    },
+    locate::find::{Located, in_doubt, locate, search},
+    state::{Proxy, RegionAnswer, Reply},
+};
 
 /// Sends an acknowledgement to the owner of its job.
 ///

@@ -8,12 +8,10 @@ use super::plan::Attempted;
 use super::region_part::RegionPart;
 use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Line};
-use crate::proxy::call::call_notes::CallNotes;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::Head;
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{call_notes::CallNotes, exchange::Exchange, head::Head},
+    state::{Proxy, Ran, Reply},
+};
 use crate::telemetry::AttemptOutcome;
 
 /// Sends the parts whose regions can take them, and answers for all of them.

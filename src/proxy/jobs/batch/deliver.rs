@@ -10,17 +10,12 @@ use crate::base::RegionId;
 use crate::ojs::Segments;
 use crate::ojs::batch::answer;
 use crate::policy::GuardClass;
-use crate::proxy::call::ask::question_headers;
-use crate::proxy::call::attempt::Call;
-use crate::proxy::call::call_notes::CallNotes;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::Head;
-use crate::proxy::jobs::enqueue::run;
-use crate::proxy::placement::job::Job;
-use crate::proxy::placement::send_history::SendHistory;
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{ask::question_headers, attempt::Call, call_notes::CallNotes, exchange::Exchange, head::Head},
+    jobs::enqueue::run,
+    placement::{job::Job, send_history::SendHistory},
+    state::{Proxy, Ran, RegionAnswer},
+};
 use crate::telemetry::AttemptOutcome;
 
 /// A client's headers for our own questions about its call.

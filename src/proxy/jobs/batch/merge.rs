@@ -7,12 +7,12 @@ use crate::ojs::ErrorDocument;
 use crate::ojs::batch::answer::{self, Item, Line, Listed};
 use crate::ojs::header::REQUEST_ID;
 use crate::outcome::{Event, Lost, Place, Told};
-use crate::proxy::body::collect;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::placement::{Names, identity, rules};
-use crate::proxy::state::ran::Ran;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect,
+    call::exchange::Exchange,
+    placement::{Names, identity, rules},
+    state::{Proxy, Ran, Reply},
+};
 use crate::telemetry::{AttemptOutcome, event};
 
 /// The result of a part.

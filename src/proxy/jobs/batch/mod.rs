@@ -24,13 +24,15 @@ use self::plan::{Planned, plan};
 use self::region_part::RegionPart;
 use super::enqueue::{note, run};
 use crate::ojs::ErrorDocument;
-use crate::proxy::call::call_notes::CallNotes;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::feedback::source;
-use crate::proxy::call::head::tenant_of;
-use crate::proxy::call::head::{Head, read};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        call_notes::CallNotes,
+        exchange::Exchange,
+        feedback::source,
+        head::{Head, read, tenant_of},
+    },
+    state::{Proxy, Reply},
+};
 
 /// Answers a batch or a bulk enqueue.
 ///

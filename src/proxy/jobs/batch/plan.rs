@@ -10,13 +10,19 @@ use crate::config::MixedBatch;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
 use crate::policy::{Decision, Demand, Part, RegionIndex, RouteError, Together, View, route_within, together};
-use crate::proxy::body::collect;
-use crate::proxy::call::call_notes::{self, CallNotes, Member, NOTED_MAX, allot};
-use crate::proxy::call::feedback::source;
-use crate::proxy::call::notes::write_down;
-use crate::proxy::routing::plan::{StampRoom, Stamped, in_turn, refusal, with_word};
-use crate::proxy::routing::several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::collect,
+    call::{
+        call_notes::{self, CallNotes, Member, NOTED_MAX, allot},
+        feedback::source,
+        notes::write_down,
+    },
+    routing::{
+        plan::{StampRoom, Stamped, in_turn, refusal, with_word},
+        several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys},
+    },
+    state::Proxy,
+};
 
 /// The parts by region.
 pub(super) enum Planned {

@@ -16,11 +16,10 @@ use super::undo::{Doomed, Undone, undo};
 use crate::ojs::ErrorDocument;
 use crate::ojs::error::Fates;
 use crate::policy::RegionIndex;
-use crate::proxy::call::call_notes::CallNotes;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::Head;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{call_notes::CallNotes, exchange::Exchange, head::Head},
+    state::{Proxy, Reply},
+};
 
 /// Cancelling gets at least this long, also at the end of a call's time: SDKs wait 5 s longer than the usual call.
 const UNDO_MIN: Duration = Duration::from_secs(4);

@@ -12,11 +12,12 @@ use crate::ojs::header::REQUEST_ID;
 use crate::ojs::{Class, path_segment, progress};
 use crate::outcome::{Event, Place, Progress, Told};
 use crate::policy::{GuardClass, RegionIndex};
-use crate::proxy::body::offload::offload;
-use crate::proxy::body::shown_job::far;
-use crate::proxy::call::ask::{NoAnswer, Question, ask};
-use crate::proxy::placement::{Names, identity, rules};
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::{offload::offload, shown_job::far},
+    call::ask::{NoAnswer, Question, ask},
+    placement::{Names, identity, rules},
+    state::Proxy,
+};
 use crate::telemetry::event;
 
 /// Cancellations at once, so that a large batch leaves connections to other calls.

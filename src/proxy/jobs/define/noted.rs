@@ -6,10 +6,13 @@ use http::Response;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Envelope, ErrorDocument, Operation, answer, jobs_within};
 use crate::policy::{Origin, View};
-use crate::proxy::call::call_notes::{self, CallNotes, Member, NOTED_MAX};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        call_notes::{self, CallNotes, Member, NOTED_MAX},
+        exchange::Exchange,
+    },
+    state::{Proxy, Reply},
+};
 
 /// The note of one definition.
 #[derive(Debug)]

@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use crate::ojs::list::{Page, Told, Wanted};
 use crate::ojs::{Paging, normal_path};
 use crate::policy::RegionIndex;
-use crate::proxy::body::offload::offload;
-use crate::proxy::call::ask::Question;
-use crate::proxy::call::fan_out::Said;
+use crate::proxy::{
+    body::offload::offload,
+    call::{ask::Question, fan_out::Said},
+};
 
 /// A list as the client asked for it.
 pub(super) struct Listing {

@@ -12,11 +12,14 @@ use crate::base::RegionId;
 use crate::ojs::list::{Cursor, Figures, Leg, Page, Part, Place, Start, Told, Wanted, merged, united};
 use crate::ojs::{Class, ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::{NoAnswer, ask};
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::{Said, name_missing, name_regions, nobody, note_outcome, while_wanted};
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::{NoAnswer, ask},
+        exchange::Exchange,
+        fan_out::{Said, name_missing, name_regions, nobody, note_outcome, while_wanted},
+    },
+    state::{Proxy, Reply},
+};
 use crate::telemetry::AttemptOutcome;
 
 /// The most names of one region; one with more is missing from the answer, and named. Ten thousand queues are a few megabytes.

@@ -10,14 +10,17 @@ use crate::config::ReadResidency;
 use crate::ojs::list::{NoPage, Page, replaced};
 use crate::ojs::{ErrorDocument, answer, is_of_fence, normal_path, residency};
 use crate::policy::RegionIndex;
-use crate::proxy::call::ask::Question;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::fan_out::{RETRY_AFTER_MIN, ask_each, read_headers};
-use crate::proxy::locate::find::is_called_off;
-use crate::proxy::reads::residency::is_foreign;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
-use crate::proxy::stream::local::forward;
+use crate::proxy::{
+    call::{
+        ask::Question,
+        exchange::Exchange,
+        fan_out::{RETRY_AFTER_MIN, ask_each, read_headers},
+    },
+    locate::find::is_called_off,
+    reads::residency::is_foreign,
+    state::{Proxy, Reply},
+    stream::local::forward,
+};
 
 /// Remembers where a job is that a list has shown.
 pub(super) fn learn(proxy: &Proxy, index: RegionIndex, item: &[u8]) {

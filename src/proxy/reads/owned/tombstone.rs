@@ -10,14 +10,15 @@ use tokio::time::Instant;
 
 use crate::ojs::{Class, ErrorDocument, Operation, shows_fence};
 use crate::policy::RegionIndex;
-use crate::proxy::body::collect::collect;
-use crate::proxy::body::shown_job::no_job;
-use crate::proxy::call::ask::ask;
-use crate::proxy::call::ask::question;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::placement::is_guarded_region;
-use crate::proxy::state::reply::Reply;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    body::{collect::collect, shown_job::no_job},
+    call::{
+        ask::{ask, question},
+        exchange::Exchange,
+    },
+    placement::is_guarded_region,
+    state::{Proxy, Reply},
+};
 
 /// A tombstone holds only its id, and servers add some twenty members: a longer answer is a job, and is streamed.
 /// Units: bytes.

@@ -16,11 +16,14 @@ use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
 use crate::policy::{GuardClass, RegionIndex, permits};
-use crate::proxy::call::ask::{NoAnswer, Question, ask};
-use crate::proxy::call::head::Head;
-use crate::proxy::routing::plan::with_job;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{
+        ask::{NoAnswer, Question, ask},
+        head::Head,
+    },
+    routing::plan::with_job,
+    state::{Proxy, RegionAnswer},
+};
 use crate::region::{KeptJob, handed_out_until};
 use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
 

@@ -14,11 +14,10 @@ use crate::ojs::ErrorDocument;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::worker::Leased;
 use crate::policy::{RegionIndex, Repeat};
-use crate::proxy::call::ask::ask;
-use crate::proxy::call::exchange::Exchange;
-use crate::proxy::call::head::Head;
-use crate::proxy::state::region_answer::RegionAnswer;
-use crate::proxy::state::shared::Proxy;
+use crate::proxy::{
+    call::{ask::ask, exchange::Exchange, head::Head},
+    state::{Proxy, RegionAnswer},
+};
 
 /// The lease that an acknowledgement is about.
 pub(super) struct Lease {
