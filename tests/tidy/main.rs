@@ -4,6 +4,7 @@
 
 mod circles;
 mod imports;
+mod records;
 mod rooms;
 mod strategies;
 mod tokens;
