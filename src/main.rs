@@ -4,7 +4,8 @@ mod processor;
 
 use std::process::ExitCode;
 
-/// Gives memory back to the system when a burst is over, which the C library's does not: `docs/performance.md`.
+/// Gives memory back to the system when a burst is over, which the C library's does not:
+/// `docs/adr/0410-the-allocator-is-jemalloc.md`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

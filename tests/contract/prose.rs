@@ -62,8 +62,11 @@ fn the_readme_says_truly_what_other_proxies_can_do() {
 
 #[test]
 fn the_documents_promise_no_watch_that_is_not_kept() {
-    let decisions = read("docs/decisions.md");
-    assert!(decisions.contains("It is not caught where the job was sent to the same region again"));
+    let promised = section("docs/outcomes.md", "## What is not promised");
+    assert!(
+        promised.contains("sent again to a region that overwrites")
+            && promised.contains("A write later than 15 minutes")
+    );
     let clocks = read("docs/pitfalls.md");
     assert!(clocks.contains("ages of rows in the journal go by a clock of its own, which no jump moves"));
 }

@@ -4,6 +4,7 @@
 
 mod circles;
 mod imports;
+mod records;
 mod reference;
 mod rooms;
 mod strategies;
