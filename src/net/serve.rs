@@ -93,7 +93,7 @@ impl ConnectionInfo {
 /// On a socket that was handed over it accepts until draining begins: later clients belong to the next process.
 ///
 /// Must run inside a `LocalSet`. The service is called for verified requests only, one at a time for each connection. Its
-/// future is not dropped when the client goes away ([`ClientSide::gone`]); it is when this thread's `LocalSet` is.
+/// future is not dropped when the client disconnects ([`ClientSide::disconnected`]); it is when this thread's `LocalSet` is.
 /// Upgrades are taken with `hyper::upgrade::on`, and are in force when the service answers 101.
 ///
 /// Cancel: connections that were accepted are served on.
