@@ -318,6 +318,25 @@ fn files_can_be_read_in_one_go() {
     assert_none(&problems);
 }
 
+/// The files of the reader's way through one enqueue.
+fn way_of_an_enqueue(architecture: &str) -> Vec<String> {
+    let paragraph = architecture.split("\n\n").find(|text| text.starts_with("A reader who follows one enqueue"));
+    let quoted = paragraph.into_iter().flat_map(|text| text.split('`').skip(1).step_by(2));
+    let mut files: Vec<String> =
+        quoted.filter(|name| name.ends_with(".rs")).map(|name| format!("src/{name}")).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+#[test]
+fn one_enqueue_is_followed_through_forty_files_that_exist() {
+    let way = way_of_an_enqueue(&read("ARCHITECTURE.md"));
+    assert!((20..=40).contains(&way.len()), "{} files", way.len());
+    assert_none(&way.into_iter().filter(|path| !root().join(path).is_file()).collect::<Vec<_>>());
+    assert_eq!(way_of_an_enqueue("x\n\nA reader who follows one enqueue: `a.rs`, `b`"), ["src/a.rs"]);
+}
+
 #[test]
 fn nothing_is_left_unfinished_or_waited_for() {
     // Taken apart, so that this file does not hold the words itself.
