@@ -298,8 +298,7 @@ impl Table {
             if self.rows.contains_key(&placement.number) {
                 placement.number = self.number(now);
             }
-            // A record that came with the key meanwhile is newer.
-            if placement.identity.key.is_some_and(|key| self.by_key.contains_key(&key)) {
+            if self.has_newer_with_key(&placement) {
                 placement.identity.key = None;
             }
             placement.apply(Event::Restarted, now, rules);
@@ -307,6 +306,14 @@ impl Table {
         }
         self.runs.append(&mut runs);
         self.bound(&mut Vec::new());
+    }
+
+    /// Whether the key of a placement from a file leads to a newer one: to one of this run, or to one with a higher number. The file may
+    /// have several with a key, because a refused call stays in it for a while.
+    fn has_newer_with_key(&self, placement: &Placement) -> bool {
+        let known = placement.identity.key.and_then(|key| self.by_key.get(&key));
+        let row = known.and_then(|number| self.rows.get(number));
+        row.is_some_and(|row| row.run == self.run || row.placement.number > placement.number)
     }
 
     /// Everything, for a file that has missed something.

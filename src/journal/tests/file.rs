@@ -36,6 +36,23 @@ async fn a_log_that_is_torn_anywhere_costs_only_what_was_behind_the_tear() {
 }
 
 #[tokio::test]
+async fn a_key_leads_to_the_call_that_was_stored_after_a_refused_one_also_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = open(&path);
+    let mut refused = store.begin(identity(Some(1)), RULES);
+    refused.apply(Event::Sending(place("refused"), None));
+    refused.save_durably().await;
+    refused.apply(Event::NotStored(0));
+    refused.end(Told::Refused);
+    sent(&store, "stored", Some(1), stored("stored")).await;
+    let killed = dir.path().join("killed");
+    copy(&path, &killed, usize::MAX);
+    let known = open(&killed).of_key(&[1; 32]);
+    assert_eq!(known.and_then(|it| it.stored().cloned()), Some(place("stored")));
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_read_is_moved_aside_and_a_new_one_begun() {
     let dir = tempfile::tempdir().unwrap();
     let garbage = dir.path().join("garbage");
