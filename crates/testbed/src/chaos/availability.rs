@@ -28,9 +28,9 @@ pub(super) struct Window {
 pub(super) struct Found {
     /// Calls that should have succeeded.
     pub(super) calls: u64,
-    /// Of those, the calls that failed by the sidecar's own error, or without an answer.
+    /// Flexible calls that failed by the sidecar's own error, or without an answer.
     pub(super) failed: u64,
-    /// Of those, the calls with an unknown outcome.
+    /// Flexible calls with an unknown outcome.
     pub(super) unknown: u64,
     /// The longest of them. Units: milliseconds.
     pub(super) longest_ms: u64,

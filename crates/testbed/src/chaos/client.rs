@@ -50,6 +50,8 @@ pub(super) struct World {
     /// No new call is issued after this, with any number missing.
     pub(super) until: Instant,
     pub(super) interrupted: Cell<bool>,
+    /// Whether clients close their connections between two calls, and wait.
+    pub(super) paused: Cell<bool>,
     pub(super) hostile: bool,
     /// Ids that hostile clients may use again.
     pub(super) used: RefCell<Vec<Used>>,
@@ -218,6 +220,10 @@ const fn take(left: &mut usize) -> bool {
 
 /// A connection to the process that runs now; none when there is none for so long that the run has failed.
 async fn connected<'c>(world: &World, connection: &'c mut Option<Connection>) -> Option<&'c mut Connection> {
+    while world.paused.get() {
+        *connection = None;
+        tokio::time::sleep(CONNECT_EVERY).await;
+    }
     let is_usable = connection.as_ref().is_some_and(|it| !it.sender.is_closed() && it.address == world.address.get());
     if !is_usable {
         *connection = None;

@@ -105,7 +105,7 @@ pub async fn play(options: &Options, interrupted: impl Future<Output = ()> + 'st
     // The last process asks about everything at once.
     restarts.restart(&stage, &world, Breakage::None).await?;
     let listed = settle(&restarts).await;
-    restarts.rows.ask(restarts.sidecar.client).await;
+    restarts.read_rows(&world).await;
     restarts.expect_no_defect().await;
     restarts.sidecar.end().await;
     watch.abort();
@@ -144,6 +144,7 @@ fn world(plan: Plan, jobs_min: u64, time: Duration, sidecar: SocketAddr, seed: u
         restarted: Cell::new(false),
         until: began + 2 * time + Duration::from_mins(2),
         interrupted: Cell::new(false),
+        paused: Cell::new(false),
         hostile: plan.hostile,
         used: RefCell::default(),
         open: RefCell::default(),

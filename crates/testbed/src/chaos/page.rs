@@ -26,20 +26,26 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Asks a process for all that it shows.
-    pub(super) async fn ask(&mut self, sidecar: SocketAddr) {
+    /// Reads every page of a process's outcomes.
+    ///
+    /// Errors: a sentence, when a page could not be read. Pages before it are kept, so that the caller may read again.
+    pub(super) async fn ask(&mut self, sidecar: SocketAddr) -> Result<(), String> {
         let mut cursor = String::new();
         let read = self.reads + 1;
         // A bound, should a cursor lead round in a circle.
         for _ in 0..=ROWS_MAX / PAGE {
             let path = format!("/v1/federation/outcomes?limit={PAGE}{cursor}");
-            let Ok((_, body)) = ask(&sidecar.to_string(), Method::GET, &path, Bytes::new()).await else { return };
-            let Some(page) = rows::Page::of(&body) else { return };
-            self.reads = read;
+            let asked = ask(&sidecar.to_string(), Method::GET, &path, Bytes::new()).await;
+            let (head, body) = asked.map_err(|error| format!("{path}: {error}"))?;
+            let page = rows::Page::of(&body).ok_or_else(|| format!("{path}: {} without outcomes", head.status))?;
             self.by_name.extend(page.rows.into_iter().map(|(name, rows)| (name, (read, rows))));
-            let Some(next) = page.next else { return };
+            let Some(next) = page.next else {
+                self.reads = read;
+                return Ok(());
+            };
             cursor = format!("&cursor={next}");
         }
+        Err(format!("more than {ROWS_MAX} outcomes"))
     }
 
     /// How many there are.

@@ -119,7 +119,7 @@ fn acknowledged(found: &Found<'_>, copies: &[SmallVec<[Copy; 1]>]) -> bool {
     let (lost, astray) = (verdict.lost.len(), verdict.astray.len());
     line(
         "an acknowledgement reaches the region that leased the job",
-        format_args!("{} ({} told as taken; {lost} lost, {astray} at other regions)", lost + astray, verdict.told),
+        format_args!("{} ({} answered 200; {lost} lost, {astray} at other regions)", lost + astray, verdict.told),
     );
     for id in verdict.lost.iter().take(NAMED_MAX) {
         say(format_args!("\nVIOLATION an acknowledgement was lost: of {}", uuid::Uuid::from_u128(*id)));

@@ -71,7 +71,7 @@ impl Restarts {
     pub(super) async fn restart(&mut self, stage: &Stage, world: &World, breakage: Breakage) -> Result<(), String> {
         self.last_words().await;
         if breakage.forgets() {
-            self.rows.ask(self.sidecar.client).await;
+            self.read_rows(world).await;
         }
         match breakage {
             Breakage::Terminated => self.sidecar.end().await,
@@ -111,6 +111,21 @@ impl Restarts {
         Ok(())
     }
 
+    /// Reads the outcomes that the running process shows. A process at the bound of its client connections turns the question
+    /// away; then clients pause, until it was answered.
+    pub(super) async fn read_rows(&mut self, world: &World) {
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = self.rows.ask(self.sidecar.client).await {
+            if Instant::now() >= until || self.sidecar.ended().is_some() {
+                self.faults.push(format!("the outcomes could not be read: {error}\n{}", self.sidecar.tail(20)));
+                break;
+            }
+            world.paused.set(true);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        world.paused.set(false);
+    }
+
     /// Reads the state of a process before it is killed.
     async fn last_words(&mut self) {
         if let Some(how) = self.sidecar.ended() {
@@ -118,8 +133,8 @@ impl Restarts {
             return;
         }
         self.expect_no_defect().await;
-        let late = self.sidecar.count(&NOT_IN_TIME).await;
-        if late.is_some_and(|late| late > 0.0)
+        let late = self.read_count(&NOT_IN_TIME).await;
+        if late > 0.0
             && let Some(epoch) = self.epochs.last_mut()
         {
             epoch.durable = false;
@@ -128,8 +143,23 @@ impl Restarts {
 
     /// Notes a fault when a task of the running process has ended by a panic.
     pub(super) async fn expect_no_defect(&mut self) {
-        if self.sidecar.count(&["defects_total"]).await.is_some_and(|defects| defects > 0.0) {
+        if self.read_count(&["defects_total"]).await > 0.0 {
             self.faults.push(format!("a task of the sidecar ended by a panic\n{}", self.sidecar.tail(20)));
+        }
+    }
+
+    /// Reads counters of the running process, and asks again as [`Self::read_rows`] does.
+    async fn read_count(&mut self, names: &[&str]) -> f64 {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(sum) = self.sidecar.count(names).await {
+                return sum;
+            }
+            if Instant::now() >= until || self.sidecar.ended().is_some() {
+                self.faults.push(format!("/metrics could not be read\n{}", self.sidecar.tail(20)));
+                return 0.0;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
