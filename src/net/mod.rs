@@ -17,6 +17,7 @@ pub mod framing;
 mod guard;
 mod handover;
 pub mod headers;
+pub mod host;
 mod incoming_body;
 mod listen;
 pub mod memory;

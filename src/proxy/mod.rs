@@ -6,15 +6,15 @@
 //!    - `enqueue`: read the job, decide, stamp, attempt the candidates in order.
 //!    - `create`: batches, cron and workflows are scanned, and go to the local region unless a pin would be lost there.
 //!    - `owned`: a call about one job goes to the region that holds it, which `locate` finds.
-//! - `fetch`: the local region hands out jobs; other regions fill up queues that the operator names.
+//!    - `fetch`: the local region hands out jobs; other regions fill up queues that the operator names.
 //!    - `settle`: an acknowledgement goes to the region that leased the job, and is repeated there only.
 //!    - `heartbeat`: every region hears of its own jobs, and their answers are one.
 //!    - `streams`: the event stream that SDKs ask for, as the one that servers have.
-//! - `manifest`: that of a region, with the additions of the federation.
+//!    - `manifest`: that of a region, with the additions of the federation.
 //!    - `worker`: a call about one worker goes to the regions that know it.
 //!    - `alike`: definitions that all regions share are written to all and read in one.
-//! - `list` and `sum`: all regions are asked, and their lists or figures become one; `residency` decides how much of a
-//!   job that is pinned elsewhere the client may see.
+//!    - `list` and `sum`: all regions are asked, and their lists or figures become one; `residency` decides how much of
+//!      a job that is pinned elsewhere the client may see.
 //!    - `health`: ours to answer.
 //!    - `tunnel`: a WebSocket to the local region.
 //!    - `local`: everything else streams to the local region, after `vet` where a body may define jobs.
@@ -45,10 +45,11 @@ use http_body::Body as _;
 use crate::base::in_place;
 use crate::net::ConnectionInfo;
 use crate::net::headers::{is_echo, is_websocket_upgrade, restates_request};
+use crate::net::host;
 use crate::ojs::{Class, ErrorDocument, IdAt, Operation, Scope, has_odd_escape};
 use crate::policy::BreakerState;
 use crate::telemetry::span::{self, span};
-use call::{address, exchange, hops, notes, pages};
+use call::{address, hops, notes, pages};
 use jobs::{batch, create, define, enqueue};
 use reads::{alike, by_ids, health, list, manifest, named, owned, residency, streams, sum, worker};
 use stream::{local, tunnel};
@@ -87,7 +88,7 @@ impl Proxy {
     pub fn admit(&self, exchange: &mut Exchange, request: &Request<IncomingBody>) -> Result<(), ErrorDocument> {
         let allowed = &self.shared.config.listen.allowed_hosts;
         let host = request.headers().get(HOST).map(|host| host.as_bytes());
-        if !exchange.is_unix() && !self.last_seen.is_our_host(host, |host| exchange::host_is_ours(host, allowed)) {
+        if !exchange.is_unix() && !self.last_seen.is_our_host(host, |host| host::is_own(host, allowed)) {
             return Err(ErrorDocument::misdirected_host());
         }
         // The answer to such a method echoes the request, and with it the sidecar's own credentials. Spec: RFC 9110

@@ -1,6 +1,5 @@
 //! One request and its outcome: the data for its answer's head, its counters and its access line.
 
-use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -258,24 +257,6 @@ impl Exchange {
     }
 }
 
-/// Whether a `Host` header names this sidecar: a loopback address, a localhost name, or a configured host; any port.
-pub(crate) fn host_is_ours(host: Option<&[u8]>, allowed: &[String]) -> bool {
-    // HTTP/1.0 has no Host; a browser, which DNS rebinding needs, always sends one.
-    let Some(host) = host else { return true };
-    let Ok(host) = std::str::from_utf8(host) else { return false };
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, rest)) if rest.is_empty() || rest.starts_with(':') => address,
-        Some(_) => return false,
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    };
-    let name = name.strip_suffix('.').unwrap_or(name);
-    if let Ok(address) = name.parse::<IpAddr>() {
-        return address.to_canonical().is_loopback();
-    }
-    let lower = name.to_ascii_lowercase();
-    lower == "localhost" || lower.ends_with(".localhost") || allowed.iter().any(|it| it.eq_ignore_ascii_case(&lower))
-}
-
 fn request_id(proxy: &Proxy, header_flags: HeaderFlags, headers: &HeaderMap) -> HeaderValue {
     let given = if header_flags.has(HeaderFlags::REQUEST_ID) { headers.get(header::REQUEST_ID) } else { None };
     let echoed = given
@@ -314,40 +295,4 @@ fn mend_retry_after(headers: &mut HeaderMap, now_ms: impl FnOnce() -> u64) {
 
 fn is_ojs_media_type(value: &HeaderValue) -> bool {
     value.as_bytes().get(..MEDIA_TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_loopback_localhost_and_configured_names_are_ours_with_any_port() {
-        let allowed = vec!["ojs.internal".to_owned()];
-        for host in [
-            "localhost",
-            "LOCALHOST:8080",
-            "a.localhost",
-            "127.0.0.1:1",
-            "127.9.9.9",
-            "[::1]:8080",
-            "[::1]",
-            "OJS.internal:80",
-            "localhost.",
-        ] {
-            assert!(host_is_ours(Some(host.as_bytes()), &allowed), "{host}");
-        }
-        for host in [
-            "evil.example",
-            "10.0.0.1",
-            "[::2]:80",
-            "[::1]x",
-            "localhost.evil.example",
-            "",
-            "127.0.0.1.nip.io",
-            "\u{e9}",
-        ] {
-            assert!(!host_is_ours(Some(host.as_bytes()), &allowed), "{host}");
-        }
-        assert!(host_is_ours(None, &allowed));
-    }
 }
