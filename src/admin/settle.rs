@@ -51,8 +51,7 @@ impl Settling {
     /// Answers one call.
     pub(super) fn answer(&self, query: Option<&str>) -> Response<Bytes> {
         if !self.is_local {
-            let message =
-                "outcomes are settled only where `listen.admin` is a loopback address, so that nobody else can do it";
+            let message = "outcomes are settled only where `listen.admin` is a loopback address, so that no other host can settle them";
             return error(StatusCode::FORBIDDEN, "not_local", message);
         }
         let order = Order::read(query.unwrap_or_default());

@@ -55,7 +55,7 @@ pub(super) struct OutcomesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OutcomesCommand {
-    /// Decide what became of a job of which no region tells; the sidecar's admin listener must be on loopback
+    /// Decide the outcome of a job that no region reports; the sidecar's admin listener must be on loopback
     Settle(SettleArgs),
 }
 
@@ -70,7 +70,7 @@ pub(super) struct SettleArgs {
     /// It is there: a repetition of the call is answered with it
     #[arg(long)]
     pub(super) stored: bool,
-    /// Why, for whoever looks at it later: what was seen, and by whom
+    /// The evidence, for the record: the source of the evidence, and the operator's name
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: String,
     /// Only the copy in this region

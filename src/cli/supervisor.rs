@@ -33,7 +33,7 @@ impl Supervisor {
     fn notify(&self, state: &str) {
         let Some(socket) = &self.0 else { return };
         if let Err(error) = send(socket, state) {
-            tracing::warn!(target: "ojs_federation", %error, "the service manager cannot be told");
+            tracing::warn!(target: "ojs_federation", %error, "the service manager cannot be notified");
         }
     }
 }

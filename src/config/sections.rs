@@ -233,7 +233,7 @@ section! {
     /// Switches for real clients.
     Compat at "compat" {
         json_content_type: JsonContentType = Choice(JsonContentType::NAMES), "auto", "",
-            "Who gets `application/json`: clients known to need it, everyone, nobody";
+            "Who gets `application/json`: clients known to need it, all clients, none";
         client_replicated_from: ClientReplicatedFrom = Choice(ClientReplicatedFrom::NAMES), "pass", "",
             "Whether a client's own `replicated_from` passes or is refused";
         unknown_federation_keys: UnknownKeys = Choice(UnknownKeys::NAMES), "pass", "",

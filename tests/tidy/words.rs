@@ -14,7 +14,8 @@ const COUNTED: &[(&str, &[&str])] = &[
     ("what", &["what", "whatever"]),
     ("tell", &["tell", "tells", "told", "telling"]),
     ("nobody", &["nobody", "somebody", "anybody", "everybody"]),
-    ("who", &["who", "whom", "whoever", "whose"]),
+    ("who", &["who", "whom", "whoever"]),
+    ("whose", &["whose"]),
     ("gone", &["gone"]),
 ];
 

@@ -69,10 +69,10 @@ pub(in crate::cli) struct RegionArgs {
     /// A loopback address and port; port 0 for any free one
     #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS", value_parser = loopback)]
     pub(in crate::cli) listen: SocketAddr,
-    /// Whom it follows where documents and servers in the field differ
+    /// The behaviour where the documents and the servers in the field differ
     #[arg(long, default_value = Dialect::Spec.as_str(), value_parser = Dialect::ALL.map(Dialect::as_str))]
     pub(in crate::cli) dialect: String,
-    /// What it does with an id that is taken, which its manifest says then; without it what its dialect does
+    /// The answer to an id that is taken, which its manifest then declares; without it that of its dialect
     #[arg(long, value_name = "WHAT", value_parser = DuplicateIds::ALL.map(DuplicateIds::as_str))]
     pub(in crate::cli) duplicate_ids: Option<String>,
     /// The region's id

@@ -99,7 +99,7 @@ fn client_listen(text: &str, optional: bool) -> Result<ClientListen, &'static st
         .map_err(|_| "expected an address with a port, such as 127.0.0.1:8080 or [::1]:8080, or unix:/path")?;
     if !address.ip().is_loopback() {
         return Err(
-            "expected a loopback address: clients are not authenticated here, so whoever reaches the port can enqueue",
+            "expected a loopback address: clients are not authenticated here, so any host that reaches the port can enqueue",
         );
     }
     Ok(ClientListen::Tcp { address, optional })

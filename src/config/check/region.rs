@@ -103,8 +103,7 @@ impl Check {
         let encrypted = url.as_ref().is_none_or(|url| url.tls);
         let without = raw.tls.cert.is_none() && raw.tls.key.is_none() && raw.bearer_token_file.is_none();
         let anonymous = encrypted && without && is_read_whole;
-        let rule =
-            "neither a client certificate nor a bearer token: the region cannot tell this sidecar from a stranger";
+        let rule = "neither a client certificate nor a bearer token: the region cannot authenticate this sidecar";
         self.warn_if(anonymous, path, rule);
         self.warn_if(raw.is_hub == Some(true), &format!("{path}.is_hub"), "not honoured: there is no hub");
         Draft {
@@ -184,7 +183,7 @@ impl Check {
             self.warn_if(
                 twice,
                 &format!("regions[{place}].url"),
-                "another region has this URL: a pin cannot tell the two apart",
+                "another region has this URL: a pin cannot distinguish the two",
             );
         }
     }

@@ -41,7 +41,7 @@ impl Check {
         self.warn_if(
             routing.stamp == Stamp::Never,
             "routing.stamp",
-            "never: jobs get no ojs.federation.federation_id, so that none can be tracked or told from its copy in another region",
+            "never: jobs get no ojs.federation.federation_id, so that none can be tracked or distinguished from its copy in another region",
         );
     }
 

@@ -122,7 +122,7 @@ families! {
         "Keys under ojs.federation. in jobs that are not defined; POST /v1/federation/route names them";
     REMOTE_FETCHES = Kind::Counter, "remote_fetch_jobs_total", ["region", "result"],
         "Jobs that another region than the local one handed out to workers here, by what became of them", Basic::Absent;
-    KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had gone by then, by what became of them";
+    KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had disconnected by then, by result";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";
     CLIENT_CONNECTIONS = Kind::Gauge, "client_connections", [], "Client connections that are open now";
@@ -136,9 +136,9 @@ families! {
     LOG_LINES_DROPPED = Kind::Counter, "log_lines_dropped_total", [], "Log lines given up because standard error was not read fast enough";
     DEFECTS = Kind::Counter, "defects_total", [], "Tasks that ended by a panic: defects of the program, to be reported with the place that the log names";
     READY = Kind::Gauge, "ready", [], "1 while /readyz says that the sidecar is ready";
-    DRAINING = Kind::Gauge, "draining", [], "1 once the process was told to end";
-    BUILD_INFO = Kind::Gauge, "build_info", ["version", "os", "arch"], "Always 1; the labels tell what runs";
-    INFO = Kind::Gauge, "info", ["federation_id", "local_region", "version"], "Always 1; the labels tell which federation and region it serves";
+    DRAINING = Kind::Gauge, "draining", [], "1 once the process is draining before its end";
+    BUILD_INFO = Kind::Gauge, "build_info", ["version", "os", "arch"], "Always 1; the labels name the build";
+    INFO = Kind::Gauge, "info", ["federation_id", "local_region", "version"], "Always 1; the labels name the federation and region that it serves";
     UPTIME = Kind::Gauge, "uptime_seconds", [], "Since the process started";
 }
 
