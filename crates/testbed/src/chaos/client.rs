@@ -6,24 +6,17 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::acks::Ack;
-use super::ledger::{End, Ledger, Mark, Send, id_of, marks_in, request_of};
+use super::connection::{Answer, Connection};
+use super::ledger::{End, Ledger, Mark, Send, id_of, marks_in};
 use super::shape::{self, Shape, Used};
 use ojs_handles::{Clock, Draw};
 
 /// SDKs give up after this.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The most that is read of an answer.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The mean of the first wait of an SDK, which doubles; a tenth of the real one, so that a run sees more of them.
 const BACKOFF: Duration = Duration::from_millis(50);
 /// Between two tries to connect while no sidecar listens.
@@ -224,7 +217,7 @@ async fn connected<'c>(world: &World, connection: &'c mut Option<Connection>) ->
         *connection = None;
         tokio::time::sleep(CONNECT_EVERY).await;
     }
-    let is_usable = connection.as_ref().is_some_and(|it| !it.sender.is_closed() && it.address == world.address.get());
+    let is_usable = connection.as_ref().is_some_and(|it| it.is_usable(world.address.get()));
     if !is_usable {
         *connection = None;
         let until = Instant::now() + 2 * TIMEOUT;
@@ -236,48 +229,6 @@ async fn connected<'c>(world: &World, connection: &'c mut Option<Connection>) ->
         }
     }
     connection.as_mut()
-}
-
-/// A client's connection.
-#[derive(Debug)]
-struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    address: SocketAddr,
-}
-
-/// An answer: its status, its headers and its whole body.
-type Answer = (StatusCode, HeaderMap, Bytes);
-
-impl Connection {
-    async fn open(address: SocketAddr) -> Option<Self> {
-        let stream = TcpStream::connect(address).await.ok()?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
-        // How it ends is seen by the calls on it.
-        tokio::task::spawn_local(async move { drop(connection.await) });
-        Some(Self { sender, address })
-    }
-
-    /// None when no whole answer comes.
-    async fn ask(&mut self, first: Mark, number: usize, shape: &Shape) -> Option<Answer> {
-        let request = Request::post(shape.path)
-            .header("host", "localhost")
-            .header("content-type", super::ask::MEDIA_TYPE)
-            .header("x-request-id", request_of(first, number));
-        let request = match &shape.key {
-            Some(key) => request.header("idempotency-key", key),
-            None => request,
-        };
-        let request = match shape.caller {
-            Some(caller) => request
-                .header("authorization", format!("Bearer caller-{caller}"))
-                .header("x-ojs-tenant-id", format!("tenant-{caller}")),
-            None => request,
-        };
-        let request = request.body(Full::new(Bytes::from(shape.body.clone()))).ok()?;
-        let (parts, body) = self.sender.send_request(request).await.ok()?.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.ok()?.to_bytes();
-        Some((parts.status, parts.headers, body))
-    }
 }
 
 /// An answer's statement about each job of its call.
@@ -356,6 +307,8 @@ fn unknown(details: &Value, place: usize) -> End {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, StatusCode};
     use serde_json::json;
 
     use super::super::ledger::text_of;

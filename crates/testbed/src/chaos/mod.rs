@@ -17,6 +17,7 @@ mod availability;
 mod breakage;
 mod case;
 mod client;
+mod connection;
 mod ids;
 mod judge;
 mod ledger;
