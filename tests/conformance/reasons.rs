@@ -7,7 +7,7 @@ const OVERWRITES: &str = "Servers in Go overwrite a job whose id is repeated.";
 const NO_HINT: &str =
     "The error documents of servers in Go, as far as their code is public, have neither `hint` nor `docs_url`.";
 const UNSENT_TYPES: &str = "The case expects three different error types and sends the code `handler_error` each time, without any \
-                            type; a server that takes what it is told cannot know them.";
+                            type; a server that takes the code from the worker cannot know them.";
 const DIRECTIVE: &str = "Servers in Go answer a heartbeat by `state: active` and put the order into `directive`.";
 const TOP_LEVEL_QUEUE: &str = "Servers in Go place a job by `options.queue` alone: the job with a top-level `queue` is in `default`, \
                                and a fetch from `notifications` finds nothing.";
