@@ -10,7 +10,7 @@ macro_rules! words {
         impl $name {
             /// Every value, in the order of their numbers.
             #[allow(dead_code, reason = "the program walks some of these lists only")]
-            pub const ALL: &'static [Self] = &[$(Self::$value,)+];
+            pub const ALL: [Self; [$(Self::$value,)+].len()] = [$(Self::$value,)+];
 
             /// The value as answers, metrics and logs spell it.
             #[must_use]

@@ -27,26 +27,6 @@ pub fn keys() -> &'static [Key] {
     &rows::KEYS
 }
 
-/// The key table in Markdown, as `docs/reference/configuration.md` shows it.
-#[must_use]
-#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
-pub fn table_markdown() -> String {
-    let mut table = String::from("| Key | Default | Takes | Meaning |\n|---|---|---|---|\n");
-    for key in keys().iter().filter(|key| key.honoured) {
-        let default = key.default.map_or_else(String::new, |text| match text {
-            "" => "none".to_owned(),
-            text => format!("`{text}`"),
-        });
-        let unit = match key.unit {
-            "" | "duration" | "bytes" => String::new(),
-            unit => format!(" ({unit})"),
-        };
-        let row = format!("| `{}` | {default} | {}{unit} | {} |\n", key.path, key.kind.expected(), key.doc);
-        table.push_str(&row);
-    }
-    table
-}
-
 /// The entry at `path`, whose indices may be numbers or empty.
 pub(super) fn standing(path: &str) -> Standing {
     let path = generic(path);

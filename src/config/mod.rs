@@ -33,7 +33,7 @@ pub use checked::Config;
 pub use effective::{effective, effective_json};
 pub use files::FitCheck;
 pub use key::Key;
-pub use keys::{keys, table_markdown};
+pub use keys::keys;
 pub use kind::Kind;
 pub use problem::{Problem, Problems};
 pub use restart::live;

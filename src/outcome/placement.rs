@@ -7,6 +7,7 @@ use super::hex::{self, Digest};
 use super::moment::Moment;
 use super::remedy::{Remedy, remedy};
 use super::told::Told;
+use crate::base::words;
 
 /// The callers to which a region may show a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,44 +70,27 @@ pub struct Settled {
     pub at: Moment,
 }
 
-/// The state of a job in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Its call is under way.
-    Open,
-    /// The outcome is unknown, and its client did not get a success.
-    Unknown,
-    /// All is known that its client must know; a late copy is looked for, or one is being cancelled.
-    Watched,
-    /// One copy is stored.
-    Stored,
-    /// No region has it.
-    Absent,
-    /// More than one copy was handed to workers, or may have been.
-    Doubled,
-    /// The outcome stayed unknown for a day.
-    Expired,
+words! {
+    /// The state of a job in one word.
+    State {
+        /// Its call is under way.
+        Open = "open",
+        /// The outcome is unknown, and its client did not get a success.
+        Unknown = "unknown",
+        /// All is known that its client must know; a late copy is looked for, or one is being cancelled.
+        Watched = "watched",
+        /// One copy is stored.
+        Stored = "stored",
+        /// No region has it.
+        Absent = "absent",
+        /// More than one copy was handed to workers, or may have been.
+        Doubled = "doubled",
+        /// The outcome stayed unknown for a day.
+        Expired = "expired",
+    }
 }
 
 impl State {
-    /// Every state that is shown.
-    pub const ALL: [Self; 7] =
-        [Self::Open, Self::Unknown, Self::Watched, Self::Stored, Self::Absent, Self::Doubled, Self::Expired];
-
-    /// The word for it in the API.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Unknown => "unknown",
-            Self::Watched => "watched",
-            Self::Stored => "stored",
-            Self::Absent => "absent",
-            Self::Doubled => "doubled",
-            Self::Expired => "expired",
-        }
-    }
-
     /// The state with this word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

@@ -67,7 +67,7 @@ pub fn head_refused(kind: LineKind, status: u16, request_id: &str, suppressed: u
 /// A breaker changed its state; `why` is a closed word, such as `probe_failures`.
 pub fn breaker_transition(region: &RegionMetrics, from: Breaker, to: Breaker, why: &'static str) {
     for state in Breaker::ALL {
-        region.breaker[*state].set(i64::from(*state == to));
+        region.breaker[state].set(i64::from(state == to));
     }
     region.breaker_transitions[to].inc();
     let (id, from, why_word) = (region.id.as_str(), from.as_str(), why);

@@ -245,7 +245,7 @@ fn markdown(rows: &[(Endpoint, Vec<(&'static str, Seen)>)]) -> String {
     for (endpoint, seen) in rows {
         let methods = if endpoint.methods.is_empty() { "any".to_owned() } else { endpoint.methods.join(", ") };
         let (operation, class) = (endpoint.operation.as_str(), endpoint.class.as_str());
-        let (goes_to, again) = (endpoint.scope.as_str(), sent_again(endpoint));
+        let (goes_to, again) = (goes_to(endpoint.scope), sent_again(endpoint));
         let (received, answered) = (by_method(seen, |seen| seen.received), by_method(seen, |seen| seen.answered));
         let _ = writeln!(
             text,
@@ -257,15 +257,41 @@ fn markdown(rows: &[(Endpoint, Vec<(&'static str, Seen)>)]) -> String {
     text.push_str("| goes to | tests |\n|---|---|\n");
     for scope in scopes() {
         let tests: Vec<String> = shown_by(scope).iter().map(|test| format!("`{test}`")).collect();
-        let _ = writeln!(text, "| {} | {} |", scope.as_str(), tests.join(", "));
+        let _ = writeln!(text, "| {} | {} |", goes_to(scope), tests.join(", "));
     }
     text
+}
+
+/// Where calls of a scope go, in words.
+const fn goes_to(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Enqueue => "the region that routing chooses",
+        Scope::Batch | Scope::Bulk => "the regions that routing chooses; one where that is possible",
+        Scope::Define => "one region: its pin, else by routing",
+        Scope::Owner(_) => "the region that holds the job",
+        Scope::ByIds => "the regions that hold the jobs; with a filter, all, summed",
+        Scope::Fetch => "the local region; for queues of `workers.remote_fetch` then others",
+        Scope::Heartbeat => "every region that the worker holds jobs of or fetched from",
+        Scope::List(Paging::Names) => "all regions, united by name",
+        Scope::List(_) => "all regions, merged page by page",
+        Scope::Sum | Scope::QueueStats => "all regions, summed",
+        Scope::QueueControl => "all regions, or the local one (`queues.control`)",
+        Scope::QueueDefinition => "read in one region; written to all, or to the local one (`queues.control`)",
+        Scope::Worker => "read in all regions; changed in those that know the worker, else in all",
+        Scope::Named => "the region where it lives",
+        Scope::AllRegions => "read in one region, written to all",
+        Scope::Local => "the local region",
+        Scope::EventStream => "the job's region, or the local region for a queue",
+        Scope::Tunnel => "the local region, as a tunnel",
+        Scope::Manifest => "the local region, else any, with the federation extension added",
+        Scope::Health | Scope::Ours => "answered by the sidecar",
+    }
 }
 
 /// Every scope of the table, once for each wording.
 fn scopes() -> Vec<Scope> {
     let mut seen = BTreeSet::new();
-    surface().map(|endpoint| endpoint.scope).filter(|scope| seen.insert(scope.as_str())).collect()
+    surface().map(|endpoint| endpoint.scope).filter(|scope| seen.insert(goes_to(*scope))).collect()
 }
 
 /// The tests that show where calls of a scope go: `module::name`.
@@ -333,7 +359,7 @@ async fn the_surface_is_what_the_regions_receive() {
 #[test]
 fn every_way_that_a_call_can_go_is_shown_by_tests_that_exist() {
     for scope in scopes() {
-        assert!(!shown_by(scope).is_empty(), "{}", scope.as_str());
+        assert!(!shown_by(scope).is_empty(), "{}", goes_to(scope));
         for test in shown_by(scope) {
             let (module, name) = test.rsplit_once("::").unwrap();
             let module = module.replace("::", "/");

@@ -22,7 +22,7 @@ const CONFIGURATION: &str = "docs/reference/configuration.md";
 
 /// The parts of documents that come from the code: the document, the markers around the part, and what makes it.
 const PARTS: &[(&str, &str, &str, Part)] = &[
-    (CONFIGURATION, "<!-- config-table -->", "<!-- /config-table -->", ojs_sidecar::config::table_markdown),
+    (CONFIGURATION, "<!-- config-table -->", "<!-- /config-table -->", reference::configuration),
     (CONFIGURATION, "<!-- restart-keys -->", "<!-- /restart-keys -->", reference::restart_keys),
     ("docs/reference/errors.md", "<!-- errors-table -->", "<!-- /errors-table -->", Reason::table_markdown),
     ("docs/reference/metrics.md", "<!-- metrics-table -->", "<!-- /metrics-table -->", metrics::table_markdown),

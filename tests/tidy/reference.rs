@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use ojs_sidecar::config::keys;
 use serde_json::Value;
 
 use crate::{files, read};
@@ -11,6 +12,25 @@ use crate::{files, read};
 fn literals<'s>(source: &'s str, mark: &str) -> Vec<&'s str> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     code.split(mark).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// The keys that are read from a file, with their defaults and meanings.
+pub(crate) fn configuration() -> String {
+    let mut table = String::from("| Key | Default | Takes | Meaning |\n|---|---|---|---|\n");
+    for key in keys().iter().filter(|key| key.honoured) {
+        let default = match key.default {
+            None => String::new(),
+            Some("") => "none".to_owned(),
+            Some(text) => format!("`{text}`"),
+        };
+        let unit = match key.unit {
+            "" | "duration" | "bytes" => String::new(),
+            unit => format!(" ({unit})"),
+        };
+        let _ = writeln!(table, "| `{}` | {default} | {}{unit} | {} |", key.path, key.kind.expected(), key.doc);
+    }
+    assert!(table.lines().all(|row| row.matches('|').count() == 5), "a cell has a bar: {table}");
+    table
 }
 
 /// The keys whose change waits for a restart: those that the code compares one by one, and the entries that say so.

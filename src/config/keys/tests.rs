@@ -32,14 +32,6 @@ fn a_misspelt_key_is_answered_with_the_nearest_one() {
     assert!(unknown_rule("regions[1].bearer_token").contains("bearer_token_file"));
 }
 
-#[test]
-fn the_table_has_a_row_for_every_honoured_key() {
-    let table = table_markdown();
-    assert_eq!(table.lines().count(), 2 + keys().iter().filter(|key| key.honoured).count());
-    assert!(table.lines().all(|row| row.matches('|').count() == 5), "{table}");
-    assert!(table.contains("| `limits.body_bytes` | `10MiB` | a size from 1024 to 1073741824 bytes"));
-}
-
 proptest! {
     #[test]
     fn no_text_makes_a_kind_panic_and_what_is_settled_stays_settled(text in "\\PC{0,24}", at in 0..keys().len()) {

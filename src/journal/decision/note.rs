@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::names::Names;
-use crate::base::{RefusalReason, Strategy, text::rfc3339};
+
+use crate::base::{RefusalReason, Strategy, text::rfc3339, words};
 use crate::policy::{Grounds, Origin, RegionIndex};
 use crate::telemetry::{AttemptOutcome, FailoverReason};
 
@@ -87,29 +88,17 @@ struct Try {
     found: bool,
 }
 
-/// The kind of a call with several jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
-    /// Jobs, all or none.
-    Batch,
-    /// Jobs, each with its own result.
-    Bulk,
-    /// A workflow, whose region creates its jobs.
-    Workflow,
-    /// A cron job, whose region creates its jobs.
-    Cron,
-}
-
-impl CallKind {
-    /// The name in documents.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Bulk => "bulk",
-            Self::Workflow => "workflow",
-            Self::Cron => "cron",
-        }
+words! {
+    /// The kind of a call with several jobs.
+    CallKind {
+        /// Jobs, all or none.
+        Batch = "batch",
+        /// Jobs, each with its own result.
+        Bulk = "bulk",
+        /// A workflow, whose region creates its jobs.
+        Workflow = "workflow",
+        /// A cron job, whose region creates its jobs.
+        Cron = "cron",
     }
 }
 

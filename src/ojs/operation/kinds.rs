@@ -1,215 +1,176 @@
 //! The operations of requests, by the table.
 
 use super::scope::Scope;
+use crate::base::words;
 use crate::ojs::path::normal_path;
 
-/// The operation of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// `POST jobs`: one job.
-    Enqueue,
-    /// `POST jobs/batch`.
-    Batch,
-    /// `POST jobs/bulk`.
-    Bulk,
-    /// A cron definition is created or changed; the region will create its jobs.
-    CronWrite,
-    /// A workflow is created or changed; the region will create its jobs.
-    WorkflowWrite,
-    /// A job is created out of another one: dead letter retried, agent job forked or replayed.
-    Recreate,
-    /// A worker asks for jobs.
-    Fetch,
-    /// A job succeeded; its id is in the body.
-    Ack,
-    /// A job failed; its id is in the body.
-    Nack,
-    /// A job's progress; its id is in the body.
-    Progress,
-    /// A worker is alive; several job ids are in the body.
-    Heartbeat,
-    /// A worker's state.
-    WorkerState,
-    /// A job's acknowledgement with the id in the path.
-    JobSettle,
-    /// `GET jobs/{id}`.
-    JobGet,
-    /// `DELETE jobs/{id}`.
-    JobCancel,
-    /// Any other call about one job with its id in the path.
-    JobScoped,
-    /// `POST jobs/results`: the results of several jobs with their ids in the body.
-    JobResults,
-    /// A call about several jobs with their ids, or a filter for them, in the body.
-    JobsById,
-    /// `GET queues/{name}/stats`.
-    QueueStats,
-    /// A queue is paused.
-    QueuePause,
-    /// A queue is resumed.
-    QueueResume,
-    /// A queue's jobs are removed.
-    QueuePurge,
-    /// A queue is removed.
-    QueueDelete,
-    /// Anything else about one queue.
-    QueueScoped,
-    /// `GET queues`.
-    Queues,
-    /// `GET admin/stats`.
-    AdminStats,
-    /// Any other list or aggregate.
-    List,
-    /// A cron definition is read, removed or triggered.
-    Cron,
-    /// A workflow is read or cancelled.
-    Workflow,
-    /// Schemas, webhooks, rate limits and other definitions.
-    Definition,
-    /// Events of one job.
-    JobEvents,
-    /// Events of one queue.
-    QueueEvents,
-    /// Any other event stream.
-    Events,
-    /// A WebSocket.
-    WebSocket,
-    /// `GET health`.
-    Health,
-    /// `GET /ojs/manifest`.
-    Manifest,
-    /// Any other question about the server itself.
-    System,
-    /// The registry.
-    FederationRegions,
-    /// The dry run.
-    FederationRoute,
-    /// The federation's health.
-    FederationHealth,
-    /// `GET /v1/federation/outcomes`.
-    FederationOutcomes,
-    /// `GET /v1/federation/decisions`.
-    FederationDecisions,
-    /// Below the federation paths, but not one of the three with its method.
-    FederationOther,
-    /// Not in the table.
-    Unknown,
+words! {
+    /// The operation of a request.
+    Operation {
+        /// `POST jobs`: one job.
+        Enqueue = "enqueue",
+        /// `POST jobs/batch`.
+        Batch = "batch",
+        /// `POST jobs/bulk`.
+        Bulk = "bulk",
+        /// A cron definition is created or changed; the region will create its jobs.
+        CronWrite = "cron_write",
+        /// A workflow is created or changed; the region will create its jobs.
+        WorkflowWrite = "workflow_write",
+        /// A job is created out of another one: dead letter retried, agent job forked or replayed.
+        Recreate = "recreate",
+        /// A worker asks for jobs.
+        Fetch = "fetch",
+        /// A job succeeded; its id is in the body.
+        Ack = "ack",
+        /// A job failed; its id is in the body.
+        Nack = "nack",
+        /// A job's progress; its id is in the body.
+        Progress = "progress",
+        /// A worker is alive; several job ids are in the body.
+        Heartbeat = "heartbeat",
+        /// A worker's state.
+        WorkerState = "worker_state",
+        /// A job's acknowledgement with the id in the path.
+        JobSettle = "job_settle",
+        /// `GET jobs/{id}`.
+        JobGet = "job_get",
+        /// `DELETE jobs/{id}`.
+        JobCancel = "job_cancel",
+        /// Any other call about one job with its id in the path.
+        JobScoped = "job_scoped",
+        /// `POST jobs/results`: the results of several jobs with their ids in the body.
+        JobResults = "job_results",
+        /// A call about several jobs with their ids, or a filter for them, in the body.
+        JobsById = "jobs_by_id",
+        /// `GET queues/{name}/stats`.
+        QueueStats = "queue_stats",
+        /// A queue is paused.
+        QueuePause = "queue_pause",
+        /// A queue is resumed.
+        QueueResume = "queue_resume",
+        /// A queue's jobs are removed.
+        QueuePurge = "queue_purge",
+        /// A queue is removed.
+        QueueDelete = "queue_delete",
+        /// Anything else about one queue.
+        QueueScoped = "queue_scoped",
+        /// `GET queues`.
+        Queues = "queues",
+        /// `GET admin/stats`.
+        AdminStats = "admin_stats",
+        /// Any other list or aggregate.
+        List = "list",
+        /// A cron definition is read, removed or triggered.
+        Cron = "cron",
+        /// A workflow is read or cancelled.
+        Workflow = "workflow",
+        /// Schemas, webhooks, rate limits and other definitions.
+        Definition = "definition",
+        /// Events of one job.
+        JobEvents = "job_events",
+        /// Events of one queue.
+        QueueEvents = "queue_events",
+        /// Any other event stream.
+        Events = "events",
+        /// A WebSocket.
+        WebSocket = "web_socket",
+        /// `GET health`.
+        Health = "health",
+        /// `GET /ojs/manifest`.
+        Manifest = "manifest",
+        /// Any other question about the server itself.
+        System = "system",
+        /// The registry.
+        FederationRegions = "federation_regions",
+        /// The dry run.
+        FederationRoute = "federation_route",
+        /// The federation's health.
+        FederationHealth = "federation_health",
+        /// `GET /v1/federation/outcomes`.
+        FederationOutcomes = "federation_outcomes",
+        /// `GET /v1/federation/decisions`.
+        FederationDecisions = "federation_decisions",
+        /// Below the federation paths, but not one of the three with its method.
+        FederationOther = "federation_other",
+        /// Not in the table.
+        Unknown = "unknown",
+    }
 }
 
 impl Operation {
-    /// The name, as logs carry it in place of the path.
+    /// Its routing class.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub const fn class(self) -> Class {
         match self {
-            Self::Enqueue => "enqueue",
-            Self::Batch => "batch",
-            Self::Bulk => "bulk",
-            Self::CronWrite => "cron_write",
-            Self::WorkflowWrite => "workflow_write",
-            Self::Recreate => "recreate",
-            Self::Fetch => "fetch",
-            Self::Ack => "ack",
-            Self::Nack => "nack",
-            Self::Progress => "progress",
-            Self::Heartbeat => "heartbeat",
-            Self::WorkerState => "worker_state",
-            Self::JobSettle => "job_settle",
-            Self::JobGet => "job_get",
-            Self::JobCancel => "job_cancel",
-            Self::JobScoped => "job_scoped",
-            Self::JobResults => "job_results",
-            Self::JobsById => "jobs_by_id",
-            Self::QueueStats => "queue_stats",
-            Self::QueuePause => "queue_pause",
-            Self::QueueResume => "queue_resume",
-            Self::QueuePurge => "queue_purge",
-            Self::QueueDelete => "queue_delete",
-            Self::QueueScoped => "queue_scoped",
-            Self::Queues => "queues",
-            Self::AdminStats => "admin_stats",
-            Self::List => "list",
-            Self::Cron => "cron",
-            Self::Workflow => "workflow",
-            Self::Definition => "definition",
-            Self::JobEvents => "job_events",
-            Self::QueueEvents => "queue_events",
-            Self::Events => "events",
-            Self::WebSocket => "web_socket",
-            Self::Health => "health",
-            Self::Manifest => "manifest",
-            Self::System => "system",
-            Self::FederationRegions => "federation_regions",
-            Self::FederationRoute => "federation_route",
-            Self::FederationHealth => "federation_health",
-            Self::FederationOutcomes => "federation_outcomes",
-            Self::FederationDecisions => "federation_decisions",
-            Self::FederationOther => "federation_other",
-            Self::Unknown => "unknown",
+            Self::Enqueue => Class::Enqueue,
+            Self::Batch | Self::Bulk | Self::CronWrite | Self::WorkflowWrite => Class::Create,
+            Self::Fetch
+            | Self::Ack
+            | Self::Nack
+            | Self::Progress
+            | Self::Heartbeat
+            | Self::WorkerState
+            | Self::JobSettle => Class::Worker,
+            Self::Recreate | Self::JobGet | Self::JobCancel | Self::JobScoped | Self::JobResults | Self::JobsById => {
+                Class::Job
+            }
+            Self::QueueStats
+            | Self::QueuePause
+            | Self::QueueResume
+            | Self::QueuePurge
+            | Self::QueueDelete
+            | Self::QueueScoped => Class::Queue,
+            Self::Queues | Self::AdminStats | Self::List => Class::List,
+            Self::Cron | Self::Workflow | Self::Definition => Class::Definition,
+            Self::JobEvents | Self::QueueEvents | Self::Events | Self::WebSocket => Class::Stream,
+            Self::Health | Self::Manifest | Self::System => Class::System,
+            Self::FederationRegions
+            | Self::FederationRoute
+            | Self::FederationHealth
+            | Self::FederationOutcomes
+            | Self::FederationDecisions
+            | Self::FederationOther => Class::Federation,
+            Self::Unknown => Class::Other,
         }
+    }
+
+    /// Whether it can create jobs, so that its body must be read before it goes anywhere.
+    #[must_use]
+    pub const fn creates_jobs(self) -> bool {
+        matches!(self.class(), Class::Enqueue | Class::Create) || matches!(self, Self::Recreate)
     }
 }
 
-/// The routing class of a request: a closed set, so that it can label metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// One job is created.
-    Enqueue,
-    /// Jobs are created by other ways.
-    Create,
-    /// Fetch, acknowledgements, heartbeats.
-    Worker,
-    /// One job or several named ones.
-    Job,
-    /// One queue.
-    Queue,
-    /// Lists and aggregates.
-    List,
-    /// Cron, workflows, schemas, webhooks, administration.
-    Definition,
-    /// Health and manifest.
-    System,
-    /// The federation API.
-    Federation,
-    /// Event streams and WebSockets.
-    Stream,
-    /// An operation that the table does not know.
-    Other,
+words! {
+    /// The routing class of a request: a closed set, so that it can label metrics.
+    Class {
+        /// One job is created.
+        Enqueue = "enqueue",
+        /// Jobs are created by other ways.
+        Create = "create",
+        /// Fetch, acknowledgements, heartbeats.
+        Worker = "worker",
+        /// One job or several named ones.
+        Job = "job",
+        /// One queue.
+        Queue = "queue",
+        /// Lists and aggregates.
+        List = "list",
+        /// Cron, workflows, schemas, webhooks, administration.
+        Definition = "definition",
+        /// Health and manifest.
+        System = "system",
+        /// The federation API.
+        Federation = "federation",
+        /// Event streams and WebSockets.
+        Stream = "stream",
+        /// An operation that the table does not know.
+        Other = "other",
+    }
 }
 
 impl Class {
-    /// Every class, in the order of their numbers ([`Class::index`]).
-    pub const ALL: [Self; 11] = [
-        Self::Enqueue,
-        Self::Create,
-        Self::Worker,
-        Self::Job,
-        Self::Queue,
-        Self::List,
-        Self::Definition,
-        Self::System,
-        Self::Federation,
-        Self::Stream,
-        Self::Other,
-    ];
-
-    /// The name, as metrics and logs carry it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueue => "enqueue",
-            Self::Create => "create",
-            Self::Worker => "worker",
-            Self::Job => "job",
-            Self::Queue => "queue",
-            Self::List => "list",
-            Self::Definition => "definition",
-            Self::System => "system",
-            Self::Federation => "federation",
-            Self::Stream => "stream",
-            Self::Other => "other",
-        }
-    }
-
     /// Its place in [`Class::ALL`], for tables with one entry a class.
     #[must_use]
     pub const fn index(self) -> usize {

@@ -70,33 +70,3 @@ pub enum Paging {
     /// Few items with names, which are united: the same name in two regions is one item.
     Names,
 }
-
-impl Scope {
-    /// Where it goes, in words for people.
-    #[must_use]
-    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tables in documents"))]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueue => "the region that routing chooses",
-            Self::Batch | Self::Bulk => "the regions that routing chooses; one where that is possible",
-            Self::Define => "one region: its pin, else by routing",
-            Self::Owner(_) => "the region that holds the job",
-            Self::ByIds => "the regions that hold the jobs; with a filter, all, summed",
-            Self::Fetch => "the local region; for queues of `workers.remote_fetch` then others",
-            Self::Heartbeat => "every region that the worker holds jobs of or fetched from",
-            Self::List(Paging::Names) => "all regions, united by name",
-            Self::List(_) => "all regions, merged page by page",
-            Self::Sum | Self::QueueStats => "all regions, summed",
-            Self::QueueControl => "all regions, or the local one (`queues.control`)",
-            Self::QueueDefinition => "read in one region; written to all, or to the local one (`queues.control`)",
-            Self::Worker => "read in all regions; changed in those that know the worker, else in all",
-            Self::Named => "the region where it lives",
-            Self::AllRegions => "read in one region, written to all",
-            Self::Local => "the local region",
-            Self::EventStream => "the job's region, or the local region for a queue",
-            Self::Tunnel => "the local region, as a tunnel",
-            Self::Manifest => "the local region, else any, with the federation extension added",
-            Self::Health | Self::Ours => "answered by the sidecar",
-        }
-    }
-}

@@ -1,27 +1,17 @@
 //! From single probe results to a verdict that does not flap.
 
+use crate::base::words;
 use crate::config::HealthCheck;
 
-/// The verdict of a region's probes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Health {
-    /// Never probed.
-    Unknown,
-    /// Its health endpoint says so.
-    Healthy,
-    /// It failed its probes.
-    Unhealthy,
-}
-
-impl Health {
-    /// The name on the wire, in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Healthy => "healthy",
-            Self::Unhealthy => "unhealthy",
-        }
+words! {
+    /// The verdict of a region's probes.
+    Health {
+        /// Never probed.
+        Unknown = "unknown",
+        /// Its health endpoint says so.
+        Healthy = "healthy",
+        /// It failed its probes.
+        Unhealthy = "unhealthy",
     }
 }
 

@@ -1,38 +1,27 @@
 //! Why a decision came about, small enough to be kept of every job.
 
+use crate::base::words;
 use crate::policy::index::RegionIndex;
 use crate::policy::refusal::Refusal;
 
 /// Regions that are listed; a federation with more that fail at once shows the first and how many there were.
 const LISTED_MAX: usize = 8;
 
-/// Where the strategy of a job came from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Origin {
-    /// The job names a region.
-    Pin,
-    /// The job names a strategy.
-    Job,
-    /// A routing rule names it.
-    Rule,
-    /// The configured default.
-    #[default]
-    Default,
-    /// The job goes where other jobs of its call go.
-    Together,
-}
-
-impl Origin {
-    /// The name in documents.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pin => "pin",
-            Self::Job => "job",
-            Self::Rule => "rule",
-            Self::Default => "default",
-            Self::Together => "together",
-        }
+words! {
+    /// Where the strategy of a job came from.
+    #[derive(Default)]
+    Origin {
+        /// The job names a region.
+        Pin = "pin",
+        /// The job names a strategy.
+        Job = "job",
+        /// A routing rule names it.
+        Rule = "rule",
+        /// The configured default.
+        #[default]
+        Default = "default",
+        /// The job goes where other jobs of its call go.
+        Together = "together",
     }
 }
 

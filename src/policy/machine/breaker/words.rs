@@ -1,25 +1,16 @@
 //! The words of breakers: their states, the events that move them, and the reasons.
 
-/// The state of a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BreakerState {
-    /// Traffic flows.
-    Closed,
-    /// Everything is rejected, probes too.
-    Open,
-    /// One probe decides.
-    HalfOpen,
-}
+use crate::base::words;
 
-impl BreakerState {
-    /// The name on the wire, in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half-open",
-        }
+words! {
+    /// The state of a breaker.
+    BreakerState {
+        /// Traffic flows.
+        Closed = "closed",
+        /// Everything is rejected, probes too.
+        Open = "open",
+        /// One probe decides.
+        HalfOpen = "half-open",
     }
 }
 
@@ -34,38 +25,23 @@ pub enum RequestOutcome {
     RatioOnly,
 }
 
-/// Why a breaker changed its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// Probes failed one after the other.
-    ProbeFailures,
-    /// Requests failed one after the other.
-    RequestFailures,
-    /// Too large a share of requests failed.
-    FailureRatio,
-    /// The cooldown is over.
-    CooldownOver,
-    /// The half-open probe succeeded.
-    ProbeSucceeded,
-    /// The half-open probe failed.
-    ProbeFailed,
-    /// Every region failed with our own network.
-    SelfSuspect,
-}
-
-impl Cause {
-    /// The name in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ProbeFailures => "probe_failures",
-            Self::RequestFailures => "request_failures",
-            Self::FailureRatio => "failure_ratio",
-            Self::CooldownOver => "cooldown_over",
-            Self::ProbeSucceeded => "probe_succeeded",
-            Self::ProbeFailed => "probe_failed",
-            Self::SelfSuspect => "self_suspect",
-        }
+words! {
+    /// Why a breaker changed its state.
+    Cause {
+        /// Probes failed one after the other.
+        ProbeFailures = "probe_failures",
+        /// Requests failed one after the other.
+        RequestFailures = "request_failures",
+        /// Too large a share of requests failed.
+        FailureRatio = "failure_ratio",
+        /// The cooldown is over.
+        CooldownOver = "cooldown_over",
+        /// The half-open probe succeeded.
+        ProbeSucceeded = "probe_succeeded",
+        /// The half-open probe failed.
+        ProbeFailed = "probe_failed",
+        /// Every region failed with our own network.
+        SelfSuspect = "self_suspect",
     }
 }
 

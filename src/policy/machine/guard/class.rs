@@ -2,31 +2,30 @@
 
 use std::time::Duration;
 
+use crate::base::words;
 use crate::ojs::Operation;
 
-/// A kind of calls that can fail while the others work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum GuardClass {
-    /// Calls that create jobs.
-    Enqueue,
-    /// A worker asks for jobs.
-    Fetch,
-    /// Look-ups, lists, aggregates, event streams.
-    Read,
-    /// Changes to jobs, queues and definitions.
-    Admin,
-    /// A job succeeded or made progress.
-    Ack,
-    /// A job failed.
-    Nack,
-    /// A worker is alive.
-    Heartbeat,
+words! {
+    /// A kind of calls that can fail while the others work. Those that a guard may refuse come first.
+    GuardClass {
+        /// Calls that create jobs.
+        Enqueue = "enqueue",
+        /// A worker asks for jobs.
+        Fetch = "fetch",
+        /// Look-ups, lists, aggregates, event streams.
+        Read = "read",
+        /// Changes to jobs, queues and definitions.
+        Admin = "admin",
+        /// A job succeeded or made progress.
+        Ack = "ack",
+        /// A job failed.
+        Nack = "nack",
+        /// A worker is alive.
+        Heartbeat = "heartbeat",
+    }
 }
 
 impl GuardClass {
-    /// Every class, in the order of their numbers ([`GuardClass::index`]); those that a guard may refuse come first.
-    pub const ALL: [Self; 7] =
-        [Self::Enqueue, Self::Fetch, Self::Read, Self::Admin, Self::Ack, Self::Nack, Self::Heartbeat];
     /// How many of them a guard may refuse. Words about jobs that the region leased are never refused: it would run the jobs
     /// again.
     pub const REFUSABLE: usize = 4;
@@ -49,20 +48,6 @@ impl GuardClass {
             Op::FederationRegions | Op::FederationRoute | Op::FederationHealth | Op::FederationOther => return None,
             Op::FederationOutcomes | Op::FederationDecisions => return None,
         })
-    }
-
-    /// The name in logs and in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueue => "enqueue",
-            Self::Fetch => "fetch",
-            Self::Read => "read",
-            Self::Admin => "admin",
-            Self::Ack => "ack",
-            Self::Nack => "nack",
-            Self::Heartbeat => "heartbeat",
-        }
     }
 
     /// Its place in [`GuardClass::ALL`].
