@@ -8,11 +8,11 @@ use crate::ojs::ErrorDocument;
 use crate::policy::Scored;
 use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body, tenant_of};
 
-/// Shape: the members of the RFC; every region stands in `candidates`. A job that would be refused has `target_region: null`
-/// and, beside the RFC's members, the `error` that a live call would get with its HTTP `status`; `warnings` where the job has keys
-/// under `ojs.federation.` that are not defined. Spec: RFC-0001 §6.
+/// Answers with the members that the RFC defines; `candidates` lists every region. For a job that would be refused, `target_region` is
+/// `null`, and two members are added: `error`, the document that a live call would get, and `status`, its HTTP status. `warnings` is added
+/// for keys under `ojs.federation.` that are not defined. Spec: RFC-0001 §6.
 ///
-/// Errors: the error document for a body that is no job.
+/// Errors: the error document for a tenant header or a body that cannot be read, and for a body that is no job.
 pub(super) async fn document(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -42,7 +42,7 @@ pub(super) async fn document(
     Ok(document.to_string().into_bytes())
 }
 
-/// Shape: `{"code", "key", "message"}`; the key is the client's, cut to a length by which a person finds it.
+/// Shape: `{"code", "key", "message"}`; the key is the client's, cut to a length that suffices to recognise it.
 fn warning(key: &str) -> Value {
     const KEY_LETTERS_MAX: usize = 128;
     let key: String = key.chars().take(KEY_LETTERS_MAX).collect();
@@ -53,7 +53,7 @@ fn warning(key: &str) -> Value {
     json!({ "code": "unknown_federation_key", "key": key, "message": message })
 }
 
-/// Three decimals: a score is for people.
+/// Three decimals: the score is only displayed.
 fn rounded(score: f64) -> f64 {
     (score * 1_000.0).round() / 1_000.0
 }

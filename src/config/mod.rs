@@ -1,6 +1,6 @@
 //! The operator's settings: read from layers, checked as a whole, then never changed.
 //!
-//! Files, variables and flags are merged by figment ([`load`]), held against one table of keys ([`keys()`]), read into a
+//! Files, variables and flags are merged by figment ([`load`]), compared with one table of known keys ([`keys()`]), read into a
 //! raw mirror and checked into [`Config`]. Every problem of every stage is collected and reported at once, with its key,
 //! its origin and the rule, and never with the value: a value in the wrong place is often a secret.
 
@@ -61,7 +61,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
     read(sources).loaded()
 }
 
-/// Reads, merges and checks the configuration together with the files that it names, as far as their keys can be read.
+/// Reads, merges and checks the configuration, and the files that it names: those of sections whose keys could be read, also when other
+/// sections have problems. `misfit` finds out why the files of a region do not belong together.
 ///
 /// Errors: every problem of every source and of every file at once.
 pub fn load_with_files(sources: &Sources, misfit: FitCheck) -> Result<Loaded, Problems> {

@@ -1,7 +1,7 @@
-//! A socket that counts the bytes it handed to the system, or will hand to it at the end of this turn.
+//! A socket that counts the bytes that were written to the kernel, or are queued to be written before the thread next waits for events.
 //!
-//! The count is the evidence for `not_sent`. It is taken below TLS, where bytes leave the process, and bytes that the
-//! kernel then refuses are subtracted. If the count did not move since a request was given to the connection, no byte
+//! The count is the evidence for `not_sent`. The socket counts below TLS, and subtracts queued bytes that the
+//! kernel then refuses. If the count did not move since a request was given to the connection, no byte
 //! of that request can have reached the region; if it moved, one may have.
 
 use std::io::{self, ErrorKind, IoSlice};
@@ -23,7 +23,7 @@ pub struct CountingStream {
     socket: RawTcp,
     waiting: Waiting,
     evidence: Arc<Evidence>,
-    /// A region that sends without a pause, interim answers for example, leaves others their turn.
+    /// Bounds the bytes that are read in one poll, so that a region that sends without a pause does not keep other connections waiting.
     turns: Turns,
 }
 
@@ -38,30 +38,30 @@ impl CountingStream {
         &self.evidence
     }
 
-    /// Whether the socket has nothing for this task and will wake it, as it was asked already.
+    /// Whether the socket has no bytes to read and holds the waker of this task already, so that another read can be left out.
     pub(super) fn is_waiting(&self, cx: &Context<'_>) -> bool {
         self.waiting.is_still(&self.socket, cx)
     }
 
-    /// Counts the written bytes, and leaves a closed peer for the reader to find.
+    /// Counts the written bytes. An error that means that the peer has closed is reported as success: the reader finds the end of the stream.
     ///
     /// The peer's last message (an answer to half a request, an alert) may still wait to be read, and says more than
-    /// the failed write. The reader meets the end of the stream behind it, so that no task waits for ever. Bytes that
+    /// the failed write. The reader finds the end of the stream after that message, so that no task waits for ever. Bytes that
     /// the kernel did not take are not counted.
-    fn judge(&self, poll: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+    fn count_written(&self, poll: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         match poll {
             Poll::Ready(Ok(bytes)) => {
                 self.evidence.wrote(bytes);
                 Poll::Ready(Ok(bytes))
             }
-            Poll::Ready(Err(error)) if is_heard_by_reader(&error) => Poll::Ready(Ok(offered)),
+            Poll::Ready(Err(error)) if is_peer_closed(&error) => Poll::Ready(Ok(offered)),
             poll => poll,
         }
     }
 }
 
 /// Whether the error means that the peer has closed, which a reader finds as well.
-fn is_heard_by_reader(error: &io::Error) -> bool {
+fn is_peer_closed(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
@@ -84,7 +84,7 @@ impl AsyncWrite for CountingStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let poll = Pin::new(&mut this.socket).poll_write(cx, buf);
-        this.judge(poll, buf.len())
+        this.count_written(poll, buf.len())
     }
 
     fn poll_write_vectored(
@@ -93,12 +93,12 @@ impl AsyncWrite for CountingStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // A record of TLS, as a rule: one piece costs the system less when it is not a list.
+        // Usually one record of TLS: for a single buffer `write` costs the kernel less than `writev`.
         let poll = match bufs {
             [whole] => Pin::new(&mut this.socket).poll_write(cx, whole),
             _ => Pin::new(&mut this.socket).poll_write_vectored(cx, bufs),
         };
-        this.judge(poll, bufs.iter().map(|buf| buf.len()).sum())
+        this.count_written(poll, bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -108,7 +108,7 @@ impl AsyncWrite for CountingStream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         match Pin::new(&mut this.socket).poll_flush(cx) {
-            Poll::Ready(Err(error)) if is_heard_by_reader(&error) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) if is_peer_closed(&error) => Poll::Ready(Ok(())),
             flushed => flushed,
         }
     }
@@ -140,7 +140,7 @@ mod tests {
         let mut turns = 0;
         let mut read = 0;
         while read < 64 * TURN_BYTES {
-            // As a reader without measure does it, as long as there is something.
+            // A reader that reads as long as there are bytes.
             let turn = std::future::poll_fn(|cx| {
                 let (mut part, mut bytes) = ([0; 4096], 0);
                 let mut part = ReadBuf::new(&mut part);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn and_where_what_is_written_goes_by_the_outbox() {
+    async fn the_last_words_of_a_peer_are_read_also_when_writes_go_through_the_send_queue() {
         let local = tokio::task::LocalSet::new();
         drop(local.spawn_local(crate::net::keep_sending()));
         local.run_until(last_words_are_read()).await;

@@ -1,8 +1,13 @@
 //! Sockets: connecting to regions and listening for clients. Knows nothing of jobs.
 //!
-//! Towards regions: [`tls`] (their identity), [`dial`], [`pool`]. Towards clients: [`bind`], strict [`framing`],
-//! [`accept_loop`], [`Drain`]. Plane: data, except [`bind`], [`resolve`] and [`Drain::idle`]; everything else runs on
-//! one worker thread and shares nothing with the others.
+//! - Towards regions: [`resolve`] finds addresses, [`dial`] connects, [`tls`] verifies the region and shows our certificate, [`pool`] keeps
+//!   connections; the count of written bytes is the evidence that a request was not sent.
+//! - Towards clients: [`bind`] and [`HandedOver`] (sockets that another process bound for us) give listeners, [`accept_loop`] serves them,
+//!   [`framing`] and the guard refuse what two readers could read differently, [`ConnectionPermits`] bounds connections and memory.
+//! - At the end of the process: [`Drain`] waits for open requests.
+//!
+//! Plane: data. Each worker thread has connections, pools and buffers of its own; bounds on memory and connections count for the process.
+//! [`bind`], [`resolve`] and [`Drain::idle`] belong to the control thread.
 
 mod at_once;
 pub mod body;

@@ -6,16 +6,17 @@ use super::super::raw::RawCircuitBreaker;
 use super::super::sections::{CircuitBreaker, HealthCheck, Limits};
 use super::collect::Check;
 
-/// A longer pause would ignore a recovered region for too long, unless the operator asks for it as the cooldown itself.
+/// The largest `cooldown_max`, unless `cooldown` itself is longer: a longer pause would ignore a recovered region for too long.
 const COOLDOWN_GROWS_TO: Duration = Duration::from_secs(60);
 /// When the SDKs give up.
 const SDK_TIMEOUT: Duration = Duration::from_secs(30);
-/// The thresholds of a file of the public federation schema that does not set them.
+/// The default thresholds of the public federation schema, for a file of that schema that does not set them.
 const UNHEALTHY_THRESHOLD_IN_SCHEMA: u32 = 3;
 const HEALTHY_THRESHOLD_IN_SCHEMA: u32 = 2;
 
 impl Check {
-    /// `in_schema`: the file is one of the public federation schema, whose own defaults hold where it is silent.
+    /// Checks the probes. `in_schema`: the file has the form of the public federation schema, so that the defaults of that schema hold for
+    /// thresholds that it does not set.
     pub(super) fn health_check(&mut self, mut health: HealthCheck, in_schema: bool) -> HealthCheck {
         if health.accepted_status.is_empty() {
             self.refuse(
@@ -28,8 +29,8 @@ impl Check {
             "health_check.timeout",
             "longer than health_check.interval: a silent region is probed less often than the interval says",
         );
-        let threshold = |name: &str, value: u32, in_file: u32| {
-            if in_schema && !self.origins.is_set(&format!("health_check.{name}")) { in_file } else { value }
+        let threshold = |name: &str, value: u32, of_schema: u32| {
+            if in_schema && !self.origins.is_set(&format!("health_check.{name}")) { of_schema } else { value }
         };
         health.unhealthy_threshold =
             threshold("unhealthy_threshold", health.unhealthy_threshold, UNHEALTHY_THRESHOLD_IN_SCHEMA);
@@ -38,6 +39,7 @@ impl Check {
         health
     }
 
+    /// Checks the breaker, and raises a default `cooldown_max` to a longer `cooldown`. `raw`: the section as it was written.
     pub(super) fn circuit_breaker(&mut self, mut breaker: CircuitBreaker, raw: &RawCircuitBreaker) -> CircuitBreaker {
         let off = raw.enabled == Some(false);
         self.warn_if(

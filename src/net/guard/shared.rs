@@ -1,4 +1,4 @@
-//! State that the two ends of a connection share: the guard below hyper, and the request above it.
+//! State of one client connection that is used on both sides of hyper: by the guard of the socket below it, and by the request handler above.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -25,21 +25,21 @@ pub(in crate::net) struct Shared {
     tunnel: AtomicBool,
     gone: AtomicBool,
     breached: AtomicBool,
-    /// Whether the current answer has room for being read late.
+    /// Whether memory is reserved for the current answer, in case its client reads slowly.
     has_room: AtomicBool,
     /// The task that waits for the client to disconnect.
     watcher: Mutex<Option<Waker>>,
     leftover: Mutex<Option<Leftover>>,
-    /// A request's body, while the library reads the head.
+    /// The body of a request that came together with its head, beside hyper's own buffer.
     beside: Beside,
 }
 
 /// How far the current request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::net) enum Phase {
-    /// None is open, and every answer was handed to the socket.
+    /// No request is open, and every answer was written to the socket.
     Idle = 0,
-    /// The service has it, or its answer is still being produced.
+    /// The handler has the request, or its answer is still being produced.
     Open = 1,
     /// The answer is complete, but may still be in hyper's buffer.
     Answered = 2,
@@ -54,7 +54,7 @@ impl Shared {
         self.phase.load(Ordering::Relaxed) == phase as u8
     }
 
-    /// The bytes behind the current answer are not HTTP.
+    /// Notes that the bytes after the current answer are not HTTP.
     pub(in crate::net) fn begin_tunnel(&self) {
         self.tunnel.store(true, Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ impl Shared {
         self.tunnel.load(Ordering::Relaxed)
     }
 
-    /// The current request's body is refused, and nothing behind it is read.
+    /// Notes that the body of the current request is refused, and that nothing after it is read.
     pub(super) fn breach(&self) {
         self.breached.store(true, Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ impl Shared {
         self.breached.load(Ordering::Relaxed)
     }
 
-    /// Whether room was taken for an answer that its client does not read.
+    /// Whether memory is reserved for an answer, in case its client reads slowly.
     pub(super) fn has_room(&self) -> bool {
         self.has_room.load(Ordering::Relaxed)
     }
@@ -97,7 +97,8 @@ impl Shared {
     }
 }
 
-/// The client's side of a connection, as a request may watch it. Each request takes some, all on one thread, which need not lock for it.
+/// The client's side of a connection, as a request handler may watch it. Handlers clone it for each request, on the thread of the connection
+/// only, so that no atomic counter is needed.
 #[derive(Debug, Clone)]
 pub struct ClientSide(pub(in crate::net) Rc<Connected>);
 
@@ -118,7 +119,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Takes more of it, for an answer that may be long and that this client may not read; false where there is none.
+    /// Reserves more memory, for an answer that may be long and whose client may read it slowly. Returns false where `limits.memory` does not
+    /// allow that; the smaller reservation then stays.
     #[must_use]
     pub fn for_long_answer(&mut self, client: &ClientSide) -> bool {
         let fits = self.charge.set(STREAM_BYTES + UNREAD_BYTES);

@@ -10,24 +10,24 @@ use crate::policy::machine::RequestOutcome;
 pub enum Outcome {
     /// No byte of the request was written, or the peer proved that it did not process it.
     NotSent,
-    /// The region answered for itself.
+    /// The region itself answered, and not a balancer before it.
     Answered,
-    /// Bytes were written, and no answer shows their effect.
+    /// Bytes were written, and there is no answer that shows whether the job is stored.
     Unknown,
 }
 
 /// The meaning of an answered enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The region's word: the client gets it.
+    /// The region's own answer: the client gets it.
     Pass,
     /// The region refused and nothing is stored: another region may be tried.
     TryNext,
-    /// A balancer's word, said perhaps after it had forwarded the job.
+    /// The answer of a balancer, which may have forwarded the job before.
     Unknown,
 }
 
-/// The end of an attempt, by the connection and the answer.
+/// The end of an attempt, as the connection and the answer show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing was sent.
@@ -53,13 +53,13 @@ impl Ending {
 /// The meaning of an answer to an enqueue.
 ///
 /// `is_error_document`: the body is an OJS error document, so that a 503 comes from the region and not from a balancer before
-/// it. `queue_status`: the answer carries `X-OJS-Queue-Status`, so that it speaks of one queue.
+/// it. `queue_status`: the answer carries `X-OJS-Queue-Status`, so that it concerns one queue.
+/// `pinned`: the job may go to no other region.
 #[must_use]
 pub const fn classify_enqueue(status: u16, is_error_document: bool, queue_status: bool, pinned: bool) -> Answer {
     match status {
-        // An interim status, 101 included, in the place of an answer to a call that did not ask for one: it proves
-        // nothing. A redirect is a balancer's, too: passed on, it would have the client send the job to the host that
-        // it names.
+        // An interim status, 101 included, as the answer to a call that did not ask for an upgrade proves nothing. A redirect comes from a
+        // balancer: passed on, it would have the client send the job to the host that it names.
         ..200 | 300..=399 | 502 | 504 => Answer::Unknown,
         503 if !is_error_document => Answer::Unknown,
         503 if !queue_status && !pinned => Answer::TryNext,
@@ -67,8 +67,8 @@ pub const fn classify_enqueue(status: u16, is_error_document: bool, queue_status
     }
 }
 
-/// Whether an enqueue was turned away before anything was done with it: 307 and 308 ask for the same call at another address. That address is
-/// not the client's to know, so that to the client nothing was sent. Spec: RFC 9110, 15.4.8.
+/// Whether an enqueue was turned away before anything was done with it: 307 and 308 ask for the same call at another address. Callers ask
+/// this before [`classify_enqueue`], and treat such an attempt as not sent. Spec: RFC 9110, 15.4.8.
 #[must_use]
 pub const fn is_turned_away(status: u16) -> bool {
     matches!(status, 307 | 308)
@@ -76,7 +76,7 @@ pub const fn is_turned_away(status: u16) -> bool {
 
 /// The effect of an answer's status on the region's breaker: `None` when it has none.
 ///
-/// Every answer below 500 shows a working region, a 429 included: backpressure is no failure.
+/// Every final answer below 500 shows a working region, a 429 included: backpressure is no failure. A redirect, too: whatever sent it works.
 #[must_use]
 pub const fn effect(status: u16, queue_status: bool) -> Option<RequestOutcome> {
     match status {
@@ -84,8 +84,7 @@ pub const fn effect(status: u16, queue_status: bool) -> Option<RequestOutcome> {
         502 | 504 => Some(RequestOutcome::Failure),
         503 if queue_status => None,
         503 => Some(RequestOutcome::Failure),
-        // 501 speaks of the operation: servers of a lower conformance level answer it in perfect health. 508 speaks of the way that
-        // the call came, which is a loop.
+        // 501 concerns the operation: healthy servers of a lower conformance level answer it. 508 reports a loop on the way of the call.
         500 | 505..=507 | 509..=599 => Some(RequestOutcome::RatioOnly),
         _ => None,
     }

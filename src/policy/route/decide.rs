@@ -1,4 +1,5 @@
-//! The only control flow of routing: live calls and the dry run both come through [`decide`].
+//! The only control flow of routing. A live call comes through [`route_on`] or [`route_within`], the dry run through [`decide`]; all three
+//! admit, rank and shorten in the same functions.
 
 use std::time::Instant;
 
@@ -21,15 +22,15 @@ use crate::policy::view::{Orders, View};
 pub struct Decision {
     /// The strategy that was asked for: by the job, a rule or the configuration.
     pub strategy: Strategy,
-    /// Whether the candidates are all that the job may ever go to.
+    /// Whether the job may never go to a region that is not among the candidates, also after a failure.
     pub pinned: bool,
-    /// Whether there are registered regions that nothing of the job may reach: a pin, or a rule that names others.
+    /// Whether no byte of the job may reach some registered region, because of a pin or of a rule that names other regions.
     pub restricted: bool,
-    /// Whether the turn chose the target and is used up with it. Jobs of other strategies take no turn: a steady mix of both
-    /// would otherwise send every turn to the same region.
+    /// Whether the round-robin position chose the target, so that the next such job needs the next position. Jobs of other strategies do not
+    /// move the position: a steady mix with them would otherwise send every round-robin job to the same region.
     pub by_turn: bool,
-    /// The one region that the strategy means for the job while all is well; none where any of several would do. A target
-    /// elsewhere is a failover where that region's state is why.
+    /// The one region that the strategy chooses for the job while all regions are well; none where any of several would do. Another target
+    /// counts as a failover when the state of this region caused it.
     pub home: Option<RegionIndex>,
     /// The regions to try, in order; the first is the target.
     ///
@@ -53,7 +54,8 @@ pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision,
     route_on(view, job, inputs, &mut Grounds::default())
 }
 
-/// As [`route`], and notes the grounds; where the job's own attributes cannot be followed, no regions were compared.
+/// As [`route`], and writes the origin of the strategy, the matched rule and the refused regions into `grounds`. When the job's own
+/// attributes are invalid, no region is compared and `grounds` lists none.
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Grounds) -> Result<Decision, RouteError> {
@@ -72,8 +74,8 @@ pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Gr
     result
 }
 
-/// The same candidates without looking at each region, where that is possible: a pin needs one region only, and while
-/// all regions are well most strategies need only the turn or a draw.
+/// The candidates that the full path would find, without looking at each region; `None` where only the full path can find them. A pin needs
+/// its region only, and while all regions are well most strategies need only the round-robin position or a draw.
 fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
     if let Permitted::One(region) = plan.permitted {
         let mut context = context(view, job, plan, inputs);
@@ -83,7 +85,7 @@ fn quick(view: &View, job: &Job<'_>, plan: &Plan<'_>, inputs: Inputs<'_>) -> Opt
     settled(view.settled.0.as_ref()?, view, plan, job, inputs)
 }
 
-/// The candidates of a job that goes by this plan, where they are known.
+/// The candidates of a job with this plan, where the view has them computed in advance.
 fn settled(orders: &Orders, view: &View, plan: &Plan<'_>, job: &Job<'_>, inputs: Inputs<'_>) -> Option<Candidates> {
     let Inputs { now, mut draw, turn, .. } = inputs;
     if !matches!(plan.permitted, Permitted::All)
@@ -102,7 +104,8 @@ fn settled(orders: &Orders, view: &View, plan: &Plan<'_>, job: &Job<'_>, inputs:
     (!candidates.is_empty()).then_some(candidates)
 }
 
-/// Chooses the regions that several jobs are tried in: as for `job`, but among the regions that they demand together. Writes down why.
+/// Chooses the regions that several jobs of one call are tried in: as for `job`, but only among the regions that each of them may go to.
+/// Writes `grounds` as [`route_on`] does.
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route_within(
@@ -121,7 +124,7 @@ pub fn route_within(
     result
 }
 
-/// Plan, admit, rank, shorten: the whole of routing.
+/// Decides as a live call does, and writes the standing or refusal of every region into `ranking`.
 pub(super) fn decide(
     view: &View,
     job: &Job<'_>,

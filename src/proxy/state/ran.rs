@@ -1,4 +1,4 @@
-//! How a call that creates jobs went.
+//! The result of a call that creates jobs, for its answer, its counters and its note.
 
 use std::time::Duration;
 
@@ -10,13 +10,18 @@ use crate::telemetry::AttemptOutcome;
 
 /// The result of a call that creates jobs.
 pub(crate) struct Ran {
+    /// The answer of a region, or the error document for the client.
     pub(crate) result: Result<RegionAnswer, ErrorDocument>,
-    /// The region that has stored the job, by its answer.
+    /// The region whose answer shows that it has stored the job.
     pub(crate) stored: Option<RegionIndex>,
+    /// The last region that was tried, or the one whose answer is missing; none where nothing was tried.
     pub(crate) region: Option<RegionId>,
-    /// The region that the job was meant for, where its state moved the job elsewhere before anything was tried.
+    /// The region that the strategy had chosen, when the state of that region sent the job elsewhere before the first attempt.
     pub(crate) moved_from: Option<RegionId>,
+    /// The number of attempts that were not shed by our own limits.
     pub(crate) attempts: u32,
+    /// The outcome of the last attempt; none where nothing was tried.
     pub(crate) outcome: Option<AttemptOutcome>,
+    /// The time spent waiting for regions.
     pub(crate) upstream: Duration,
 }

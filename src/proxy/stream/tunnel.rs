@@ -1,4 +1,5 @@
-//! WebSocket upgrades: a tunnel to the local region, bytes both ways once both sides have switched.
+//! WebSocket upgrades: a tunnel to the region that the client named, else to the local one, which copies bytes both ways once both sides have
+//! switched.
 
 use crate::net::{ClientSide, IncomingBody, Room};
 use http::header::{CONNECTION, UPGRADE};
@@ -21,9 +22,11 @@ use crate::proxy::{
     state::{Proxy, Reply},
 };
 
-/// Switches the client's and a new region connection to WebSocket and copies between them.
+/// Switches the client's connection and a new connection to the region to WebSocket, and copies between them. A region's answer other
+/// than 101 is passed on.
 ///
-/// Errors: 403 `residency` for another region where `residency.read` is not `allow`; 503 when the region cannot be reached; an answer other than 101 is passed on.
+/// Errors: 403 `residency` for a region other than the local one, unless `residency.read` is `allow`; 503 when the region cannot be reached
+/// or a limit is reached.
 pub(crate) async fn tunnel(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -81,13 +84,13 @@ pub(crate) async fn tunnel(
     Ok(Response::from_parts(parts, Reply::Empty))
 }
 
-/// Ends when either side ends; both are closed then. WebSocket peers ping each other, so a dead one does not stay for ever. To a drain
-/// it is an open call, until the process is about to end: then both sides hear of the end before the connections break.
+/// Copies bytes both ways until both sides have ended: the end of one side is passed on to the other. WebSocket peers ping each other, so a
+/// dead one does not stay for ever. The tunnel counts as an open call, until the process is about to end: then both connections are shut down.
 async fn copy((client, region): (OnUpgrade, OnUpgrade), connection: ClientSide, _room: Room) {
     let _open = connection.begin();
     let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
     let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));
-    // How a tunnel ended is the peers' affair.
+    // An error of a copy ends the tunnel, and the peers report it.
     tokio::select! {
         _ = tokio::io::copy_bidirectional(&mut client, &mut region) => {}
         () = connection.closing() => {
