@@ -18,8 +18,9 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
-/// About 400 bytes, as a reference server answers an enqueue; the id differs in each.
-const BEFORE: &str = r#"{"job":{"id":"0190aaaa-bbbb-7ccc-8ddd-"#;
+/// About 400 bytes, as a reference server answers an enqueue: with the job's own id, else with one that differs in each.
+const BEFORE: &str = r#"{"job":{"id":""#;
+const OWN_ID: &str = "0190aaaa-bbbb-7ccc-8ddd-";
 const AFTER: &str = r#"","type":"email.send","state":"available","queue":"default","args":["someone@example.com","welcome",{"locale":"en"}],"priority":0,"attempt":0,"max_attempts":3,"created_at":"2026-01-01T00:00:00.000Z","enqueued_at":"2026-01-01T00:00:00.000Z","scheduled_at":null,"meta":{"tenant":"t-1","trace":"0123456789abcdef"}}}"#;
 
 /// As long as the other peers' queues: where one of 256 connections is dropped from a shorter one, it comes again after a second, and
@@ -78,19 +79,27 @@ async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin + 'static, numbers: R
 
 async fn answer(request: Request<Incoming>, numbers: Rc<Cell<u64>>) -> Result<Response<Full<Bytes>>, Infallible> {
     let is_health = request.method() == Method::GET;
-    let mut body = request.into_body();
-    while let Some(Ok(_)) = body.frame().await {}
+    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let (status, text) = if is_health {
         (200, Bytes::from_static(br#"{"status":"ok"}"#))
     } else {
         let number = numbers.get();
         numbers.set(number + 1);
-        (201, Bytes::from(format!("{BEFORE}{number:012x}{AFTER}")))
+        let id = serde_json::from_slice::<Job<'_>>(&body).ok().and_then(|job| job.id.map(str::to_owned));
+        let id = id.unwrap_or_else(|| format!("{OWN_ID}{number:012x}"));
+        (201, Bytes::from(format!("{BEFORE}{id}{AFTER}")))
     };
     let mut response = Response::new(Full::new(text));
     *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/openjobspec+json"));
     Ok(response)
+}
+
+/// The part of a job that its answer repeats. A sidecar takes a 2xx for a success only if it shows the job.
+#[derive(serde::Deserialize)]
+struct Job<'b> {
+    #[serde(borrow)]
+    id: Option<&'b str>,
 }
 
 /// hyper's tasks of an HTTP/2 connection, on this thread.
