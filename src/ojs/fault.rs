@@ -59,8 +59,8 @@ impl Fault {
 
     pub(super) fn stray(name: &'static str) -> Self {
         let message = format!(
-            "`{name}` stands where no region looks for it, so it would bind nothing; move it into `meta`, and send a job that \
-             is to be bound on its own as a call of its own"
+            "`{name}` stands where no region looks for it, so it would bind nothing; move it into `meta` of the job; \
+             a job of a batch that needs a pin of its own has it in its own `meta`"
         );
         Self { field: name.into(), message, reason: Reason::InvalidFederationMeta }
     }

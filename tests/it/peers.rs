@@ -68,7 +68,9 @@ async fn clients_that_open_every_connection_leave_descriptors_for_regions() {
     let stage = Setup::default().regions(1).stage().await;
     let shell = ["/bin/sh", "-c", "ulimit -n 80; exec \"$0\" \"$@\""];
     let sidecar = Process::run_under(&shell, &stage.config, &["--set", "log.level=info"]).await;
-    sidecar.wait_for_line("are let in, so that regions and probes have some").await;
+    sidecar
+        .wait_for_line("client connections are accepted at a time, because regions and probes need descriptors")
+        .await;
     // One that is there before, and has not needed a region yet.
     let mut early = sidecar.client.wire().await;
     early.send("GET /v1/federation/health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;

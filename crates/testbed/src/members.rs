@@ -18,7 +18,7 @@ pub(super) enum Invalid {
     #[error("the body is no JSON object")]
     Payload,
     /// A member is missing, or has a value that it cannot have.
-    #[error("`{0}` is missing or not as it should be: it {1}")]
+    #[error("`{0}` is missing or wrong: expected that it {1}")]
     Member(&'static str, &'static str),
     /// The same, in the retry policy.
     #[error("`{0}` {1}")]
