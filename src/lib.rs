@@ -38,6 +38,8 @@ mod proxy;
 #[cfg(not(feature = "internals"))]
 mod region;
 #[cfg(not(feature = "internals"))]
+mod switch;
+#[cfg(not(feature = "internals"))]
 mod telemetry;
 
 #[cfg(feature = "internals")]
@@ -64,6 +66,8 @@ pub mod policy;
 pub mod proxy;
 #[cfg(feature = "internals")]
 pub mod region;
+#[cfg(feature = "internals")]
+pub mod switch;
 #[cfg(feature = "internals")]
 pub mod telemetry;
 

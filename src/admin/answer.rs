@@ -10,7 +10,7 @@ use super::caller::Caller;
 use super::compress::compressed;
 use super::config::{self, Form};
 use super::response::{JSON, document, error, response};
-use super::{LogLevel, Readiness, Settling, log_level, settle};
+use super::{LogLevel, Readiness, Settling, Switching, log_level, settle, switches};
 use crate::base::RegionId;
 use crate::config::{Config, Listen};
 use crate::telemetry::Metrics;
@@ -60,6 +60,8 @@ pub struct AdminState {
     pub log_level: LogLevel,
     /// Outcomes that an operator may decide.
     pub settling: Settling,
+    /// Switches that an operator may set and end.
+    pub switching: Switching,
 }
 
 impl std::fmt::Debug for AdminState {
@@ -70,14 +72,18 @@ impl std::fmt::Debug for AdminState {
 
 impl AdminState {
     /// Answers one request, unless a foreign web page sent it.
-    pub(super) fn answer_to<B>(&self, request: &Request<B>) -> Response<Bytes> {
+    pub(super) async fn answer_to<B>(&self, request: &Request<B>) -> Response<Bytes> {
         let (method, headers) = (request.method(), request.headers());
         match Caller::of(method, headers, &(self.listen)()) {
             Err(refused) => *refused,
             Ok(caller) => {
                 let (path, query) = (request.uri().path(), request.uri().query());
-                let answer = || self.answer(method, path, query, headers);
-                caller.shown(compressed(headers, Caller::preflight(method, headers).unwrap_or_else(answer)))
+                let answer = match Caller::preflight(method, headers) {
+                    Some(preflight) => preflight,
+                    None if path == "/switches" => self.switches(method, query).await,
+                    None => self.answer(method, path, query, headers),
+                };
+                caller.shown(compressed(headers, answer))
             }
         }
     }
@@ -99,6 +105,15 @@ impl AdminState {
             "/outcomes/settle" if matches!(*method, Method::PUT | Method::POST) => self.settling.answer(query),
             "/outcomes/settle" => method_not_allowed(settle::METHODS),
             _ => not_found(),
+        }
+    }
+
+    async fn switches(&self, method: &Method, query: Option<&str>) -> Response<Bytes> {
+        match *method {
+            Method::GET | Method::HEAD => self.switching.list(),
+            Method::PUT | Method::POST => self.switching.set(query).await,
+            Method::DELETE => self.switching.end(query).await,
+            _ => method_not_allowed(switches::METHODS),
         }
     }
 
@@ -159,8 +174,7 @@ impl AdminState {
 }
 
 fn not_found() -> Response<Bytes> {
-    let message =
-        "the admin listener answers /metrics, /livez and /readyz, /state, /config, /log-level and /outcomes/settle";
+    let message = "the admin listener answers /metrics, /livez and /readyz, /state, /config, /log-level, /switches and /outcomes/settle";
     error(StatusCode::NOT_FOUND, "not_found", message)
 }
 

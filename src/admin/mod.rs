@@ -11,6 +11,7 @@ mod readiness;
 mod response;
 mod serve;
 mod settle;
+mod switches;
 #[cfg(test)]
 mod tests;
 
@@ -19,3 +20,4 @@ pub use log_level::LogLevel;
 pub use readiness::{Readiness, ReadinessGuard};
 pub use serve::{Listener, serve};
 pub use settle::Settling;
+pub use switches::Switching;

@@ -133,8 +133,11 @@ async fn connection(
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
         asked.set(Instant::now());
-        let response: Response<Bytes> = state.answer_to(&request);
-        async { Ok::<_, Infallible>(response.map(Full::new)) }
+        let state = Rc::clone(&state);
+        async move {
+            let response: Response<Bytes> = state.answer_to(&request).await;
+            Ok::<_, Infallible>(response.map(Full::new))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -36,6 +36,7 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
         }),
         log_level: LogLevel { log: None, is_local: true, clock: crate::base::Clock::system() },
         settling: settling(),
+        switching: switching(),
     }
 }
 
@@ -44,6 +45,11 @@ fn settling() -> Settling {
     let config = crate::policy::testing::config(&["us-east-1"]);
     let journal = crate::journal::Journal::open(&config.journal, crate::base::Clock::system(), Arc::clone(&metrics));
     Settling { journal: Arc::new(journal), metrics, is_local: true }
+}
+
+fn switching() -> Switching {
+    let config = Arc::new(|| crate::policy::testing::config(&["us-east-1"]));
+    Switching { journal: settling().journal, config, apply: Arc::new(|| {}), is_local: true }
 }
 
 struct Running {
@@ -281,4 +287,23 @@ async fn readiness_opens_when_the_last_item_is_closed() {
     };
     tokio::join!(opening, closing);
     assert!(!waiting.get());
+}
+
+#[tokio::test]
+async fn switches_are_set_only_where_the_listener_is_on_loopback_and_listed_everywhere() {
+    LocalSet::new()
+        .run_until(async {
+            let mut state = state(&Readiness::new(), false, true);
+            state.switching.is_local = false;
+            let address = start(state).address;
+            let set = "switch=drain&region=us-east-1&for=1h&reason=x&ticket=t&author=a";
+            for method in ["PUT", "DELETE"] {
+                let head = format!("{method} /switches?{set} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+                let (status, text) = exchange(address, &head).await;
+                assert_eq!((status, &body(&text)["error"]["code"]), (403, &"not_local".into()), "{text}");
+            }
+            let (status, text) = get(address, "/switches").await;
+            assert_eq!((status, body(&text)["switches"].as_array().map(Vec::len)), (200, Some(0)), "{text}");
+        })
+        .await;
 }

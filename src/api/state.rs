@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::status::status;
+use crate::base::SwitchKind;
 use crate::base::text::rfc3339;
 use crate::config::Config;
 use crate::outcome::State;
@@ -123,6 +124,7 @@ pub(super) fn summary(shared: &Shared, view: &View, index: RegionIndex) -> Value
         "last_error": known.trouble().as_deref().map(trouble),
         "local": index == view.local,
         "weight": state.weight,
+        "switch": state.switch.map(SwitchKind::as_str),
         "tags": state.tags,
         "in_flight": shared.traffic.in_flight(index),
     })

@@ -16,10 +16,11 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::notes::Notes;
 use super::resolver::Resolver;
+use super::switches;
 use super::world::World;
-use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling};
+use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling, Switching};
 use crate::api;
-use crate::base::{Clock, Draw};
+use crate::base::{Clock, Draw, SwitchKind};
 use crate::config::{Config, Listen};
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
@@ -76,6 +77,8 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
     }
     let resolving = Arc::clone(shared);
     loops.spawn_local(restarted(world.clock.clone(), move || Resolver::new(Arc::clone(&resolving)).run()));
+    let switching = Arc::clone(shared);
+    loops.spawn_local(restarted(world.clock.clone(), move || switches::keep_in_force(Arc::clone(&switching))));
     let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
     let watch = move || watch_own_network(Arc::clone(&registry), clock.clone());
     loops.spawn_local(restarted(world.clock.clone(), watch));
@@ -187,6 +190,12 @@ pub(super) fn spawn_admin(
             metrics: Arc::clone(&shared.metrics),
             is_local: shared.config.listen.admin.ip().is_loopback(),
         },
+        switching: Switching {
+            journal: Arc::clone(&shared.journal),
+            config: config_now(current),
+            apply: apply_switches(current),
+            is_local: shared.config.listen.admin.ip().is_loopback(),
+        },
     };
     show_readiness(current, &state);
     tokio::task::spawn_local(admin::serve(listener, state, std::future::pending()))
@@ -195,6 +204,20 @@ pub(super) fn spawn_admin(
 fn state_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Value + Send + Sync> {
     let current = Arc::clone(current);
     Arc::new(move || api::state(&current.load()))
+}
+
+fn config_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Config + Send + Sync> {
+    let current = Arc::clone(current);
+    Arc::new(move || current.load().config.clone())
+}
+
+/// Puts the journal's switches in force, so that they are when their operator gets the answer.
+fn apply_switches(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() + Send + Sync> {
+    let current = Arc::clone(current);
+    Arc::new(move || {
+        let shared = current.load();
+        shared.registry.set_switches(&shared.journal.switches());
+    })
 }
 
 fn configs_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> (Config, Config) + Send + Sync> {
@@ -263,6 +286,11 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         for (fate, state) in [(OpenFate::Unknown, State::Unknown), (OpenFate::Watched, State::Watched)] {
             let count = i64::try_from(shared.journal.count(state)).unwrap_or(i64::MAX);
             shared.metrics.outcomes_pending[fate].set(count);
+        }
+        let switches = shared.journal.switches();
+        for kind in SwitchKind::ALL {
+            let count = switches.iter().filter(|it| it.kind == kind).count();
+            shared.metrics.switches[kind].set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         let view = shared.registry.view();
         for (index, metrics) in view.indexes().zip(shared.metrics.regions()) {

@@ -10,6 +10,7 @@ mod notes;
 mod refused;
 mod reload;
 mod resolver;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -114,7 +115,8 @@ impl Bound {
         let clients = descriptors::room_for(wanted, threads);
         if clients < wanted {
             let rule = format!(
-                "only {clients} are let in, so that regions and probes have some; raise the limit, or lower this"
+                "only {clients} client connections are accepted at a time, because regions and probes need descriptors, too; raise the limit on open \
+                 files (ulimit -n), or lower limits.client_connections"
             );
             event::config_warning(&shared.metrics, "limits.client_connections", "the limit on open files", &rule);
         }

@@ -153,12 +153,14 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     }
     let metrics = Metrics::of(scope(&config), &ids(&config), &Class::ALL.map(Class::as_str));
     let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
+    let journal = first_journal(&config, world, &metrics);
+    registry.set_switches(&journal.switches());
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
         buffered: Buffered::default(),
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
-        journal: first_journal(&config, world, &metrics),
+        journal,
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
         workers: Arc::new(Workers::default()),
@@ -185,6 +187,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     let clock = old.registry.clock().clone();
     let metrics = old.metrics.for_regions(scope(&config), &ids(&config));
     let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
+    registry.set_switches(&old.journal.switches());
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
         buffered: old.buffered,

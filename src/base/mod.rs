@@ -5,19 +5,23 @@
 pub(crate) mod block;
 mod ewma;
 mod in_place;
+mod moment;
 mod reason;
 mod region_id;
 mod shown_path;
 mod strategy;
+mod switch;
 pub mod text;
 mod words;
 
 pub use ewma::Ewma;
 pub(crate) use in_place::in_place;
 pub use in_place::{Boxed, apart};
+pub use moment::Moment;
 pub use ojs_handles::{Clock, Draw, Sleep, SteeredTime, SystemTime, Time, instant_about};
 pub use reason::{Code, Reason, RefusalReason};
 pub use region_id::{RegionId, RegionIdError};
 pub use shown_path::shown_path;
 pub use strategy::{Needs, Strategy, UnknownStrategy};
+pub use switch::SwitchKind;
 pub(crate) use words::words;

@@ -96,6 +96,75 @@ pub(super) struct LogLevelArgs {
     pub(super) address: String,
 }
 
+/// The author of a change of a switch, and the reasons.
+#[derive(Debug, Args)]
+pub(super) struct SwitchedBy {
+    /// Why, for the log and the list of switches
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    /// The ticket of the change
+    #[arg(long, value_name = "TICKET")]
+    pub(super) ticket: String,
+    /// The name of the operator
+    #[arg(long, value_name = "NAME")]
+    pub(super) author: String,
+    /// The admin listener
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    pub(super) address: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DrainArgs {
+    /// The region
+    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) region: RegionId,
+    /// Refuse jobs that are pinned to the region, too
+    #[arg(long)]
+    pub(super) evacuate: bool,
+    /// Only forbid failover into the region: jobs that are meant for it go there
+    #[arg(long, conflicts_with = "evacuate")]
+    pub(super) forbid: bool,
+    /// How long it lasts, from 1s to 7d
+    #[arg(long = "for", value_name = "TIME")]
+    pub(super) lasts: String,
+    /// Also where no other region is left for some flexible jobs
+    #[arg(long)]
+    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UndrainArgs {
+    /// The region
+    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) region: RegionId,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MaintenanceArgs {
+    /// Whether workers get no jobs from now on
+    #[arg(value_parser = ["on", "off"])]
+    pub(super) state: String,
+    /// How long it lasts, from 1s to 7d
+    #[arg(long = "for", value_name = "TIME", required_if_eq("state", "on"))]
+    pub(super) lasts: Option<String>,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SwitchesArgs {
+    /// Print the sidecar's JSON instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    /// The admin listener
+    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
+    pub(super) address: String,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct HealthcheckArgs {
     /// The sidecar's admin listener: host:port

@@ -22,6 +22,7 @@ mod runtime;
 mod settle;
 mod signals;
 mod supervisor;
+mod switches;
 mod version;
 mod wait;
 mod why;
@@ -32,7 +33,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use arguments::{AwaitArgs, ConfigArgs, HealthcheckArgs, LogLevelArgs, OutcomesArgs, OutcomesCommand, QueryArgs};
+use arguments::{
+    AwaitArgs, ConfigArgs, DrainArgs, HealthcheckArgs, LogLevelArgs, MaintenanceArgs, OutcomesArgs, OutcomesCommand,
+    QueryArgs, SwitchesArgs, UndrainArgs,
+};
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
 use exit::{DONE, FAILED};
@@ -104,6 +108,14 @@ enum Command {
     Healthcheck(HealthcheckArgs),
     /// Wait until regions of a running sidecar are healthy; exit code 0 once they are, 1 when the time is over
     Await(AwaitArgs),
+    /// Keep flexible jobs of a running sidecar from a region for a while; its admin listener must be on loopback
+    Drain(DrainArgs),
+    /// End what `drain` has set for a region
+    Undrain(UndrainArgs),
+    /// Give the workers of a running sidecar no jobs for a while; everything else goes on
+    Maintenance(MaintenanceArgs),
+    /// Show the switches of a running sidecar: what `drain` and `maintenance` have set
+    Switches(SwitchesArgs),
     /// Show the log level of a running sidecar, or change it for a while; its admin listener must be on loopback
     LogLevel(LogLevelArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
@@ -144,6 +156,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Route { file, query } => query::route(&file, &query),
         #[cfg(feature = "demo")]
         Command::Region(region) => region::region(&region),
+        Command::Drain(arguments) => switches::drain(&arguments),
+        Command::Undrain(arguments) => switches::undrain(&arguments),
+        Command::Maintenance(arguments) => switches::maintenance(&arguments),
+        Command::Switches(arguments) => switches::switches(&arguments),
         Command::LogLevel(arguments) => log_level::log_level(&arguments),
         #[cfg(feature = "demo")]
         Command::Demo(demo) => demo::demo(&demo),

@@ -37,11 +37,12 @@ const REGION_HEADS: [&str; 10] =
 
 fn region_row(region: &Value) -> [String; 10] {
     let text = |key: &str| cell(&region[key]);
-    let drained = region["weight"] == 0;
+    let switch = region["switch"].as_str();
+    let drained = Some("drained").filter(|_| region["weight"] == 0).or(switch);
     let local = if region["local"] == true { "local" } else { "-" };
     [
         text("id"),
-        if drained { format!("{}, drained", text("status")) } else { text("status") },
+        drained.map_or_else(|| text("status"), |word| format!("{}, {word}", text("status"))),
         text("circuit_breaker"),
         latency(region),
         local.to_owned(),

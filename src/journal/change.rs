@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 use super::lease::Lease;
 use super::record::Secret;
 use crate::outcome::Placement;
+use crate::switch::Switches;
 
 /// One change for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(super) enum Change {
     Placement(u64, Placement),
     Lease(Lease),
     Secret(Secret),
+    /// All switches in force.
+    Switches(Switches),
     DropPlacement(u64),
     DropLease(u64),
 }

@@ -21,6 +21,7 @@ mod older;
 mod record;
 mod shared;
 mod sqlite;
+mod switching;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -95,12 +96,14 @@ impl Journal {
         let inner = Arc::new(Inner {
             table: Mutex::new(Table::new(config.rows_max, run)),
             leases: Mutex::new(Leases::new(config.rows_max, config.path.is_some())),
+            switches: Mutex::default(),
             secret: Mutex::new(random_secret()),
             time: JournalClock::new(&clock),
             missed: AtomicBool::new(false),
             durable: AtomicBool::new(false),
             told_evicted_ms: AtomicU64::new(0),
             changed: Notify::new(),
+            switched: Notify::new(),
             decisions: Arc::new(Decisions::new(0)),
             clock,
             metrics,

@@ -12,6 +12,7 @@ use super::leases::Leases;
 use super::record::Secret;
 use super::table::Table;
 use crate::base::Clock;
+use crate::switch::Switches;
 use crate::telemetry::Metrics;
 
 /// Changes that wait for the disk; beyond that, the whole table is written once there is room.
@@ -22,6 +23,7 @@ pub(super) const QUEUE_MAX: usize = 1_024;
 pub(super) struct Inner {
     pub(super) table: Mutex<Table>,
     pub(super) leases: Mutex<Leases>,
+    pub(super) switches: Mutex<Switches>,
     /// With which callers are fingerprinted; the file's, once it is read.
     pub(super) secret: Mutex<Secret>,
     pub(super) time: JournalClock,
@@ -31,6 +33,8 @@ pub(super) struct Inner {
     /// When the last line about a full journal was logged: a [`Moment`], or 0.
     pub(super) told_evicted_ms: AtomicU64,
     pub(super) changed: Notify,
+    /// Whether switches have come or gone.
+    pub(super) switched: Notify,
     pub(super) decisions: Arc<Decisions>,
     pub(super) clock: Clock,
     pub(super) metrics: Arc<Metrics>,

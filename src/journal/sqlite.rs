@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::change::Change;
 use super::columns::{number, region};
@@ -15,6 +15,7 @@ use super::engine::{Engine, Trouble};
 use super::lease::Lease;
 use super::{decision, older};
 use crate::outcome::{Moment, Placement};
+use crate::switch::Switches;
 
 /// Says in the file's head that it is ours.
 const APPLICATION: i64 = 0x4f4a_5346;
@@ -26,6 +27,7 @@ const VERSION: i64 = 4;
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS placement (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS secret (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), bytes BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS switches (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
@@ -116,7 +118,8 @@ impl Engine for Sqlite {
 
     fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
-        transaction.execute_batch("DELETE FROM placement; DELETE FROM secret; DELETE FROM lease;")?;
+        transaction
+            .execute_batch("DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM switches;")?;
         for change in all {
             apply(&transaction, change)?;
         }
@@ -206,6 +209,10 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
                 whole(it.ends.0),
             ],
         ),
+        Change::Switches(switches) => connection.execute(
+            "INSERT OR REPLACE INTO switches VALUES (1, ?1)",
+            [serde_json::to_string(switches).unwrap_or_else(|_| "[]".to_owned())],
+        ),
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
     }
@@ -229,7 +236,18 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
         changes.push(Change::Secret(row?));
     }
     changes.extend(leases(connection)?);
+    changes.extend(switches(connection)?.map(Change::Switches));
     Ok(changes)
+}
+
+/// A file of a program before switches has no table of them.
+fn switches(connection: &Connection) -> rusqlite::Result<Option<Switches>> {
+    if !connection.table_exists(None, "switches")? {
+        return Ok(None);
+    }
+    let document =
+        connection.query_row("SELECT document FROM switches", [], |row| row.get::<_, String>(0)).optional()?;
+    Ok(document.and_then(|document| serde_json::from_str(&document).ok()))
 }
 
 fn leases(connection: &Connection) -> rusqlite::Result<Vec<Change>> {

@@ -189,6 +189,8 @@ impl Writer {
     /// Takes the content of a file into memory.
     fn read(&mut self, changes: Vec<Change>, first: bool) {
         let inner = &self.inner;
+        // A file that is opened again has switches that may have ended since.
+        let has_news = !self.has_read;
         self.has_read |= !changes.is_empty();
         inner.leases.lock().merge(&changes);
         let mut last = None;
@@ -197,12 +199,21 @@ impl Writer {
                 Change::Placement(_, placement) => last = last.max(Some(placement.last_moment())),
                 Change::Secret(secret) => *inner.secret.lock() = *secret,
                 Change::Lease(lease) => last = last.max(Some(lease.began())),
-                Change::DropPlacement(_) | Change::DropLease(_) => {}
+                Change::Switches(_) | Change::DropPlacement(_) | Change::DropLease(_) => {}
             }
         }
         // Once this run has given out moments, they stay.
         if let Some(last) = last.filter(|_| first) {
             inner.time.go_on_from(last);
+        }
+        for change in &changes {
+            if let Change::Switches(switches) = change
+                && has_news
+            {
+                let (now, unix_ms) = (inner.time.now(&inner.clock), inner.clock.unix_ms());
+                inner.switches.lock().merge(switches.clone(), now, unix_ms);
+                inner.switched.notify_one();
+            }
         }
         inner.table.lock().merge(changes, inner.time.now(&inner.clock), RULES);
         inner.changed.notify_one();
@@ -235,6 +246,7 @@ impl Writer {
         let mut all = vec![Change::Secret(*self.inner.secret.lock())];
         all.extend(self.inner.table.lock().all());
         all.extend(self.inner.leases.lock().all());
+        all.push(Change::Switches(self.inner.switches.lock().clone()));
         // The table no longer has the records that wait to be dropped.
         self.drops.clear();
         let kept = self.engine.compact(&all);

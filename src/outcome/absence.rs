@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::copy::{Copy, Fate, Lost};
-use super::moment::Moment;
+use crate::base::Moment;
 
 /// Answers "no such job" that make an absence.
 pub(super) const NO_MIN: u32 = 2;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::absence::{GIVE_UP, Rules};
 use super::copy::{Absence, Copy, Fate, Place};
-use super::moment::Moment;
 use super::placement::{Placement, Settlement};
 use super::remedy::{Remedy, remedy};
 use super::told::Told;
+use crate::base::Moment;
 
 /// The first pause between two questions; each further one is twice as long, up to one of these.
 const PAUSE: Duration = Duration::from_secs(1);

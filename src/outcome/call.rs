@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::absence::Rules;
 use super::copy::{Absence, Copy, Fate, Lost};
-use super::moment::Moment;
+use crate::base::Moment;
 
 /// The first pause between two questions within a call; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(100);

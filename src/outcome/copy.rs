@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::moment::Moment;
 use super::word::Progress;
+use crate::base::Moment;
 use crate::base::RegionId;
 
 /// Where a job is, and under which id.

@@ -3,10 +3,10 @@
 use super::absence::{NO_MIN, Rules, Trust, watch_until};
 use super::background::due;
 use super::copy::{Absence, Asked, Copy, Fate, Lost, Place, Ruling};
-use super::moment::Moment;
 use super::placement::{Placement, Settled, Settlement};
 use super::told::Told;
 use super::word::{Progress, Word};
+use crate::base::Moment;
 
 /// Something that has become known, about a copy by its place in [`Placement::copies`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub mod call;
 mod copy;
 mod event;
 mod hex;
-mod moment;
+
 mod placement;
 mod remedy;
 mod ruling;
@@ -26,11 +26,11 @@ mod tests;
 mod told;
 mod word;
 
+pub use crate::base::Moment;
 pub use absence::{Rules, Trust};
 pub use copy::{Absence, Copy, Fate, Lost, Place, Ruling};
 pub use event::Event;
 pub use hex::Digest;
-pub use moment::Moment;
 pub use placement::{Identity, Placement, Settled, Settlement, ShownTo, State};
 pub use told::Told;
 pub use word::{Progress, Word};

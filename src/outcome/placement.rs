@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::copy::{Absence, Copy, Fate, Place};
 use super::hex::{self, Digest};
-use super::moment::Moment;
 use super::remedy::{Remedy, remedy};
 use super::told::Told;
+use crate::base::Moment;
 use crate::base::words;
 
 /// The callers to which a region may show a job.

@@ -15,9 +15,12 @@ words! {
         /// A routing rule does not permit it.
         #[error("not permitted by a routing rule")]
         NotPermitted = "not_permitted",
-        /// Its weight is 0.
+        /// Its weight is 0, or a switch drains it.
         #[error("drained by the operator")]
         Drained = "drained",
+        /// A switch evacuates it.
+        #[error("evacuated by the operator")]
+        Evacuated = "evacuated",
         /// Its health probes fail.
         #[error("unhealthy")]
         Unhealthy = "unhealthy",
@@ -33,7 +36,7 @@ words! {
         /// Its queue is as deep as it may be for `affinity`.
         #[error("queue at its maximum depth")]
         AtCapacity = "at_capacity",
-        /// `failover.exclude_regions` names it and it is not the first choice.
+        /// `failover.exclude_regions` names it, or a switch forbids failover into it, and it is not the first choice.
         #[error("excluded from failover")]
         Excluded = "excluded",
     }

@@ -20,6 +20,7 @@ use crate::policy::{
     Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Permit, Probe, RegionIndex, RegionView, RequestOutcome,
     Shown, Transition, View, settle,
 };
+use crate::switch::Switches;
 use crate::telemetry::{self, Metrics, event};
 
 /// All regions at run time; shared by all threads.
@@ -268,6 +269,18 @@ impl Registry {
             merge(&mut view.load);
             Change { shows: true, ..Change::default() }
         });
+    }
+
+    /// Puts switches in force; those of other regions and the maintenance of before are over.
+    pub fn set_switches(&self, switches: &Switches) {
+        // Under the lock, so that no other change of the view is lost.
+        let _keeper = self.keeper.lock();
+        let mut next = View::clone(&self.view.load());
+        next.maintenance = switches.is_maintenance();
+        for region in &mut next.regions {
+            region.switch = switches.of_region(&region.id);
+        }
+        self.publish(next);
     }
 
     /// Resolves when every region fails at once, so that our own network is to be checked.

@@ -4,6 +4,7 @@
 //! Fields hold region ids, closed words, job and request ids; never a job's content.
 
 mod outcome;
+mod switch;
 
 use std::sync::atomic::Ordering;
 
@@ -12,6 +13,7 @@ use tracing::{error, info, warn};
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
+pub use switch::{switch_ended, switch_set};
 
 /// The target of every line that this program writes about federation.
 pub(super) const TARGET: &str = "ojs_federation";
@@ -293,7 +295,7 @@ pub fn identity_reloaded(metrics: &Metrics, region: &str) {
 /// A change cannot be used, and the former state stays in force. `why` holds no value of a file.
 pub fn reload_refused(metrics: &Metrics, kind: ReloadKind, about: &str, why: &str) {
     metrics.reloads[kind][ReloadResult::Refused].inc();
-    warn!(target: TARGET, event = "ojs.federation.reload_refused", kind = kind.as_str(), about, why, "the old one is kept");
+    warn!(target: TARGET, event = "ojs.federation.reload_refused", kind = kind.as_str(), about, why, "a change cannot be used; the state before it is kept");
 }
 
 /// A look at the files of this kind is over: whether any of them cannot be used, which was said before where it is new.

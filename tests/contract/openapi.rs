@@ -113,6 +113,21 @@ impl World {
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
         match (path, status) {
             ("/metrics" | "/livez" | "/readyz" | "/state", "200") => vec![self.usual.admin.get(path).await],
+            ("/switches", "200") => {
+                // One of each form, so that there is something to be shown.
+                let why = "for=1h&reason=r&ticket=t&author=a";
+                let admin = &self.usual.admin;
+                for switch in ["drain&region=us-east-1&force=true", "maintenance"] {
+                    let set = admin.call(http::Method::PUT, &format!("{path}?switch={switch}&{why}"), "").await;
+                    assert_eq!(set.status, 200, "{set:?}");
+                }
+                let shown = admin.get(path).await;
+                for switch in ["region=us-east-1", "switch=maintenance"] {
+                    let end = format!("{path}?{switch}&reason=r&ticket=t&author=a");
+                    assert_eq!(admin.call(http::Method::DELETE, &end, "").await.status, 200);
+                }
+                vec![shown, admin.get(path).await]
+            }
             ("/config", "200") => {
                 vec![self.usual.admin.get(path).await, self.usual.admin.get("/config?format=yaml").await]
             }
@@ -308,7 +323,8 @@ async fn other_methods_and_other_paths_are_refused_as_described() {
     for (path, method, _) in description.operations() {
         // Other methods on paths of regions are for the region to judge.
         let admin = matches!(path.as_str(), "/metrics" | "/livez" | "/readyz" | "/state" | "/config");
-        if path.starts_with("/ojs/v1/jobs") || path.starts_with("/ojs/v1/health") {
+        // Those of operators are set and ended on the path that shows them.
+        if path.starts_with("/ojs/v1/jobs") || path.starts_with("/ojs/v1/health") || path == "/switches" {
             continue;
         }
         for other in [http::Method::DELETE, http::Method::PUT, http::Method::TRACE] {

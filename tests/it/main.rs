@@ -57,6 +57,7 @@ mod stream;
 mod support;
 mod surface;
 mod suspicion;
+mod switches;
 mod tunnel;
 mod unknown;
 mod upstream;

@@ -147,3 +147,25 @@ async fn fingerprints_are_text_in_the_file() {
     assert_eq!(document["identity"]["key"], "ab".repeat(32));
     assert_eq!(document["identity"]["content"], serde_json::Value::Null);
 }
+
+#[tokio::test]
+async fn a_switch_is_there_after_a_kill_and_one_that_ended_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = open(&path);
+    let order = |region: &str| {
+        let query = format!("switch=drain&region={region}&for=1h&reason=r&ticket=t&author=a");
+        crate::switch::Order::read(&query, true).unwrap()
+    };
+    let unix_ms = Clock::system().unix_ms();
+    for region in ["a", "b"] {
+        let set = store.change_switches(|all, now| all.set(order(region).switch(now, unix_ms).unwrap())).await;
+        assert_eq!(set, ((), true), "it is on disk");
+    }
+    store.change_switches(|all, _| all.end(None, order("a").region.as_ref())).await;
+    let killed = dir.path().join("killed");
+    copy(&path, &killed, usize::MAX);
+    let left = open(&killed).switches();
+    let regions: Vec<_> = left.iter().filter_map(|it| it.region.as_ref()).map(RegionId::as_str).collect();
+    assert_eq!(regions, ["b"]);
+}

@@ -93,3 +93,23 @@ fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
     drop(sqlite);
     assert_eq!(Sqlite::open(&path).unwrap().load().unwrap().len(), 10);
 }
+
+#[tokio::test]
+async fn a_switch_that_ended_while_the_file_could_not_be_written_stays_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, log) = (dir.path().join("journal"), dir.path().join("journal-wal"));
+    let order = crate::switch::Order::read("switch=maintenance&for=1h&reason=r&ticket=t&author=a", true).unwrap();
+    let first = open(&path);
+    first.change_switches(|all, now| all.set(order.switch(now, Clock::system().unix_ms()).unwrap())).await;
+    drop(first);
+    std::fs::create_dir(&log).unwrap();
+    let second = open(&path);
+    assert!(second.switches().is_maintenance());
+    let (ended, is_durable) = second.change_switches(|all, _| all.end(order.kind, None)).await;
+    assert_eq!((ended.len(), is_durable), (1, false));
+    std::fs::remove_dir(&log).unwrap();
+    eventually(|| second.is_durable()).await;
+    assert!(!second.switches().is_maintenance(), "the file had it still");
+    drop(second);
+    assert!(!open(&path).switches().is_maintenance());
+}

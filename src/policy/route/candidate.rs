@@ -24,7 +24,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
     }
     let view = context.view;
     let region = view.region(index);
-    if let Some(refusal) = region.unusable() {
+    if let Some(refusal) = region.unusable(plan.pinned) {
         return Err(refusal);
     }
     if !region.admits(GuardClass::Enqueue, context.now, &mut context.draw) {
@@ -33,7 +33,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
     if plan.pinned {
         return Ok(if region.health == Health::Unknown { Standing::Unknown } else { Standing::Sound });
     }
-    if plan.home.is_some_and(|home| home != index) && view.settings.excluded.contains(index) {
+    if plan.home.is_some_and(|home| home != index) && view.is_excluded(index) {
         return Err(Refusal::Excluded);
     }
     if heeds_capacity(view, plan, index) && at_capacity(context, index) {
@@ -53,7 +53,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
 /// Of regions that a job was refused only for their state, the one that was well last.
 pub(super) fn last_good(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, Refusal)]) -> Option<RegionIndex> {
     // Never a failover to a region that the operator has excluded from failovers.
-    let excluded = |index| plan.home.is_some_and(|home| home != index) && view.settings.excluded.contains(index);
+    let excluded = |index| plan.home.is_some_and(|home| home != index) && view.is_excluded(index);
     let unwell =
         |refusal| matches!(refusal, Refusal::Unhealthy | Refusal::BreakerOpen | Refusal::HalfOpen | Refusal::GuardOpen);
     // A region with failing enqueues has good probes: it comes last, after all that failed together.
@@ -70,7 +70,7 @@ pub(super) fn last_good(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, R
 pub(super) fn usable_in(view: &View, index: RegionIndex, refusal: Refusal, now: Instant) -> Option<Duration> {
     let wait = match refusal {
         Refusal::NotCompared | Refusal::PinnedElsewhere | Refusal::NotPermitted | Refusal::Excluded => return None,
-        Refusal::Drained => RETRY_DRAINED,
+        Refusal::Drained | Refusal::Evacuated => RETRY_DRAINED,
         Refusal::Unhealthy => view.settings.health_interval,
         Refusal::BreakerOpen => {
             let until = view.region(index).open_until;

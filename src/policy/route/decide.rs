@@ -178,7 +178,7 @@ pub(super) fn candidates(
     for equals in ranking.slots.chunk_by_mut(|a, b| a.standing == b.standing) {
         strategy::rank(plan.strategy, &mut context, equals);
     }
-    shortlist::arrange(&view.settings, ranking);
+    shortlist::arrange(view, ranking);
     ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect()
 }
 

@@ -54,7 +54,7 @@ fn orders(view: &View, now: Instant) -> Option<Orders> {
     has_candidates.then(|| Orders {
         same,
         lots,
-        unusable: view.indexes().filter_map(|it| Some((it, view.region(it).unusable()?))).collect(),
+        unusable: view.indexes().filter_map(|it| Some((it, view.region(it).unusable(false)?))).collect(),
         from,
     })
 }
@@ -64,7 +64,7 @@ fn lots_of(view: &View, ranking: &Ranking) -> Option<WeightTable> {
     let best = ranking.slots.first()?.standing;
     let alike = ranking.slots.iter().take_while(|slot| slot.standing == best).count();
     let suffices = alike >= view.settings.candidates_max || alike == ranking.slots.len();
-    let free = suffices && view.settings.is_free_to_fail_over();
+    let free = suffices && view.is_free_to_fail_over();
     let regions = || {
         let mut regions: Vec<RegionIndex> = ranking.slots.iter().take(alike).map(|slot| slot.region).collect();
         regions.sort_unstable();

@@ -137,9 +137,9 @@ impl Settings {
             || self.rules.iter().any(|rule| rule.reads_meta(key))
     }
 
-    /// Whether no region is preferred or excluded when a job fails over.
-    pub(in crate::policy) fn is_free_to_fail_over(&self) -> bool {
-        self.excluded.iter().next().is_none() && self.preference.iter().all(|place| *place == NOT_PREFERRED)
+    /// Whether no region is preferred when a job fails over.
+    pub(super) fn prefers_none(&self) -> bool {
+        self.preference.iter().all(|place| *place == NOT_PREFERRED)
     }
 
     /// The region's place in `prefer_regions`.

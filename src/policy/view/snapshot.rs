@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::load::LoadFigures;
 use super::orders::Orders;
 use super::settings::Settings;
-use crate::base::{Draw, RegionId};
+use crate::base::{Draw, RegionId, SwitchKind};
 use crate::config::{Config, RegionConfig};
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::{BreakerState, GuardClass, GuardState, Health, Pressure};
@@ -24,6 +24,8 @@ pub struct View {
     pub regions: Vec<RegionView>,
     /// The region of this pod.
     pub local: RegionIndex,
+    /// Whether no worker gets a job, by a switch.
+    pub maintenance: bool,
     /// The part of the configuration that routing reads.
     pub settings: Arc<Settings>,
     /// The orders that are the same for all jobs, as long as nothing here changes.
@@ -80,6 +82,8 @@ pub struct RegionView {
     pub failing: f64,
     /// Whether it came and went too often, so that flexible jobs leave it alone until it was quiet.
     pub held: bool,
+    /// The switch that is set for it.
+    pub switch: Option<SwitchKind>,
     /// Whether it answers nothing, without refusing anything: flexible jobs go elsewhere while there is another candidate.
     pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
@@ -108,6 +112,7 @@ impl RegionView {
             pressure: None,
             failing: 0.0,
             held: false,
+            switch: None,
             silent: false,
             last_probe_unix_ms: None,
             status_since_unix_ms: None,
@@ -116,6 +121,12 @@ impl RegionView {
 }
 
 impl RegionView {
+    /// Whether the operator has taken flexible jobs from it: its weight is 0, or a switch drains or evacuates it.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.weight == 0 || matches!(self.switch, Some(SwitchKind::Drain | SwitchKind::Evacuate))
+    }
+
     /// The guard of a class; one of a class that is never refused always lets calls through.
     #[must_use]
     pub fn guard(&self, class: GuardClass) -> GuardState {
@@ -127,10 +138,12 @@ impl RegionView {
         self.guard(class).admits(now, draw)
     }
 
-    /// The refusal that the region's own state causes, for any job.
-    pub(in crate::policy) fn unusable(&self) -> Option<Refusal> {
+    /// The refusal that the region's own state causes, for pinned jobs or for all others.
+    pub(in crate::policy) fn unusable(&self, pinned: bool) -> Option<Refusal> {
         match (self.breaker, self.health) {
             _ if self.weight == 0 => Some(Refusal::Drained),
+            _ if self.switch == Some(SwitchKind::Evacuate) => Some(Refusal::Evacuated),
+            _ if !pinned && self.switch == Some(SwitchKind::Drain) => Some(Refusal::Drained),
             (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
             (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
             (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
@@ -147,7 +160,7 @@ impl View {
     pub fn unprobed(config: &Config) -> Self {
         let settings = Arc::new(Settings::of(config));
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
-        Self { regions, local: settings.local, settings, settled: Cache::default() }
+        Self { regions, local: settings.local, maintenance: false, settings, settled: Cache::default() }
     }
 
     /// The region with this id, compared exactly.
@@ -167,7 +180,7 @@ impl View {
     pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
         let serves = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows = region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent;
+            let flows = region.breaker == BreakerState::Closed && !region.is_drained() && !region.silent;
             *index != self.local && flows && region.health == Health::Healthy
         };
         let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();
@@ -181,12 +194,22 @@ impl View {
     pub fn kept_warm(&self) -> SmallVec<[RegionIndex; 2]> {
         let is_well = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows = region.breaker == BreakerState::Closed && region.weight > 0;
+            let flows = region.breaker == BreakerState::Closed && !region.is_drained();
             flows && region.health == Health::Healthy && !region.silent
         };
         let local = std::iter::once(self.local);
         let next = self.settled.0.as_ref().and_then(|settled| settled.first_but(self.local));
         local.chain(next.or_else(|| self.nearest_others().first().copied())).filter(is_well).collect()
+    }
+
+    /// Whether no job fails over into the region: the configuration or a switch says so.
+    pub(in crate::policy) fn is_excluded(&self, index: RegionIndex) -> bool {
+        self.settings.excluded.contains(index) || self.region(index).switch == Some(SwitchKind::Forbid)
+    }
+
+    /// Whether no region is preferred or excluded when a job fails over.
+    pub(in crate::policy) fn is_free_to_fail_over(&self) -> bool {
+        self.settings.prefers_none() && !self.indexes().any(|index| self.is_excluded(index))
     }
 
     /// Every region's index, in the configured order.

@@ -15,7 +15,7 @@ pub(crate) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<(Re
     let region = view.region(home);
     let reason = match (region.breaker, region.health) {
         // The operator took it out: there is nothing to fail over from.
-        _ if region.weight == 0 => return None,
+        _ if region.is_drained() => return None,
         (BreakerState::Open | BreakerState::HalfOpen, _) => FailoverReason::BreakerOpen,
         (BreakerState::Closed, Health::Unhealthy) => FailoverReason::Unhealthy,
         (BreakerState::Closed, Health::Healthy | Health::Unknown) => match region.guard(GuardClass::Enqueue) {

@@ -44,6 +44,9 @@ pub(crate) async fn fetch(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, body) = read(proxy, exchange, request).await?;
+    if proxy.with_view(|view| view.maintenance) {
+        return Ok(handed_out(exchange, &[]));
+    }
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
     // A call that servers could read in two ways is judged by the local region only.

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Index;
 
-use crate::base::{RefusalReason, Strategy, words};
+use crate::base::{RefusalReason, Strategy, SwitchKind, words};
 
 /// One value out of a closed set, usable as an index.
 pub trait Label: Copy {
@@ -19,6 +19,12 @@ impl Label for usize {
 }
 
 impl Label for RefusalReason {
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Label for SwitchKind {
     fn index(self) -> usize {
         self as usize
     }

@@ -19,7 +19,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use prometheus::{IntGaugeVec, Registry, TextEncoder};
 
-use crate::base::{RefusalReason, RegionId};
+use crate::base::{RefusalReason, RegionId, SwitchKind};
 
 use families::Families;
 pub use families::{Counter, Gauge, Histogram, IntGauge};
@@ -84,6 +84,8 @@ pub struct Metrics {
     pub(super) outcomes: Cells<Resolution, Counter>,
     /// Jobs whose fate is open; set before each rendering.
     pub outcomes_pending: Cells<OpenFate, IntGauge>,
+    /// Switches in force; set before each rendering.
+    pub switches: Cells<SwitchKind, IntGauge>,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -139,6 +141,7 @@ impl Metrics {
         let lookups = families.counters(&family::LOOKUPS);
         let outcomes = families.counters(&family::OUTCOMES);
         let pending = families.int_gauges(&family::OUTCOMES_PENDING);
+        let switches = families.int_gauges(&family::SWITCHES);
         let replays = families.counters(&family::REPLAYS);
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
@@ -171,6 +174,7 @@ impl Metrics {
             owners: families.int_gauge(&family::OWNERS),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
+            switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
             fences: families.counter(&family::FENCES),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
             journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
@@ -231,6 +235,7 @@ impl Metrics {
             owners: self.owners.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
+            switches: self.switches.clone(),
             fences: self.fences.clone(),
             replays: self.replays.clone(),
             journal_writes: self.journal_writes.clone(),

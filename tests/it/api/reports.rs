@@ -41,6 +41,7 @@ async fn regions_lists_the_registry_with_its_health() {
                 "local",
                 "next_health_check",
                 "status",
+                "switch",
                 "tags",
                 "url",
                 "weight"

@@ -28,6 +28,8 @@ pub const RUN: &[&str] = &[
 const PORTS: [&str; 4] = ["8080", "8081", "8082", "9464"];
 /// Commands that ask a sidecar where its clients reach it.
 const ASKING: [&str; 5] = ["await", "outcomes", "regions", "route", "why"];
+/// Commands that ask its admin listener.
+const ORDERING: [&str; 4] = ["drain", "maintenance", "switches", "undrain"];
 /// The federation that pages speak to which start none themselves.
 const STAGE: &str = "\
 ojs-sidecar region --listen 127.0.0.1:8081 --id us-east-1 &
@@ -91,10 +93,11 @@ fn run(page: &str, before: &str, files: &[(&str, String)]) -> Option<Said> {
     }
     let blocks: Vec<String> = of(page).into_iter().filter(|it| !is_excepted(it)).map(|block| block.text).collect();
     assert!(!blocks.is_empty(), "{page} has nothing to run");
-    let asking = |text: String, name: &&str| {
-        text.replace(&format!("ojs-sidecar {name}"), &format!("ojs-sidecar {name} --address 127.0.0.1:8080"))
+    let asking = |text: String, (name, port): (&str, &str)| {
+        text.replace(&format!("ojs-sidecar {name}"), &format!("ojs-sidecar {name} --address 127.0.0.1:{port}"))
     };
-    let commands = ASKING.iter().fold(format!("{before}{}", blocks.concat()), asking);
+    let names = ASKING.iter().map(|name| (*name, "8080")).chain(ORDERING.iter().map(|name| (*name, "9464")));
+    let commands = names.fold(format!("{before}{}", blocks.concat()), asking);
     let ports = Ports::take();
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("config")).unwrap();

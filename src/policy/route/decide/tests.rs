@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::{ProptestConfig, TestCaseError, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
+use crate::base::SwitchKind;
 use crate::config::{Config, Matcher, OnAllUnhealthy, Rule};
 use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
 use crate::policy::{BreakerState, Explanation, Health, explain, settle};
@@ -120,9 +121,23 @@ fn check_unusable(state: Refusal, retry_after: Duration, change: impl FnOnce(&mu
 }
 
 #[test]
+fn a_drained_region_takes_pinned_jobs_only_and_a_forbidden_one_no_failover() {
+    let mut view = three(|_| {});
+    view.regions[0].switch = Some(SwitchKind::Drain);
+    check(&view, &plain(), "affinity eu ap");
+    check(&view, &pinned("us"), "geo-pin! us");
+    view.regions[0].switch = Some(SwitchKind::Forbid);
+    check(&view, &plain(), "affinity us eu ap");
+    view.regions[1].switch = Some(SwitchKind::Forbid);
+    check(&view, &plain(), "affinity us ap");
+    check(&view, &pinned("eu"), "geo-pin! eu");
+}
+
+#[test]
 fn geo_pinned_job_fails_while_its_region_is_down() {
     check_unusable(Refusal::Unhealthy, SECOND * 10, |region, _| region.health = Health::Unhealthy);
     check_unusable(Refusal::Drained, SECOND * 30, |region, _| region.weight = 0);
+    check_unusable(Refusal::Evacuated, SECOND * 30, |region, _| region.switch = Some(SwitchKind::Evacuate));
     check_unusable(Refusal::HalfOpen, SECOND, |region, _| region.breaker = BreakerState::HalfOpen);
     check_unusable(Refusal::BreakerOpen, SECOND * 17, |region, now| {
         (region.breaker, region.open_until) = (BreakerState::Open, Some(now + SECOND * 17));
@@ -360,6 +375,8 @@ fn check_decision(view: &View, job: &Job<'_>, decision: &Decision) -> Result<(),
     for &candidate in &decision.candidates {
         let region = view.region(candidate);
         prop_assert!(region.weight > 0 && region.health != Health::Unhealthy);
+        prop_assert!(region.switch != Some(SwitchKind::Evacuate));
+        prop_assert!(decision.pinned || region.switch != Some(SwitchKind::Drain));
         prop_assert_eq!(region.breaker, BreakerState::Closed);
         let rule = view.settings.rules.iter().find(|rule| rule.matches(job, false).unwrap());
         let permitted = rule.and_then(|rule| rule.regions.as_ref());

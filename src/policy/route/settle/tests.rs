@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::*;
+use crate::base::SwitchKind;
 use crate::policy::testing::{config, healthy, ids, inputs, named, plain};
 use crate::policy::{Health, route};
 
@@ -32,6 +33,9 @@ fn an_order_that_is_found_once_is_what_each_job_would_find() {
     check_settled(true, |_, _| {});
     check_settled(true, |region, _| region.health = Health::Unhealthy);
     check_settled(true, |region, _| region.held = true);
+    for kind in [SwitchKind::Forbid, SwitchKind::Drain, SwitchKind::Evacuate] {
+        check_settled(true, |region, _| region.switch = Some(kind));
+    }
     check_settled(true, |region, now| region.recovered_at = Some(now));
     let trial = |now| crate::policy::GuardState::Trial { since: now, all_at: now + SECOND * 15 };
     check_settled(false, |region, now| region.guards = region.guards.map(|_| trial(now)));

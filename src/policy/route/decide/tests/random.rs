@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 
 use super::{healthy, id, ids, inputs, rule};
-use crate::base::{Draw, Strategy as Routing};
+use crate::base::{Draw, Strategy as Routing, SwitchKind};
 use crate::config::{Config, Geographic};
 use crate::policy::testing::{config, plain};
 use crate::policy::{BreakerState, Health, Inputs, Job, Live, RegionIndex, RegionView, View};
@@ -36,6 +36,7 @@ struct State {
     total: Option<(u64, u64)>,
     recovered: Option<u64>,
     open_for: u64,
+    switch: Option<SwitchKind>,
 }
 
 #[derive(Debug, Clone)]
@@ -89,7 +90,7 @@ impl Case {
 impl State {
     fn put(&self, region: &mut RegionView, start: Instant, now: Instant) {
         let at = |age: u64| start + Duration::from_secs(100 - age);
-        (region.health, region.breaker) = (self.health, self.breaker);
+        (region.health, region.breaker, region.switch) = (self.health, self.breaker, self.switch);
         region.latency = self.latency.map(Duration::from_millis);
         region.recovered_at = self.recovered.map(at);
         region.open_until = (self.breaker == BreakerState::Open).then(|| now + Duration::from_secs(self.open_for));
@@ -151,8 +152,9 @@ fn state() -> impl Strategy<Value = State> {
     // Few enough that some are equal.
     let latency = prop_oneof![0..3_u64, 0..90_u64];
     let times = (prop::option::of(latency), prop::option::of(0..15_u64), 0..60_u64);
-    (health, breaker, figure(), figure(), times).prop_map(
-        |(health, breaker, queue, total, (latency, recovered, open_for))| State {
+    let switch = prop::option::weighted(0.3, select(SwitchKind::ALL[..3].to_vec()));
+    (health, breaker, figure(), figure(), times, switch).prop_map(
+        |(health, breaker, queue, total, (latency, recovered, open_for), switch)| State {
             health,
             breaker,
             latency,
@@ -160,6 +162,7 @@ fn state() -> impl Strategy<Value = State> {
             total,
             recovered,
             open_for,
+            switch,
         },
     )
 }

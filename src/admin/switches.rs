@@ -1,0 +1,144 @@
+//! `/switches`: an operator sets, lists and ends switches of this sidecar, from this machine only.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::response::{document, error};
+use crate::base::text::rfc3339;
+use crate::config::Config;
+use crate::journal::Journal;
+use crate::switch::{Order, Switch, Switches, stranded};
+use crate::telemetry::event;
+
+/// The methods of the path, as `Allow` has them.
+pub(super) const METHODS: &str = "GET, HEAD, PUT, POST, DELETE";
+
+/// Switches in the hands of operators.
+#[derive(Clone)]
+pub struct Switching {
+    /// Where they are.
+    pub journal: Arc<Journal>,
+    /// The configuration in force; called for each order.
+    pub config: Arc<dyn Fn() -> Config + Send + Sync>,
+    /// Puts the switches of the journal in force.
+    pub apply: Arc<dyn Fn() + Send + Sync>,
+    /// Whether the admin listener is bound to a loopback address.
+    pub is_local: bool,
+}
+
+impl std::fmt::Debug for Switching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switching").field("is_local", &self.is_local).finish_non_exhaustive()
+    }
+}
+
+/// Why an order was not carried out: the status, the code and the sentence.
+type Refused = (StatusCode, &'static str, String);
+
+impl Switching {
+    /// All switches in force.
+    pub(super) fn list(&self) -> Response<Bytes> {
+        document(&json!({ "switches": shown(self.journal.switches().iter()) }))
+    }
+
+    /// Sets the switch of a query; see [`Order::read`].
+    pub(super) async fn set(&self, query: Option<&str>) -> Response<Bytes> {
+        answered(self.set_by(query.unwrap_or_default()).await)
+    }
+
+    /// Ends the switches of a query; see [`Order::read`].
+    pub(super) async fn end(&self, query: Option<&str>) -> Response<Bytes> {
+        answered(self.end_by(query.unwrap_or_default()).await)
+    }
+
+    async fn set_by(&self, query: &str) -> Result<Value, Refused> {
+        let order = self.order(query, true)?;
+        let config = (self.config)();
+        if let Some(region) = order.region.as_ref().filter(|id| !config.regions.iter().any(|it| it.id == **id)) {
+            let message =
+                format!("`region`: {region} is not in the configuration; `ojs-sidecar regions` lists those that are");
+            return Err((StatusCode::NOT_FOUND, "not_found", message));
+        }
+        let unix_ms = self.journal.unix_ms(self.journal.now());
+        let change = |all: &mut Switches, now| {
+            let switch = order.switch(now, unix_ms)?;
+            let mut after = all.clone();
+            after.set(switch.clone());
+            let stranded = stranded(&config, all, &after).filter(|_| !order.force);
+            if stranded.is_none() {
+                *all = after;
+            }
+            Some((switch, stranded))
+        };
+        let (set, is_durable) = self.journal.change_switches(change).await;
+        let Some((switch, stranded)) = set else { return Err(bad_request("`switch`: expected a switch".to_owned())) };
+        if let Some(key) = stranded {
+            let message = format!(
+                "`region`: it is the last one of `{key}` that takes flexible jobs; end the switch of another region first, or set `force` \
+                 (--force)"
+            );
+            return Err((StatusCode::CONFLICT, "last_region", message));
+        }
+        (self.apply)();
+        let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
+        event::switch_set(switch.kind, region(&switch), lasts, [&switch.reason, &switch.ticket, &switch.author]);
+        Ok(json!({ "switches": shown(std::iter::once(&switch)), "durable": is_durable && self.journal.is_durable() }))
+    }
+
+    async fn end_by(&self, query: &str) -> Result<Value, Refused> {
+        let order = self.order(query, false)?;
+        let change = |all: &mut Switches, _| all.end(order.kind, order.region.as_ref());
+        let (ended, is_durable) = self.journal.change_switches(change).await;
+        if ended.is_empty() {
+            let message = "no such switch is in force; `ojs-sidecar switches` lists those that are";
+            return Err((StatusCode::NOT_FOUND, "not_found", message.to_owned()));
+        }
+        (self.apply)();
+        for switch in &ended {
+            event::switch_ended(switch.kind, region(switch), false);
+        }
+        Ok(json!({ "ended": shown(ended.iter()), "durable": is_durable && self.journal.is_durable() }))
+    }
+
+    fn order(&self, query: &str, sets: bool) -> Result<Order, Refused> {
+        if !self.is_local {
+            let message =
+                "switches are set only where `listen.admin` is a loopback address, so that no other host can set them";
+            return Err((StatusCode::FORBIDDEN, "not_local", message.to_owned()));
+        }
+        Order::read(query, sets).map_err(bad_request)
+    }
+}
+
+fn shown<'s>(switches: impl Iterator<Item = &'s Switch>) -> Vec<Value> {
+    let show = |it: &Switch| {
+        json!({
+            "switch": it.kind.as_str(),
+            "region": it.region.as_ref().map(|region| region.as_str()),
+            "since": rfc3339(it.set_unix_ms),
+            "until": rfc3339(it.ends_unix_ms),
+            "reason": it.reason,
+            "ticket": it.ticket,
+            "author": it.author,
+        })
+    };
+    switches.map(show).collect()
+}
+
+fn region(switch: &Switch) -> &str {
+    switch.region.as_ref().map_or("", |region| region.as_str())
+}
+
+fn bad_request(message: String) -> Refused {
+    (StatusCode::BAD_REQUEST, "invalid_request", message)
+}
+
+fn answered(result: Result<Value, Refused>) -> Response<Bytes> {
+    match result {
+        Ok(value) => document(&value),
+        Err((status, code, message)) => error(status, code, &message),
+    }
+}

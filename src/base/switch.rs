@@ -1,0 +1,27 @@
+//! The kinds of switches.
+
+use super::words::words;
+
+words! {
+    /// What an operator orders with a switch. Of several for one region the last one here decides.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    SwitchKind {
+        /// No job fails over into the region.
+        Forbid = "forbid",
+        /// No flexible job goes to the region; jobs that are pinned to it do.
+        Drain = "drain",
+        /// No job goes to the region, pinned ones included.
+        Evacuate = "evacuate",
+        /// No worker gets a job; everything else goes on.
+        Maintenance = "maintenance",
+    }
+}
+
+impl SwitchKind {
+    /// Whether it is about one region.
+    #[must_use]
+    pub const fn has_region(self) -> bool {
+        !matches!(self, Self::Maintenance)
+    }
+}

@@ -1,0 +1,107 @@
+//! `ojs-sidecar drain`, `undrain`, `maintenance` and `switches`: orders of an operator with a time to live.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+
+use super::arguments::{DrainArgs, MaintenanceArgs, SwitchedBy, SwitchesArgs, UndrainArgs};
+use super::client::ask;
+use super::exit::{DONE, FAILED};
+use super::out::{complain, say};
+use super::query::cell;
+use super::runtime::runtime;
+use crate::base::SwitchKind;
+use crate::ojs::path_segment;
+
+/// Sets a switch for a region; exit code 1 where the sidecar refuses.
+pub(super) fn drain(arguments: &DrainArgs) -> u8 {
+    let DrainArgs { region, evacuate, forbid, lasts, force, by } = arguments;
+    let kind = match (evacuate, forbid) {
+        (true, _) => SwitchKind::Evacuate,
+        (_, true) => SwitchKind::Forbid,
+        _ => SwitchKind::Drain,
+    };
+    let (kind, lasts) = (kind.as_str(), path_segment(lasts));
+    change(Method::PUT, &format!("switch={kind}&region={region}&for={lasts}&force={force}"), by)
+}
+
+/// Ends the switches of a region; exit code 1 where there is none.
+pub(super) fn undrain(arguments: &UndrainArgs) -> u8 {
+    change(Method::DELETE, &format!("region={}", arguments.region), &arguments.by)
+}
+
+/// Sets or ends maintenance; exit code 1 where the sidecar refuses.
+pub(super) fn maintenance(arguments: &MaintenanceArgs) -> u8 {
+    let MaintenanceArgs { state, lasts, by } = arguments;
+    match lasts.as_ref().filter(|_| state == "on") {
+        Some(lasts) => change(Method::PUT, &format!("switch=maintenance&for={}", path_segment(lasts)), by),
+        None => change(Method::DELETE, "switch=maintenance", by),
+    }
+}
+
+/// Shows the switches in force; exit code 1 where no sidecar answers.
+pub(super) fn switches(arguments: &SwitchesArgs) -> u8 {
+    let Some(document) = answer(Method::GET, "/switches", &arguments.address) else { return FAILED };
+    if arguments.json {
+        say(format_args!("{document:#}"));
+        return DONE;
+    }
+    let all = document["switches"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if all.is_empty() {
+        say("no switch is in force");
+    }
+    all.iter().for_each(say_switch);
+    DONE
+}
+
+fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
+    let SwitchedBy { reason, ticket, author, address } = by;
+    let [reason, ticket, author] = [reason, ticket, author].map(|text| path_segment(text));
+    let path = format!("/switches?{what}&reason={reason}&ticket={ticket}&author={author}");
+    let Some(document) = answer(method, &path, address) else { return FAILED };
+    for switch in document["switches"].as_array().into_iter().flatten() {
+        say_switch(switch);
+    }
+    for switch in document["ended"].as_array().into_iter().flatten() {
+        say(format_args!("ended: {}", named(switch)));
+    }
+    if document["durable"] != true {
+        say("the journal is in memory only: a restart forgets this");
+    }
+    DONE
+}
+
+/// The document of a success; else what went wrong is said.
+fn answer(method: Method, path: &str, address: &str) -> Option<Value> {
+    let answer = match runtime() {
+        Ok(runtime) => runtime.block_on(ask(address, method, path, Bytes::new())),
+        Err(error) => Err(format!("the system refuses a runtime: {error}")),
+    };
+    let (parts, body) = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            complain(error);
+            return None;
+        }
+    };
+    let document: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let is_ours = document["switches"].is_array() || document["ended"].is_array();
+    if !parts.status.is_success() || !is_ours {
+        let message = document["error"]["message"].as_str().unwrap_or("it is no ojs-sidecar's admin listener");
+        complain(format_args!("{address} answered {}: {message}", parts.status.as_u16()));
+        return None;
+    }
+    Some(document)
+}
+
+fn say_switch(switch: &Value) {
+    let [until, reason, ticket, author] = ["until", "reason", "ticket", "author"].map(|key| cell(&switch[key]));
+    say(format_args!("{} until {until}: {reason} ({ticket}, {author})", named(switch)));
+}
+
+fn named(switch: &Value) -> String {
+    match switch["region"].as_str() {
+        Some(region) => format!("{} {region}", cell(&switch["switch"])),
+        None => cell(&switch["switch"]),
+    }
+}

@@ -1,0 +1,187 @@
+//! A request to set a switch or to end one, as the admin listener gets it.
+
+use std::time::Duration;
+
+use super::set::Switch;
+use crate::base::text::parse_duration;
+use crate::base::{Moment, RegionId, SwitchKind};
+use crate::ojs::query_text;
+
+/// The longest time to live. An order that must hold for longer is a matter of the configuration.
+pub const LASTS_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const LASTS_MIN: Duration = Duration::from_secs(1);
+/// A sentence or two, which lists of switches show. Units: bytes.
+const REASON_BYTES_MAX: usize = 512;
+/// Units: bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// A request to set or to end a switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The kind of the switch; none ends every kind.
+    pub kind: Option<SwitchKind>,
+    /// The region; none for [`SwitchKind::Maintenance`].
+    pub region: Option<RegionId>,
+    /// How long it lasts; none where it ends.
+    pub lasts: Option<Duration>,
+    /// Why.
+    pub reason: String,
+    /// The ticket.
+    pub ticket: String,
+    /// The operator.
+    pub author: String,
+    /// Whether the last region that some jobs may go to is taken from them all the same.
+    pub force: bool,
+}
+
+impl Order {
+    /// Reads a query such as `switch=drain&region=eu-west-1&for=30m&reason=TEXT&ticket=OPS-1&author=NAME&force=true`. `sets`: a switch is set,
+    /// and not ended.
+    ///
+    /// Errors: a sentence that names the field, and what was expected.
+    pub fn read(query: &str, sets: bool) -> Result<Self, String> {
+        let mut fields = Fields::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            fields.take(name, query_text(value))?;
+        }
+        fields.checked(sets)
+    }
+
+    /// The switch that this order sets; none where it ends one.
+    #[must_use]
+    pub fn switch(&self, now: Moment, unix_ms: u64) -> Option<Switch> {
+        let Self { region, reason, ticket, author, .. } = self.clone();
+        let (kind, lasts) = (self.kind?, self.lasts?);
+        let ends_unix_ms = unix_ms.saturating_add(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
+        let (until, set_unix_ms) = (now.after(lasts), unix_ms);
+        Some(Switch { kind, region, until, set_unix_ms, ends_unix_ms, reason, ticket, author })
+    }
+}
+
+/// The fields as they were written.
+#[derive(Default)]
+struct Fields {
+    kind: Option<SwitchKind>,
+    region: Option<RegionId>,
+    lasts: Option<Duration>,
+    reason: Option<String>,
+    ticket: Option<String>,
+    author: Option<String>,
+    force: bool,
+}
+
+impl Fields {
+    fn take(&mut self, name: &str, value: String) -> Result<(), String> {
+        match name {
+            "switch" => self.kind = Some(kind(&value)?),
+            "region" => self.region = Some(RegionId::parse(&value).map_err(|error| format!("`region`: {error}"))?),
+            "for" => self.lasts = Some(lasts(&value)?),
+            "reason" => self.reason = Some(value),
+            "ticket" => self.ticket = Some(value),
+            "author" => self.author = Some(value),
+            "force" => {
+                self.force = match value.as_str() {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err("`force`: expected true or false".to_owned()),
+                }
+            }
+            _ => {
+                let message = "expected `switch`, `region`, `for`, `reason`, `ticket`, `author` and `force` only";
+                return Err(message.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn checked(self, sets: bool) -> Result<Order, String> {
+        let Self { kind, region, lasts, reason, ticket, author, force } = self;
+        if sets && kind.is_none() {
+            return Err(format!("`switch`: expected one of {}", kinds()));
+        }
+        let has_region = kind.is_none_or(SwitchKind::has_region);
+        match (&region, has_region) {
+            (None, true) => return Err("`region`: expected the id of a region".to_owned()),
+            (Some(_), false) => return Err("`region`: maintenance is not about one region; leave it out".to_owned()),
+            _ => {}
+        }
+        match (sets, lasts) {
+            (true, None) => return Err("`for`: expected how long it lasts, such as 30m".to_owned()),
+            (false, Some(_)) => return Err("`for`: a switch ends at once; leave it out".to_owned()),
+            _ => {}
+        }
+        let reason = text("reason", reason, REASON_BYTES_MAX)?;
+        let ticket = text("ticket", ticket, NAME_BYTES_MAX)?;
+        let author = text("author", author, NAME_BYTES_MAX)?;
+        Ok(Order { kind, region, lasts, reason, ticket, author, force })
+    }
+}
+
+fn kinds() -> String {
+    SwitchKind::ALL.map(SwitchKind::as_str).join(", ")
+}
+
+fn kind(word: &str) -> Result<SwitchKind, String> {
+    let found = SwitchKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    found.ok_or_else(|| format!("`switch`: expected one of {}", kinds()))
+}
+
+fn lasts(text: &str) -> Result<Duration, String> {
+    let lasts = parse_duration(text).map_err(|error| format!("`for`: {error}"))?;
+    if (LASTS_MIN..=LASTS_MAX).contains(&lasts) { Ok(lasts) } else { Err("`for`: expected 1s to 7d".to_owned()) }
+}
+
+/// A text that is shown in terminals and logs.
+fn text(field: &str, text: Option<String>, bytes_max: usize) -> Result<String, String> {
+    let text = text.map(|text| text.trim().to_owned());
+    let fits = |text: &String| (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control);
+    let expected = || format!("`{field}`: expected a text of 1 to {bytes_max} bytes without control characters");
+    text.filter(fits).ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHO: &str = "reason=storm%20ahead&ticket=OPS-1&author=ann";
+
+    #[test]
+    fn an_order_names_its_switch_its_time_and_its_reasons() {
+        let order = Order::read(&format!("switch=drain&region=eu-west-1&for=30m&{WHO}&force=true"), true).unwrap();
+        assert_eq!((order.kind, order.reason.as_str(), order.force), (Some(SwitchKind::Drain), "storm ahead", true));
+        let switch = order.switch(Moment(1_000), 7_000).unwrap();
+        let lasts = 30 * 60 * 1_000;
+        assert_eq!((switch.until, switch.set_unix_ms), (Moment(1_000 + lasts), 7_000));
+        assert_eq!(switch.ends_unix_ms, 7_000 + lasts);
+        let order = Order::read(&format!("switch=maintenance&for=1h&{WHO}"), true).unwrap();
+        assert_eq!((order.region, order.kind), (None, Some(SwitchKind::Maintenance)));
+        let order = Order::read(&format!("region=eu-west-1&{WHO}"), false).unwrap();
+        assert_eq!((order.kind, order.switch(Moment(1), 1)), (None, None));
+    }
+
+    #[test]
+    fn every_error_names_its_field() {
+        for (query, sets, field) in [
+            (format!("region=a&for=1m&{WHO}"), true, "`switch`"),
+            (format!("switch=stop&region=a&for=1m&{WHO}"), true, "`switch`"),
+            (format!("switch=drain&for=1m&{WHO}"), true, "`region`"),
+            (format!("switch=drain&region=a%20b&for=1m&{WHO}"), true, "`region`"),
+            (format!("switch=maintenance&region=a&for=1m&{WHO}"), true, "`region`"),
+            (format!("switch=drain&region=a&{WHO}"), true, "`for`"),
+            (format!("switch=drain&region=a&for=8d&{WHO}"), true, "`for`"),
+            (format!("switch=drain&region=a&for=0s&{WHO}"), true, "`for`"),
+            (format!("switch=drain&region=a&for=soon&{WHO}"), true, "`for`"),
+            (format!("region=a&for=1m&{WHO}"), false, "`for`"),
+            (WHO.to_owned(), false, "`region`"),
+            ("switch=drain&region=a&for=1m&ticket=t&author=a".to_owned(), true, "`reason`"),
+            ("switch=drain&region=a&for=1m&reason=r&author=a".to_owned(), true, "`ticket`"),
+            ("switch=drain&region=a&for=1m&reason=r&ticket=t&author=%0A".to_owned(), true, "`author`"),
+            (format!("switch=drain&region=a&for=1m&{WHO}&force=1"), true, "`force`"),
+            (format!("switch=drain&region=a&for=1m&{WHO}&more=1"), true, "only"),
+        ] {
+            let why = Order::read(&query, sets).unwrap_err();
+            assert!(why.contains(field), "{query}: {why}");
+        }
+    }
+}
