@@ -67,7 +67,7 @@ impl Switching {
             let switch = order.switch(now, unix_ms)?;
             let mut after = all.clone();
             after.set(switch.clone());
-            let stranded = stranded(&config, all, &after).filter(|_| !order.force);
+            let stranded = stranded(&config, &switch, &after).filter(|_| !order.force);
             if stranded.is_none() {
                 *all = after;
             }
@@ -77,7 +77,7 @@ impl Switching {
         let Some((switch, stranded)) = set else { return Err(bad_request("`switch`: expected a switch".to_owned())) };
         if let Some(key) = stranded {
             let message = format!(
-                "`region`: it is the last one of `{key}` that takes flexible jobs; end the switch of another region first, or set `force` \
+                "`region`: with it no region of `{key}` would take flexible jobs; end the switch of another region first, or set `force` \
                  (--force)"
             );
             return Err((StatusCode::CONFLICT, "last_region", message));
@@ -98,7 +98,7 @@ impl Switching {
         }
         (self.apply)();
         for switch in &ended {
-            event::switch_ended(switch.kind, region(switch), false);
+            event::switch_ended(switch.kind, region(switch), Some([&order.reason, &order.ticket, &order.author]));
         }
         Ok(json!({ "ended": shown(ended.iter()), "durable": is_durable && self.journal.is_durable() }))
     }

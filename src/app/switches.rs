@@ -15,7 +15,7 @@ pub(super) async fn keep_in_force(shared: Arc<Shared>) {
     loop {
         for ended in shared.journal.expire_switches() {
             let region = ended.region.as_ref().map_or("", |region| region.as_str());
-            event::switch_ended(ended.kind, region, true);
+            event::switch_ended(ended.kind, region, None);
         }
         let switches = shared.journal.switches();
         shared.registry.set_switches(&switches);

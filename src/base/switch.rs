@@ -3,7 +3,7 @@
 use super::words::words;
 
 words! {
-    /// What an operator orders with a switch. Of several for one region the last one here decides.
+    /// The kind of a switch that an operator sets.
     #[derive(serde::Serialize, serde::Deserialize)]
     #[serde(rename_all = "snake_case")]
     SwitchKind {

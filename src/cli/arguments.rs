@@ -127,7 +127,7 @@ pub(super) struct DrainArgs {
     /// How long it lasts, from 1s to 7d
     #[arg(long = "for", value_name = "TIME")]
     pub(super) lasts: String,
-    /// Also where no other region is left for some flexible jobs
+    /// Drain it even where no other region is left for some flexible jobs
     #[arg(long)]
     pub(super) force: bool,
     #[command(flatten)]

@@ -66,7 +66,7 @@ fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
         say(format_args!("ended: {}", named(switch)));
     }
     if document["durable"] != true {
-        say("the journal is in memory only: a restart forgets this");
+        say("this is not on disk: a restart forgets it");
     }
     DONE
 }

@@ -9,7 +9,7 @@ use crate::base::{Moment, RegionId, SwitchKind};
 /// One switch in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
-    /// What it orders.
+    /// Its kind.
     pub kind: SwitchKind,
     /// The region that it is about; none for [`SwitchKind::Maintenance`].
     pub region: Option<RegionId>,
@@ -33,15 +33,15 @@ impl Switch {
     }
 }
 
-/// All switches in force. Shape: at most one of a kind for a region, so that there are at most three for each region and one more.
+/// All switches in force. Shape: at most one for each region, and one of maintenance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(Vec<Switch>);
 
 impl Switches {
-    /// Sets a switch, in place of an earlier one of its kind for its region.
+    /// Sets a switch, in place of an earlier one for its region.
     pub fn set(&mut self, switch: Switch) {
-        self.0.retain(|it| !it.is_about(Some(switch.kind), switch.region.as_ref()));
+        self.0.retain(|it| it.region != switch.region);
         self.0.push(switch);
     }
 
@@ -55,24 +55,23 @@ impl Switches {
         self.0.extract_if(.., |it| it.until <= now).collect()
     }
 
-    /// Adds the switches of an earlier process; one that was set meanwhile, of the same kind for the same region, stays. Between two processes
-    /// only the wall clock counts; one that was set back makes no switch last longer than it was ordered to.
+    /// Adds the switches of an earlier process; one that was set meanwhile for the same region stays. Between two processes only the wall clock
+    /// counts, and where it was set back, no more time is left than was ordered.
     pub fn merge(&mut self, other: Self, now: Moment, unix_ms: u64) {
         for mut switch in other.0 {
             let ordered = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms);
             let left = switch.ends_unix_ms.saturating_sub(unix_ms).min(ordered);
             switch.until = now.after(Duration::from_millis(left));
-            if !self.0.iter().any(|it| it.is_about(Some(switch.kind), switch.region.as_ref())) {
+            if !self.0.iter().any(|it| it.region == switch.region) {
                 self.0.push(switch);
             }
         }
     }
 
-    /// The switch that decides about a region: the last kind of those that are set for it.
+    /// The kind of the switch that is set for a region.
     #[must_use]
     pub fn of_region(&self, region: &RegionId) -> Option<SwitchKind> {
-        let kinds = self.0.iter().filter(|it| it.region.as_ref() == Some(region)).map(|it| it.kind);
-        kinds.max_by_key(|kind| *kind as u8)
+        self.0.iter().find(|it| it.region.as_ref() == Some(region)).map(|it| it.kind)
     }
 
     /// Whether no worker gets a job.
@@ -106,16 +105,16 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_switch_decides_about_a_region_until_it_ends() {
+    fn the_last_switch_decides_about_a_region_until_it_ends() {
         let (mut all, a) = (Switches::default(), RegionId::parse("a").unwrap());
         all.set(switch(SwitchKind::Evacuate, Some("a"), 20));
         all.set(switch(SwitchKind::Drain, Some("a"), 30));
         all.set(switch(SwitchKind::Maintenance, None, 10));
-        assert_eq!(all.of_region(&a), Some(SwitchKind::Evacuate));
+        assert_eq!(all.of_region(&a), Some(SwitchKind::Drain));
         assert_eq!(all.of_region(&RegionId::parse("b").unwrap()), None);
         assert!(all.is_maintenance());
         assert_eq!(all.first_end(), Some(Moment(10)));
-        assert_eq!(all.expire(Moment(20)).len(), 2);
+        assert_eq!(all.expire(Moment(20)).len(), 1);
         assert_eq!((all.of_region(&a), all.is_maintenance()), (Some(SwitchKind::Drain), false));
         all.set(switch(SwitchKind::Drain, Some("a"), 40));
         assert_eq!(all.first_end(), Some(Moment(40)), "the new one took the place of the old one");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Client, Ended, Federation, Process, Setup, command, job, pinned};
 
@@ -35,11 +35,7 @@ async fn a_drained_region_gets_pinned_jobs_only_until_its_time_is_over() {
     assert_eq!(goes_to(&federation).await, "us-east-1");
     let done = order(&federation.admin, &["drain", "us-east-1", "--for", "30m"]).await;
     assert!(done.code == Some(0) && done.stdout.contains("drain us-east-1 until "), "{}", done.all());
-    assert!(
-        done.stdout.contains("storm ahead (OPS-7, ana)") && done.stdout.contains("in memory only"),
-        "{}",
-        done.all()
-    );
+    assert!(done.stdout.contains("storm ahead (OPS-7, ana)") && done.stdout.contains("not on disk"), "{}", done.all());
     assert_ne!(goes_to(&federation).await, "us-east-1");
     let answer = federation.client.enqueue(pinned("us-east-1", "b")).await;
     assert_eq!((answer.status.as_u16(), answer.region()), (201, "us-east-1"), "{answer:?}");
@@ -96,7 +92,7 @@ async fn in_maintenance_workers_get_no_jobs_and_everything_else_goes_on() {
     assert_eq!(second.status, 201);
     let seen = federation.seen("workers/fetch");
     let empty = fetch().await;
-    assert_eq!((empty.status.as_u16(), empty.json()), (200, serde_json::json!({ "jobs": [] })));
+    assert_eq!((empty.status.as_u16(), empty.json()), (200, json!({ "jobs": [] })));
     assert_eq!(federation.seen("workers/fetch"), seen, "no region was asked");
     let acked = federation.client.post("/ojs/v1/workers/ack", format!(r#"{{"job_id":"{first}","result":{{}}}}"#)).await;
     assert_eq!(acked.status, 200, "{acked:?}");
@@ -117,7 +113,7 @@ async fn the_last_region_of_any_jobs_is_not_drained_without_force() {
     }
     let refused = order(&federation.admin, &["drain", "eu-west-1", "--for", "1h"]).await;
     assert!(
-        refused.code == Some(1) && refused.stderr.contains("409: `region`: it is the last one of `regions`"),
+        refused.code == Some(1) && refused.stderr.contains("409: `region`: with it no region of `regions` would take"),
         "{}",
         refused.all()
     );
@@ -133,7 +129,7 @@ async fn a_switch_outlives_a_kill_and_a_reload_and_ends_in_its_time() {
     let stage = Setup::default().yaml(&journal).stage().await;
     let first = Process::run(&stage.config, &["--set", "log.level=info"]).await;
     let done = order(&first.admin, &["drain", "us-east-1", "--for", "1h"]).await;
-    assert!(done.code == Some(0) && !done.stdout.contains("in memory only"), "{}", done.all());
+    assert!(done.code == Some(0) && !done.stdout.contains("not on disk"), "{}", done.all());
     first.wait_for_line("ojs.federation.switch_set").await;
     let line = first.log().into_iter().find(|line| line.contains("switch_set")).unwrap();
     assert!(line.contains("storm ahead") && line.contains("OPS-7") && line.contains("ana"), "{line}");
@@ -178,4 +174,62 @@ async fn an_order_that_cannot_be_carried_out_says_what_is_wrong() {
     for wrong in [&["drain", "us-east-1"][..], &["maintenance", "on"], &["maintenance", "perhaps"], &["undrain"]] {
         assert_eq!(order(&federation.admin, wrong).await.code, Some(2), "{wrong:?}");
     }
+}
+
+#[tokio::test]
+async fn no_call_makes_jobs_in_an_evacuated_region_and_flexible_jobs_of_a_batch_leave_a_drained_one() {
+    let federation = Setup::default().steered().start().await;
+    let batch = |flexible: &str| {
+        let pinned = |region: &str| json!({ "type": "a", "args": [], "meta": { "ojs.federation.region": region } });
+        json!({ "jobs": [pinned("us-east-1"), pinned("eu-west-1"), { "type": flexible, "args": [] }] }).to_string()
+    };
+    assert_eq!(order(&federation.admin, &["drain", "us-east-1", "--for", "1h"]).await.code, Some(0));
+    let split = federation.client.post("/ojs/v1/jobs/batch", batch("flexible.drained")).await;
+    assert_eq!(split.status, 201, "{split:?}");
+    assert_eq!(federation.seen("flexible.drained"), [1], "its only other company is there");
+    assert_eq!(order(&federation.admin, &["drain", "us-east-1", "--evacuate", "--for", "1h"]).await.code, Some(0));
+    assert_eq!(listed(&federation.admin).await.len(), 1, "the later order has taken the place of the earlier one");
+    for (path, body) in [
+        (
+            "/ojs/v1/cron",
+            json!({ "name": "n", "expression": "0 3 * * *", "job_template": { "type": "evac.cron", "args": [] } }),
+        ),
+        (
+            "/ojs/v1/workflows",
+            json!({ "name": "w", "type": "chain", "meta": { "ojs.federation.region": "us-east-1" },
+            "steps": [{ "id": "s", "type": "evac.flow", "args": [] }] }),
+        ),
+    ] {
+        let refused = federation.client.post(path, body.to_string()).await;
+        refused.check_error(503, "backend_error", "region_unavailable");
+    }
+    federation.client.post("/ojs/v1/jobs/batch", batch("evac.batch")).await;
+    for needle in ["evac.cron", "evac.flow"] {
+        assert_eq!(federation.seen(needle), [] as [usize; 0], "{needle}");
+    }
+    assert!(!federation.seen("evac.batch").contains(&0));
+}
+
+#[tokio::test]
+async fn a_pin_to_several_regions_leaves_the_drained_one_among_them() {
+    let rule = "routing: { rules: [{ match: { job_type: t.* }, target: { regions: [us-east-1, eu-west-1], strategy: geo-pin } }] }";
+    let federation = Setup::default().steered().yaml(rule).start().await;
+    let send = async || federation.client.enqueue(r#"{"type":"t.a","args":[]}"#).await.region().to_owned();
+    assert_eq!(send().await, "us-east-1");
+    assert_eq!(order(&federation.admin, &["drain", "us-east-1", "--for", "1h"]).await.code, Some(0));
+    assert_eq!(send().await, "eu-west-1");
+}
+
+#[tokio::test]
+async fn an_order_that_leaves_no_region_needs_force_whatever_kinds_of_switches_add_up() {
+    let federation = Setup::default().steered().start().await;
+    let drain = async |arguments: &[&str]| {
+        order(&federation.admin, &[&["drain"], arguments, &["--for", "1h"]].concat()).await.code
+    };
+    assert_eq!(drain(&["eu-west-1", "--forbid"]).await, Some(0));
+    assert_eq!(drain(&["ap-south-1", "--forbid"]).await, Some(0));
+    assert_eq!(drain(&["us-east-1"]).await, Some(1), "no job fails over into the others");
+    assert_eq!(drain(&["us-east-1", "--force"]).await, Some(0));
+    assert_eq!(drain(&["us-east-1", "--evacuate"]).await, Some(1), "each further step needs force, too");
+    assert_eq!(listed(&federation.admin).await.iter().filter(|it| it["switch"] == "drain").count(), 1);
 }

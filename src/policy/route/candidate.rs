@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::plan::{Permitted, Plan};
 use super::ranking::{Context, Standing};
 use super::strategy::{fallback, rules};
-use crate::base::Needs;
+use crate::base::{Needs, SwitchKind};
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::{GuardClass, GuardState, Health};
 use crate::policy::refusal::Refusal;
@@ -24,7 +24,8 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
     }
     let view = context.view;
     let region = view.region(index);
-    if let Some(refusal) = region.unusable(plan.pinned) {
+    let is_bound = region.switch == Some(SwitchKind::Drain) && is_bound_to(view, plan, index);
+    if let Some(refusal) = region.unusable(is_bound) {
         return Err(refusal);
     }
     if !region.admits(GuardClass::Enqueue, context.now, &mut context.draw) {
@@ -48,6 +49,11 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
         _ if loses_ramp(context, region) => Standing::RampingUp,
         _ => Standing::Sound,
     })
+}
+
+/// Whether a job may go to this region only, by its pin. A pin to several regions has another one than a drained region.
+fn is_bound_to(view: &View, plan: &Plan<'_>, index: RegionIndex) -> bool {
+    plan.pinned && !view.indexes().any(|other| other != index && plan.permitted.contains(other))
 }
 
 /// Of regions that a job was refused only for their state, the one that was well last.

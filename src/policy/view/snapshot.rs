@@ -138,12 +138,12 @@ impl RegionView {
         self.guard(class).admits(now, draw)
     }
 
-    /// The refusal that the region's own state causes, for pinned jobs or for all others.
-    pub(in crate::policy) fn unusable(&self, pinned: bool) -> Option<Refusal> {
+    /// The refusal that the region's own state causes. `is_bound`: the job may go to no other region, so that it goes to a drained one.
+    pub(in crate::policy) fn unusable(&self, is_bound: bool) -> Option<Refusal> {
         match (self.breaker, self.health) {
             _ if self.weight == 0 => Some(Refusal::Drained),
             _ if self.switch == Some(SwitchKind::Evacuate) => Some(Refusal::Evacuated),
-            _ if !pinned && self.switch == Some(SwitchKind::Drain) => Some(Refusal::Drained),
+            _ if !is_bound && self.switch == Some(SwitchKind::Drain) => Some(Refusal::Drained),
             (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
             (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
             (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
@@ -180,7 +180,7 @@ impl View {
     pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
         let serves = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows = region.breaker == BreakerState::Closed && !region.is_drained() && !region.silent;
+            let flows = region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent;
             *index != self.local && flows && region.health == Health::Healthy
         };
         let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();

@@ -48,7 +48,7 @@ pub(crate) struct Left {
 /// Whether a call that creates jobs may go to a region now.
 pub(crate) fn is_usable(region: &RegionView) -> bool {
     let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
-    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut
+    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut && region.switch.is_none()
 }
 
 pub(crate) fn usable_after(proxy: &Proxy, ending: Ending, candidates: &[RegionIndex], place: usize) -> Left {

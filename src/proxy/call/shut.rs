@@ -2,9 +2,23 @@
 
 use super::ask::shut_for;
 use super::exchange::Exchange;
+use crate::base::SwitchKind;
 use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::state::Proxy;
+
+/// When a call that creates jobs in an evacuated region is worth another try. Units: seconds.
+const EVACUATED_RETRY_AFTER: u64 = 30;
+
+/// Errors: 503 `region_unavailable` where a switch evacuates the region, for calls that create jobs and go to one region whatever routing says.
+pub(crate) fn check_evacuated(proxy: &Proxy, index: RegionIndex) -> Result<(), ErrorDocument> {
+    let view = proxy.shared.registry.view();
+    let region = view.region(index);
+    if region.switch != Some(SwitchKind::Evacuate) {
+        return Ok(());
+    }
+    Err(ErrorDocument::region_unavailable(region.id.as_str(), region.breaker.as_str(), EVACUATED_RETRY_AFTER))
+}
 
 /// An open breaker rejects all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make
 /// it run those jobs again.

@@ -19,7 +19,7 @@ use crate::proxy::{
         exchange::Exchange,
         feedback::source,
         head::{Head, read, tenant_of},
-        shut::check_breaker,
+        shut::{check_breaker, check_evacuated},
     },
     locate::find::{Located, locate, search, unsure},
     placement::{job::Job, send_history::SendHistory},
@@ -110,6 +110,7 @@ pub(crate) async fn to_region(
         note.set_candidates(&[index]);
     }
     check_breaker(proxy, exchange, index)?;
+    check_evacuated(proxy, index)?;
     let ran = run_whole(proxy, exchange, (head, method, body), only(index), noted).await;
     // It went there because something is there, and not because of a pin.
     let owner = || ErrorDocument::owner_unavailable(Some(proxy.region(index).id.as_str()), 1);

@@ -13,8 +13,11 @@ pub fn switch_set(switch: SwitchKind, region: &str, lasts_seconds: u64, [reason,
     );
 }
 
-/// A switch is not in force any more: its time is over, or an operator has ended it.
-pub fn switch_ended(switch: SwitchKind, region: &str, expired: bool) {
-    let how = if expired { "expired" } else { "ended" };
-    warn!(target: TARGET, event = "ojs.federation.switch_ended", switch = switch.as_str(), region, how, "a switch is not in force any more");
+/// A switch is not in force any more: an operator has ended it, for a reason, by a ticket and a name; without these its time is over.
+pub fn switch_ended(switch: SwitchKind, region: &str, by: Option<[&str; 3]>) {
+    let (how, [reason, ticket, author]) = by.map_or(("expired", [""; 3]), |by| ("ended", by));
+    warn!(
+        target: TARGET, event = "ojs.federation.switch_ended", switch = switch.as_str(), region, how, reason, ticket, author,
+        "a switch is not in force any more"
+    );
 }
