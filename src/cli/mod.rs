@@ -13,6 +13,7 @@ mod healthcheck;
 mod load;
 mod log_level;
 mod modes;
+mod order;
 mod out;
 mod query;
 #[cfg(feature = "demo")]

@@ -1,15 +1,13 @@
 //! `ojs-sidecar drain`, `undrain`, `maintenance` and `switches`: orders of an operator with a time to live.
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
 use super::arguments::{DrainArgs, MaintenanceArgs, SwitchedBy, SwitchesArgs, UndrainArgs};
-use super::client::ask;
 use super::exit::{DONE, FAILED};
-use super::out::{complain, say};
+use super::order::order;
+use super::out::say;
 use super::query::cell;
-use super::runtime::runtime;
 use crate::base::SwitchKind;
 use crate::ojs::path_segment;
 
@@ -71,27 +69,8 @@ fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
     DONE
 }
 
-/// The document of a success; else what went wrong is said.
 fn answer(method: Method, path: &str, address: &str) -> Option<Value> {
-    let answer = match runtime() {
-        Ok(runtime) => runtime.block_on(ask(address, method, path, Bytes::new())),
-        Err(error) => Err(format!("the system refuses a runtime: {error}")),
-    };
-    let (parts, body) = match answer {
-        Ok(answer) => answer,
-        Err(error) => {
-            complain(error);
-            return None;
-        }
-    };
-    let document: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let is_ours = document["switches"].is_array() || document["ended"].is_array();
-    if !parts.status.is_success() || !is_ours {
-        let message = document["error"]["message"].as_str().unwrap_or("it is no ojs-sidecar's admin listener");
-        complain(format_args!("{address} answered {}: {message}", parts.status.as_u16()));
-        return None;
-    }
-    Some(document)
+    order(address, method, path, |document| document["switches"].is_array() || document["ended"].is_array())
 }
 
 fn say_switch(switch: &Value) {

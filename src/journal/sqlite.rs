@@ -211,7 +211,7 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
         ),
         Change::Switches(switches) => connection.execute(
             "INSERT OR REPLACE INTO switches VALUES (1, ?1)",
-            [serde_json::to_string(switches).unwrap_or_else(|_| "[]".to_owned())],
+            [serde_json::to_string(switches).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?],
         ),
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
