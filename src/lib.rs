@@ -24,6 +24,10 @@ pub mod cli;
 #[cfg(not(feature = "internals"))]
 mod config;
 #[cfg(not(feature = "internals"))]
+mod fleet;
+#[cfg(not(feature = "internals"))]
+mod hub;
+#[cfg(not(feature = "internals"))]
 mod journal;
 #[cfg(not(feature = "internals"))]
 mod net;
@@ -52,6 +56,10 @@ pub mod app;
 pub mod base;
 #[cfg(feature = "internals")]
 pub mod config;
+#[cfg(feature = "internals")]
+pub mod fleet;
+#[cfg(feature = "internals")]
+pub mod hub;
 #[cfg(feature = "internals")]
 pub mod journal;
 #[cfg(feature = "internals")]

@@ -7,10 +7,9 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::response::{document, error};
-use crate::base::text::rfc3339;
 use crate::config::Config;
 use crate::journal::Journal;
-use crate::switch::{Order, Switch, Switches, stranded};
+use crate::switch::{Order, Switch, Switches, region_sets, stranded};
 use crate::telemetry::event;
 
 /// The methods of the path, as `Allow` has them.
@@ -41,7 +40,9 @@ type Refused = (StatusCode, &'static str, String);
 impl Switching {
     /// All switches in force.
     pub(super) fn list(&self) -> Response<Bytes> {
-        document(&json!({ "switches": shown(self.journal.switches().iter()) }))
+        let (own, hub) = (self.journal.own_switches(), self.journal.hub().switches);
+        let switches = [shown(own.iter(), "sidecar"), shown(hub.iter(), "hub")].concat();
+        document(&json!({ "switches": switches }))
     }
 
     /// Sets the switch of a query; see [`Order::read`].
@@ -63,11 +64,12 @@ impl Switching {
             return Err((StatusCode::NOT_FOUND, "not_found", message));
         }
         let unix_ms = self.journal.unix_ms(self.journal.now());
+        let (sets, hub) = (region_sets(&config), self.journal.hub().switches);
         let change = |all: &mut Switches, now| {
             let switch = order.switch(now, unix_ms)?;
             let mut after = all.clone();
             after.set(switch.clone());
-            let stranded = stranded(&config, &switch, &after).filter(|_| !order.force);
+            let stranded = stranded(&sets, &switch, &after.joined(&hub)).filter(|_| !order.force);
             if stranded.is_none() {
                 *all = after;
             }
@@ -75,7 +77,8 @@ impl Switching {
         };
         let (set, is_durable) = self.journal.change_switches(change).await;
         let Some((switch, stranded)) = set else { return Err(bad_request("`switch`: expected a switch".to_owned())) };
-        if let Some(key) = stranded {
+        if let Some(set) = stranded {
+            let key = &set.key;
             let message = format!(
                 "`region`: with it no region of `{key}` would take flexible jobs; end the switch of another region first, or set `force` \
                  (--force)"
@@ -85,7 +88,9 @@ impl Switching {
         (self.apply)();
         let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
         event::switch_set(switch.kind, region(&switch), lasts, [&switch.reason, &switch.ticket, &switch.author]);
-        Ok(json!({ "switches": shown(std::iter::once(&switch)), "durable": is_durable && self.journal.is_durable() }))
+        Ok(
+            json!({ "switches": shown(std::iter::once(&switch), "sidecar"), "durable": is_durable && self.journal.is_durable() }),
+        )
     }
 
     async fn end_by(&self, query: &str) -> Result<Value, Refused> {
@@ -93,14 +98,18 @@ impl Switching {
         let change = |all: &mut Switches, _| all.end(order.kind, order.region.as_ref());
         let (ended, is_durable) = self.journal.change_switches(change).await;
         if ended.is_empty() {
-            let message = "no such switch is in force; `ojs-sidecar switches` lists those that are";
+            let message = if self.journal.hub().switches.has_any(order.region.as_ref()) {
+                "no such switch was set here; one of the hub is in force: end it there, with --hub"
+            } else {
+                "no such switch is in force; `ojs-sidecar switches` lists those that are"
+            };
             return Err((StatusCode::NOT_FOUND, "not_found", message.to_owned()));
         }
         (self.apply)();
         for switch in &ended {
             event::switch_ended(switch.kind, region(switch), Some([&order.reason, &order.ticket, &order.author]));
         }
-        Ok(json!({ "ended": shown(ended.iter()), "durable": is_durable && self.journal.is_durable() }))
+        Ok(json!({ "ended": shown(ended.iter(), "sidecar"), "durable": is_durable && self.journal.is_durable() }))
     }
 
     fn order(&self, query: &str, sets: bool) -> Result<Order, Refused> {
@@ -113,19 +122,8 @@ impl Switching {
     }
 }
 
-fn shown<'s>(switches: impl Iterator<Item = &'s Switch>) -> Vec<Value> {
-    let show = |it: &Switch| {
-        json!({
-            "switch": it.kind.as_str(),
-            "region": it.region.as_ref().map(|region| region.as_str()),
-            "since": rfc3339(it.set_unix_ms),
-            "until": rfc3339(it.ends_unix_ms),
-            "reason": it.reason,
-            "ticket": it.ticket,
-            "author": it.author,
-        })
-    };
-    switches.map(show).collect()
+fn shown<'s>(switches: impl Iterator<Item = &'s Switch>, from: &str) -> Vec<Value> {
+    switches.map(|it| it.shown(from)).collect()
 }
 
 fn region(switch: &Switch) -> &str {

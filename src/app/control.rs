@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::hub::follow_hub;
 use super::notes::Notes;
 use super::resolver::Resolver;
 use super::switches;
@@ -61,7 +62,12 @@ pub(super) struct Loops(#[expect(dead_code, reason = "held for its drop, which e
 
 /// Starts name resolution, probes and load polls of every region, and the clearing up of unknown outcomes.
 /// `first_round` is held until each region was probed once.
-pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Option<Rc<ReadinessGuard>>) -> Loops {
+pub(super) fn start_loops(
+    shared: &Arc<Shared>,
+    world: &World,
+    notes: &Notes,
+    first_round: Option<Rc<ReadinessGuard>>,
+) -> Loops {
     let random = Random::default();
     let mut loops = JoinSet::new();
     let rounds = Rc::new(Rounds::new(shared.config.health_check.interval, random.draw()));
@@ -79,6 +85,7 @@ pub(super) fn start_loops(shared: &Arc<Shared>, world: &World, first_round: Opti
     loops.spawn_local(restarted(world.clock.clone(), move || Resolver::new(Arc::clone(&resolving)).run()));
     let switching = Arc::clone(shared);
     loops.spawn_local(restarted(world.clock.clone(), move || switches::keep_in_force(Arc::clone(&switching))));
+    follow_hub(&mut loops, shared, world, notes, random.draw());
     let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
     let watch = move || watch_own_network(Arc::clone(&registry), clock.clone());
     loops.spawn_local(restarted(world.clock.clone(), watch));

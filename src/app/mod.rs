@@ -6,6 +6,7 @@
 
 mod control;
 mod error;
+mod hub;
 mod notes;
 mod refused;
 mod reload;
@@ -153,9 +154,9 @@ impl Bound {
         let reloader = Reloader {
             current: Arc::clone(&self.current),
             world: self.world.clone(),
-            notes,
             first_round: Rc::downgrade(&first_round),
-            loops: control::start_loops(&self.current.load_full(), &self.world, Some(first_round)),
+            loops: control::start_loops(&self.current.load_full(), &self.world, &notes, Some(first_round)),
+            notes,
         };
         tokio::select! {
             () = reloader.run() => Err(RunError::Ended("the watch over files".to_owned())),

@@ -102,7 +102,7 @@ impl Reloader {
         let next = Arc::new(next);
         self.current.store(Arc::clone(&next));
         // Regions that the old loops have not probed yet are probed by the new ones: readiness waits for them instead.
-        self.loops = control::start_loops(&next, &self.world, self.first_round.upgrade());
+        self.loops = control::start_loops(&next, &self.world, &self.notes, self.first_round.upgrade());
         event::configuration_reloaded(&metrics, &fixed);
         Ok(())
     }

@@ -24,4 +24,15 @@ impl SwitchKind {
     pub const fn has_region(self) -> bool {
         !matches!(self, Self::Maintenance)
     }
+
+    /// Grows with the jobs that it keeps from a region: of two switches for one region the stricter one is in force.
+    #[must_use]
+    pub const fn strictness(self) -> u8 {
+        match self {
+            Self::Maintenance => 0,
+            Self::Forbid => 1,
+            Self::Drain => 2,
+            Self::Evacuate => 3,
+        }
+    }
 }

@@ -96,6 +96,62 @@ pub(super) struct LogLevelArgs {
     pub(super) address: String,
 }
 
+/// A hub, and the operator's credentials there.
+#[derive(Debug, Args)]
+pub(super) struct HubArgs {
+    /// Ask the hub at this URL, such as https://hub.example.com:8443, and not one sidecar
+    #[arg(long, value_name = "URL")]
+    pub(super) hub: Option<String>,
+    /// PEM trust roots for the hub; the system's without it
+    #[arg(long, value_name = "FILE", requires = "hub")]
+    pub(super) hub_ca: Option<PathBuf>,
+    /// PEM client certificate of the operator
+    #[arg(long, value_name = "FILE", requires = "hub", requires = "hub_key")]
+    pub(super) hub_cert: Option<PathBuf>,
+    /// PEM private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "hub", requires = "hub_cert")]
+    pub(super) hub_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct HubRunArgs {
+    /// The hub's YAML file
+    #[arg(short, long = "config", value_name = "FILE")]
+    pub(super) config: PathBuf,
+    /// Only say what is wrong with the file
+    #[arg(long)]
+    pub(super) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FleetArgs {
+    /// Print the hub's JSON instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// Print the audit trail of a hub, one JSON row a line, and its end on standard error
+    Export {
+        /// Only the rows behind this number
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        after: u64,
+        #[command(flatten)]
+        hub: HubArgs,
+    },
+    /// Check an exported trail; exit code 1 if a row was changed, is missing or is no row
+    Verify {
+        /// The exported file; - for standard input
+        file: PathBuf,
+        /// The hash that the last row must have, as an earlier export has printed it
+        #[arg(long, value_name = "HASH")]
+        end: Option<String>,
+    },
+}
+
 /// The author of a change of a switch, and the reasons.
 #[derive(Debug, Args)]
 pub(super) struct SwitchedBy {
@@ -111,6 +167,8 @@ pub(super) struct SwitchedBy {
     /// The admin listener
     #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
     pub(super) address: String,
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
 }
 
 #[derive(Debug, Args)]
@@ -163,6 +221,8 @@ pub(super) struct SwitchesArgs {
     /// The admin listener
     #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
     pub(super) address: String,
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
 }
 
 #[derive(Debug, Args)]

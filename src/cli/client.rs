@@ -1,16 +1,23 @@
 //! A client of a running sidecar, as small as the questions that the command line asks.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
+use http::uri::Authority;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::arguments::HubArgs;
+use crate::config::{RegionTls, ServerIdentity};
+use crate::net::tls::{self, TlsError, TlsFiles, explain};
 
 /// A sidecar on the same machine that takes longer is not well.
 const TIMEOUT: Duration = Duration::from_secs(35);
@@ -43,6 +50,40 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
         }
         Err(_) => Err(format!("the sidecar at {address} did not answer within {} s", TIMEOUT.as_secs())),
     }
+}
+
+/// Asks a hub over mutual TLS. Errors: a sentence for the person at the terminal.
+pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result<Answer, String> {
+    let url = hub.hub.as_deref().unwrap_or_default();
+    let rest = url.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
+    let authority: Authority =
+        rest.and_then(|rest| rest.parse().ok()).ok_or_else(|| format!("--hub {url}: expected https://host[:port]"))?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let tls = RegionTls {
+        ca: hub.hub_ca.clone(),
+        cert: hub.hub_cert.clone(),
+        key: hub.hub_key.clone(),
+        identity: ServerIdentity::UrlHost,
+    };
+    let named = |error: TlsError| error.to_string().replace("tls.", "--hub-");
+    let files = TlsFiles::read(&tls).map_err(named)?;
+    let tls = tls::build(&tls, &files, host).map_err(named)?;
+    let asked = async {
+        let address = (host, authority.port_u16().unwrap_or(443));
+        let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let connector = TlsConnector::from(Arc::clone(&tls.config_http1));
+        let shaken = connector.connect(tls.name.clone(), socket).await;
+        let stream = shaken.map_err(|error| explained(&error))?;
+        exchange(stream, authority.as_str(), method, path, Bytes::new()).await.map_err(|error| explained(&error))
+    };
+    let asked = tokio::time::timeout(TIMEOUT, asked).await;
+    let asked = asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?;
+    asked.map_err(|error| format!("no hub answers at {authority}: {error}"))
+}
+
+/// In TLS 1.3 a client learns only at its first read that its certificate was refused.
+fn explained(error: &io::Error) -> String {
+    explain(error).replace("the region", "the hub").replace("tls.", "--hub-")
 }
 
 async fn exchange<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> io::Result<Answer>

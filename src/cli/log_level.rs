@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::arguments::LogLevelArgs;
 use super::exit::{DONE, FAILED};
-use super::order::order;
+use super::order::{To, order};
 use super::out::say;
 use super::query::cell;
 use crate::ojs::path_segment;
@@ -22,7 +22,7 @@ pub(super) fn log_level(arguments: &LogLevelArgs) -> u8 {
         None => (Method::GET, "/log-level".to_owned()),
     };
     let is_ours = |document: &Value| !document["level"].is_null();
-    let Some(document) = order(&arguments.address, method, &path, is_ours) else { return FAILED };
+    let Some(document) = order(To::Sidecar(&arguments.address), method, &path, is_ours) else { return FAILED };
     let until = match document["until"].as_str() {
         Some(until) => format!(" until {until}, then {}", cell(&document["configured"])),
         None => ", as configured".to_owned(),

@@ -1,15 +1,18 @@
 //! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `why`, `route`, `healthcheck`, `await`, `log-level`,
-//! and, with the feature `demo`, `region` and `demo`.
+//! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
 
 mod arguments;
+mod audit;
 mod check;
 mod client;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
+mod fleet;
 mod healthcheck;
+mod hub;
 mod load;
 mod log_level;
 mod modes;
@@ -35,8 +38,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use arguments::{
-    AwaitArgs, ConfigArgs, DrainArgs, HealthcheckArgs, LogLevelArgs, MaintenanceArgs, OutcomesArgs, OutcomesCommand,
-    QueryArgs, SwitchesArgs, UndrainArgs,
+    AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, LogLevelArgs,
+    MaintenanceArgs, OutcomesArgs, OutcomesCommand, QueryArgs, SwitchesArgs, UndrainArgs,
 };
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
@@ -117,6 +120,13 @@ enum Command {
     Maintenance(MaintenanceArgs),
     /// Show the switches of a running sidecar: what `drain` and `maintenance` have set
     Switches(SwitchesArgs),
+    /// Run a hub until SIGTERM or Ctrl-C: switches for many sidecars, their inventory, and an audit trail
+    Hub(HubRunArgs),
+    /// Show the sidecars that a hub knows
+    Fleet(FleetArgs),
+    /// Export the audit trail of a hub, or check an exported one
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Show the log level of a running sidecar, or change it for a while; its admin listener must be on loopback
     LogLevel(LogLevelArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
@@ -161,6 +171,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Undrain(arguments) => switches::undrain(&arguments),
         Command::Maintenance(arguments) => switches::maintenance(&arguments),
         Command::Switches(arguments) => switches::switches(&arguments),
+        Command::Hub(arguments) => hub::hub(&arguments),
+        Command::Fleet(arguments) => fleet::fleet(&arguments),
+        Command::Audit(command) => audit::audit(&command),
         Command::LogLevel(arguments) => log_level::log_level(&arguments),
         #[cfg(feature = "demo")]
         Command::Demo(demo) => demo::demo(&demo),

@@ -1,18 +1,47 @@
-//! Orders to a sidecar's admin listener, and the document of its answer.
+//! Orders to a sidecar's admin listener or to a hub, and the document of the answer.
 
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
-use super::client::ask;
+use super::arguments::HubArgs;
+use super::client::{ask, ask_hub};
 use super::out::complain;
 use super::runtime::runtime;
 
-/// Sends an order, and returns the document of a success. Otherwise the reason is printed and `None` is returned: no sidecar answers, it
+/// The receiver of an order.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum To<'a> {
+    /// The admin listener of a sidecar, at this address.
+    Sidecar(&'a str),
+    /// A hub.
+    Hub(&'a HubArgs),
+}
+
+impl<'a> To<'a> {
+    /// The hub where `--hub` is given, else the sidecar at this address.
+    pub(super) const fn of(hub: &'a HubArgs, address: &'a str) -> Self {
+        if hub.hub.is_some() { Self::Hub(hub) } else { Self::Sidecar(address) }
+    }
+
+    fn name(self) -> &'a str {
+        match self {
+            Self::Sidecar(address) => address,
+            Self::Hub(hub) => hub.hub.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// Sends an order, and returns the document of a success. Otherwise the reason is printed and `None` is returned: nothing answers, it
 /// refuses, or the document is not the one that `is_ours` expects.
-pub(super) fn order(address: &str, method: Method, path: &str, is_ours: impl FnOnce(&Value) -> bool) -> Option<Value> {
+pub(super) fn order(to: To<'_>, method: Method, path: &str, is_ours: impl FnOnce(&Value) -> bool) -> Option<Value> {
     let answer = match runtime() {
-        Ok(runtime) => runtime.block_on(ask(address, method, path, Bytes::new())),
+        Ok(runtime) => runtime.block_on(async {
+            match to {
+                To::Sidecar(address) => ask(address, method, path, Bytes::new()).await,
+                To::Hub(hub) => ask_hub(hub, method, path).await,
+            }
+        }),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
     };
     let (parts, body) = match answer {
@@ -24,8 +53,11 @@ pub(super) fn order(address: &str, method: Method, path: &str, is_ours: impl FnO
     };
     let document: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if !parts.status.is_success() || !is_ours(&document) {
-        let message = document["error"]["message"].as_str().unwrap_or("it is no ojs-sidecar's admin listener");
-        complain(format_args!("{address} answered {}: {message}", parts.status.as_u16()));
+        let message = document["error"]["message"].as_str().unwrap_or(match to {
+            To::Sidecar(_) => "it is no ojs-sidecar's admin listener",
+            To::Hub(_) => "it is no hub",
+        });
+        complain(format_args!("{} answered {}: {message}", to.name(), parts.status.as_u16()));
         return None;
     }
     Some(document)

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::arguments::SettleArgs;
 use super::exit::{DONE, FAILED};
-use super::order::order;
+use super::order::{To, order};
 use super::out::say;
 use super::query::cell;
 use crate::ojs::path_segment;
@@ -18,7 +18,7 @@ pub(super) fn settle(arguments: &SettleArgs) -> u8 {
     let (id, reason) = (path_segment(id), path_segment(reason));
     let path = format!("/outcomes/settle?id={id}&as={decided}&reason={reason}{region}");
     let is_ours = |document: &Value| !document["decided"].is_null();
-    let Some(document) = order(address, Method::PUT, &path, is_ours) else { return FAILED };
+    let Some(document) = order(To::Sidecar(address), Method::PUT, &path, is_ours) else { return FAILED };
     let [row, job, region, state] = ["id", "job_id", "region", "state"].map(|key| cell(&document[key]));
     say(format_args!("row {row}: job {job} is taken for {decided} in {region}; the outcome is {state}"));
     if document["durable"] != true {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::arguments::{DrainArgs, MaintenanceArgs, SwitchedBy, SwitchesArgs, UndrainArgs};
 use super::exit::{DONE, FAILED};
-use super::order::order;
+use super::order::{To, order};
 use super::out::say;
 use super::query::cell;
 use crate::base::SwitchKind;
@@ -39,7 +39,7 @@ pub(super) fn maintenance(arguments: &MaintenanceArgs) -> u8 {
 
 /// Shows the switches in force; exit code 1 where no sidecar answers.
 pub(super) fn switches(arguments: &SwitchesArgs) -> u8 {
-    let Some(document) = answer(Method::GET, "/switches", &arguments.address) else { return FAILED };
+    let Some(document) = answer(To::of(&arguments.hub, &arguments.address), Method::GET, "") else { return FAILED };
     if arguments.json {
         say(format_args!("{document:#}"));
         return DONE;
@@ -53,10 +53,10 @@ pub(super) fn switches(arguments: &SwitchesArgs) -> u8 {
 }
 
 fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
-    let SwitchedBy { reason, ticket, author, address } = by;
+    let SwitchedBy { reason, ticket, author, address, hub } = by;
     let [reason, ticket, author] = [reason, ticket, author].map(|text| path_segment(text));
-    let path = format!("/switches?{what}&reason={reason}&ticket={ticket}&author={author}");
-    let Some(document) = answer(method, &path, address) else { return FAILED };
+    let query = format!("?{what}&reason={reason}&ticket={ticket}&author={author}");
+    let Some(document) = answer(To::of(hub, address), method, &query) else { return FAILED };
     for switch in document["switches"].as_array().into_iter().flatten() {
         say_switch(switch);
     }
@@ -69,13 +69,19 @@ fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
     DONE
 }
 
-fn answer(method: Method, path: &str, address: &str) -> Option<Value> {
-    order(address, method, path, |document| document["switches"].is_array() || document["ended"].is_array())
+/// `query` begins with its question mark, or is empty.
+fn answer(to: To<'_>, method: Method, query: &str) -> Option<Value> {
+    let path = match to {
+        To::Sidecar(_) => format!("/switches{query}"),
+        To::Hub(_) => format!("/v1/hub/switches{query}"),
+    };
+    order(to, method, &path, |document| document["switches"].is_array() || document["ended"].is_array())
 }
 
 fn say_switch(switch: &Value) {
     let [until, reason, ticket, author] = ["until", "reason", "ticket", "author"].map(|key| cell(&switch[key]));
-    say(format_args!("{} until {until}: {reason} ({ticket}, {author})", named(switch)));
+    let from = if switch["from"] == "hub" { ", set at the hub" } else { "" };
+    say(format_args!("{} until {until}: {reason} ({ticket}, {author}{from})", named(switch)));
 }
 
 fn named(switch: &Value) -> String {

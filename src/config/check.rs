@@ -4,6 +4,7 @@
 //! one section.
 
 mod collect;
+mod hub;
 mod listen;
 mod region;
 mod routing;
@@ -61,6 +62,7 @@ impl Check {
         let failover = self.failover(sections.failover, &raw.failover, &registered);
         let journal = self.journal(sections.journal);
         let limits = self.limits(sections.limits);
+        let hub = self.hub(raw.hub);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
         let resolved = drafts.into_iter();
@@ -83,6 +85,7 @@ impl Check {
             load: sections.load,
             failover,
             journal,
+            hub,
             decisions: sections.decisions,
             idempotency: sections.idempotency,
             limits,

@@ -4,7 +4,7 @@ use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
 };
-use super::types::{Listen, RegionConfig, Tenant};
+use super::types::{HubConfig, Listen, RegionConfig, Tenant};
 use crate::base::RegionId;
 
 /// Everything that an operator can set.
@@ -44,6 +44,8 @@ pub struct Config {
     pub failover: Failover,
     /// The records of unknown outcomes.
     pub journal: Journal,
+    /// The hub; none where `hub.url` is absent.
+    pub hub: Option<HubConfig>,
     /// The notes of how jobs were routed.
     pub decisions: Decisions,
     /// The records of calls with an `Idempotency-Key`.

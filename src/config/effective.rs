@@ -5,7 +5,7 @@
 use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
-use super::types::{ClientListen, RegionConfig, Rule, ServerIdentity, Tenant};
+use super::types::{ClientListen, RegionConfig, RegionTls, Rule, ServerIdentity, Tenant};
 use super::yaml::Yaml;
 use crate::base::RegionId;
 
@@ -41,6 +41,13 @@ pub fn effective(config: &Config) -> String {
         yaml.texts("exclude_regions", &config.failover.exclude_regions);
     });
     write_section(&mut yaml, "journal", &config.journal);
+    if let Some(hub) = &config.hub {
+        yaml.section("hub", |yaml| {
+            yaml.text("url", &hub.url.text);
+            yaml.text_if("name", hub.name.as_ref());
+            tls(yaml, &hub.tls);
+        });
+    }
     write_section(&mut yaml, "decisions", &config.decisions);
     write_section(&mut yaml, "idempotency", &config.idempotency);
     write_section(&mut yaml, "limits", &config.limits);
@@ -72,8 +79,14 @@ fn region(yaml: &mut Yaml, region: &RegionConfig) {
     yaml.plain("weight", region.weight);
     yaml.texts("tags", &region.tags);
     yaml.plain_if("max_queue_depth", region.max_queue_depth);
+    tls(yaml, &region.tls);
+    yaml.text_if("bearer_token_file", region.bearer_token_file.as_ref().map(|path| path.display()));
+    yaml.plain("forward_authorization", region.forward_authorization);
+    yaml.text("duplicate_ids", region.duplicate_ids.as_str());
+}
+
+fn tls(yaml: &mut Yaml, tls: &RegionTls) {
     yaml.section("tls", |yaml| {
-        let tls = &region.tls;
         yaml.text_if("ca", tls.ca.as_ref().map(|path| path.display()));
         yaml.text_if("cert", tls.cert.as_ref().map(|path| path.display()));
         yaml.text_if("key", tls.key.as_ref().map(|path| path.display()));
@@ -83,9 +96,6 @@ fn region(yaml: &mut Yaml, region: &RegionConfig) {
             ServerIdentity::Uri(uri) => yaml.text("uri_san", uri),
         }
     });
-    yaml.text_if("bearer_token_file", region.bearer_token_file.as_ref().map(|path| path.display()));
-    yaml.plain("forward_authorization", region.forward_authorization);
-    yaml.text("duplicate_ids", region.duplicate_ids.as_str());
 }
 
 fn routing(yaml: &mut Yaml, routing: &Routing) {

@@ -30,6 +30,8 @@ pub(super) struct Raw {
     pub(super) circuit_breaker: RawCircuitBreaker,
     pub(super) failover: RawFailover,
     #[serde(default)]
+    pub(super) hub: RawHub,
+    #[serde(default)]
     pub(super) replication: RawReplication,
 }
 
@@ -83,13 +85,21 @@ pub(super) struct RawRegion {
     pub(super) is_hub: Option<bool>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 pub(super) struct RawTls {
     pub(super) ca: Option<PathBuf>,
     pub(super) cert: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
     pub(super) uri_san: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct RawHub {
+    pub(super) url: Option<String>,
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) tls: RawTls,
 }
 
 #[derive(Deserialize)]

@@ -115,6 +115,10 @@ fn the_example_loads_without_warning_and_shows_every_key_with_its_default() {
             assert!(text.contains(name), "{} is not mentioned", key.path);
             continue;
         }
+        // Stands in the place of `server_name`, as the comment there says.
+        if key.path == "hub.tls.uri_san" {
+            continue;
+        }
         assert!(document.places.keys().any(|path| keys::generic(path) == key.path), "{} is missing", key.path);
         let Some(default) = key.default.filter(|_| !key.path.contains("[]")) else { continue };
         let shown = figment::value::Value::from(document.settings.clone()).find(key.path).unwrap();

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::base::{RegionId, Strategy};
 
 mod compat;
+mod hub;
 mod journal;
 mod listen;
 mod process;
@@ -16,6 +17,7 @@ mod surface;
 mod tenant;
 
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
+pub use hub::HubConfig;
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::MetricsDetail;

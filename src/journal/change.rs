@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::lease::Lease;
 use super::record::Secret;
 use crate::outcome::Placement;
-use crate::switch::Switches;
+use crate::switch::{HubState, Switches};
 
 /// One change for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,10 @@ pub(super) enum Change {
     Placement(u64, Placement),
     Lease(Lease),
     Secret(Secret),
-    /// All switches in force.
+    /// All switches that were set here and are in force.
     Switches(Switches),
+    /// The last state of the hub.
+    Hub(HubState),
     DropPlacement(u64),
     DropLease(u64),
 }

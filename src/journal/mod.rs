@@ -50,6 +50,7 @@ pub use lease::Lease;
 use leases::Leases;
 pub use record::{ID_BYTES_MAX, Secret};
 use shared::{Inner, QUEUE_MAX};
+pub use switching::HubChange;
 pub use table::Found;
 use table::{Evicted, Table};
 use writer::Writer;
@@ -97,6 +98,7 @@ impl Journal {
             table: Mutex::new(Table::new(config.rows_max, run)),
             leases: Mutex::new(Leases::new(config.rows_max, config.path.is_some())),
             switches: Mutex::default(),
+            hub: Mutex::default(),
             secret: Mutex::new(random_secret()),
             time: JournalClock::new(&clock),
             missed: AtomicBool::new(false),

@@ -12,7 +12,7 @@ use super::leases::Leases;
 use super::record::Secret;
 use super::table::Table;
 use crate::base::Clock;
-use crate::switch::Switches;
+use crate::switch::{HubState, Switches};
 use crate::telemetry::Metrics;
 
 /// Changes that wait for the disk; beyond that, the whole table is written once there is room.
@@ -23,7 +23,10 @@ pub(super) const QUEUE_MAX: usize = 1_024;
 pub(super) struct Inner {
     pub(super) table: Mutex<Table>,
     pub(super) leases: Mutex<Leases>,
+    /// Those that were set here.
     pub(super) switches: Mutex<Switches>,
+    /// The last state of the hub.
+    pub(super) hub: Mutex<HubState>,
     /// With which callers are fingerprinted; the file's, once it is read.
     pub(super) secret: Mutex<Secret>,
     pub(super) time: JournalClock,

@@ -15,7 +15,6 @@ use super::engine::{Engine, Trouble};
 use super::lease::Lease;
 use super::{decision, older};
 use crate::outcome::{Moment, Placement};
-use crate::switch::Switches;
 
 /// Says in the file's head that it is ours.
 const APPLICATION: i64 = 0x4f4a_5346;
@@ -28,6 +27,7 @@ const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS placement (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS secret (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), bytes BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS switches (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS hub (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
@@ -118,8 +118,9 @@ impl Engine for Sqlite {
 
     fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
-        transaction
-            .execute_batch("DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM switches;")?;
+        transaction.execute_batch(
+            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM switches; DELETE FROM hub;",
+        )?;
         for change in all {
             apply(&transaction, change)?;
         }
@@ -191,9 +192,7 @@ fn pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<()> {
 fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
     match change {
         Change::Placement(run, it) => {
-            let document =
-                serde_json::to_string(it).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-            let values = params![whole(it.number), whole(*run), document];
+            let values = params![whole(it.number), whole(*run), in_json(it)?];
             connection.execute("INSERT OR REPLACE INTO placement VALUES (?1,?2,?3)", values)
         }
         Change::Secret(bytes) => connection.execute("INSERT OR REPLACE INTO secret VALUES (1,?1)", [bytes]),
@@ -209,14 +208,18 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
                 whole(it.ends.0),
             ],
         ),
-        Change::Switches(switches) => connection.execute(
-            "INSERT OR REPLACE INTO switches VALUES (1, ?1)",
-            [serde_json::to_string(switches).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?],
-        ),
+        Change::Switches(switches) => {
+            connection.execute("INSERT OR REPLACE INTO switches VALUES (1, ?1)", [in_json(switches)?])
+        }
+        Change::Hub(state) => connection.execute("INSERT OR REPLACE INTO hub VALUES (1, ?1)", [in_json(state)?]),
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
     }
     .map(drop)
+}
+
+fn in_json(it: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(it).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 /// Times and numbers are far below 2^63.
@@ -236,17 +239,18 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
         changes.push(Change::Secret(row?));
     }
     changes.extend(leases(connection)?);
-    changes.extend(switches(connection)?.map(Change::Switches));
+    changes.extend(only(connection, "switches")?.map(Change::Switches));
+    changes.extend(only(connection, "hub")?.map(Change::Hub));
     Ok(changes)
 }
 
-/// A file of a program before switches has no table of them.
-fn switches(connection: &Connection) -> rusqlite::Result<Option<Switches>> {
-    if !connection.table_exists(None, "switches")? {
+/// The document of a table with one row; `None` also where an earlier version of the program had no such table.
+fn only<T: serde::de::DeserializeOwned>(connection: &Connection, table: &str) -> rusqlite::Result<Option<T>> {
+    if !connection.table_exists(None, table)? {
         return Ok(None);
     }
-    let document =
-        connection.query_row("SELECT document FROM switches", [], |row| row.get::<_, String>(0)).optional()?;
+    let query = format!("SELECT document FROM {table}");
+    let document = connection.query_row(&query, [], |row| row.get::<_, String>(0)).optional()?;
     Ok(document.and_then(|document| serde_json::from_str(&document).ok()))
 }
 

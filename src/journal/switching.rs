@@ -1,19 +1,41 @@
-//! Changes of switches by operators and by time.
+//! The switches of the journal: those that were set here, and those of the hub.
 
 use super::Journal;
 use super::change::Change;
+use super::shared::Inner;
 use crate::base::Moment;
-use crate::switch::{Switch, Switches};
+use crate::switch::{HubState, Switch, Switches};
+
+/// The switches that a state of the hub has set and ended.
+#[derive(Debug, Default)]
+pub struct HubChange {
+    /// Those that were not in force before, or not so.
+    pub set: Vec<Switch>,
+    /// Those that are in force no more.
+    pub ended: Vec<Switch>,
+}
 
 impl Journal {
-    /// The switches in force.
+    /// All switches in force: those that were set here together with those of the hub.
     #[must_use]
     pub fn switches(&self) -> Switches {
+        self.own_switches().joined(&self.hub().switches)
+    }
+
+    /// The switches that were set here and are in force.
+    #[must_use]
+    pub fn own_switches(&self) -> Switches {
         self.inner.switches.lock().clone()
     }
 
-    /// Changes the switches, and returns the result of the change and whether the switches are on disk, or there is no disk to wait for.
-    /// Waits for a bounded time.
+    /// The last state of the hub, without the switches that have ended since.
+    #[must_use]
+    pub fn hub(&self) -> HubState {
+        self.inner.hub.lock().clone()
+    }
+
+    /// Changes the switches that were set here, and returns the result of the change and whether the switches are on disk, or there is no
+    /// disk to wait for. Waits for a bounded time.
     ///
     /// Cancel: they are changed all the same.
     pub async fn change_switches<T>(&self, change: impl FnOnce(&mut Switches, Moment) -> T) -> (T, bool) {
@@ -22,13 +44,44 @@ impl Journal {
         (result, self.waited(written).await)
     }
 
+    /// Takes a state of the hub, unless this one superseded it before; the file follows.
+    pub fn set_hub(&self, state: HubState) -> HubChange {
+        let (change, _) = self.send(|_, changes| self.changed_hub(state, changes), None);
+        self.inner.switched.notify_one();
+        change
+    }
+
+    /// Forgets the hub and all that it has set; the file follows.
+    pub fn forget_hub(&self) {
+        if self.hub() != HubState::default() {
+            self.send(
+                |_, changes| {
+                    *self.inner.hub.lock() = HubState::default();
+                    changes.push(Change::Hub(HubState::default()));
+                },
+                None,
+            );
+            self.inner.switched.notify_one();
+        }
+    }
+
     /// Ends the switches whose time is over, and returns them; the file follows.
     pub fn expire_switches(&self) -> Vec<Switch> {
         let now = self.now();
-        if self.inner.switches.lock().first_end().is_none_or(|end| end > now) {
-            return Vec::new();
+        let is_due = |all: &Switches| all.first_end().is_some_and(|end| end <= now);
+        let mut ended = Vec::new();
+        if is_due(&self.inner.switches.lock()) {
+            ended = self.send(|_, changes| self.changed_switches(|all, now| all.expire(now), changes), None).0;
         }
-        let (ended, _) = self.send(|_, changes| self.changed_switches(|all, now| all.expire(now), changes), None);
+        if is_due(&self.inner.hub.lock().switches) {
+            let expire = |changes: &mut Vec<Change>| {
+                let mut hub = self.inner.hub.lock();
+                let ended = hub.switches.expire(now);
+                changes.push(Change::Hub(hub.clone()));
+                ended
+            };
+            ended.extend(self.send(|_, changes| expire(changes), None).0);
+        }
         ended
     }
 
@@ -42,5 +95,40 @@ impl Journal {
         let result = change(&mut all, self.now());
         changes.push(Change::Switches(all.clone()));
         result
+    }
+
+    fn changed_hub(&self, state: HubState, changes: &mut Vec<Change>) -> HubChange {
+        let mut hub = self.inner.hub.lock();
+        if hub.version.supersedes(&state.version) {
+            return HubChange::default();
+        }
+        let is_in = |it: &Switch, all: &Switches| {
+            all.iter().any(|other| (other.kind, &other.region, &other.ticket) == (it.kind, &it.region, &it.ticket))
+        };
+        let without = |all: &Switches, others: &Switches| all.iter().filter(|it| !is_in(it, others)).cloned().collect();
+        let change =
+            HubChange { set: without(&state.switches, &hub.switches), ended: without(&hub.switches, &state.switches) };
+        *hub = state;
+        changes.push(Change::Hub(hub.clone()));
+        change
+    }
+}
+
+impl Inner {
+    /// Takes the switches of a file into memory; those that came since the start of the process stay.
+    pub(super) fn take_switches(&self, change: &Change) {
+        let (now, unix_ms) = (self.time.now(&self.clock), self.clock.unix_ms());
+        match change {
+            Change::Switches(switches) => self.switches.lock().merge(switches.clone(), now, unix_ms),
+            Change::Hub(state) => {
+                let mut hub = self.hub.lock();
+                if hub.version.record.is_empty() {
+                    hub.version.clone_from(&state.version);
+                    hub.switches.merge(state.switches.clone(), now, unix_ms);
+                }
+            }
+            _ => return,
+        }
+        self.switched.notify_one();
     }
 }

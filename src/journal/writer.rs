@@ -199,21 +199,15 @@ impl Writer {
                 Change::Placement(_, placement) => last = last.max(Some(placement.last_moment())),
                 Change::Secret(secret) => *inner.secret.lock() = *secret,
                 Change::Lease(lease) => last = last.max(Some(lease.began())),
-                Change::Switches(_) | Change::DropPlacement(_) | Change::DropLease(_) => {}
+                Change::Switches(_) | Change::Hub(_) | Change::DropPlacement(_) | Change::DropLease(_) => {}
             }
         }
         // Once this run has given out moments, they stay.
         if let Some(last) = last.filter(|_| first) {
             inner.time.go_on_from(last);
         }
-        for change in &changes {
-            if let Change::Switches(switches) = change
-                && has_news
-            {
-                let (now, unix_ms) = (inner.time.now(&inner.clock), inner.clock.unix_ms());
-                inner.switches.lock().merge(switches.clone(), now, unix_ms);
-                inner.switched.notify_one();
-            }
+        if has_news {
+            changes.iter().for_each(|change| inner.take_switches(change));
         }
         inner.table.lock().merge(changes, inner.time.now(&inner.clock), RULES);
         inner.changed.notify_one();
@@ -247,6 +241,7 @@ impl Writer {
         all.extend(self.inner.table.lock().all());
         all.extend(self.inner.leases.lock().all());
         all.push(Change::Switches(self.inner.switches.lock().clone()));
+        all.push(Change::Hub(self.inner.hub.lock().clone()));
         // The table no longer has the records that wait to be dropped.
         self.drops.clear();
         let kept = self.engine.compact(&all);

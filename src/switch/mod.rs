@@ -1,13 +1,15 @@
 //! Switches: an operator's orders with a time to live, as pure data.
 //!
 //! A [`Switch`] drains or evacuates a region, forbids failover into it, or stops the leases of workers. An [`Order`] is a request to set or
-//! to end one. [`Switches`] are those in force; [`stranded`] finds the jobs that would have no region left. Nothing here reads a clock:
-//! callers bring the time.
+//! to end one. [`Switches`] are those in force; [`stranded`] finds the jobs that would have no region left. [`FeedSwitches`] carry the
+//! switches of a hub to its sidecars. Nothing here reads a clock: callers bring the time.
 
+mod feed;
 mod order;
-mod safety;
+mod region_set;
 mod set;
 
+pub use feed::{FeedSwitch, FeedSwitches, HubState, Version};
 pub use order::{LASTS_MAX, Order};
-pub use safety::stranded;
+pub use region_set::{RegionSet, SetRegion, region_sets, stranded};
 pub use set::{Switch, Switches};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::text::rfc3339;
 use crate::base::{Moment, RegionId, SwitchKind};
 
 /// One switch in force.
@@ -28,6 +29,30 @@ pub struct Switch {
 }
 
 impl Switch {
+    /// Its kind and region, such as `drain eu-west-1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.region {
+            Some(region) => format!("{} {region}", self.kind.as_str()),
+            None => self.kind.as_str().to_owned(),
+        }
+    }
+
+    /// As lists of switches show it. `from`: where it was set, `hub` or `sidecar`.
+    #[must_use]
+    pub fn shown(&self, from: &str) -> serde_json::Value {
+        serde_json::json!({
+            "switch": self.kind.as_str(),
+            "region": self.region.as_ref().map(RegionId::as_str),
+            "since": rfc3339(self.set_unix_ms),
+            "until": rfc3339(self.ends_unix_ms),
+            "reason": self.reason,
+            "ticket": self.ticket,
+            "author": self.author,
+            "from": from,
+        })
+    }
+
     fn is_about(&self, kind: Option<SwitchKind>, region: Option<&RegionId>) -> bool {
         kind.is_none_or(|kind| kind == self.kind) && self.region.as_ref() == region
     }
@@ -68,10 +93,29 @@ impl Switches {
         }
     }
 
+    /// These together with others: where both have one for a region, the stricter one, and of two alike the one that ends later.
+    #[must_use]
+    pub fn joined(&self, others: &Self) -> Self {
+        let mut all = self.clone();
+        for other in &others.0 {
+            let rank = |it: &Switch| (it.kind.strictness(), it.until);
+            if self.0.iter().find(|it| it.region == other.region).is_none_or(|own| rank(own) < rank(other)) {
+                all.set(other.clone());
+            }
+        }
+        all
+    }
+
     /// The kind of the switch that is set for a region.
     #[must_use]
     pub fn of_region(&self, region: &RegionId) -> Option<SwitchKind> {
         self.0.iter().find(|it| it.region.as_ref() == Some(region)).map(|it| it.kind)
+    }
+
+    /// Whether one is set for a region, or, without a region, one of maintenance.
+    #[must_use]
+    pub fn has_any(&self, region: Option<&RegionId>) -> bool {
+        self.0.iter().any(|it| it.is_about(None, region))
     }
 
     /// Whether no worker gets a job.
@@ -120,6 +164,30 @@ mod tests {
         assert_eq!(all.first_end(), Some(Moment(40)), "the new one took the place of the old one");
         assert_eq!(all.end(None, Some(&a)).len(), 1);
         assert_eq!(all, Switches::default());
+    }
+
+    #[test]
+    fn of_two_switches_for_a_region_the_stricter_one_is_in_force() {
+        let (mut own, mut hub) = (Switches::default(), Switches::default());
+        own.set(switch(SwitchKind::Evacuate, Some("a"), 20));
+        own.set(switch(SwitchKind::Drain, Some("b"), 20));
+        own.set(switch(SwitchKind::Forbid, Some("c"), 90));
+        hub.set(switch(SwitchKind::Drain, Some("a"), 90));
+        hub.set(switch(SwitchKind::Drain, Some("b"), 30));
+        hub.set(switch(SwitchKind::Drain, Some("c"), 10));
+        hub.set(switch(SwitchKind::Maintenance, None, 40));
+        for joined in [own.joined(&hub), hub.joined(&own)] {
+            let of = |region: &str| {
+                let region = RegionId::parse(region).unwrap();
+                let found = joined.iter().find(|it| it.region.as_ref() == Some(&region)).unwrap();
+                (found.kind, found.until.0)
+            };
+            assert_eq!(
+                [of("a"), of("b"), of("c")],
+                [(SwitchKind::Evacuate, 20), (SwitchKind::Drain, 30), (SwitchKind::Drain, 10)]
+            );
+            assert!(joined.is_maintenance());
+        }
     }
 
     #[test]

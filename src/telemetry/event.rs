@@ -3,6 +3,7 @@
 //! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it.
 //! Fields hold region ids, closed words, job and request ids; never a job's content.
 
+mod hub;
 mod outcome;
 mod switch;
 
@@ -12,6 +13,7 @@ use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
+pub use hub::{hub_connected, hub_identity_refused, hub_identity_reloaded, hub_lost, hub_record_failed, hub_started};
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
 pub use switch::{switch_ended, switch_set};
 

@@ -26,6 +26,7 @@ mod forward;
 mod guards;
 mod hops;
 mod http;
+mod hub;
 mod identity;
 mod listen;
 mod lists;

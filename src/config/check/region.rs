@@ -133,7 +133,7 @@ impl Check {
         RegionId::parse(text).map_err(|_| self.refuse(path, rule)).ok()
     }
 
-    fn tls(&mut self, path: &str, raw: RawTls, encrypted: bool) -> RegionTls {
+    pub(super) fn tls(&mut self, path: &str, raw: RawTls, encrypted: bool) -> RegionTls {
         match (&raw.cert, &raw.key) {
             (Some(_), None) => {
                 self.refuse(&format!("{path}.key"), "expected the private key of the certificate in cert")

@@ -103,6 +103,20 @@ const FAILOVER: &[Key] = &[
         "Regions never failed over to; still usable as first choice and as pins"),
 ];
 
+/// The hub.
+#[rustfmt::skip]
+const HUB: &[Key] = &[
+    open("hub.url", Text(2048), "", "The URL of the hub, `https://host[:port]`; without it there is none"),
+    open("hub.name", NAME, "",
+        "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
+    open("hub.tls.ca", Path, "", "PEM trust roots for the hub; the system's when absent"),
+    open("hub.tls.cert", Path, "", "PEM client certificate chain, by whose names the hub knows this sidecar"),
+    open("hub.tls.key", Path, "", "PEM private key of the client certificate"),
+    open("hub.tls.server_name", NAME, "", "The name the hub's certificate must show, in place of the URL's host"),
+    open("hub.tls.uri_san", Text(2048), "",
+        "The URI the hub's certificate must show, such as a SPIFFE id; not together with `server_name`"),
+];
+
 /// Keys of the public federation schema that are accepted and not honoured.
 #[rustfmt::skip]
 const IGNORED: &[Key] = &[
@@ -121,7 +135,7 @@ const IGNORED: &[Key] = &[
 
 /// Every row, in the order of `config/example.yaml`.
 pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let tables: [&[Key]; 24] = [
+    let tables: [&[Key]; 25] = [
         PLACES,
         Routing::KEYS,
         RULES,
@@ -137,6 +151,7 @@ pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         RetryBudget::KEYS,
         FAILOVER,
         Journal::KEYS,
+        HUB,
         Decisions::KEYS,
         Idempotency::KEYS,
         Limits::KEYS,

@@ -19,7 +19,6 @@ use tokio::time::{Sleep, sleep_until};
 use super::busy::Busy;
 use super::limits::PoolLimits;
 use crate::base::{SystemTime, Time as _};
-use crate::net::IncomingBody;
 use crate::net::body::Outgoing;
 use crate::net::dial::DialError;
 use crate::net::evidence::Evidence;
@@ -28,6 +27,7 @@ use crate::net::send_queue;
 use crate::net::stream::Stream;
 use crate::net::tls::ClientTls;
 use crate::net::wake_filter::WakeFilter;
+use crate::net::{IncomingBody, LocalExecutor};
 
 /// An HTTP/2 connection with calls on it is pinged after this much silence, so that a black hole is noticed.
 const PING_AFTER: Duration = Duration::from_secs(10);
@@ -329,16 +329,6 @@ fn proves_unprocessed(error: &hyper::Error) -> bool {
         source = cause.source();
     }
     false
-}
-
-/// Runs hyper's HTTP/2 tasks on the thread that they belong to.
-#[derive(Debug, Clone, Copy)]
-struct LocalExecutor;
-
-impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        tokio::task::spawn_local(future);
-    }
 }
 
 #[cfg(test)]

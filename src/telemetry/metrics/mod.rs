@@ -86,6 +86,8 @@ pub struct Metrics {
     pub outcomes_pending: Cells<OpenFate, IntGauge>,
     /// Switches in force; set before each rendering.
     pub switches: Cells<SwitchKind, IntGauge>,
+    /// Whether the feed of the hub is open.
+    pub hub_connected: IntGauge,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -172,6 +174,7 @@ impl Metrics {
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
+            hub_connected: families.int_gauge(&family::HUB_CONNECTED),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
@@ -233,6 +236,7 @@ impl Metrics {
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),
             owners: self.owners.clone(),
+            hub_connected: self.hub_connected.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),

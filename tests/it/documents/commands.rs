@@ -65,7 +65,7 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
 const OTHERS: &str = "cat cd curl do docker done echo export for grep install journalctl kill kubectl mkdir openssl \
-                      promtool systemctl systemd-sysusers true wait";
+                      promtool systemctl systemd-sysusers true until wait";
 
 /// Whether a block is one that is not run.
 pub fn is_excepted(block: &Block) -> bool {

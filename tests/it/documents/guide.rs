@@ -18,6 +18,7 @@ pub const RUN: &[&str] = &[
     "docs/guide/clients.md",
     "docs/guide/demo.md",
     "docs/guide/first-federation.md",
+    "docs/guide/hub.md",
     "docs/guide/kubernetes.md",
     "docs/guide/outcomes.md",
     "docs/guide/running.md",
@@ -25,7 +26,7 @@ pub const RUN: &[&str] = &[
 ];
 
 /// The ports of the pages and of `config/dev.yaml`.
-const PORTS: [&str; 4] = ["8080", "8081", "8082", "9464"];
+const PORTS: [&str; 8] = ["8080", "8081", "8082", "8090", "8443", "9464", "9465", "9474"];
 /// Commands that ask a sidecar where its clients reach it.
 const ASKING: [&str; 5] = ["await", "outcomes", "regions", "route", "why"];
 /// Commands that ask its admin listener.
@@ -148,6 +149,18 @@ fn the_first_federation_runs_as_it_is_written() {
     ] {
         assert!(said.has(expected), "{expected} is not in {}", said.all);
     }
+}
+
+#[test]
+fn a_hub_drains_a_region_for_two_sidecars_as_the_guide_says() {
+    let Some(said) = run("docs/guide/hub.md", "", &[]) else { return };
+    assert_eq!(
+        (said.statuses(), said.regions()),
+        (vec!["201", "201"], vec!["eu-west-1".to_owned(); 2]),
+        "{}",
+        said.all
+    );
+    assert!(said.has("1 rows are as they were written"), "{}", said.all);
 }
 
 #[test]

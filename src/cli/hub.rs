@@ -1,0 +1,46 @@
+//! `ojs-sidecar hub`: the second role of the program.
+
+use super::arguments::HubRunArgs;
+use super::exit::{BAD_CONFIG, DONE, FAILED};
+use super::out::{complain, say};
+use super::signals;
+use crate::base::Clock;
+use crate::hub::{RunError, Settings, bind};
+use crate::net::descriptors;
+use crate::telemetry;
+
+/// Sidecars and operators that a hub has descriptors for.
+const CLIENTS: usize = 24_000;
+
+/// Runs a hub until a signal; exit code 78 when its configuration is wrong, 1 when it cannot start.
+pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
+    let settings = match Settings::load(&arguments.config) {
+        Ok(settings) => settings,
+        Err(error) => {
+            complain(format_args!("{}: {error}", arguments.config.display()));
+            return BAD_CONFIG;
+        }
+    };
+    if arguments.check {
+        say("the hub's configuration is right");
+        return DONE;
+    }
+    let log = match telemetry::init(&settings.log()) {
+        Ok(log) => log,
+        Err(error) => {
+            complain(format_args!("the log cannot be set up: {error}"));
+            return FAILED;
+        }
+    };
+    telemetry::install_panic_hook(&log);
+    descriptors::raise_limit(CLIENTS);
+    let ended = bind(settings, Clock::system()).and_then(|bound| bound.run(signals::first()));
+    log.flush();
+    match ended {
+        Ok(()) => DONE,
+        Err(error) => {
+            complain(format_args!("the hub cannot run: {error}"));
+            if RunError::is_of_configuration(&error) { BAD_CONFIG } else { FAILED }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A sidecar's side of its hub: one HTTP/2 connection with the feed of switches, and the sidecar's own status.
+//!
+//! - [`Link`] keeps the connection for as long as the configuration has a hub.
+//! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows.
+//!
+//! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
+//!
+//! Plane: control.
+
+mod events;
+mod link;
+mod status;
+
+pub use link::{Link, OnState};
+pub use status::{NAME_BYTES_MAX, Status, is_name};

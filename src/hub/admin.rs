@@ -1,0 +1,109 @@
+//! The admin listener of a hub: liveness, readiness and metrics, in plain HTTP.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::state::Hub;
+use crate::base::SwitchKind;
+
+/// Scrapers and probes are few.
+const CONNECTIONS_MAX: usize = 64;
+/// For a head to arrive; it also ends idle connections.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// A connection that lives longer is ended, so that a client that never reads cannot hold its place for good.
+const LIFETIME: Duration = Duration::from_secs(300);
+const HEAD_BYTES: usize = 16 * 1024;
+/// After a failed accept: most often the process is out of descriptors, and trying at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves the admin paths for ever.
+pub(super) async fn serve(listener: TcpListener, hub: Rc<Hub>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { continue };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "the admin listener of the hub could not accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let hub = Rc::clone(&hub);
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            let service = service_fn(move |request: Request<Incoming>| {
+                let response = answer(&hub, &request);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(HEAD_BYTES)
+                .serve_connection(TokioIo::new(stream), service);
+            // How a scraper's connection ends, well or badly, is its own business.
+            let _ = timeout(LIFETIME, served).await;
+        });
+    }
+}
+
+fn answer(hub: &Hub, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "expected GET\n");
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        // Sidecars and operators can be served as soon as this thread answers: the record was read before.
+        "/livez" | "/readyz" => text(StatusCode::OK, "ok\n"),
+        "/metrics" => {
+            let mut response = text(StatusCode::OK, metrics(hub));
+            let exposition = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, exposition);
+            response
+        }
+        _ => text(StatusCode::NOT_FOUND, "there is no such path; /livez, /readyz and /metrics are there\n"),
+    }
+}
+
+/// The figures of a hub in the text form of Prometheus.
+fn metrics(hub: &Hub) -> String {
+    let (known, connected) = hub.fleet.borrow().counts();
+    let current = hub.current();
+    let mut out = String::new();
+    let mut gauge = |name: &str, help: &str, value: &dyn std::fmt::Display| {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
+    };
+    gauge("ojs_hub_sidecars", "Sidecars that were seen within a week", &known);
+    gauge("ojs_hub_sidecars_connected", "Sidecars that hold a feed", &connected);
+    gauge("ojs_hub_change", "The number of the last change of the switches", &current.version.change);
+    gauge("ojs_hub_record_durable", "1 where a restart keeps the record", &u8::from(hub.record.is_durable()));
+    let _ = writeln!(out, "# HELP ojs_hub_switches Switches in force\n# TYPE ojs_hub_switches gauge");
+    for kind in SwitchKind::ALL {
+        let count = current.switches.iter().filter(|it| it.kind == kind).count();
+        let _ = writeln!(out, "ojs_hub_switches{{switch=\"{}\"}} {count}", kind.as_str());
+    }
+    out
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

@@ -1,0 +1,122 @@
+//! The answer to a request at the hub.
+
+use std::rc::Rc;
+
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use super::access::Caller;
+use super::endpoint::Endpoint;
+use super::feed;
+use super::fleet::Refused;
+use super::response::{Body, Refusal, document, empty};
+use super::state::Hub;
+use super::switches;
+use crate::fleet::{Status, is_name};
+use crate::switch::Version;
+
+/// A status with the most region sets that a sidecar sends is well below this. Units: bytes.
+const STATUS_BYTES_MAX: usize = 256 * 1024;
+/// Rows of the audit trail in one answer.
+const AUDIT_ROWS_MAX: usize = 1_000;
+
+/// Answers one request of a client. `caller` is none where no rule of access fits the certificate of the client.
+pub(super) async fn answer(hub: Rc<Hub>, caller: Option<Rc<Caller>>, request: Request<Incoming>) -> Response<Body> {
+    carried_out(hub, caller, request).await.unwrap_or_else(Refusal::response)
+}
+
+async fn carried_out(
+    hub: Rc<Hub>,
+    caller: Option<Rc<Caller>>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let forbidden = |message: &str| Refusal::new(StatusCode::FORBIDDEN, "forbidden", message.to_owned());
+    let caller = caller.ok_or_else(|| forbidden("no rule of `access` fits a name of the client certificate"))?;
+    let endpoint = Endpoint::of(request.method(), request.uri().path()).map_err(|methods| match methods {
+        None => Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such path at a hub".to_owned()),
+        Some(methods) => {
+            let message = format!("expected one of the methods {methods}");
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message).allowing(methods)
+        }
+    })?;
+    if !caller.may(endpoint.need()) {
+        let message =
+            format!("`{}` has no right to this: see the role and the scopes of its rule in `access`", caller.name);
+        return Err(forbidden(&message));
+    }
+    let (head, body) = request.into_parts();
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    Ok(match endpoint {
+        Endpoint::Feed => opened_feed(hub, &query, &head.headers)?,
+        Endpoint::Status => {
+            report(&hub, &caller, body).await?;
+            empty(StatusCode::NO_CONTENT)
+        }
+        Endpoint::Sidecars => document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version) })),
+        Endpoint::Switches => document(&switches::list(&hub)),
+        Endpoint::SetSwitch => document(&in_task(async move { switches::set(hub, &caller, &query).await }).await?),
+        Endpoint::EndSwitch => document(&in_task(async move { switches::end(hub, &caller, &query).await }).await?),
+        Endpoint::Audit => document(&audit(&hub, &query).await?),
+    })
+}
+
+/// Carries out a change to its end, also when its client disconnects.
+async fn in_task(change: impl Future<Output = Result<Value, Refusal>> + 'static) -> Result<Value, Refusal> {
+    tokio::task::spawn_local(change).await.unwrap_or_else(|_| {
+        let message = "a defect ended this change; read the log, and list the switches to see what was changed";
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message.to_owned()))
+    })
+}
+
+fn opened_feed(hub: Rc<Hub>, query: &str, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
+    let name = query.strip_prefix("sidecar=").map(crate::ojs::query_text).filter(|name| is_name(name));
+    let name = name.ok_or_else(|| {
+        Refusal::bad_request(
+            "`sidecar`: expected the name of the sidecar in the query, 1 to 128 bytes of visible ASCII".to_owned(),
+        )
+    })?;
+    let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
+    let mut response = Response::new(feed::body(hub, name, known));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn report(hub: &Hub, caller: &Caller, body: Incoming) -> Result<(), Refusal> {
+    let body = Limited::new(body, STATUS_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| Refusal::bad_request(format!("the status cannot be read: {error}")))?;
+    let status: Status = serde_json::from_slice(&body.to_bytes())
+        .map_err(|error| Refusal::bad_request(format!("expected the status of a sidecar: {error}")))?;
+    if !is_name(&status.name) {
+        return Err(Refusal::bad_request("`name`: expected 1 to 128 bytes of visible ASCII".to_owned()));
+    }
+    let taken = hub.fleet.borrow_mut().report(caller, status, hub.clock.unix_ms());
+    taken.map_err(|refused| match refused {
+        Refused::Region => {
+            let message = format!("`local_region`: the rule of `{}` in `access` is for another region", caller.name);
+            Refusal::new(StatusCode::FORBIDDEN, "forbidden", message)
+        }
+        Refused::Full => {
+            let message = "the inventory is full; sidecars that were not seen for a week make room".to_owned();
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "inventory_full", message)
+        }
+    })
+}
+
+/// Rows behind `after`, and whether there are more.
+async fn audit(hub: &Hub, query: &str) -> Result<Value, Refusal> {
+    let after = match query.strip_prefix("after=") {
+        Some(number) => number.parse::<u64>().ok(),
+        None => query.is_empty().then_some(0),
+    };
+    let after = after.ok_or_else(|| {
+        Refusal::bad_request("`after`: expected the number of a row, and no other parameter".to_owned())
+    })?;
+    let mut rows = hub.record.audit(after, AUDIT_ROWS_MAX + 1).await?;
+    let more = rows.len() > AUDIT_ROWS_MAX;
+    rows.truncate(AUDIT_ROWS_MAX);
+    Ok(json!({ "rows": rows, "more": more }))
+}

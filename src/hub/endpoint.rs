@@ -1,0 +1,60 @@
+//! The paths of a hub, and the right that each needs.
+
+use http::Method;
+
+use super::access::{Need, Scope};
+
+/// An endpoint of a hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// `GET /v1/hub/feed`: events for one sidecar.
+    Feed,
+    /// `PUT /v1/hub/status`: the state of one sidecar.
+    Status,
+    /// `GET /v1/hub/sidecars`: the inventory.
+    Sidecars,
+    /// `GET /v1/hub/switches`.
+    Switches,
+    /// `PUT /v1/hub/switches`.
+    SetSwitch,
+    /// `DELETE /v1/hub/switches`.
+    EndSwitch,
+    /// `GET /v1/hub/audit`.
+    Audit,
+}
+
+/// The methods of a path where another one was asked for; none where the path does not exist.
+pub(super) type NoEndpoint = Option<&'static str>;
+
+impl Endpoint {
+    /// The endpoint of a request.
+    ///
+    /// Errors: [`NoEndpoint`].
+    pub(super) fn of(method: &Method, path: &str) -> Result<Self, NoEndpoint> {
+        let methods: &[(Method, Self)] = match path {
+            "/v1/hub/feed" => &[(Method::GET, Self::Feed)],
+            "/v1/hub/status" => &[(Method::PUT, Self::Status)],
+            "/v1/hub/sidecars" => &[(Method::GET, Self::Sidecars)],
+            "/v1/hub/switches" => {
+                &[(Method::GET, Self::Switches), (Method::PUT, Self::SetSwitch), (Method::DELETE, Self::EndSwitch)]
+            }
+            "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
+            _ => return Err(None),
+        };
+        let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
+        found.ok_or(Some(match path {
+            "/v1/hub/status" => "PUT",
+            "/v1/hub/switches" => "GET, PUT, DELETE",
+            _ => "GET",
+        }))
+    }
+
+    pub(super) const fn need(self) -> Need {
+        match self {
+            Self::Feed | Self::Status => Need::Sidecar,
+            Self::Sidecars | Self::Switches => Need::Operator(Scope::Read),
+            Self::SetSwitch | Self::EndSwitch => Need::Operator(Scope::Operate),
+            Self::Audit => Need::Operator(Scope::Audit),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The second role of the program, `ojs-sidecar hub`: state that outlives and spans the sidecars. No job passes it.
+//!
+//! - [`Settings`] are read from a file of their own.
+//! - `access` has the rights of clients, by the names in the client's certificate.
+//! - `record` keeps switches, the audit trail and the inventory on disk; `audit` chains the rows of the trail.
+//! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
+//! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
+//!
+//! Plane: control. All of it runs on one thread, and the record on another.
+
+mod access;
+mod admin;
+mod answer;
+mod audit;
+mod endpoint;
+mod feed;
+mod fleet;
+mod identity;
+mod record;
+mod response;
+mod run;
+mod serve;
+mod settings;
+mod state;
+mod switches;
+
+pub use audit::{AuditRow, ChainError, verify};
+pub use record::RecordError;
+pub use run::{Bound, RunError, bind};
+pub use settings::{Settings, SettingsError};

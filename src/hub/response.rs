@@ -1,0 +1,80 @@
+//! The answers of a hub, by kind of body.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use super::record::RecordError;
+
+/// The body of an answer.
+pub(super) type Body = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Infallible>>>;
+
+/// Why a request is not carried out: an error document in the shape of the clients' listener.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    allow: Option<&'static str>,
+}
+
+impl Refusal {
+    pub(super) const fn new(status: StatusCode, code: &'static str, message: String) -> Self {
+        Self { status, code, message, allow: None }
+    }
+
+    pub(super) const fn bad_request(message: String) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    /// The same with the methods of the path.
+    pub(super) fn allowing(self, methods: &'static str) -> Self {
+        Self { allow: Some(methods), ..self }
+    }
+
+    pub(super) fn response(self) -> Response<Body> {
+        let retryable = self.status == StatusCode::SERVICE_UNAVAILABLE;
+        let body = json!({"error": {"code": self.code, "message": self.message, "retryable": retryable}});
+        let mut response = json_response(self.status, &body);
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        response
+    }
+}
+
+impl From<RecordError> for Refusal {
+    fn from(error: RecordError) -> Self {
+        let message = format!("nothing was changed: {error}");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message)
+    }
+}
+
+/// A JSON document with status 200.
+pub(super) fn document(body: &Value) -> Response<Body> {
+    json_response(StatusCode::OK, body)
+}
+
+fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
+    let mut response = Response::new(whole(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(whole(Bytes::new()));
+    *response.status_mut() = status;
+    response
+}
+
+fn whole(bytes: Bytes) -> Body {
+    Box::pin(Full::new(bytes))
+}

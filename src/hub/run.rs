@@ -1,0 +1,195 @@
+//! A hub as a value: everything is bound before anything runs.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+
+use super::admin;
+use super::identity::{Files, IdentityError};
+use super::record::{Loaded, Record, RecordError};
+use super::serve::{registered, serve};
+use super::settings::{HubTls, Settings};
+use super::state::Hub;
+use crate::base::Clock;
+use crate::telemetry::event;
+
+/// How often the TLS files are compared with those in use.
+const FILES_EVERY: Duration = Duration::from_secs(10);
+/// How often the inventory goes to disk: a killed hub loses so much of it, and sidecars report it again.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+/// Without a switch there is nothing to wait for but a new one; the bound is no more than that of every wait.
+const EXPIRE_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
+/// After a switch could not be ended for want of the disk. Sidecars end it by themselves.
+const EXPIRE_RETRY: Duration = Duration::from_secs(1);
+
+/// Why a hub cannot start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Its TLS files.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Its record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// An address cannot be bound.
+    #[error("{key}: {address} cannot be bound: {source}")]
+    Listen {
+        /// The key of the address.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// The kernel's error.
+        source: std::io::Error,
+    },
+    /// The kernel gives no runtime or listener.
+    #[error("the kernel refuses a runtime or a listener: {0}")]
+    Runtime(std::io::Error),
+    /// A task that must not end has ended.
+    #[error("the task `{0}` has ended, which is a defect")]
+    Ended(&'static str),
+}
+
+impl RunError {
+    /// Whether the configuration is at fault.
+    #[must_use]
+    pub const fn is_of_configuration(&self) -> bool {
+        matches!(self, Self::Identity(_) | Self::Record(RecordError::Foreign | RecordError::Later))
+    }
+}
+
+/// A hub with its record open and its addresses bound, nothing running.
+#[derive(Debug)]
+pub struct Bound {
+    /// Where sidecars and operators reach it, with the port that the kernel chose.
+    pub address: SocketAddr,
+    /// Where its health and metrics are.
+    pub admin: SocketAddr,
+    listener: std::net::TcpListener,
+    admin_listener: std::net::TcpListener,
+    settings: Settings,
+    files: Files,
+    tls: Arc<ArcSwap<ServerConfig>>,
+    record: Record,
+    loaded: Loaded,
+    clock: Clock,
+}
+
+/// Reads the TLS files, opens the record and binds the addresses.
+///
+/// Errors: [`RunError`]; nothing is left bound.
+pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
+    let files = Files::read(&settings.tls)?;
+    let tls = Arc::new(ArcSwap::new(files.config()?));
+    let (record, loaded) = Record::open(settings.record.path.as_deref())?;
+    let listen = |key, address| {
+        let bound = std::net::TcpListener::bind(address).and_then(|it| Ok((it.local_addr()?, it)));
+        bound.map_err(|source| RunError::Listen { key, address, source })
+    };
+    let (address, listener) = listen("listen", settings.listen)?;
+    let (admin, admin_listener) = listen("admin", settings.admin)?;
+    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, loaded, clock })
+}
+
+impl Bound {
+    /// Runs until `until` resolves. Blocks the calling thread.
+    ///
+    /// Errors: [`RunError`].
+    pub fn run(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build_local(Default::default()).map_err(RunError::Runtime)?;
+        runtime.block_on(self.run_here(until))
+    }
+
+    async fn run_here(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
+        let Self { address, admin, listener, admin_listener, settings, files, tls, record, loaded, clock } = self;
+        let listener = registered(listener).map_err(RunError::Runtime)?;
+        let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
+        let hub = Rc::new(Hub::new(settings.access(), record, loaded, clock));
+        event::hub_started(&address.to_string(), &admin.to_string(), settings.record.path.as_deref().map(Path::new));
+        tokio::select! {
+            () = serve(listener, Arc::clone(&tls), Rc::clone(&hub), until) => {
+                save_inventory(&hub).await;
+                Ok(())
+            }
+            () = admin::serve(admin_listener, Rc::clone(&hub)) => Err(RunError::Ended("admin listener")),
+            () = end_switches(&hub) => Err(RunError::Ended("end of switches")),
+            () = keep_inventory(&hub) => Err(RunError::Ended("inventory")),
+            () = reload_files(&settings.tls, files, &tls) => Err(RunError::Ended("watch over files")),
+        }
+    }
+}
+
+/// Ends switches when their time is over, for ever.
+async fn end_switches(hub: &Hub) {
+    let mut states = hub.follow();
+    loop {
+        let wait = hub.current().switches.first_end().map_or(EXPIRE_WAIT_MAX, |end| end.since(hub.now()));
+        tokio::select! {
+            _ = states.changed() => continue,
+            // A moment is whole milliseconds: one more, so that the end is over by then.
+            () = hub.clock.sleep(wait.min(EXPIRE_WAIT_MAX) + Duration::from_millis(1)) => {}
+        }
+        match hub.expire().await {
+            Ok(ended) => {
+                for switch in ended {
+                    event::switch_ended(switch.kind, switch.region.as_ref().map_or("", |it| it.as_str()), None);
+                }
+            }
+            Err(error) => {
+                event::hub_record_failed(&error.to_string());
+                hub.clock.sleep(EXPIRE_RETRY).await;
+            }
+        }
+    }
+}
+
+async fn keep_inventory(hub: &Hub) {
+    loop {
+        hub.clock.sleep(SAVE_EVERY).await;
+        save_inventory(hub).await;
+    }
+}
+
+/// Writes the statuses that have come since the last time.
+async fn save_inventory(hub: &Hub) {
+    let (unsaved, forget_before) = hub.fleet.borrow_mut().take_unsaved(hub.clock.unix_ms());
+    if !unsaved.is_empty()
+        && let Err(error) = hub.record.save_sidecars(unsaved, forget_before).await
+    {
+        event::hub_record_failed(&error.to_string());
+    }
+}
+
+/// Takes changed TLS files for new connections, for ever. Files that cannot be used change nothing but the log.
+async fn reload_files(settings: &HubTls, mut files: Files, tls: &ArcSwap<ServerConfig>) {
+    let mut refused: Option<String> = None;
+    loop {
+        tokio::time::sleep(FILES_EVERY).await;
+        let loaded = Files::read(settings).and_then(|new| {
+            let config = if new == files { None } else { Some(new.config()?) };
+            Ok((new, config))
+        });
+        match loaded {
+            Ok((new, config)) => {
+                refused = None;
+                files = new;
+                if let Some(config) = config {
+                    tls.store(config);
+                    event::hub_identity_reloaded();
+                }
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if refused.as_ref() != Some(&why) {
+                    event::hub_identity_refused(&why);
+                }
+                refused = Some(why);
+            }
+        }
+    }
+}

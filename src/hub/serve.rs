@@ -1,0 +1,162 @@
+//! The hub's sockets: TLS, then HTTP/2 or HTTP/1.1 by ALPN, bounded in number, size and time.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::access::Caller;
+use super::answer::answer;
+use super::identity::names;
+use super::state::Hub;
+use crate::net::LocalExecutor;
+
+/// One connection a sidecar, and some for operators.
+const CONNECTIONS_MAX: usize = 24_000;
+/// For the handshake. A sidecar in another continent needs less than a second.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a head to arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// A connection ends after this, so that a certificate that was withdrawn or has ended is looked at again.
+const LIFETIME: Duration = Duration::from_secs(60 * 60);
+/// For the answers in progress when a connection is ended.
+const GRACE: Duration = Duration::from_secs(5);
+/// A sidecar has a feed and one more request at a time.
+const STREAMS_MAX: u32 = 16;
+const HEAD_BYTES: usize = 16 * 1024;
+/// A peer that does not answer a ping has disconnected.
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// After a failed accept: most often the process is out of descriptors, and trying at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves clients until `until` resolves, then lets the answers under way finish for five seconds; feeds end.
+///
+/// Must run within a local runtime. Cancel: open connections are dropped.
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: Arc<ArcSwap<ServerConfig>>,
+    hub: Rc<Hub>,
+    until: impl Future<Output = ()>,
+) {
+    let (stop, stopped) = watch::channel(());
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    let mut until = pin!(until);
+    loop {
+        tokio::select! {
+            () = &mut until => break,
+            (stream, peer, place) = accept(&listener, &places) => {
+                let (acceptor, hub, mut stopped) = (TlsAcceptor::from(tls.load_full()), Rc::clone(&hub), stopped.clone());
+                connections.spawn_local(async move {
+                    let _place = place;
+                    let ended = async {
+                        tokio::select! {
+                            _ = stopped.changed() => {}
+                            () = sleep(LIFETIME) => {}
+                        }
+                    };
+                    if let Some(stream) = shaken(acceptor, stream, peer).await {
+                        connection(stream, hub, ended).await;
+                    }
+                });
+            }
+            // Finished connections are collected as they end, so that the set does not grow.
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(stop);
+    let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+/// The next connection, after as many tries as it takes, once there is room for it.
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = Arc::clone(places).acquire_owned().await else { continue };
+        match listener.accept().await {
+            Ok((stream, peer)) => return (stream, peer, place),
+            Err(error) => tracing::warn!(%error, "the hub could not accept a connection"),
+        }
+        sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+async fn shaken(acceptor: TlsAcceptor, stream: TcpStream, peer: SocketAddr) -> Option<TlsStream<TcpStream>> {
+    // Answers are written whole; waiting for more to send would only add latency.
+    let _ = stream.set_nodelay(true);
+    match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%peer, %error, "a TLS handshake failed");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+async fn connection(stream: TlsStream<TcpStream>, hub: Rc<Hub>, ended: impl Future<Output = ()>) {
+    let session = stream.get_ref().1;
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let leaf = session.peer_certificates().and_then(<[_]>::first);
+    let caller: Option<Rc<Caller>> = leaf.and_then(|leaf| hub.access.caller(&names(leaf))).map(Rc::new);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (hub, caller) = (Rc::clone(&hub), caller.clone());
+        async move { Ok::<_, Infallible>(answer(hub, caller, request).await) }
+    });
+    // How a connection ends, well or badly, is the business of its client, which connects again.
+    if is_http2 {
+        let served = http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEAD_BYTES.try_into().unwrap_or(u32::MAX))
+            .keep_alive_interval(PING_EVERY)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut served = pin!(served);
+        tokio::select! {
+            _ = &mut served => {}
+            () = ended => {
+                served.as_mut().graceful_shutdown();
+                let _ = timeout(GRACE, served).await;
+            }
+        }
+    } else {
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut served = pin!(served);
+        tokio::select! {
+            _ = &mut served => {}
+            () = ended => {
+                served.as_mut().graceful_shutdown();
+                let _ = timeout(GRACE, served).await;
+            }
+        }
+    }
+}
+
+/// Hands a bound listener to the runtime that this is called on.
+///
+/// Errors: the kernel's, when the runtime cannot take it.
+pub(super) fn registered(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}

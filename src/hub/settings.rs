@@ -1,0 +1,182 @@
+//! The configuration of a hub: one YAML file, all mistakes of a kind that serde cannot find named by their key.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::access::{Access, Rule};
+use crate::config::{Log, LogFormat, is_log_level};
+
+/// A larger file is a mistake.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The configuration of a hub.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Where sidecars and operators reach it over TLS.
+    pub listen: SocketAddr,
+    /// Liveness, readiness and metrics, in plain HTTP.
+    #[serde(default = "admin")]
+    pub admin: SocketAddr,
+    /// Its certificate, and the authority of its clients.
+    pub tls: HubTls,
+    /// Where its record is.
+    #[serde(default)]
+    pub record: RecordSettings,
+    /// The rights of clients; the first rule that fits a name of the client's certificate decides.
+    pub access: Vec<Rule>,
+    /// Logging.
+    #[serde(default)]
+    pub log: LogSettings,
+}
+
+/// The TLS files of a hub.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HubTls {
+    /// PEM server certificate chain.
+    pub cert: PathBuf,
+    /// PEM private key of the certificate.
+    pub key: PathBuf,
+    /// PEM authorities that sign the certificates of clients.
+    pub client_ca: PathBuf,
+}
+
+/// Where a hub keeps its record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordSettings {
+    /// A SQLite file for one hub; in memory when absent, and then a restart forgets all.
+    pub path: Option<PathBuf>,
+}
+
+/// The log of a hub.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogSettings {
+    /// `text` or `json`.
+    pub format: String,
+    /// The least severe level that is written, or a `tracing` filter.
+    pub level: String,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { format: "text".to_owned(), level: "info".to_owned() }
+    }
+}
+
+const fn admin() -> SocketAddr {
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9465)
+}
+
+/// Why the configuration of a hub cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("the hub's configuration cannot be read: {0}")]
+    File(std::io::Error),
+    /// The file is too long to be one.
+    #[error("the hub's configuration is longer than 1 MiB")]
+    Length,
+    /// It is no YAML, has an unknown key, lacks a key, or a key has a value of another kind.
+    #[error("the hub's configuration: {0}")]
+    Shape(String),
+    /// The mistakes within it, a line each.
+    #[error("the hub's configuration:\n{}", .0.join("\n"))]
+    Rules(Vec<String>),
+}
+
+impl Settings {
+    /// Reads a file. Relative paths in it are resolved against it.
+    ///
+    /// Errors: [`SettingsError`].
+    pub fn load(path: &Path) -> Result<Self, SettingsError> {
+        let length = std::fs::metadata(path).map_err(SettingsError::File)?.len();
+        if length > FILE_BYTES_MAX {
+            return Err(SettingsError::Length);
+        }
+        let mut settings = Self::parse(&std::fs::read_to_string(path).map_err(SettingsError::File)?)?;
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        let HubTls { cert, key, client_ca } = &mut settings.tls;
+        for path in [cert, key, client_ca].into_iter().chain(settings.record.path.as_mut()) {
+            *path = folder.join(&*path);
+        }
+        Ok(settings)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// Errors: [`SettingsError`].
+    pub fn parse(text: &str) -> Result<Self, SettingsError> {
+        let settings: Self = serde_saphyr::from_str(text).map_err(|error| SettingsError::Shape(error.to_string()))?;
+        let mut wrong: Vec<String> = Vec::new();
+        if settings.access.is_empty() {
+            wrong.push("access: expected at least one rule, else no client can use the hub".to_owned());
+        }
+        for (place, rule) in settings.access.iter().enumerate() {
+            wrong.extend(rule.mistakes().into_iter().map(|mistake| format!("access[{place}].{mistake}")));
+        }
+        if !["text", "json"].contains(&settings.log.format.as_str()) {
+            wrong.push("log.format: expected text or json".to_owned());
+        }
+        if !is_log_level(&settings.log.level) {
+            wrong.push(format!("log.level: {}", crate::config::LOG_LEVEL_EXPECTED));
+        }
+        if wrong.is_empty() { Ok(settings) } else { Err(SettingsError::Rules(wrong)) }
+    }
+
+    /// The rules of access.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        Access::new(self.access.clone())
+    }
+
+    /// The log, as a sidecar's configuration has it.
+    #[must_use]
+    pub fn log(&self) -> Log {
+        let format = if self.log.format == "json" { LogFormat::Json } else { LogFormat::Text };
+        Log { format, level: self.log.level.clone(), access: crate::config::AccessLog::Off }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: &str = "
+listen: 0.0.0.0:8443
+tls: { cert: hub.pem, key: hub.key, client_ca: clients.pem }
+access:
+  - { san: \"spiffe://example.org/sidecar/*\", role: sidecar }
+  - { san: ann.example.org, role: operator, scopes: [read, operate] }
+";
+
+    #[test]
+    fn a_short_file_is_enough() {
+        let settings = Settings::parse(RIGHT).unwrap();
+        assert_eq!((settings.admin.port(), settings.record.path.is_none(), settings.access.len()), (9465, true, 2));
+    }
+
+    #[test]
+    fn every_mistake_names_its_key() {
+        for (from, to, key) in [
+            ("listen: 0.0.0.0:8443", "listen: here", "listen"),
+            ("key: hub.key, ", "", "key"),
+            ("client_ca:", "clients:", "clients"),
+            ("role: sidecar", "role: guest", "role"),
+            ("scopes: [read, operate]", "scopes: [all]", "scopes"),
+            ("scopes: [read, operate]", "scopes: []", "access[1].scopes"),
+            ("ann.example.org", "\"\"", "access[1].san"),
+            ("role: sidecar }", "role: sidecar, scopes: [read] }", "access[0].scopes"),
+            ("role: operator,", "role: operator, region: a,", "access[1].region"),
+        ] {
+            let error = Settings::parse(&RIGHT.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(key), "{to}: {error}");
+        }
+        let error = Settings::parse(&format!("{RIGHT}log: {{ level: loud, format: xml }}\n")).unwrap_err().to_string();
+        assert!(error.contains("log.level") && error.contains("log.format"), "{error}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Events of a hub, and of the connection of a sidecar to its hub.
+
+use std::path::Path;
+
+use tracing::{info, warn};
+
+use super::TARGET;
+
+/// A hub serves.
+pub fn hub_started(address: &str, admin: &str, record: Option<&Path>) {
+    let record = record.map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
+    info!(target: TARGET, event = "ojs.federation.hub_started", address, admin, record, "the hub serves");
+}
+
+/// The record of a hub did not take a change.
+pub fn hub_record_failed(error: &str) {
+    warn!(target: TARGET, event = "ojs.federation.hub_record_failed", error, "the record did not take a change");
+}
+
+/// New connections to the hub use the changed TLS files.
+pub fn hub_identity_reloaded() {
+    info!(target: TARGET, event = "ojs.federation.hub_identity_reloaded", "the TLS files of the hub were read again");
+}
+
+/// Changed TLS files cannot be used; those read before stay in use.
+pub fn hub_identity_refused(error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_identity_refused", error,
+        "the changed TLS files cannot be used; those read before stay in use"
+    );
+}
+
+/// A sidecar holds the feed of its hub.
+pub fn hub_connected(url: &str) {
+    info!(target: TARGET, event = "ojs.federation.hub_connected", url, "the feed of the hub is open");
+}
+
+/// A sidecar lost the feed of its hub, or cannot open it. Switches that it received before stay in force until they end.
+pub fn hub_lost(url: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_lost", url, error,
+        "the feed of the hub is lost; what it has set stays in force until it ends"
+    );
+}

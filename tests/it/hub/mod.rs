@@ -1,0 +1,205 @@
+//! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
+
+mod stage;
+
+use http::Method;
+use serde_json::Value;
+
+use crate::support::{Process, command, eventually, job, pinned};
+use stage::{HubStage, status};
+
+const INFO: [&str; 2] = ["--set", "log.level=info"];
+
+async fn goes_to(sidecar: &Process) -> String {
+    sidecar.client.enqueue(job("a")).await.region().to_owned()
+}
+
+#[tokio::test]
+async fn a_switch_reaches_every_sidecar_and_outlives_the_hub_and_a_kill_of_both() {
+    let mut stage = HubStage::new("");
+    let mut hub = stage.run().await;
+    let dir = tempfile::tempdir().unwrap();
+    let journal = format!("journal: {{ path: {:?} }}", dir.path().join("journal"));
+    let (one, two) = (stage.federation("one", &journal).await, stage.federation("two", "").await);
+    let first = Process::run(&one.config, &INFO).await;
+    let second = Process::run(&two.config, &INFO).await;
+    stage.follows("one").await;
+    stage.follows("two").await;
+    assert_eq!(goes_to(&first).await, "us-east-1");
+    let done = stage.order("ann", &["drain", "us-east-1", "--for", "1h"]).await;
+    assert!(done.code == Some(0) && done.stdout.contains("drain us-east-1 until "), "{}", done.all());
+    assert!(!done.stdout.contains("not on disk"), "{}", done.all());
+    for sidecar in [&first, &second] {
+        eventually("flexible jobs leave the region", async || goes_to(sidecar).await != "us-east-1").await;
+        sidecar.wait_for_line("ojs.federation.switch_set").await;
+        let pinned = sidecar.client.enqueue(pinned("us-east-1", "b")).await;
+        assert_eq!((pinned.status.as_u16(), pinned.region()), (201, "us-east-1"), "{pinned:?}");
+    }
+    let shown = first.admin.get("/switches").await.json();
+    assert_eq!((&shown["switches"][0]["switch"], &shown["switches"][0]["from"]), (&"drain".into(), &"hub".into()));
+    // The loss of the hub changes nothing, and a restarted sidecar has it from its own disk.
+    hub.kill();
+    first.wait_for_line("ojs.federation.hub_lost").await;
+    assert_ne!(goes_to(&first).await, "us-east-1");
+    let address = first.admin.address().to_string();
+    let undrain = ["undrain", "us-east-1", "--reason", "r", "--ticket", "t", "--author", "a", "--address", &address];
+    let local = command(&undrain, &[], "");
+    assert!(local.code == Some(1) && local.stderr.contains("end it there, with --hub"), "{}", local.all());
+    drop(first);
+    let first = Process::run(&one.config, &INFO).await;
+    assert_ne!(goes_to(&first).await, "us-east-1");
+    let notes = first.admin.get("/readyz").await.json()["notes"].to_string();
+    assert!(notes.contains("hub: not connected"), "{notes}");
+    // The hub has it, too, from its record; ended there, it ends everywhere.
+    let _hub = stage.run().await;
+    stage.follows("one").await;
+    stage.follows("two").await;
+    let listed = stage.command("eve", &["switches"]).await;
+    assert!(
+        listed.stdout.contains("drain us-east-1 until ") && listed.stdout.contains("storm ahead"),
+        "{}",
+        listed.all()
+    );
+    assert_eq!(stage.order("ann", &["undrain", "us-east-1"]).await.code, Some(0));
+    for sidecar in [&first, &second] {
+        eventually("jobs go there again", async || goes_to(sidecar).await == "us-east-1").await;
+    }
+    eventually("the inventory says so", async || {
+        let all = stage.fleet().await;
+        all.len() == 2 && all.iter().all(|it| it["current"] == true && it["local_region"] == "us-east-1")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_switch_ends_in_its_time_at_a_sidecar_whose_hub_was_killed() {
+    let mut stage = HubStage::new("");
+    let mut hub = stage.run().await;
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    assert_eq!(stage.order("ann", &["drain", "us-east-1", "--for", "2s"]).await.code, Some(0));
+    sidecar.wait_for_line("ojs.federation.switch_set").await;
+    hub.kill();
+    sidecar.wait_for_line("ojs.federation.switch_ended").await;
+    eventually("jobs go there again", async || goes_to(&sidecar).await == "us-east-1").await;
+    let _hub = stage.run().await;
+    let listed = stage.command("ann", &["switches"]).await;
+    assert!(listed.code == Some(0), "{}", listed.all());
+    eventually("the hub ends it, too", async || {
+        stage.command("ann", &["switches"]).await.stdout.contains("no switch is in force")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_none() {
+    let mut stage = HubStage::new("");
+    let hub = stage.run().await;
+    stage.client("stranger", "spiffe://test/stranger");
+    let why = "reason=r&ticket=t&author=a";
+    let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
+    let end = format!("/v1/hub/switches?switch=maintenance&{why}");
+    let cells: [(Method, &str, [u16; 4]); 7] = [
+        (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
+        (Method::PUT, &set, [403, 200, 403, 403]),
+        (Method::DELETE, &end, [403, 200, 403, 403]),
+        (Method::GET, "/v1/hub/sidecars", [403, 200, 200, 403]),
+        (Method::GET, "/v1/hub/audit", [403, 200, 403, 403]),
+        (Method::GET, "/v1/hub/feed?sidecar=x", [200, 403, 403, 403]),
+        // Without a body it is no status, which only a sidecar gets to hear.
+        (Method::PUT, "/v1/hub/status", [400, 403, 403, 403]),
+    ];
+    for (method, path, expected) in cells {
+        for (who, expected) in ["pod", "ann", "eve", "stranger"].into_iter().zip(expected) {
+            let (status, document) = status(&stage, who, &method, path).await;
+            assert_eq!(status, expected, "{who} {method} {path}: {document}");
+        }
+    }
+    assert_eq!(status(&stage, "ann", &Method::POST, "/v1/hub/switches").await.0, 405);
+    assert_eq!(status(&stage, "ann", &Method::GET, "/v1/hub/other").await.0, 404);
+    let bare =
+        command(&["switches", "--hub", &stage.url(), "--hub-ca", stage.path("hub.ca.pem").to_str().unwrap()], &[], "");
+    assert!(bare.code == Some(1) && bare.stderr.contains("client certificate"), "{}", bare.all());
+    let metrics = hub.admin.get("/metrics").await;
+    assert!(String::from_utf8_lossy(&metrics.body).contains("ojs_hub_sidecars 0"), "{metrics:?}");
+    assert_eq!(hub.admin.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_order_without_its_reasons_is_refused_and_the_last_region_of_any_sidecar_needs_force() {
+    let mut stage = HubStage::new("");
+    let _hub = stage.run().await;
+    let rule = "routing: { rules: [{ match: { job_type: eu.* }, target: { regions: [eu-west-1] } }] }";
+    let one = stage.federation("one", rule).await;
+    let _sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    for (query, field) in [
+        ("switch=drain&region=us-east-1&for=1h&ticket=t&author=a", "`reason`"),
+        ("switch=drain&region=us-east-1&for=1h&reason=r&author=a", "`ticket`"),
+        ("switch=drain&region=us-east-1&for=1h&reason=r&ticket=t", "`author`"),
+        ("switch=drain&region=us-east-1&reason=r&ticket=t&author=a", "`for`"),
+    ] {
+        let (status, document) = status(&stage, "ann", &Method::PUT, &format!("/v1/hub/switches?{query}")).await;
+        let message = document["error"]["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.contains(field), "{query}: {document}");
+    }
+    let unknown = stage.order("ann", &["drain", "mars", "--for", "1h"]).await;
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("404: `region`: no sidecar"), "{}", unknown.all());
+    let last = stage.order("ann", &["drain", "eu-west-1", "--for", "1h"]).await;
+    let words = "409: `region`: with it no region of `routing.rules[0].target` of the sidecar one";
+    assert!(last.code == Some(1) && last.stderr.contains(words), "{}", last.all());
+    assert_eq!(stage.order("ann", &["drain", "eu-west-1", "--for", "1h", "--force"]).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn the_audit_trail_names_who_did_what_and_a_flipped_byte_by_its_row() {
+    let mut stage = HubStage::new("");
+    let mut hub = stage.run().await;
+    assert_eq!(stage.order("ann", &["maintenance", "on", "--for", "1h"]).await.code, Some(0));
+    assert_eq!(stage.order("ann", &["maintenance", "off"]).await.code, Some(0));
+    hub.kill();
+    let _hub = stage.run().await;
+    assert_eq!(stage.order("ann", &["drain", "eu-west-1", "--force", "--for", "1h"]).await.code, Some(0));
+    let exported = stage.command("ann", &["audit", "export"]).await;
+    assert!(exported.code == Some(0) && exported.stderr.contains("row 3 is the last one"), "{}", exported.all());
+    let rows: Vec<Value> = exported.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown = |row: &Value| ["action", "subject", "caller"].map(|key| row[key].as_str().unwrap().to_owned());
+    assert_eq!(shown(&rows[0]), ["switch_set", "maintenance", "spiffe://test/ops/ann"]);
+    assert_eq!(shown(&rows[1])[0], "switch_ended");
+    assert_eq!(shown(&rows[2])[1], "drain eu-west-1");
+    let path = stage.path("trail.jsonl");
+    let verify = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        command(&["audit", "verify", path.to_str().unwrap()], &[], "")
+    };
+    assert!(verify(&exported.stdout).stdout.contains("3 rows are as they were written"));
+    let flipped = verify(&exported.stdout.replacen("switch_ended", "switch_endee", 1));
+    assert!(flipped.code == Some(1) && flipped.stderr.contains("row 2 was changed"), "{}", flipped.all());
+    let refused = stage.command("eve", &["audit", "export"]).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains("403"), "{}", refused.all());
+}
+
+#[tokio::test]
+async fn a_hub_that_cannot_start_says_why() {
+    let stage = HubStage::new("");
+    let path = stage.path("wrong.yaml");
+    let run = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        command(&["hub", "--config", path.to_str().unwrap()], &[], "")
+    };
+    let dir = stage.path("");
+    let dir = dir.display();
+    let access = "access: [{ san: a, role: sidecar }]";
+    let tls = format!("tls: {{ cert: {dir}hub.cert.pem, key: {dir}hub.key.pem, client_ca: {dir}hub.ca.pem }}");
+    let no_key = format!("tls: {{ cert: {dir}hub.cert.pem, key: {dir}hub.ca.pem, client_ca: {dir}hub.ca.pem }}");
+    for (text, code, words) in [
+        (format!("listen: 127.0.0.1:0\n{tls}\n"), 78, "access"),
+        (format!("listen: 127.0.0.1:0\n{no_key}\n{access}\n"), 78, "tls.key: expected a PEM private key"),
+        (format!("listen: 127.0.0.1:0\n{tls}\n{access}\nrecord: {{ path: /nowhere/hub.db }}\n"), 1, "record.path"),
+        (format!("listen: 192.0.2.1:1\n{tls}\n{access}\n"), 1, "listen: 192.0.2.1:1 cannot be bound"),
+    ] {
+        let ended = run(&text);
+        assert!(ended.code == Some(code) && ended.stderr.contains(words), "{text}: {}", ended.all());
+    }
+}

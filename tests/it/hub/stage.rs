@@ -1,0 +1,192 @@
+//! A hub as a process, with an authority for its clients, and sidecars that follow it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use http::Method;
+use ojs_testbed::Authority;
+use serde_json::Value;
+
+use crate::support::{Client, Ended, Setup, Stage, command, eventually, program_path};
+
+/// The certificates of a hub and of its clients, and its configuration.
+pub struct HubStage {
+    dir: tempfile::TempDir,
+    /// Where the hub listens; port 0 until it has run once.
+    listen: String,
+    more: String,
+    authority: Authority,
+}
+
+/// A running hub.
+pub struct Hub {
+    child: Child,
+    pub admin: Client,
+}
+
+impl HubStage {
+    /// `more` is added to the configuration of the hub.
+    pub fn new(more: &str) -> Self {
+        let (dir, authority) = (tempfile::tempdir().unwrap(), Authority::new("clients of the hub"));
+        authority.write_ca(dir.path(), "hub").unwrap();
+        authority.server(&["localhost", "127.0.0.1"]).write_to(dir.path(), "hub").unwrap();
+        let stage = Self { dir, listen: "127.0.0.1:0".to_owned(), more: more.to_owned(), authority };
+        for (stem, name) in
+            [("ann", "spiffe://test/ops/ann"), ("eve", "spiffe://test/ops/eve"), ("pod", "spiffe://test/pod")]
+        {
+            stage.client(stem, name);
+        }
+        stage
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Makes a certificate for a client.
+    pub fn client(&self, stem: &str, name: &str) {
+        self.authority.client(name).write_to(self.dir.path(), stem).unwrap();
+    }
+
+    /// Runs the hub, on the port that it had before.
+    pub async fn run(&mut self) -> Hub {
+        let dir = self.dir.path().display().to_string();
+        let config = format!(
+            "listen: {}
+admin: 127.0.0.1:0
+tls: {{ cert: {dir}/hub.cert.pem, key: {dir}/hub.key.pem, client_ca: {dir}/hub.ca.pem }}
+record: {{ path: {dir}/hub.db }}
+access:
+  - {{ san: \"spiffe://test/pod\", role: sidecar }}
+  - {{ san: \"spiffe://test/ops/ann\", role: operator, scopes: [read, operate, audit] }}
+  - {{ san: \"spiffe://test/ops/eve\", role: operator, scopes: [read] }}
+{}",
+            self.listen, self.more
+        );
+        std::fs::write(self.path("hub.yaml"), config).unwrap();
+        let (hub, address) = Hub::run(&self.path("hub.yaml")).await;
+        self.listen = address;
+        hub
+    }
+
+    /// The URL of the hub, once it has run.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.listen)
+    }
+
+    /// The section of a sidecar's configuration that makes it follow the hub.
+    pub fn section(&self, name: &str) -> String {
+        let (dir, url) = (self.dir.path().display(), self.url());
+        let tls = format!("ca: {dir}/hub.ca.pem, cert: {dir}/pod.cert.pem, key: {dir}/pod.key.pem");
+        format!("hub: {{ url: \"{url}\", name: {name}, tls: {{ {tls} }} }}")
+    }
+
+    /// A federation for sidecars of this hub.
+    pub async fn federation(&self, name: &str, yaml: &str) -> Stage {
+        Setup::default().yaml(&self.section(name)).yaml(yaml).stage().await
+    }
+
+    /// A command of the operator whose certificate has this stem.
+    pub async fn command(&self, who: &str, arguments: &[&str]) -> Ended {
+        let file = |name: String| self.path(&name).display().to_string();
+        let hub = [
+            "--hub".to_owned(),
+            self.url(),
+            "--hub-ca".to_owned(),
+            file("hub.ca.pem".to_owned()),
+            "--hub-cert".to_owned(),
+            file(format!("{who}.cert.pem")),
+            "--hub-key".to_owned(),
+            file(format!("{who}.key.pem")),
+        ];
+        let all: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).chain(hub).collect();
+        let run = move || command(&all.iter().map(String::as_str).collect::<Vec<_>>(), &[], "");
+        tokio::task::spawn_blocking(run).await.unwrap()
+    }
+
+    /// Sets or ends a switch; the same with a reason, a ticket and a name.
+    pub async fn order(&self, who: &str, arguments: &[&str]) -> Ended {
+        let why = ["--reason", "storm ahead", "--ticket", "OPS-7", "--author", "ana"];
+        self.command(who, &[arguments, &why].concat()).await
+    }
+
+    /// The inventory.
+    pub async fn fleet(&self) -> Vec<Value> {
+        let shown = self.command("ann", &["fleet", "--json"]).await;
+        let document: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+        document["sidecars"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until this sidecar holds the feed and has the last state of it.
+    pub async fn follows(&self, name: &str) {
+        eventually("the sidecar follows the hub", async || {
+            self.fleet().await.iter().any(|it| it["name"] == name && it["connected"] == true)
+        })
+        .await;
+    }
+}
+
+impl Hub {
+    async fn run(config: &Path) -> (Self, String) {
+        let mut command = Command::new(program_path());
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.args(["hub", "--config", config.to_str().unwrap()]).spawn().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (lines, seen) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
+        std::thread::spawn(move || lines.for_each(|line| seen.lock().unwrap().push(line.unwrap())));
+        let mut started = None;
+        eventually("the hub serves", async || {
+            assert!(child.try_wait().unwrap().is_none(), "{:?}", log.lock().unwrap());
+            started = log.lock().unwrap().iter().find(|line| line.contains("hub_started")).cloned();
+            started.is_some()
+        })
+        .await;
+        let started = started.unwrap();
+        let field = |name: &str| {
+            let rest = started.split_once(&format!(" {name}=\"")).unwrap().1;
+            rest.split('"').next().unwrap().to_owned()
+        };
+        (Self { child, admin: Client::new(field("admin").parse().unwrap()) }, field("address"))
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // Fails when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request as curl would send it, with a certificate of one of the clients.
+pub async fn status(stage: &HubStage, who: &str, method: &Method, path: &str) -> (u16, Value) {
+    use http_body_util::BodyExt as _;
+    let files =
+        ["hub.ca.pem".to_owned(), format!("{who}.cert.pem"), format!("{who}.key.pem")].map(|it| Some(stage.path(&it)));
+    let [ca, cert, key] = files;
+    let tls = ojs_sidecar::config::RegionTls { ca, cert, key, ..Default::default() };
+    let files = ojs_sidecar::net::tls::TlsFiles::read(&tls).unwrap();
+    let tls = ojs_sidecar::net::tls::build(&tls, &files, "127.0.0.1").unwrap();
+    let socket = tokio::net::TcpStream::connect(stage.url().trim_start_matches("https://")).await.unwrap();
+    let stream =
+        tokio_rustls::TlsConnector::from(tls.config_http1.clone()).connect(tls.name.clone(), socket).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::builder().method(method).uri(path).header("host", "hub");
+    let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+    if head.headers.get("content-type").is_some_and(|it| it == "text/event-stream") {
+        return (head.status.as_u16(), Value::Null);
+    }
+    let body = body.collect().await.unwrap().to_bytes();
+    (head.status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
+}
