@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::response::{document, error};
 use crate::config::Config;
 use crate::journal::Journal;
-use crate::switch::{Order, Switch, Switches, region_sets, stranded};
+use crate::switch::{Order, RegionSets, Switch, Switches};
 use crate::telemetry::event;
 
 /// The methods of the path, as `Allow` has them.
@@ -64,12 +64,12 @@ impl Switching {
             return Err((StatusCode::NOT_FOUND, "not_found", message));
         }
         let unix_ms = self.journal.unix_ms(self.journal.now());
-        let (sets, hub) = (region_sets(&config), self.journal.hub().switches);
+        let (sets, hub) = (RegionSets::of(&config), self.journal.hub().switches);
         let change = |all: &mut Switches, now| {
             let switch = order.switch(now, unix_ms)?;
             let mut after = all.clone();
             after.set(switch.clone());
-            let stranded = stranded(&sets, &switch, &after.joined(&hub)).filter(|_| !order.force);
+            let stranded = sets.stranded(&switch, &after.joined(&hub)).filter(|_| !order.force);
             if stranded.is_none() {
                 *all = after;
             }
@@ -77,8 +77,7 @@ impl Switching {
         };
         let (set, is_durable) = self.journal.change_switches(change).await;
         let Some((switch, stranded)) = set else { return Err(bad_request("`switch`: expected a switch".to_owned())) };
-        if let Some(set) = stranded {
-            let key = &set.key;
+        if let Some(key) = stranded {
             let message = format!(
                 "`region`: with it no region of `{key}` would take flexible jobs; end the switch of another region first, or set `force` \
                  (--force)"

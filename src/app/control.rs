@@ -2,13 +2,11 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
@@ -17,6 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::hub::follow_hub;
 use super::notes::Notes;
 use super::resolver::Resolver;
+use super::restarted::restarted;
 use super::switches;
 use super::world::World;
 use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling, Switching};
@@ -31,8 +30,6 @@ use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
 use crate::region::{LoadPoller, Looker, Prober, Region, Registry, Rounds, names, tick};
 use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, event};
 
-/// The pause before a control loop that ended by a panic starts again.
-const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// Our own network is looked at this often at most, and while it does not pass its check.
 const OWN_CHECK_EVERY: Duration = Duration::from_secs(1);
 
@@ -85,19 +82,11 @@ pub(super) fn start_loops(
     loops.spawn_local(restarted(world.clock.clone(), move || Resolver::new(Arc::clone(&resolving)).run()));
     let switching = Arc::clone(shared);
     loops.spawn_local(restarted(world.clock.clone(), move || switches::keep_in_force(Arc::clone(&switching))));
-    follow_hub(&mut loops, shared, world, notes, random.draw());
+    follow_hub(&mut loops, shared, world, notes);
     let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
     let watch = move || watch_own_network(Arc::clone(&registry), clock.clone());
     loops.spawn_local(restarted(world.clock.clone(), watch));
     Loops(loops)
-}
-
-/// Runs the loop that `make` gives, and makes it anew when it ends by a panic: a region without probes would keep its last state
-/// for ever. The pause keeps a defect that strikes at once from filling the log.
-async fn restarted<F: Future<Output = ()>>(clock: Clock, mut make: impl FnMut() -> F) {
-    while AssertUnwindSafe(make()).catch_unwind().await.is_err() {
-        clock.sleep(RESTART_AFTER).await;
-    }
 }
 
 /// Resolves the name of one region, probes it and polls its load, for ever.
@@ -331,32 +320,5 @@ pub(super) fn log_certificates(shared: &Shared, region: &crate::region::Region) 
         if let Some(expiry) = expiry {
             event::certificate_seen(metrics, kind, expiry, now_ms);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-    use crate::base::SteeredTime;
-
-    #[tokio::test]
-    async fn a_loop_that_ends_by_a_panic_starts_again_and_one_that_ends_does_not() {
-        let time = SteeredTime::starting_at(0);
-        let (clock, runs) = (Clock::new(Arc::new(Arc::clone(&time))), Cell::new(0));
-        let run = || {
-            let number = runs.replace(runs.get() + 1);
-            async move { assert!(number >= 2, "run {number} ends by a panic") }
-        };
-        let whole = restarted(clock, run);
-        let steer = async {
-            loop {
-                tokio::task::yield_now().await;
-                time.advance(RESTART_AFTER);
-            }
-        };
-        tokio::select! { () = whole => {}, () = steer => {} }
-        assert_eq!(runs.get(), 3);
     }
 }

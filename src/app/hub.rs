@@ -8,36 +8,37 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::notes::Notes;
+use super::restarted::restarted;
 use super::world::World;
-use crate::base::Draw;
-use crate::config::{ClientListen, Config, effective};
-use crate::fleet::{Link, NAME_BYTES_MAX, Status};
+use crate::config::{ClientListen, Config, HubConfig, effective};
+use crate::fleet::{Link, NAME_BYTES_MAX, SET_MEMBERS_MAX, Status};
 use crate::outcome::State;
-use crate::proxy::Shared;
-use crate::switch::{RegionSet, region_sets};
+use crate::proxy::{Random, Shared};
+use crate::switch::RegionSets;
 
 /// The subject of its note in `/readyz`.
 const ABOUT: &str = "hub";
-/// Sets of regions in a status: the smallest ones, which switches leave without a region first.
-const SETS_MAX: usize = 256;
+/// Starts to follow the hub of the configuration, if it names one.
+pub(super) fn follow_hub(loops: &mut JoinSet<()>, shared: &Arc<Shared>, world: &World, notes: &Notes) {
+    notes.clear(ABOUT);
+    shared.metrics.hub_connected.set(0);
+    if let Some(config) = shared.config.hub.clone() {
+        let status = status(shared, world);
+        let (shared, world, notes, clock) = (Arc::clone(shared), world.clone(), notes.clone(), world.clock.clone());
+        loops.spawn_local(restarted(clock, move || link(&shared, &world, &notes, &config, &status).run()));
+    }
+}
 
-/// Starts to follow the hub of the configuration. Without one, the switches of an earlier hub end.
-pub(super) fn follow_hub(loops: &mut JoinSet<()>, shared: &Arc<Shared>, world: &World, notes: &Notes, draw: Draw) {
-    let Some(config) = shared.config.hub.clone() else {
-        notes.clear(ABOUT);
-        shared.journal.forget_hub();
-        return;
-    };
-    let (of_status, notes) = (Arc::clone(shared), notes.clone());
-    let status = status(shared, world);
-    let link = Link {
-        config,
+fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, status: &Status) -> Link {
+    let (of_status, notes, status) = (Arc::clone(shared), notes.clone(), status.clone());
+    Link {
+        config: config.clone(),
         journal: Arc::clone(&shared.journal),
         metrics: Arc::clone(&shared.metrics),
-        on_state: Box::new(move |state| match state {
-            Ok(()) => notes.clear(ABOUT),
-            Err(why) => {
-                notes.set(ABOUT, format!("not connected, and what it has set stays in force until it ends: {why}"));
+        on_state: Box::new(move |note| match note {
+            None => notes.clear(ABOUT),
+            Some(note) => {
+                notes.set(ABOUT, note.to_owned());
             }
         }),
         status: Box::new(move || {
@@ -50,11 +51,10 @@ pub(super) fn follow_hub(loops: &mut JoinSet<()>, shared: &Arc<Shared>, world: &
             }
         }),
         clock: world.clock.clone(),
-        draw,
+        draw: Random::default().draw(),
         resolver: Arc::clone(&world.resolver),
         applied: Notify::new(),
-    };
-    loops.spawn_local(link.run());
+    }
 }
 
 /// The part of the status that lasts as long as the configuration.
@@ -69,18 +69,10 @@ fn status(shared: &Shared, world: &World) -> Status {
         config_digest: HEXLOWER.encode(digest(&SHA256, effective(config).as_bytes()).as_ref()),
         started_unix_ms: world.clock.unix_ms().saturating_sub(age),
         applied: shared.journal.hub().version,
-        region_sets: smallest(region_sets(config)),
+        region_sets: RegionSets::of(config).smallest(SET_MEMBERS_MAX),
         unknown: 0,
         watched: 0,
     }
-}
-
-fn smallest(mut sets: Vec<RegionSet>) -> Vec<RegionSet> {
-    if sets.len() > SETS_MAX {
-        sets.sort_by_key(|set| set.regions.len());
-        sets.truncate(SETS_MAX);
-    }
-    sets
 }
 
 /// `hub.name`, or the host and the port of the first client listener, so that two sidecars of one machine differ.

@@ -11,6 +11,7 @@ mod notes;
 mod refused;
 mod reload;
 mod resolver;
+mod restarted;
 mod switches;
 #[cfg(test)]
 mod tests;

@@ -154,6 +154,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     let metrics = Metrics::of(scope(&config), &ids(&config), &Class::ALL.map(Class::as_str));
     let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
     let journal = first_journal(&config, world, &metrics);
+    journal.set_follows_hub(config.hub.is_some());
     registry.set_switches(&journal.switches());
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
@@ -187,6 +188,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     let clock = old.registry.clock().clone();
     let metrics = old.metrics.for_regions(scope(&config), &ids(&config));
     let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
+    old.journal.set_follows_hub(config.hub.is_some());
     registry.set_switches(&old.journal.switches());
     Ok(Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),

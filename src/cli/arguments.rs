@@ -102,7 +102,7 @@ pub(super) struct HubArgs {
     /// Ask the hub at this URL, such as https://hub.example.com:8443, and not one sidecar
     #[arg(long, value_name = "URL")]
     pub(super) hub: Option<String>,
-    /// PEM trust roots for the hub; the system's without it
+    /// PEM trust roots for the hub; those of the operating system without it
     #[arg(long, value_name = "FILE", requires = "hub")]
     pub(super) hub_ca: Option<PathBuf>,
     /// PEM client certificate of the operator

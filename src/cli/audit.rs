@@ -21,10 +21,6 @@ pub(super) fn audit(command: &AuditCommand) -> u8 {
 
 /// Prints every row behind a number; exit code 1 where the hub does not answer.
 fn export(mut after: u64, hub: &HubArgs) -> u8 {
-    if hub.hub.is_none() {
-        complain("--hub: expected the URL of the hub");
-        return FAILED;
-    }
     let mut end = None;
     loop {
         let path = format!("/v1/hub/audit?after={after}");
@@ -35,6 +31,7 @@ fn export(mut after: u64, hub: &HubArgs) -> u8 {
             complain("the hub's rows are not those of this version of the program");
             return FAILED;
         };
+        let before = after;
         for row in rows {
             match serde_json::to_string(&row) {
                 Ok(line) => say(line),
@@ -48,6 +45,10 @@ fn export(mut after: u64, hub: &HubArgs) -> u8 {
         }
         if document["more"] != true {
             break;
+        }
+        if after <= before {
+            complain("the hub says that there are more rows, and sends none behind the last one");
+            return FAILED;
         }
     }
     if let Some(hash) = end {

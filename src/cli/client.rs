@@ -54,7 +54,7 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
 
 /// Asks a hub over mutual TLS. Errors: a sentence for the person at the terminal.
 pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result<Answer, String> {
-    let url = hub.hub.as_deref().unwrap_or_default();
+    let Some(url) = hub.hub.as_deref() else { return Err("--hub: expected the URL of the hub".to_owned()) };
     let rest = url.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
     let authority: Authority =
         rest.and_then(|rest| rest.parse().ok()).ok_or_else(|| format!("--hub {url}: expected https://host[:port]"))?;

@@ -5,15 +5,11 @@ use http::Method;
 use super::arguments::FleetArgs;
 use super::exit::{DONE, FAILED};
 use super::order::{To, order};
-use super::out::{complain, say};
+use super::out::say;
 use super::query::{cell, table};
 
 /// Shows the sidecars that a hub knows; exit code 1 where it does not answer.
 pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
-    if arguments.hub.hub.is_none() {
-        complain("--hub: expected the URL of the hub");
-        return FAILED;
-    }
     let answer = order(To::Hub(&arguments.hub), Method::GET, "/v1/hub/sidecars", |it| it["sidecars"].is_array());
     let Some(document) = answer else { return FAILED };
     if arguments.json {

@@ -5,12 +5,9 @@ use super::exit::{BAD_CONFIG, DONE, FAILED};
 use super::out::{complain, say};
 use super::signals;
 use crate::base::Clock;
-use crate::hub::{RunError, Settings, bind};
+use crate::hub::{CONNECTIONS_MAX, RunError, Settings, bind};
 use crate::net::descriptors;
 use crate::telemetry;
-
-/// Sidecars and operators that a hub has descriptors for.
-const CLIENTS: usize = 24_000;
 
 /// Runs a hub until a signal; exit code 78 when its configuration is wrong, 1 when it cannot start.
 pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
@@ -33,8 +30,15 @@ pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
         }
     };
     telemetry::install_panic_hook(&log);
-    descriptors::raise_limit(CLIENTS);
-    let ended = bind(settings, Clock::system()).and_then(|bound| bound.run(signals::first()));
+    descriptors::raise_limit(CONNECTIONS_MAX);
+    let ended = bind(settings, Clock::system()).and_then(|bound| {
+        bound.run(async {
+            tokio::select! {
+                () = signals::first() => {}
+                () = signals::ignored() => {}
+            }
+        })
+    });
     log.flush();
     match ended {
         Ok(()) => DONE,

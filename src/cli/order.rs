@@ -27,7 +27,7 @@ impl<'a> To<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::Sidecar(address) => address,
-            Self::Hub(hub) => hub.hub.as_deref().unwrap_or_default(),
+            Self::Hub(hub) => hub.hub.as_deref().unwrap_or("the hub"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The connection of a sidecar to its hub.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::events::Events;
@@ -23,7 +25,7 @@ use crate::net::resolve::Resolve;
 use crate::net::tls::{self, TlsFiles, explain};
 use crate::net::usual::UsualConnect;
 use crate::ojs::path_segment;
-use crate::switch::{FeedSwitches, Switch, Version};
+use crate::switch::{FeedSwitches, SWITCHES_MAX, Switch, Version};
 use crate::telemetry::{Metrics, event};
 
 /// For connecting, TLS included, and for the answer to a status.
@@ -34,13 +36,31 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 /// How long a sidecar waits at most before it says that a new state is in force, so that a fleet does not do it at once.
 const STATUS_SPREAD: Duration = Duration::from_secs(1);
+/// A connection is made anew after this and up to a quarter sooner: before the hub ends it, and so that a changed certificate is shown.
+const RENEW_AFTER: Duration = Duration::from_secs(45 * 60);
 /// Waits between two tries to connect: the first one, and the longest. A fleet spreads over them by its jitter.
 const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 /// An answer to a status has no body; an error document is short. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// A receiver of the state of the connection: open, or the cause why it is not.
-pub type OnState = Box<dyn Fn(Result<(), &str>)>;
+/// A receiver of the sentence that says why the hub is not followed, or not in full; none while it is.
+pub type OnState = Box<dyn Fn(Option<&str>)>;
+
+/// Why a connection to the hub is over, or a request to it failed.
+enum Failure {
+    /// The hub answers, and does not take the request.
+    Refused(String),
+    /// The connection is lost, or never came about.
+    Lost(String),
+    /// It has lived for long enough: the next one shows the certificates of today.
+    Renewal,
+}
+
+impl Failure {
+    fn lost(error: impl std::fmt::Display) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
 
 /// Keeps the connection of a sidecar to its hub.
 pub struct Link {
@@ -50,7 +70,7 @@ pub struct Link {
     pub journal: Arc<Journal>,
     /// Where the connection is shown.
     pub metrics: Arc<Metrics>,
-    /// Called when the feed is open, and with the cause when it is not.
+    /// Gets each change of the state.
     pub on_state: OnState,
     /// The status of this sidecar, for its hub.
     pub status: Box<dyn Fn() -> Status>,
@@ -74,19 +94,20 @@ impl Link {
     /// Connects, follows the feed and reports, for ever.
     pub async fn run(mut self) {
         let (mut wait, mut before) = (WAITS.0, None);
-        let spread = STATUS_SPREAD.mul_f64(self.draw.unit());
+        let share = self.draw.unit();
         loop {
-            let error = match self.connect().await {
-                Ok(sender) => {
-                    let began = self.clock.now();
-                    let error = self.follow(sender, spread).await;
-                    if self.clock.now().saturating_duration_since(began) > WAITS.1 {
-                        wait = WAITS.0;
-                    }
-                    error
-                }
-                Err(error) => error,
+            let began = self.clock.now();
+            let failure = match self.connect().await {
+                Ok(sender) => self.follow(sender, share).await,
+                Err(error) => Failure::Lost(error),
             };
+            let error = match failure {
+                Failure::Renewal => continue,
+                Failure::Lost(error) | Failure::Refused(error) => error,
+            };
+            if self.clock.now().saturating_duration_since(began) > WAITS.1 {
+                wait = WAITS.0;
+            }
             self.lost(&error, before.as_ref());
             before = Some(error);
             self.clock.sleep(wait.mul_f64(0.5 + self.draw.unit() / 2.0)).await;
@@ -98,16 +119,18 @@ impl Link {
     fn lost(&self, error: &str, before: Option<&String>) {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(0);
-        (self.on_state)(Err(error));
+        (self.on_state)(Some(&format!("not connected, and what it has set stays in force until it ends: {error}")));
         if was_connected || before.is_none_or(|before| before != error) {
             event::hub_lost(&self.config.url.text, error);
         }
     }
 
     fn connected(&self) {
+        let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(1);
-        (self.on_state)(Ok(()));
-        event::hub_connected(&self.config.url.text);
+        if !was_connected {
+            event::hub_connected(&self.config.url.text);
+        }
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
@@ -144,72 +167,104 @@ impl Link {
         Ok(sender)
     }
 
-    /// Reports and follows the feed until it is lost; returns why.
-    async fn follow(&self, sender: SendRequest<Full<Bytes>>, spread: Duration) -> String {
-        // The first status comes before the feed: the hub knows the sidecar then.
-        if let Err(error) = self.report(&mut sender.clone()).await {
-            return error;
-        }
-        let reporting = async {
-            loop {
-                tokio::select! {
-                    () = self.clock.sleep(STATUS_EVERY) => {}
-                    () = self.applied.notified() => self.clock.sleep(spread).await,
-                }
-                if let Err(error) = self.report(&mut sender.clone()).await {
-                    return error;
-                }
-            }
-        };
+    /// Follows the feed and reports until the connection is over. `share`: the place of this sidecar among many, from 0 to 1, so that they do
+    /// not do the same at once.
+    async fn follow(&self, sender: SendRequest<Full<Bytes>>, share: f64) -> Failure {
+        // The first status comes before the feed, so that the inventory shows the feed at once.
+        let first = self.report(&mut sender.clone()).await;
         tokio::select! {
-            error = reporting => error,
-            Err(error) = self.read_feed(sender.clone()) => error,
+            failure = self.keep_reporting(sender.clone(), first, share) => failure,
+            failure = self.read_feed(sender) => failure,
+            () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }
     }
 
-    async fn report(&self, sender: &mut SendRequest<Full<Bytes>>) -> Result<(), String> {
-        let status = serde_json::to_vec(&(self.status)()).map_err(|error| error.to_string())?;
-        let request = self.request(Method::PUT, "/v1/hub/status", status)?;
-        let asked = async { accepted(sender.send_request(request).await.map_err(|error| error.to_string())?).await };
-        let answered = tokio::time::timeout(TIMEOUT, asked).await;
-        answered.map_err(|_| "no answer to the status".to_owned())?.map(drop)
+    /// Reports until that fails; `result` is that of the first report. A hub that refuses the status is followed all the same.
+    async fn keep_reporting(
+        &self,
+        mut sender: SendRequest<Full<Bytes>>,
+        mut result: Result<(), Failure>,
+        share: f64,
+    ) -> Failure {
+        let mut before: Option<String> = None;
+        loop {
+            let refused = match result {
+                Ok(()) => None,
+                Err(Failure::Refused(error)) => Some(error),
+                Err(failure) => return failure,
+            };
+            let note = refused.as_ref().map(|it| format!("its switches are followed, and it refuses the status: {it}"));
+            (self.on_state)(note.as_deref());
+            if let Some(error) = refused.as_ref().filter(|_| refused != before) {
+                event::hub_status_refused(&self.config.url.text, error);
+            }
+            before = refused;
+            tokio::select! {
+                () = self.clock.sleep(STATUS_EVERY) => {}
+                () = self.applied.notified() => self.clock.sleep(STATUS_SPREAD.mul_f64(share)).await,
+            }
+            result = self.report(&mut sender).await;
+        }
     }
 
-    async fn read_feed(&self, mut sender: SendRequest<Full<Bytes>>) -> Result<(), String> {
+    async fn report(&self, sender: &mut SendRequest<Full<Bytes>>) -> Result<(), Failure> {
+        let status = serde_json::to_vec(&(self.status)()).map_err(Failure::lost)?;
+        let request = self.request(Method::PUT, "/v1/hub/status", status).map_err(Failure::Lost)?;
+        self.answered(sender, request).await.map(drop)
+    }
+
+    /// The answer to a request, where it is a success.
+    async fn answered(
+        &self,
+        sender: &mut SendRequest<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let path = request.uri().path().to_owned();
+        let asked = async { accepted(sender.send_request(request).await.map_err(Failure::lost)?).await };
+        let answered = tokio::time::timeout(TIMEOUT, asked).await;
+        answered.map_err(|_| Failure::Lost(format!("no answer to {path} within {} s", TIMEOUT.as_secs())))?
+    }
+
+    async fn read_feed(&self, sender: SendRequest<Full<Bytes>>) -> Failure {
+        match self.try_read_feed(sender).await {
+            Ok(never) => match never {},
+            Err(failure) => failure,
+        }
+    }
+
+    async fn try_read_feed(&self, mut sender: SendRequest<Full<Bytes>>) -> Result<Infallible, Failure> {
         let path = format!("/v1/hub/feed?sidecar={}", path_segment(&(self.status)().name));
-        let mut request = self.request(Method::GET, &path, Vec::new())?;
+        let mut request = self.request(Method::GET, &path, Vec::new()).map_err(Failure::Lost)?;
         let known = self.journal.hub().version;
         if known != Version::default()
             && let Ok(known) = known.to_string().parse()
         {
             request.headers_mut().insert("last-event-id", known);
         }
-        let opening = async { accepted(sender.send_request(request).await.map_err(|error| error.to_string())?).await };
-        let opened = tokio::time::timeout(TIMEOUT, opening).await;
-        let mut body = opened.map_err(|_| "no answer to the request for the feed".to_owned())??.into_body();
+        let mut body = self.answered(&mut sender, request).await?.into_body();
         self.connected();
         let mut events = Events::default();
         loop {
-            let next = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
-            let frame = match next.map_err(|_| format!("the feed was silent for {} s", SILENCE_MAX.as_secs()))? {
-                Some(frame) => frame.map_err(|error| format!("the feed broke off: {error}"))?,
-                None => return Err("the hub has ended the feed".to_owned()),
+            let silent = || Failure::Lost(format!("the feed was silent for {} s", SILENCE_MAX.as_secs()));
+            let frame = match tokio::time::timeout(SILENCE_MAX, body.frame()).await.map_err(|_| silent())? {
+                Some(frame) => frame.map_err(|error| Failure::Lost(format!("the feed broke off: {error}")))?,
+                None => return Err(Failure::lost("the hub has ended the feed")),
             };
             let Some(data) = frame.data_ref() else { continue };
             let mut wrong = None;
-            let taken = events.take(data, |data| match serde_json::from_str::<FeedSwitches>(data) {
-                Ok(switches) => self.apply(switches),
-                Err(error) => wrong = Some(format!("the feed cannot be read: {error}")),
-            });
-            taken.map_err(|_| "the feed cannot be read: an event is longer than 1 MiB".to_owned())?;
+            let taken = events.take(data, |data| wrong = wrong.take().or(self.apply(data).err()));
+            taken.map_err(|_| Failure::lost("the feed cannot be read: an event is longer than 1 MiB"))?;
             if let Some(wrong) = wrong {
-                return Err(wrong);
+                return Err(Failure::Lost(format!("the feed cannot be read: {wrong}")));
             }
         }
     }
 
-    fn apply(&self, switches: FeedSwitches) {
+    /// Takes the data of an event. Errors: why they are not the state of a hub.
+    fn apply(&self, data: &str) -> Result<(), String> {
+        let switches: FeedSwitches = serde_json::from_str(data).map_err(|error| error.to_string())?;
         let state = switches.received(self.journal.now(), self.clock.unix_ms());
+        let state = state.map_err(|_| format!("it has more than {SWITCHES_MAX} switches"))?;
         let change = self.journal.set_hub(state);
         self.applied.notify_one();
         let region = |it: &Switch| it.region.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -220,6 +275,7 @@ impl Link {
         for it in &change.ended {
             event::switch_ended(it.kind, &region(it), Some(["ended at the hub", &it.ticket, &it.author]));
         }
+        Ok(())
     }
 
     fn request(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
@@ -240,14 +296,14 @@ fn authority(url: &crate::config::RegionUrl) -> Result<Authority, String> {
 }
 
 /// The answer, where it is a success; else its message.
-async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, String> {
+async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     let body = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let document: serde_json::Value =
-        body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok()).unwrap_or_default();
-    let message = document["error"]["message"].as_str().unwrap_or("no error document");
-    Err(format!("the hub answered {}: {message}", status.as_u16()))
+    let document = body.ok().and_then(|body| serde_json::from_slice::<Value>(&body.to_bytes()).ok());
+    let message = document.as_ref().and_then(|it| it["error"]["message"].as_str());
+    let message = message.unwrap_or("without an error document");
+    Err(Failure::Refused(format!("the hub answered {}: {message}", status.as_u16())))
 }

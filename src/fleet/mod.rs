@@ -12,4 +12,4 @@ mod link;
 mod status;
 
 pub use link::{Link, OnState};
-pub use status::{NAME_BYTES_MAX, Status, is_name};
+pub use status::{NAME_BYTES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};

@@ -30,11 +30,44 @@ pub struct Status {
     pub watched: usize,
 }
 
-/// A name in the inventory is no longer than this, and of visible ASCII. Units: bytes.
+/// The longest name in the inventory. Units: bytes.
 pub const NAME_BYTES_MAX: usize = 128;
+
+/// Regions in the sets of a status, each set counted for itself: some hundred bytes each, so that a status stays below
+/// [`STATUS_BYTES_MAX`].
+pub const SET_MEMBERS_MAX: usize = 1_024;
+
+/// The longest status, as JSON. Units: bytes.
+pub const STATUS_BYTES_MAX: usize = 512 * 1024;
 
 /// Whether a text can be the name of a sidecar.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    is_word(text, NAME_BYTES_MAX)
+}
+
+/// Whether it has 1 to `bytes_max` bytes of visible ASCII: it is shown in terminals.
+fn is_word(text: &str, bytes_max: usize) -> bool {
+    (1..=bytes_max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+impl Status {
+    /// The first member that cannot be shown in an inventory, and the expected form.
+    #[must_use]
+    pub fn mistake(&self) -> Option<&'static str> {
+        let is_text = |text: &str| text.len() <= 4 * NAME_BYTES_MAX && !text.chars().any(char::is_control);
+        if !is_name(&self.name) {
+            return Some("`name`: expected 1 to 128 bytes of visible ASCII");
+        }
+        if !is_word(&self.version, NAME_BYTES_MAX) {
+            return Some("`version`: expected 1 to 128 bytes of visible ASCII");
+        }
+        if !is_word(&self.config_digest, NAME_BYTES_MAX) {
+            return Some("`config_digest`: expected 1 to 128 bytes of visible ASCII");
+        }
+        if !is_text(&self.federation_id) {
+            return Some("`federation_id`: expected at most 512 bytes without control characters");
+        }
+        None
+    }
 }

@@ -68,8 +68,11 @@ fn answer(hub: &Hub, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         return response;
     }
     match request.uri().path() {
-        // Sidecars and operators can be served as soon as this thread answers: the record was read before.
-        "/livez" | "/readyz" => text(StatusCode::OK, "ok\n"),
+        "/livez" => text(StatusCode::OK, "ok\n"),
+        "/readyz" if hub.record.is_stuck() => {
+            text(StatusCode::SERVICE_UNAVAILABLE, "the disk of the record does not answer; orders cannot be kept\n")
+        }
+        "/readyz" => text(StatusCode::OK, "ok\n"),
         "/metrics" => {
             let mut response = text(StatusCode::OK, metrics(hub));
             let exposition = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -1,6 +1,8 @@
 //! The answer to a request at the hub.
 
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -11,14 +13,17 @@ use super::access::Caller;
 use super::endpoint::Endpoint;
 use super::feed;
 use super::fleet::Refused;
+use super::record::RecordError;
 use super::response::{Body, Refusal, document, empty};
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{Status, is_name};
+use crate::fleet::{STATUS_BYTES_MAX, Status, is_name};
 use crate::switch::Version;
 
-/// A status with the most region sets that a sidecar sends is well below this. Units: bytes.
-const STATUS_BYTES_MAX: usize = 256 * 1024;
+/// How long a client waits for its change. The change goes on behind that.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
+/// For the body of a status to arrive.
+const BODY_WAIT: Duration = Duration::from_secs(10);
 /// Rows of the audit trail in one answer.
 const AUDIT_ROWS_MAX: usize = 1_000;
 
@@ -49,28 +54,48 @@ async fn carried_out(
     let (head, body) = request.into_parts();
     let query = head.uri.query().unwrap_or_default().to_owned();
     Ok(match endpoint {
-        Endpoint::Feed => opened_feed(hub, &query, &head.headers)?,
+        Endpoint::Feed => opened_feed(hub, &caller, &query, &head.headers)?,
         Endpoint::Status => {
             report(&hub, &caller, body).await?;
             empty(StatusCode::NO_CONTENT)
         }
         Endpoint::Sidecars => document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version) })),
         Endpoint::Switches => document(&switches::list(&hub)),
-        Endpoint::SetSwitch => document(&in_task(async move { switches::set(hub, &caller, &query).await }).await?),
-        Endpoint::EndSwitch => document(&in_task(async move { switches::end(hub, &caller, &query).await }).await?),
+        Endpoint::SetSwitch => {
+            document(&in_task(&Rc::clone(&hub), async move { switches::set(hub, &caller, &query).await }).await?)
+        }
+        Endpoint::EndSwitch => {
+            document(&in_task(&Rc::clone(&hub), async move { switches::end(hub, &caller, &query).await }).await?)
+        }
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
 }
 
-/// Carries out a change to its end, also when its client disconnects.
-async fn in_task(change: impl Future<Output = Result<Value, Refusal>> + 'static) -> Result<Value, Refusal> {
-    tokio::task::spawn_local(change).await.unwrap_or_else(|_| {
-        let message = "a defect ended this change; read the log, and list the switches to see what was changed";
-        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message.to_owned()))
-    })
+/// Carries out a change to its end, also when its client disconnects or the disk takes long.
+async fn in_task(hub: &Hub, change: impl Future<Output = Result<Value, Refusal>> + 'static) -> Result<Value, Refusal> {
+    let place = Arc::clone(&hub.places).try_acquire_owned().map_err(|_| RecordError::Busy)?;
+    let task = tokio::task::spawn_local(async move {
+        let _place = place;
+        change.await
+    });
+    match tokio::time::timeout(CHANGE_WAIT, task).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => {
+            let message = "a defect ended this change; read the log, and list the switches to see what was changed";
+            Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message.to_owned()))
+        }
+        Err(_) => {
+            let wait = CHANGE_WAIT.as_secs();
+            let message = format!(
+                "the disk did not answer within {wait} s, and the change may still be made: list the switches, and send it again where it is \
+                 not among them"
+            );
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", message))
+        }
+    }
 }
 
-fn opened_feed(hub: Rc<Hub>, query: &str, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
+fn opened_feed(hub: Rc<Hub>, caller: &Caller, query: &str, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
     let name = query.strip_prefix("sidecar=").map(crate::ojs::query_text).filter(|name| is_name(name));
     let name = name.ok_or_else(|| {
         Refusal::bad_request(
@@ -78,7 +103,7 @@ fn opened_feed(hub: Rc<Hub>, query: &str, headers: &HeaderMap) -> Result<Respons
         )
     })?;
     let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
-    let mut response = Response::new(feed::body(hub, name, known));
+    let mut response = Response::new(feed::body(hub, caller, name, known));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -86,12 +111,13 @@ fn opened_feed(hub: Rc<Hub>, query: &str, headers: &HeaderMap) -> Result<Respons
 }
 
 async fn report(hub: &Hub, caller: &Caller, body: Incoming) -> Result<(), Refusal> {
-    let body = Limited::new(body, STATUS_BYTES_MAX).collect().await;
+    let body = tokio::time::timeout(BODY_WAIT, Limited::new(body, STATUS_BYTES_MAX).collect()).await;
+    let body = body.map_err(|_| Refusal::bad_request("the body of the status did not arrive in time".to_owned()))?;
     let body = body.map_err(|error| Refusal::bad_request(format!("the status cannot be read: {error}")))?;
     let status: Status = serde_json::from_slice(&body.to_bytes())
         .map_err(|error| Refusal::bad_request(format!("expected the status of a sidecar: {error}")))?;
-    if !is_name(&status.name) {
-        return Err(Refusal::bad_request("`name`: expected 1 to 128 bytes of visible ASCII".to_owned()));
+    if let Some(mistake) = status.mistake() {
+        return Err(Refusal::bad_request(mistake.to_owned()));
     }
     let taken = hub.fleet.borrow_mut().report(caller, status, hub.clock.unix_ms());
     taken.map_err(|refused| match refused {
@@ -99,8 +125,13 @@ async fn report(hub: &Hub, caller: &Caller, body: Incoming) -> Result<(), Refusa
             let message = format!("`local_region`: the rule of `{}` in `access` is for another region", caller.name);
             Refusal::new(StatusCode::FORBIDDEN, "forbidden", message)
         }
+        Refused::Name => {
+            let message = "`name`: a sidecar with another certificate has this name; set another `hub.name`".to_owned();
+            Refusal::new(StatusCode::CONFLICT, "name_taken", message)
+        }
         Refused::Full => {
-            let message = "the inventory is full; sidecars that were not seen for a week make room".to_owned();
+            let message =
+                "the inventory is full of sidecars that hold a feed; run a further hub for some of them".to_owned();
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "inventory_full", message)
         }
     })

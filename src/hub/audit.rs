@@ -23,6 +23,10 @@ pub struct AuditRow {
     pub action: String,
     /// The object of the action, such as `drain eu-west-1`.
     pub subject: String,
+    /// How long it lasts; none where something has ended. Units: milliseconds.
+    pub lasts_ms: Option<u64>,
+    /// Whether a rule of safety was passed over.
+    pub force: bool,
     /// Why, in the author's words.
     pub reason: String,
     /// The ticket.
@@ -42,6 +46,8 @@ pub(super) struct Entry {
     pub(super) caller: String,
     pub(super) action: &'static str,
     pub(super) subject: String,
+    pub(super) lasts_ms: Option<u64>,
+    pub(super) force: bool,
     pub(super) reason: String,
     pub(super) ticket: String,
     pub(super) author: String,
@@ -63,18 +69,39 @@ impl Default for Head {
 impl Head {
     /// The row of an entry behind this end of the trail.
     pub(super) fn next(&self, entry: Entry) -> AuditRow {
-        let Entry { unix_ms, caller, action, subject, reason, ticket, author } = entry;
-        let (number, previous, action) = (self.number + 1, self.hash.clone(), action.to_owned());
-        let hash = String::new();
-        let row = AuditRow { number, unix_ms, caller, action, subject, reason, ticket, author, previous, hash };
+        let row = AuditRow {
+            number: self.number + 1,
+            unix_ms: entry.unix_ms,
+            caller: entry.caller,
+            action: entry.action.to_owned(),
+            subject: entry.subject,
+            lasts_ms: entry.lasts_ms,
+            force: entry.force,
+            reason: entry.reason,
+            ticket: entry.ticket,
+            author: entry.author,
+            previous: self.hash.clone(),
+            hash: String::new(),
+        };
         AuditRow { hash: row.computed_hash(), ..row }
     }
 }
 
 impl AuditRow {
     fn computed_hash(&self) -> String {
-        let Self { number, unix_ms, caller, action, subject, reason, ticket, author, previous, hash: _ } = self;
-        let members = serde_json::json!([number, unix_ms, caller, action, subject, reason, ticket, author, previous]);
+        let members = serde_json::json!([
+            self.number,
+            self.unix_ms,
+            self.caller,
+            self.action,
+            self.subject,
+            self.lasts_ms,
+            self.force,
+            self.reason,
+            self.ticket,
+            self.author,
+            self.previous,
+        ]);
         HEXLOWER.encode(digest(&SHA256, members.to_string().as_bytes()).as_ref())
     }
 }
@@ -138,7 +165,17 @@ mod tests {
     fn entry(subject: &str) -> Entry {
         let text = |text: &str| text.to_owned();
         let (caller, reason, ticket, author) = (text("ann.x"), text("a \"storm\""), text("OPS-1"), text("ann"));
-        Entry { unix_ms: 7, caller, action: "switch_set", subject: text(subject), reason, ticket, author }
+        Entry {
+            unix_ms: 7,
+            caller,
+            action: "switch_set",
+            subject: text(subject),
+            lasts_ms: Some(60_000),
+            force: false,
+            reason,
+            ticket,
+            author,
+        }
     }
 
     fn trail() -> Vec<String> {
@@ -169,7 +206,9 @@ mod tests {
     fn every_change_of_a_trail_is_named_by_its_row() {
         let lines = trail();
         let (_, end) = check(&lines, None).unwrap();
-        for (from, to) in [("drain b", "drain c"), ("OPS-1", "OPS-2"), ("\"unix_ms\":7", "\"unix_ms\":8")] {
+        for (from, to) in
+            [("drain b", "drain c"), ("OPS-1", "OPS-2"), ("\"unix_ms\":7", "\"unix_ms\":8"), ("false", "true")]
+        {
             let mut changed = lines.clone();
             changed[1] = lines[1].replace(from, to);
             assert_eq!(check(&changed, None), Err(ChainError::Changed(2)), "{to}");

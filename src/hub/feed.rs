@@ -13,6 +13,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use tokio::sync::watch;
 
+use super::access::Caller;
 use super::response::Body;
 use super::state::{Current, Hub};
 use crate::switch::{FeedSwitches, Version};
@@ -25,16 +26,18 @@ struct Feed {
     hub: Rc<Hub>,
     /// The sidecar.
     name: String,
+    caller: Caller,
+    /// Whether the inventory has noted this feed: it must know the sidecar, whose status may come later.
+    is_noted: bool,
     states: watch::Receiver<Arc<Current>>,
     /// The version that the sidecar has.
     known: Option<Version>,
 }
 
 /// The events for a sidecar that has this version.
-pub(super) fn body(hub: Rc<Hub>, name: String, known: Option<Version>) -> Body {
-    hub.fleet.borrow_mut().feed(&name, true);
-    let states = hub.follow();
-    let feed = Feed { hub, name, states, known };
+pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Version>) -> Body {
+    let (states, caller) = (hub.follow(), caller.clone());
+    let feed = Feed { hub, name, caller, is_noted: false, states, known };
     let events = futures_util::stream::unfold((feed, true), |(mut feed, is_first)| async move {
         let event = feed.next(is_first).await;
         Some((Ok::<_, Infallible>(Frame::data(event)), (feed, false)))
@@ -48,6 +51,9 @@ impl Feed {
             // The sender lives as long as the hub, which this holds.
             let _ = tokio::time::timeout(BEAT, self.states.changed()).await;
         }
+        if !self.is_noted {
+            self.is_noted = self.hub.fleet.borrow_mut().open_feed(&self.name, &self.caller);
+        }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
             return Bytes::from_static(b": live\n\n");
@@ -59,14 +65,13 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        self.hub.fleet.borrow_mut().feed(&self.name, false);
+        if self.is_noted {
+            self.hub.fleet.borrow_mut().close_feed(&self.name);
+        }
     }
 }
 
 fn event(current: &Current, unix_ms: u64) -> Bytes {
     let data = FeedSwitches::of(current.version.clone(), &current.switches, unix_ms);
-    // These types have no shape that JSON lacks.
-    let data = serde_json::to_string(&data).unwrap_or_default();
-    debug_assert!(!data.is_empty());
-    Bytes::from(format!("event: switches\nid: {}\ndata: {data}\n\n", current.version))
+    Bytes::from(format!("event: switches\nid: {}\ndata: {}\n\n", current.version, serde_json::json!(data)))
 }

@@ -28,6 +28,13 @@ struct Known {
     is_saved: bool,
 }
 
+impl Known {
+    /// Whether it lives, as far as is known.
+    const fn binds(&self, unix_ms: u64) -> bool {
+        self.feeds > 0 || self.seen_unix_ms.saturating_add(BINDS_FOR_MS) > unix_ms
+    }
+}
+
 /// The inventory of a hub, by the names of sidecars.
 #[derive(Debug, Default)]
 pub(super) struct Fleet(HashMap<String, Known>);
@@ -37,7 +44,9 @@ pub(super) struct Fleet(HashMap<String, Known>);
 pub(super) enum Refused {
     /// The certificate is for sidecars of another region.
     Region,
-    /// The inventory has as many sidecars as it may.
+    /// Another client has this name.
+    Name,
+    /// The inventory has as many sidecars as it may, and each of them holds a feed.
     Full,
 }
 
@@ -58,25 +67,33 @@ impl Fleet {
             return Err(Refused::Region);
         }
         if let Some(known) = self.0.get_mut(&status.name) {
+            if known.caller != caller.name && known.binds(unix_ms) {
+                return Err(Refused::Name);
+            }
             known.caller.clone_from(&caller.name);
             (known.status, known.seen_unix_ms, known.is_saved) = (status, unix_ms, false);
             return Ok(());
         }
         if self.0.len() >= SIDECARS_MAX {
-            self.forget(unix_ms);
-            if self.0.len() >= SIDECARS_MAX {
-                return Err(Refused::Full);
-            }
+            let without_feed = self.0.iter().filter(|(_, it)| it.feeds == 0);
+            let oldest = without_feed.min_by_key(|(_, it)| it.seen_unix_ms).map(|(name, _)| name.clone());
+            self.0.remove(&oldest.ok_or(Refused::Full)?);
         }
         let (name, caller) = (status.name.clone(), caller.name.clone());
         self.0.insert(name, Known { caller, status, seen_unix_ms: unix_ms, feeds: 0, is_saved: false });
         Ok(())
     }
 
-    /// Notes that a sidecar opens a feed, or has closed one.
-    pub(super) fn feed(&mut self, name: &str, is_open: bool) {
+    /// Notes that a sidecar opens a feed; false where the client has reported no sidecar of this name.
+    pub(super) fn open_feed(&mut self, name: &str, caller: &Caller) -> bool {
+        let known = self.0.get_mut(name).filter(|it| it.caller == caller.name);
+        known.map(|it| it.feeds += 1).is_some()
+    }
+
+    /// Notes the end of a feed that was noted.
+    pub(super) fn close_feed(&mut self, name: &str) {
         if let Some(known) = self.0.get_mut(name) {
-            known.feeds = if is_open { known.feeds + 1 } else { known.feeds.saturating_sub(1) };
+            known.feeds = known.feeds.saturating_sub(1);
         }
     }
 
@@ -88,11 +105,11 @@ impl Fleet {
     pub(super) fn take_unsaved(&mut self, unix_ms: u64) -> (Vec<SavedSidecar>, u64) {
         self.forget(unix_ms);
         let unsaved = self.0.iter_mut().filter(|(_, it)| !it.is_saved);
-        let saved = unsaved.filter_map(|(name, it)| {
+        let saved = unsaved.map(|(name, it)| {
             it.is_saved = true;
-            let status = serde_json::to_string(&it.status).ok()?;
+            let status = json!(it.status).to_string();
             let (name, caller) = (name.clone(), it.caller.clone());
-            Some(SavedSidecar { name, caller, status, seen_unix_ms: it.seen_unix_ms })
+            SavedSidecar { name, caller, status, seen_unix_ms: it.seen_unix_ms }
         });
         (saved.collect(), unix_ms.saturating_sub(FORGET_AFTER_MS))
     }
@@ -103,7 +120,7 @@ impl Fleet {
     }
 
     fn binding(&self, unix_ms: u64) -> impl Iterator<Item = &Known> {
-        self.0.values().filter(move |it| it.feeds > 0 || it.seen_unix_ms.saturating_add(BINDS_FOR_MS) > unix_ms)
+        self.0.values().filter(move |it| it.binds(unix_ms))
     }
 
     /// Whether a sidecar that was seen lately knows the region.
@@ -142,5 +159,59 @@ impl Fleet {
             })
         };
         Value::Array(all.into_iter().map(show).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::access::Role;
+
+    fn caller(name: &str) -> Caller {
+        Caller { name: name.to_owned(), role: Role::Sidecar, scopes: Vec::new(), region: None }
+    }
+
+    fn status(name: &str) -> Status {
+        Status {
+            name: name.to_owned(),
+            version: "1".to_owned(),
+            local_region: RegionId::parse("a").unwrap(),
+            federation_id: "f".to_owned(),
+            config_digest: "d".to_owned(),
+            started_unix_ms: 0,
+            applied: Version::default(),
+            region_sets: Vec::new(),
+            unknown: 0,
+            watched: 0,
+        }
+    }
+
+    #[test]
+    fn a_name_belongs_to_its_certificate_while_its_sidecar_lives() {
+        let mut fleet = Fleet::default();
+        assert_eq!(fleet.report(&caller("one"), status("pod"), 0), Ok(()));
+        assert_eq!(fleet.report(&caller("two"), status("pod"), 1), Err(Refused::Name));
+        assert!(!fleet.open_feed("pod", &caller("two")) && fleet.open_feed("pod", &caller("one")));
+        assert_eq!(fleet.report(&caller("two"), status("pod"), BINDS_FOR_MS), Err(Refused::Name), "it holds a feed");
+        fleet.close_feed("pod");
+        assert_eq!(fleet.report(&caller("two"), status("pod"), BINDS_FOR_MS), Ok(()), "an hour later it is free");
+    }
+
+    #[test]
+    fn in_a_full_inventory_the_sidecar_that_was_not_seen_for_the_longest_time_makes_room() {
+        let mut fleet = Fleet::default();
+        for at in 0..SIDECARS_MAX as u64 {
+            fleet.report(&caller("c"), status(&format!("pod-{at}")), at).unwrap();
+        }
+        assert!(fleet.open_feed("pod-0", &caller("c")));
+        fleet.report(&caller("c"), status("new"), 90_000).unwrap();
+        assert_eq!(fleet.counts(), (SIDECARS_MAX, 1));
+        assert!(fleet.0.contains_key("pod-0") && !fleet.0.contains_key("pod-1") && fleet.0.contains_key("new"));
+    }
+
+    #[test]
+    fn a_status_of_another_region_than_that_of_the_rule_is_refused() {
+        let bound = Caller { region: Some(RegionId::parse("b").unwrap()), ..caller("c") };
+        assert_eq!(Fleet::default().report(&bound, status("pod"), 0), Err(Refused::Region));
     }
 }

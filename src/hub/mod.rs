@@ -27,4 +27,5 @@ mod switches;
 pub use audit::{AuditRow, ChainError, verify};
 pub use record::RecordError;
 pub use run::{Bound, RunError, bind};
+pub use serve::CONNECTIONS_MAX;
 pub use settings::{Settings, SettingsError};

@@ -5,14 +5,18 @@
 mod content;
 mod tables;
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::audit::AuditRow;
-use crate::switch::{Switches, Version};
+use crate::switch::Switches;
+use content::ANSWER_WAIT;
 pub use content::RecordError;
 pub(super) use content::{Loaded, SavedSidecar};
 
@@ -25,7 +29,28 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Debug)]
 pub(super) struct Record {
     work: SyncSender<Job>,
+    thread: JoinHandle<()>,
     has_file: bool,
+    /// The number of requests that wait for the thread, and since when it has not answered one; none while it has nothing to do.
+    busy: Cell<Option<(usize, Instant)>>,
+}
+
+/// A request that waits for the thread.
+struct Busy<'r>(&'r Cell<Option<(usize, Instant)>>);
+
+impl<'r> Busy<'r> {
+    fn begin(busy: &'r Cell<Option<(usize, Instant)>>) -> Self {
+        let (requests, since) = busy.get().unwrap_or_else(|| (0, Instant::now()));
+        busy.set(Some((requests + 1, since)));
+        Self(busy)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let left = self.0.get().map_or(0, |(requests, _)| requests.saturating_sub(1));
+        self.0.set((left > 0).then(|| (left, Instant::now())));
+    }
 }
 
 impl Record {
@@ -37,8 +62,9 @@ impl Record {
         let loaded = tables::load(&mut connection)?;
         let (work, waiting) = mpsc::sync_channel(QUEUE_MAX);
         let body = move || run(connection, &waiting);
-        std::thread::Builder::new().name("ojs-record".to_owned()).spawn(body).map_err(RecordError::Thread)?;
-        Ok((Self { work, has_file: path.is_some() }, loaded))
+        let thread =
+            std::thread::Builder::new().name("ojs-record".to_owned()).spawn(body).map_err(RecordError::Thread)?;
+        Ok((Self { work, thread, has_file: path.is_some(), busy: Cell::new(None) }, loaded))
     }
 
     /// Whether a restart keeps its content.
@@ -46,27 +72,37 @@ impl Record {
         self.has_file
     }
 
-    /// Keeps a state of the switches, and the rows of the audit trail that led to it, whole or not at all.
+    /// Keeps a state of the switches, and the rows of the audit trail that led to it, whole or not at all. Waits for as long as the disk
+    /// takes: only its word says what was kept.
     ///
     /// Errors: nothing was kept.
     pub(super) async fn change(
         &self,
-        version: &Version,
+        number: u64,
         switches: &Switches,
         rows: Vec<AuditRow>,
     ) -> Result<(), RecordError> {
-        let (version, switches) = (version.clone(), switches.clone());
+        let switches = switches.clone();
         self.ask(move |connection| {
-            let changed = tables::change(connection, &version, &switches, &rows);
+            let changed = tables::change(connection, number, &switches, &rows);
             // A commit that failed may have been kept all the same.
-            changed.or_else(|error| if tables::version(connection)? == version { Ok(()) } else { Err(error) })
+            changed.or_else(|error| if tables::last_change(connection)? == number { Ok(()) } else { Err(error) })
         })
         .await
     }
 
     /// Rows of the audit trail behind a number, in order, at most so many.
+    ///
+    /// Errors: [`RecordError::Slow`] where the disk does not answer.
     pub(super) async fn audit(&self, after: u64, max: usize) -> Result<Vec<AuditRow>, RecordError> {
-        self.ask(move |connection| tables::audit(connection, after, max)).await
+        let rows = self.ask(move |connection| tables::audit(connection, after, max));
+        tokio::time::timeout(ANSWER_WAIT, rows).await.map_err(|_| RecordError::Slow)?
+    }
+
+    /// Whether the thread has ended, or has had work for longer than a disk needs.
+    pub(super) fn is_stuck(&self) -> bool {
+        let is_late = self.busy.get().is_some_and(|(_, since)| since.elapsed() > ANSWER_WAIT);
+        is_late || self.thread.is_finished()
     }
 
     /// Keeps the last statuses of sidecars, and drops those that were last seen before a time.
@@ -87,6 +123,7 @@ impl Record {
             // A client that disconnected waits for nothing.
             let _ = done.send(work(connection));
         });
+        let _busy = Busy::begin(&self.busy);
         self.work.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => RecordError::Busy,
             TrySendError::Disconnected(_) => RecordError::Ended,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
 use super::identity::{Files, IdentityError};
@@ -22,6 +23,8 @@ use crate::telemetry::event;
 const FILES_EVERY: Duration = Duration::from_secs(10);
 /// How often the inventory goes to disk: a killed hub loses so much of it, and sidecars report it again.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
+/// How long the end of the process waits for the disk.
+const END_WAIT: Duration = Duration::from_secs(2);
 /// Without a switch there is nothing to wait for but a new one; the bound is no more than that of every wait.
 const EXPIRE_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 /// After a switch could not be ended for want of the disk. Sidecars end it by themselves.
@@ -113,7 +116,8 @@ impl Bound {
         event::hub_started(&address.to_string(), &admin.to_string(), settings.record.path.as_deref().map(Path::new));
         tokio::select! {
             () = serve(listener, Arc::clone(&tls), Rc::clone(&hub), until) => {
-                save_inventory(&hub).await;
+                // A disk that does not answer must not keep the process.
+                let _ = tokio::time::timeout(END_WAIT, save_inventory(&hub)).await;
                 Ok(())
             }
             () = admin::serve(admin_listener, Rc::clone(&hub)) => Err(RunError::Ended("admin listener")),
@@ -165,11 +169,22 @@ async fn save_inventory(hub: &Hub) {
     }
 }
 
-/// Takes changed TLS files for new connections, for ever. Files that cannot be used change nothing but the log.
+/// Takes changed TLS files for new connections, every ten seconds and at SIGHUP, for ever. Files that cannot be used change nothing but the
+/// log.
 async fn reload_files(settings: &HubTls, mut files: Files, tls: &ArcSwap<ServerConfig>) {
     let mut refused: Option<String> = None;
+    let mut hangup = signal(SignalKind::hangup()).ok();
     loop {
-        tokio::time::sleep(FILES_EVERY).await;
+        let asked = async {
+            match &mut hangup {
+                Some(hangup) => drop(hangup.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(FILES_EVERY) => {}
+            () = asked => {}
+        }
         let loaded = Files::read(settings).and_then(|new| {
             let config = if new == files { None } else { Some(new.config()?) };
             Ok((new, config))

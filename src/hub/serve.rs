@@ -26,10 +26,12 @@ use super::access::Caller;
 use super::answer::answer;
 use super::identity::names;
 use super::state::Hub;
-use crate::net::LocalExecutor;
+use crate::net::{LocalExecutor, descriptors};
 
 /// One connection a sidecar, and some for operators.
-const CONNECTIONS_MAX: usize = 24_000;
+pub const CONNECTIONS_MAX: usize = 24_000;
+/// Handshakes at once: clients without a certificate can take no other places.
+const HANDSHAKES_MAX: usize = 512;
 /// For the handshake. A sidecar in another continent needs less than a second.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// For a head to arrive.
@@ -40,7 +42,8 @@ const LIFETIME: Duration = Duration::from_secs(60 * 60);
 const GRACE: Duration = Duration::from_secs(5);
 /// A sidecar has a feed and one more request at a time.
 const STREAMS_MAX: u32 = 16;
-const HEAD_BYTES: usize = 16 * 1024;
+/// Units: bytes.
+const HEAD_BYTES_MAX: u32 = 16 * 1024;
 /// A peer that does not answer a ping has disconnected.
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// After a failed accept: most often the process is out of descriptors, and trying at once would spin.
@@ -56,25 +59,31 @@ pub(super) async fn serve(
     until: impl Future<Output = ()>,
 ) {
     let (stop, stopped) = watch::channel(());
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(descriptors::room_for(CONNECTIONS_MAX, 1)));
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let mut connections = JoinSet::new();
     let mut until = pin!(until);
     loop {
         tokio::select! {
             () = &mut until => break,
-            (stream, peer, place) = accept(&listener, &places) => {
+            (stream, peer, handshake) = accept(&listener, &handshakes) => {
                 let (acceptor, hub, mut stopped) = (TlsAcceptor::from(tls.load_full()), Rc::clone(&hub), stopped.clone());
+                let places = Arc::clone(&places);
                 connections.spawn_local(async move {
-                    let _place = place;
                     let ended = async {
                         tokio::select! {
                             _ = stopped.changed() => {}
                             () = sleep(LIFETIME) => {}
                         }
                     };
-                    if let Some(stream) = shaken(acceptor, stream, peer).await {
-                        connection(stream, hub, ended).await;
-                    }
+                    let shaken = shaken(acceptor, stream, peer).await;
+                    drop(handshake);
+                    let Some(stream) = shaken else { return };
+                    let Ok(_place) = places.try_acquire_owned() else {
+                        tracing::warn!(%peer, "the hub has as many connections as it may; this one is closed");
+                        return;
+                    };
+                    connection(stream, hub, ended).await;
                 });
             }
             // Finished connections are collected as they end, so that the set does not grow.
@@ -111,6 +120,21 @@ async fn shaken(acceptor: TlsAcceptor, stream: TcpStream, peer: SocketAddr) -> O
     }
 }
 
+/// Serves a connection until its end, and for [`GRACE`] behind that of `$ended`. How a connection ends, well or badly, is the business of its
+/// client, which connects again. A macro, because the connections of the two versions of HTTP share no trait.
+macro_rules! until_ended {
+    ($served:expr, $ended:expr) => {
+        let mut served = pin!($served);
+        tokio::select! {
+            _ = &mut served => {}
+            () = $ended => {
+                served.as_mut().graceful_shutdown();
+                let _ = timeout(GRACE, served).await;
+            }
+        }
+    };
+}
+
 async fn connection(stream: TlsStream<TcpStream>, hub: Rc<Hub>, ended: impl Future<Output = ()>) {
     let session = stream.get_ref().1;
     let is_http2 = session.alpn_protocol() == Some(b"h2");
@@ -120,36 +144,21 @@ async fn connection(stream: TlsStream<TcpStream>, hub: Rc<Hub>, ended: impl Futu
         let (hub, caller) = (Rc::clone(&hub), caller.clone());
         async move { Ok::<_, Infallible>(answer(hub, caller, request).await) }
     });
-    // How a connection ends, well or badly, is the business of its client, which connects again.
     if is_http2 {
         let served = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
-            .max_header_list_size(HEAD_BYTES.try_into().unwrap_or(u32::MAX))
+            .max_header_list_size(HEAD_BYTES_MAX)
             .keep_alive_interval(PING_EVERY)
             .serve_connection(TokioIo::new(stream), service);
-        let mut served = pin!(served);
-        tokio::select! {
-            _ = &mut served => {}
-            () = ended => {
-                served.as_mut().graceful_shutdown();
-                let _ = timeout(GRACE, served).await;
-            }
-        }
+        until_ended!(served, ended);
     } else {
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(HEAD_BYTES)
+            .max_buf_size(HEAD_BYTES_MAX as usize)
             .serve_connection(TokioIo::new(stream), service);
-        let mut served = pin!(served);
-        tokio::select! {
-            _ = &mut served => {}
-            () = ended => {
-                served.as_mut().graceful_shutdown();
-                let _ = timeout(GRACE, served).await;
-            }
-        }
+        until_ended!(served, ended);
     }
 }
 

@@ -3,14 +3,27 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, watch};
+use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::access::{Access, Caller};
 use super::audit::{Entry, Head};
 use super::fleet::Fleet;
 use super::record::{Loaded, Record, RecordError};
 use crate::base::{Clock, Moment};
-use crate::switch::{Switch, Switches, Version};
+use crate::switch::{Order, Switch, Switches, Version};
+
+/// Changes that wait at once. Operators are few; more means that the disk is stuck.
+const CHANGES_MAX: usize = 16;
+
+/// A name that no other run has.
+#[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
+fn run_name() -> String {
+    let mut name = [0; 8];
+    rand::fill(&mut name).expect("the machine has random bytes");
+    HEXLOWER.encode(&name)
+}
 
 /// One state of the switches.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +39,8 @@ pub(super) struct Hub {
     pub(super) record: Record,
     pub(super) clock: Clock,
     pub(super) fleet: RefCell<Fleet>,
+    /// Places for changes that wait for the one before them, or for the disk.
+    pub(super) places: Arc<Semaphore>,
     current: watch::Sender<Arc<Current>>,
     /// The end of the audit trail. Locked for a whole change, so that changes follow each other.
     head: Mutex<Head>,
@@ -33,9 +48,18 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(access: Access, record: Record, loaded: Loaded, clock: Clock) -> Self {
-        let Loaded { version, switches, head, sidecars } = loaded;
+        let Loaded { change, switches, head, sidecars } = loaded;
+        let version = Version { run: run_name(), change };
         let (current, _) = watch::channel(Arc::new(Current { version, switches }));
-        Self { access, record, clock, fleet: RefCell::new(Fleet::new(sidecars)), current, head: Mutex::new(head) }
+        Self {
+            access,
+            record,
+            clock,
+            fleet: RefCell::new(Fleet::new(sidecars)),
+            places: Arc::new(Semaphore::new(CHANGES_MAX)),
+            current,
+            head: Mutex::new(head),
+        }
     }
 
     /// The present state of the switches.
@@ -95,7 +119,7 @@ impl Hub {
         rows: Vec<super::audit::AuditRow>,
     ) -> Result<(), RecordError> {
         let version = Version { change: current.version.change + 1, ..current.version.clone() };
-        self.record.change(&version, &switches, rows).await?;
+        self.record.change(version.change, &switches, rows).await?;
         self.current.send_replace(Arc::new(Current { version, switches }));
         Ok(())
     }
@@ -105,10 +129,19 @@ impl Hub {
         Moment(self.clock.unix_ms())
     }
 
-    /// The entry of a change that a client asked for.
-    pub(super) fn entry(&self, caller: &Caller, action: &'static str, switch: &Switch, by: [&str; 3]) -> Entry {
-        let [reason, ticket, author] = by.map(str::to_owned);
-        let (unix_ms, caller, subject) = (self.clock.unix_ms(), caller.name.clone(), switch.name());
-        Entry { unix_ms, caller, action, subject, reason, ticket, author }
+    /// The entry of a change of a switch that a client asked for.
+    pub(super) fn entry(&self, caller: &Caller, action: &'static str, switch: &Switch, order: &Order) -> Entry {
+        let Order { lasts, force, reason, ticket, author, .. } = order.clone();
+        Entry {
+            unix_ms: self.clock.unix_ms(),
+            caller: caller.name.clone(),
+            action,
+            subject: switch.name(),
+            lasts_ms: lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)),
+            force,
+            reason,
+            ticket,
+            author,
+        }
     }
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::response::Refusal;
 use super::state::Hub;
-use crate::switch::{Order, Switch, Switches};
+use crate::base::Moment;
+use crate::switch::{Order, SWITCHES_MAX, Switch, Switches};
 use crate::telemetry::event;
 
 /// All switches in force.
@@ -33,41 +34,50 @@ pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
     }
     let set = hub
         .change(|all, now| {
-            let Some(switch) = order.switch(now, unix_ms) else { return (None, Vec::new()) };
-            let mut after = all.clone();
-            after.set(switch.clone());
-            let stranded = hub.fleet.borrow().stranded(&switch, &after, unix_ms).filter(|_| !order.force);
-            if stranded.is_some() {
-                return (Some((switch, stranded)), Vec::new());
-            }
+            let planned = planned(&hub, &order, all, now);
+            let Ok((switch, after)) = planned else { return (planned.map(|(switch, _)| switch), Vec::new()) };
             *all = after;
-            let entry = hub.entry(caller, "switch_set", &switch, [&order.reason, &order.ticket, &order.author]);
-            (Some((switch, None)), vec![entry])
+            let entry = hub.entry(caller, "switch_set", &switch, &order);
+            (Ok(switch), vec![entry])
         })
         .await?;
-    let Some((switch, stranded)) = set else {
-        return Err(Refusal::bad_request("`switch`: expected a switch".to_owned()));
-    };
-    if let Some((sidecar, key)) = stranded {
-        let message = format!(
-            "`region`: with it no region of `{key}` of the sidecar {sidecar} would take flexible jobs; end the switch of another region \
-             first, or set `force` (--force)"
-        );
-        return Err(Refusal::new(StatusCode::CONFLICT, "last_region", message));
-    }
+    let switch = set?;
     let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
     event::switch_set(switch.kind, region(&switch), lasts, [&switch.reason, &switch.ticket, &switch.author]);
     Ok(changed(&hub, "switches", std::iter::once(&switch)))
 }
 
+/// The switch of an order, and all switches with it.
+///
+/// Errors: the hub has as many as it may, or the order leaves jobs without a region.
+fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Switch, Switches), Refusal> {
+    let unix_ms = hub.clock.unix_ms();
+    let switch = order.switch(now, unix_ms);
+    let switch = switch.ok_or_else(|| Refusal::bad_request("`switch`: expected a switch".to_owned()))?;
+    let mut after = all.clone();
+    after.set(switch.clone());
+    let conflict = |code, message| Err(Refusal::new(StatusCode::CONFLICT, code, message));
+    if after.iter().count() > SWITCHES_MAX {
+        return conflict("too_many", format!("a hub has at most {SWITCHES_MAX} switches; end one that is not needed"));
+    }
+    let stranded = hub.fleet.borrow().stranded(&switch, &after, unix_ms).filter(|_| !order.force);
+    if let Some((sidecar, key)) = stranded {
+        let message = format!(
+            "`region`: with it no region of `{key}` of the sidecar {sidecar} would take flexible jobs; end the switch of another region \
+             first, or set `force` (--force)"
+        );
+        return conflict("last_region", message);
+    }
+    Ok((switch, after))
+}
+
 /// Ends the switches of a query; see [`Order::read`].
 pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
     let order = Order::read(query, false).map_err(Refusal::bad_request)?;
-    let by = [order.reason.as_str(), &order.ticket, &order.author];
     let ended = hub
         .change(|all: &mut Switches, _| {
             let ended = all.end(order.kind, order.region.as_ref());
-            let entries = ended.iter().map(|it| hub.entry(caller, "switch_ended", it, by)).collect();
+            let entries = ended.iter().map(|it| hub.entry(caller, "switch_ended", it, &order)).collect();
             (ended, entries)
         })
         .await?;
@@ -76,7 +86,7 @@ pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
         return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message.to_owned()));
     }
     for switch in &ended {
-        event::switch_ended(switch.kind, region(switch), Some(by));
+        event::switch_ended(switch.kind, region(switch), Some([&order.reason, &order.ticket, &order.author]));
     }
     Ok(changed(&hub, "ended", ended.iter()))
 }

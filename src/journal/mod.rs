@@ -99,6 +99,7 @@ impl Journal {
             leases: Mutex::new(Leases::new(config.rows_max, config.path.is_some())),
             switches: Mutex::default(),
             hub: Mutex::default(),
+            follows_hub: AtomicBool::new(false),
             secret: Mutex::new(random_secret()),
             time: JournalClock::new(&clock),
             missed: AtomicBool::new(false),

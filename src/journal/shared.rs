@@ -27,6 +27,8 @@ pub(super) struct Inner {
     pub(super) switches: Mutex<Switches>,
     /// The last state of the hub.
     pub(super) hub: Mutex<HubState>,
+    /// Whether that hub is followed.
+    pub(super) follows_hub: AtomicBool,
     /// With which callers are fingerprinted; the file's, once it is read.
     pub(super) secret: Mutex<Secret>,
     pub(super) time: JournalClock,

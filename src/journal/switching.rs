@@ -1,5 +1,7 @@
 //! The switches of the journal: those that were set here, and those of the hub.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::Journal;
 use super::change::Change;
 use super::shared::Inner;
@@ -28,10 +30,18 @@ impl Journal {
         self.inner.switches.lock().clone()
     }
 
-    /// The last state of the hub, without the switches that have ended since.
+    /// The last state of the hub, without the switches that have ended since; that of no hub while none is followed.
     #[must_use]
     pub fn hub(&self) -> HubState {
-        self.inner.hub.lock().clone()
+        if self.inner.follows_hub.load(Relaxed) { self.inner.hub.lock().clone() } else { HubState::default() }
+    }
+
+    /// Whether a hub is followed from now on. Without one, the switches of an earlier hub are in force no more, also where the file shows
+    /// them only later.
+    pub fn set_follows_hub(&self, follows: bool) {
+        if self.inner.follows_hub.swap(follows, Relaxed) != follows {
+            self.inner.switched.notify_one();
+        }
     }
 
     /// Changes the switches that were set here, and returns the result of the change and whether the switches are on disk, or there is no
@@ -44,25 +54,11 @@ impl Journal {
         (result, self.waited(written).await)
     }
 
-    /// Takes a state of the hub, unless this one superseded it before; the file follows.
+    /// Takes a state of the hub; the file follows.
     pub fn set_hub(&self, state: HubState) -> HubChange {
         let (change, _) = self.send(|_, changes| self.changed_hub(state, changes), None);
         self.inner.switched.notify_one();
         change
-    }
-
-    /// Forgets the hub and all that it has set; the file follows.
-    pub fn forget_hub(&self) {
-        if self.hub() != HubState::default() {
-            self.send(
-                |_, changes| {
-                    *self.inner.hub.lock() = HubState::default();
-                    changes.push(Change::Hub(HubState::default()));
-                },
-                None,
-            );
-            self.inner.switched.notify_one();
-        }
     }
 
     /// Ends the switches whose time is over, and returns them; the file follows.
@@ -99,9 +95,6 @@ impl Journal {
 
     fn changed_hub(&self, state: HubState, changes: &mut Vec<Change>) -> HubChange {
         let mut hub = self.inner.hub.lock();
-        if hub.version.supersedes(&state.version) {
-            return HubChange::default();
-        }
         let is_in = |it: &Switch, all: &Switches| {
             all.iter().any(|other| (other.kind, &other.region, &other.ticket) == (it.kind, &it.region, &it.ticket))
         };
@@ -122,7 +115,7 @@ impl Inner {
             Change::Switches(switches) => self.switches.lock().merge(switches.clone(), now, unix_ms),
             Change::Hub(state) => {
                 let mut hub = self.hub.lock();
-                if hub.version.record.is_empty() {
+                if *hub == HubState::default() {
                     hub.version.clone_from(&state.version);
                     hub.switches.merge(state.switches.clone(), now, unix_ms);
                 }

@@ -1,40 +1,42 @@
 //! The switches of a hub, as its feed carries them and as a sidecar keeps them.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+use super::order::LASTS_MAX;
 use super::set::{Switch, Switches};
 use crate::base::{Moment, RegionId, SwitchKind};
 
-/// More switches than any fleet has: one for each region that a sidecar can know, and maintenance.
-const SWITCHES_MAX: usize = 257;
+/// The most switches of a hub: one for each region that a sidecar can know, and maintenance.
+pub const SWITCHES_MAX: usize = 257;
 
-/// Names a state of a hub's record: the record, and the number of its last change.
+/// Names a state of a hub: the run of the hub, and the number of the last change of its record. A hub that starts anew has another name, so
+/// that a record that was restored from a copy is not taken for the one that sidecars know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// The record's own name, random, made with the record.
-    pub record: String,
+    /// The name of the run, random.
+    pub run: String,
     /// The number of its last change, from 1; 0 before any.
     pub change: u64,
 }
 
-impl Version {
-    /// Whether a state of `other` was superseded by this one: the same record had it before.
-    #[must_use]
-    pub fn supersedes(&self, other: &Self) -> bool {
-        self.record == other.record && self.change > other.change
-    }
+/// A state of a hub has more switches than [`SWITCHES_MAX`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooMany;
 
+impl Version {
     /// Reads the form that [`std::fmt::Display`] writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (record, change) = text.rsplit_once('-')?;
-        Some(Self { record: record.to_owned(), change: change.parse().ok()? })
+        let (run, change) = text.rsplit_once('-')?;
+        Some(Self { run: run.to_owned(), change: change.parse().ok()? })
     }
 }
 
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.record, self.change)
+        write!(f, "{}-{}", self.run, self.change)
     }
 }
 
@@ -54,9 +56,9 @@ pub struct FeedSwitch {
     pub switch: SwitchKind,
     /// Its region; none for [`SwitchKind::Maintenance`].
     pub region: Option<RegionId>,
-    /// When it was set, by the hub's clock. Units: milliseconds since the Unix epoch.
-    pub set_unix_ms: u64,
-    /// How long it still lasts: the clocks of hub and sidecar need not agree. Units: milliseconds.
+    /// How long ago it was set: the clocks of hub and sidecar need not agree. Units: milliseconds.
+    pub set_ms_ago: u64,
+    /// How long it still lasts, never longer than was ordered. Units: milliseconds.
     pub ends_in_ms: u64,
     /// Why it was set.
     pub reason: String,
@@ -73,8 +75,9 @@ impl FeedSwitches {
         let sent = |it: &Switch| FeedSwitch {
             switch: it.kind,
             region: it.region.clone(),
-            set_unix_ms: it.set_unix_ms,
-            ends_in_ms: it.ends_unix_ms.saturating_sub(unix_ms),
+            set_ms_ago: unix_ms.saturating_sub(it.set_unix_ms),
+            // A clock that was set back adds no time.
+            ends_in_ms: it.ends_unix_ms.saturating_sub(unix_ms.max(it.set_unix_ms)),
             reason: it.reason.clone(),
             ticket: it.ticket.clone(),
             author: it.author.clone(),
@@ -82,23 +85,28 @@ impl FeedSwitches {
         Self { version, switches: switches.iter().map(sent).collect() }
     }
 
-    /// The part that a sidecar keeps, by its own clocks. More switches than a hub can have are cut off.
-    #[must_use]
-    pub fn received(self, now: Moment, unix_ms: u64) -> HubState {
+    /// The part that a sidecar keeps, by its own clocks.
+    ///
+    /// Errors: [`TooMany`].
+    pub fn received(self, now: Moment, unix_ms: u64) -> Result<HubState, TooMany> {
+        if self.switches.len() > SWITCHES_MAX {
+            return Err(TooMany);
+        }
         let mut switches = Switches::default();
-        for it in self.switches.into_iter().take(SWITCHES_MAX) {
+        for it in self.switches {
+            let lasts = Duration::from_millis(it.ends_in_ms).min(LASTS_MAX);
             switches.set(Switch {
                 kind: it.switch,
                 region: it.region,
-                until: now.after(std::time::Duration::from_millis(it.ends_in_ms)),
-                set_unix_ms: it.set_unix_ms.min(unix_ms),
-                ends_unix_ms: unix_ms.saturating_add(it.ends_in_ms),
+                until: now.after(lasts),
+                set_unix_ms: unix_ms.saturating_sub(it.set_ms_ago),
+                ends_unix_ms: Moment(unix_ms).after(lasts).0,
                 reason: it.reason,
                 ticket: it.ticket,
                 author: it.author,
             });
         }
-        HubState { version: self.version, switches }
+        Ok(HubState { version: self.version, switches })
     }
 }
 
@@ -123,22 +131,40 @@ mod tests {
         let (set_unix_ms, ends_unix_ms, until) = (1_000, 61_000, Moment(61_000));
         let region = Some(RegionId::parse("a").unwrap());
         all.set(Switch { kind: SwitchKind::Drain, region, until, set_unix_ms, ends_unix_ms, reason, ticket, author });
-        let version = Version { record: "r".to_owned(), change: 3 };
+        let version = Version { run: "r".to_owned(), change: 3 };
         let sent = FeedSwitches::of(version.clone(), &all, 11_000);
         let sent: FeedSwitches = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
-        let state = sent.received(Moment(500), 900);
+        let state = sent.received(Moment(500), 9_000_900).unwrap();
         assert_eq!(state.version, version);
         assert_eq!(state.switches.first_end(), Some(Moment(50_500)));
         let kept = state.switches.iter().next().unwrap();
-        assert_eq!((kept.set_unix_ms, kept.ends_unix_ms), (900, 50_900), "the sidecar's clock is an hour behind");
+        assert_eq!((kept.set_unix_ms, kept.ends_unix_ms), (8_990_900, 9_050_900), "by the sidecar's clock");
+        let set_back = FeedSwitches::of(version, &all, 0);
+        assert_eq!(set_back.switches[0].ends_in_ms, 60_000, "a hub's clock that is set back adds no time");
     }
 
     #[test]
-    fn a_version_is_read_as_it_is_written_and_compares_within_its_record() {
-        let at = |record: &str, change| Version { record: record.to_owned(), change };
+    fn a_version_is_read_as_it_is_written() {
+        let at = |run: &str, change| Version { run: run.to_owned(), change };
         assert_eq!(Version::parse(&at("a-b", 7).to_string()), Some(at("a-b", 7)));
         assert_eq!(["", "7", "a-", "a-x"].map(Version::parse), [const { None }; 4]);
-        assert!(at("a", 2).supersedes(&at("a", 1)) && !at("a", 1).supersedes(&at("a", 1)));
-        assert!(!at("a", 2).supersedes(&at("b", 1)), "another record says nothing of this one");
+    }
+
+    #[test]
+    fn a_state_with_more_switches_than_a_hub_can_have_is_refused_and_none_lasts_for_ever() {
+        let switch = |region: String, ends_in_ms| FeedSwitch {
+            switch: SwitchKind::Drain,
+            region: Some(RegionId::parse(&region).unwrap()),
+            set_ms_ago: 0,
+            ends_in_ms,
+            reason: String::new(),
+            ticket: String::new(),
+            author: String::new(),
+        };
+        let state = |switches| FeedSwitches { version: Version::default(), switches };
+        let many = (0..=SWITCHES_MAX).map(|at| switch(format!("r{at}"), 1)).collect();
+        assert_eq!(state(many).received(Moment(0), 0), Err(TooMany));
+        let long = state(vec![switch("a".to_owned(), u64::MAX)]).received(Moment(0), 0).unwrap();
+        assert_eq!(long.switches.first_end(), Some(Moment(0).after(LASTS_MAX)));
     }
 }

@@ -9,7 +9,7 @@ mod order;
 mod region_set;
 mod set;
 
-pub use feed::{FeedSwitch, FeedSwitches, HubState, Version};
+pub use feed::{FeedSwitch, FeedSwitches, HubState, SWITCHES_MAX, TooMany, Version};
 pub use order::{LASTS_MAX, Order};
-pub use region_set::{RegionSet, SetRegion, region_sets, stranded};
+pub use region_set::{RegionSet, RegionSets, SetRegion, stranded};
 pub use set::{Switch, Switches};

@@ -107,9 +107,9 @@ const FAILOVER: &[Key] = &[
 #[rustfmt::skip]
 const HUB: &[Key] = &[
     open("hub.url", Text(2048), "", "The URL of the hub, `https://host[:port]`; without it there is none"),
-    open("hub.name", NAME, "",
+    open("hub.name", Text(128), "",
         "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
-    open("hub.tls.ca", Path, "", "PEM trust roots for the hub; the system's when absent"),
+    open("hub.tls.ca", Path, "", "PEM trust roots for the hub; those of the operating system when absent"),
     open("hub.tls.cert", Path, "", "PEM client certificate chain, by whose names the hub knows this sidecar"),
     open("hub.tls.key", Path, "", "PEM private key of the client certificate"),
     open("hub.tls.server_name", NAME, "", "The name the hub's certificate must show, in place of the URL's host"),

@@ -1,7 +1,12 @@
 //! The content of a record at the start of its hub, and its errors.
 
+use std::time::Duration;
+
 use super::super::audit::Head;
-use crate::switch::{Switches, Version};
+use crate::switch::Switches;
+
+/// How long a reader waits for the disk, and after which a hub whose disk does not answer is not ready.
+pub(in crate::hub) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// Why the record cannot be used, or a change was not kept.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +28,9 @@ pub enum RecordError {
     /// The disk does not keep up.
     #[error("too many changes wait for the disk; send the request again later")]
     Busy,
+    /// The disk does not answer.
+    #[error("the disk of the record did not answer within {} s", ANSWER_WAIT.as_secs())]
+    Slow,
     /// The thread of the record has ended, which is a defect.
     #[error("the thread of the record has ended; restart the hub")]
     Ended,
@@ -31,7 +39,8 @@ pub enum RecordError {
 /// The content of a record at the start of its hub.
 #[derive(Debug, Default)]
 pub(in crate::hub) struct Loaded {
-    pub(in crate::hub) version: Version,
+    /// The number of the last change.
+    pub(in crate::hub) change: u64,
     pub(in crate::hub) switches: Switches,
     pub(in crate::hub) head: Head,
     pub(in crate::hub) sidecars: Vec<SavedSidecar>,

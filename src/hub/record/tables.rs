@@ -4,13 +4,11 @@ use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use aws_lc_rs::rand;
-use data_encoding::HEXLOWER;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::super::audit::{AuditRow, Head};
 use super::content::{Loaded, RecordError, SavedSidecar};
-use crate::switch::{Switches, Version};
+use crate::switch::Switches;
 
 /// Says in the file's head that it is a hub's.
 const APPLICATION: i64 = 0x4f4a_5348;
@@ -21,10 +19,11 @@ const MODE: u32 = 0o600;
 
 const TABLES: &str = "
 CREATE TABLE state (
-  only_one INTEGER PRIMARY KEY CHECK (only_one = 1), record TEXT NOT NULL, change INTEGER NOT NULL, switches TEXT NOT NULL);
+  only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
 CREATE TABLE audit (
   number INTEGER PRIMARY KEY, unix_ms INTEGER NOT NULL, caller TEXT NOT NULL, action TEXT NOT NULL, subject TEXT NOT NULL,
-  reason TEXT NOT NULL, ticket TEXT NOT NULL, author TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL);
+  lasts_ms INTEGER, force INTEGER NOT NULL, reason TEXT NOT NULL, ticket TEXT NOT NULL, author TEXT NOT NULL,
+  previous TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE sidecar (
   name TEXT PRIMARY KEY, caller TEXT NOT NULL, status TEXT NOT NULL, seen_unix_ms INTEGER NOT NULL);
 ";
@@ -57,10 +56,7 @@ pub(super) fn open(path: Option<&Path>) -> Result<Connection, RecordError> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
     if version == 0 {
         transaction.execute_batch(TABLES)?;
-        let mut name = [0; 8];
-        let _ = rand::fill(&mut name);
-        let (record, none) = (HEXLOWER.encode(&name), in_json(&Switches::default())?);
-        transaction.execute("INSERT INTO state VALUES (1, ?1, 0, ?2)", params![record, none])?;
+        transaction.execute("INSERT INTO state VALUES (1, 0, ?1)", [in_json(&Switches::default())?])?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
@@ -85,7 +81,7 @@ pub(super) fn load(connection: &mut Connection) -> rusqlite::Result<Loaded> {
         })
     })?;
     Ok(Loaded {
-        version: version(connection)?,
+        change: last_change(connection)?,
         switches: serde_json::from_str(&switches)
             .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))?,
         head: end.unwrap_or_default(),
@@ -93,27 +89,38 @@ pub(super) fn load(connection: &mut Connection) -> rusqlite::Result<Loaded> {
     })
 }
 
-pub(super) fn version(connection: &Connection) -> rusqlite::Result<Version> {
-    connection.query_row("SELECT record, change FROM state", [], |row| {
-        Ok(Version { record: row.get("record")?, change: whole(row, "change")? })
-    })
+/// The number of the last change.
+pub(super) fn last_change(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.query_row("SELECT change FROM state", [], |row| whole(row, "change"))
 }
 
 pub(super) fn change(
     connection: &mut Connection,
-    version: &Version,
+    number: u64,
     switches: &Switches,
     rows: &[AuditRow],
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let values = params![signed(version.change), in_json(switches)?];
+    let values = params![signed(number), in_json(switches)?];
     transaction.execute("UPDATE state SET change = ?1, switches = ?2", values)?;
     for row in rows {
-        let AuditRow { number, unix_ms, caller, action, subject, reason, ticket, author, previous, hash } = row;
-        let (number, unix_ms) = (signed(*number), signed(*unix_ms));
+        let lasts_ms = row.lasts_ms.map(signed);
         transaction.execute(
-            "INSERT INTO audit VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
-            params![number, unix_ms, caller, action, subject, reason, ticket, author, previous, hash],
+            "INSERT INTO audit VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+            params![
+                signed(row.number),
+                signed(row.unix_ms),
+                row.caller,
+                row.action,
+                row.subject,
+                lasts_ms,
+                row.force,
+                row.reason,
+                row.ticket,
+                row.author,
+                row.previous,
+                row.hash,
+            ],
         )?;
     }
     transaction.commit()
@@ -129,6 +136,8 @@ pub(super) fn audit(connection: &mut Connection, after: u64, max: usize) -> rusq
             caller: row.get("caller")?,
             action: row.get("action")?,
             subject: row.get("subject")?,
+            lasts_ms: row.get::<_, Option<i64>>("lasts_ms")?.map(unsigned),
+            force: row.get("force")?,
             reason: row.get("reason")?,
             ticket: row.get("ticket")?,
             author: row.get("author")?,
@@ -159,9 +168,16 @@ fn in_json(switches: &Switches) -> rusqlite::Result<String> {
 
 /// Times and numbers are far below 2^63.
 fn signed(number: u64) -> i64 {
+    debug_assert!(i64::try_from(number).is_ok());
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn whole(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
-    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+    Ok(unsigned(row.get(column)?))
+}
+
+/// This program writes no number below 0.
+fn unsigned(number: i64) -> u64 {
+    debug_assert!(number >= 0);
+    u64::try_from(number).unwrap_or(0)
 }

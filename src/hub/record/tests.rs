@@ -15,7 +15,17 @@ fn drained(region: &str) -> Switches {
 fn row(head: &Head, subject: &str) -> AuditRow {
     let text = |text: &str| text.to_owned();
     let (caller, reason, ticket, author) = (text("ann.x"), text("storm"), text("OPS-1"), text("ann"));
-    head.next(Entry { unix_ms: 1, caller, action: "switch_set", subject: text(subject), reason, ticket, author })
+    head.next(Entry {
+        unix_ms: 1,
+        caller,
+        action: "switch_set",
+        subject: text(subject),
+        lasts_ms: Some(1),
+        force: false,
+        reason,
+        ticket,
+        author,
+    })
 }
 
 #[tokio::test]
@@ -23,10 +33,9 @@ async fn a_change_outlives_the_hub_and_a_second_hub_cannot_have_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hub.db");
     let (record, loaded) = Record::open(Some(&path)).unwrap();
-    assert_eq!((loaded.version.change, loaded.head.number), (0, 0));
-    let version = Version { change: 1, ..loaded.version.clone() };
+    assert_eq!((loaded.change, loaded.head.number), (0, 0));
     let first = row(&loaded.head, "drain a");
-    record.change(&version, &drained("a"), vec![first.clone()]).await.unwrap();
+    record.change(1, &drained("a"), vec![first.clone()]).await.unwrap();
     let held = Record::open(Some(&path)).unwrap_err();
     assert!(matches!(held, RecordError::Sqlite(_)), "{held}");
     let saved = SavedSidecar {
@@ -46,11 +55,10 @@ async fn a_change_outlives_the_hub_and_a_second_hub_cannot_have_the_file() {
         again = Record::open(Some(&path));
     }
     let (record, loaded) = again.unwrap();
-    assert_eq!((&loaded.version, &loaded.switches), (&version, &drained("a")));
+    assert_eq!((loaded.change, &loaded.switches), (1, &drained("a")));
     assert_eq!(loaded.sidecars, [saved]);
     let second = row(&loaded.head, "drain b");
-    let version = Version { change: 2, ..version };
-    record.change(&version, &drained("b"), vec![second]).await.unwrap();
+    record.change(2, &drained("b"), vec![second]).await.unwrap();
     let lines: Vec<String> =
         record.audit(0, 10).await.unwrap().iter().map(|row| serde_json::to_string(row).unwrap()).collect();
     assert_eq!(verify(lines.iter().map(String::as_str), None).unwrap().0, 2);
@@ -60,12 +68,10 @@ async fn a_change_outlives_the_hub_and_a_second_hub_cannot_have_the_file() {
 #[tokio::test]
 async fn a_change_that_cannot_be_kept_leaves_all_as_it_was() {
     let (record, loaded) = Record::open(None).unwrap();
-    let version = Version { change: 1, ..loaded.version.clone() };
     let first = row(&loaded.head, "drain a");
-    record.change(&version, &drained("a"), vec![first.clone()]).await.unwrap();
-    let next = Version { change: 2, ..version };
+    record.change(1, &drained("a"), vec![first.clone()]).await.unwrap();
     // The row has its number already.
-    let twice = record.change(&next, &drained("b"), vec![first.clone()]).await;
+    let twice = record.change(2, &drained("b"), vec![first.clone()]).await;
     assert!(twice.is_err());
     assert_eq!(record.audit(0, 10).await.unwrap(), [first]);
 }

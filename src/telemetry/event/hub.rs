@@ -35,6 +35,14 @@ pub fn hub_connected(url: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_connected", url, "the feed of the hub is open");
 }
 
+/// The hub does not take the status of this sidecar, whose switches are followed all the same.
+pub fn hub_status_refused(url: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_status_refused", url, error,
+        "the hub refuses the status of this sidecar; its switches are followed"
+    );
+}
+
 /// A sidecar lost the feed of its hub, or cannot open it. Switches that it received before stay in force until they end.
 pub fn hub_lost(url: &str, error: &str) {
     warn!(

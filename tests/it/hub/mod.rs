@@ -5,7 +5,7 @@ mod stage;
 use http::Method;
 use serde_json::Value;
 
-use crate::support::{Process, command, eventually, job, pinned};
+use crate::support::{Process, Setup, command, eventually, job, pinned};
 use stage::{HubStage, status};
 
 const INFO: [&str; 2] = ["--set", "log.level=info"];
@@ -93,6 +93,77 @@ async fn a_switch_ends_in_its_time_at_a_sidecar_whose_hub_was_killed() {
 }
 
 #[tokio::test]
+async fn orders_reach_sidecars_also_after_the_record_of_the_hub_was_restored_from_a_copy() {
+    let mut stage = HubStage::new("");
+    let mut hub = stage.run().await;
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    hub.kill();
+    let copy = ["hub.db", "hub.db-wal"].map(|name| (name, std::fs::read(stage.path(name)).ok()));
+    let mut hub = stage.run().await;
+    for _ in 0..3 {
+        assert_eq!(stage.order("ann", &["maintenance", "on", "--for", "1h"]).await.code, Some(0));
+    }
+    sidecar.wait_for_line("ojs.federation.switch_set").await;
+    hub.kill();
+    for (name, content) in copy {
+        match content {
+            Some(content) => std::fs::write(stage.path(name), content).unwrap(),
+            None => drop(std::fs::remove_file(stage.path(name))),
+        }
+    }
+    let _hub = stage.run().await;
+    assert_eq!(stage.order("ann", &["drain", "us-east-1", "--force", "--for", "1h"]).await.code, Some(0));
+    eventually("flexible jobs leave the region", async || goes_to(&sidecar).await != "us-east-1").await;
+    let shown = sidecar.admin.get("/switches").await.json();
+    assert_eq!(shown["switches"].as_array().unwrap().len(), 1, "the maintenance of the lost record has ended: {shown}");
+}
+
+#[tokio::test]
+async fn a_sidecar_whose_status_is_refused_follows_the_switches_and_says_so() {
+    let mut stage = HubStage::new("");
+    let _hub = stage.run().await;
+    stage.client("other", "spiffe://test/pod-other");
+    let (one, twin) = (stage.federation("one", "").await, Setup::default().yaml(&stage.section_with("one", "other")));
+    let _first = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    let twin = twin.stage().await;
+    let second = Process::run(&twin.config, &INFO).await;
+    second.wait_for_line("ojs.federation.hub_status_refused").await;
+    assert_eq!(stage.order("ann", &["drain", "us-east-1", "--for", "1h"]).await.code, Some(0));
+    eventually("flexible jobs leave the region", async || goes_to(&second).await != "us-east-1").await;
+    let notes = second.admin.get("/readyz").await.json()["notes"].to_string();
+    assert!(notes.contains("it refuses the status") && notes.contains("`name`"), "{notes}");
+}
+
+#[tokio::test]
+async fn a_sidecar_that_follows_no_hub_any_more_ends_what_the_hub_has_set() {
+    let mut stage = HubStage::new("");
+    let hub = stage.run().await;
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    // SIGHUP, as after a change of certificates, does not end the hub.
+    hub.hang_up();
+    assert_eq!(stage.order("ann", &["drain", "us-east-1", "--for", "1h"]).await.code, Some(0));
+    eventually("flexible jobs leave the region", async || goes_to(&sidecar).await != "us-east-1").await;
+    let text = std::fs::read_to_string(&one.config).unwrap();
+    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("hub:")).collect();
+    std::fs::write(&one.config, without.join("\n")).unwrap();
+    sidecar.signal("HUP");
+    sidecar.wait_for_line("configuration_reloaded").await;
+    eventually("jobs go there again", async || goes_to(&sidecar).await == "us-east-1").await;
+    let metrics = sidecar.admin.get("/metrics").await;
+    let line = String::from_utf8_lossy(&metrics.body)
+        .lines()
+        .find(|it| it.starts_with("ojs_federation_hub_connected"))
+        .unwrap()
+        .to_owned();
+    assert!(line.ends_with(" 0"), "{line}");
+}
+
+#[tokio::test]
 async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_none() {
     let mut stage = HubStage::new("");
     let hub = stage.run().await;
@@ -168,6 +239,7 @@ async fn the_audit_trail_names_who_did_what_and_a_flipped_byte_by_its_row() {
     assert_eq!(shown(&rows[0]), ["switch_set", "maintenance", "spiffe://test/ops/ann"]);
     assert_eq!(shown(&rows[1])[0], "switch_ended");
     assert_eq!(shown(&rows[2])[1], "drain eu-west-1");
+    assert_eq!((&rows[2]["lasts_ms"], &rows[2]["force"]), (&3_600_000.into(), &true.into()));
     let path = stage.path("trail.jsonl");
     let verify = |text: &str| {
         std::fs::write(&path, text).unwrap();

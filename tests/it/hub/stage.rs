@@ -59,7 +59,7 @@ admin: 127.0.0.1:0
 tls: {{ cert: {dir}/hub.cert.pem, key: {dir}/hub.key.pem, client_ca: {dir}/hub.ca.pem }}
 record: {{ path: {dir}/hub.db }}
 access:
-  - {{ san: \"spiffe://test/pod\", role: sidecar }}
+  - {{ san: \"spiffe://test/pod*\", role: sidecar }}
   - {{ san: \"spiffe://test/ops/ann\", role: operator, scopes: [read, operate, audit] }}
   - {{ san: \"spiffe://test/ops/eve\", role: operator, scopes: [read] }}
 {}",
@@ -78,8 +78,13 @@ access:
 
     /// The section of a sidecar's configuration that makes it follow the hub.
     pub fn section(&self, name: &str) -> String {
+        self.section_with(name, "pod")
+    }
+
+    /// The same with the certificate of this stem.
+    pub fn section_with(&self, name: &str, stem: &str) -> String {
         let (dir, url) = (self.dir.path().display(), self.url());
-        let tls = format!("ca: {dir}/hub.ca.pem, cert: {dir}/pod.cert.pem, key: {dir}/pod.key.pem");
+        let tls = format!("ca: {dir}/hub.ca.pem, cert: {dir}/{stem}.cert.pem, key: {dir}/{stem}.key.pem");
         format!("hub: {{ url: \"{url}\", name: {name}, tls: {{ {tls} }} }}")
     }
 
@@ -149,6 +154,11 @@ impl Hub {
             rest.split('"').next().unwrap().to_owned()
         };
         (Self { child, admin: Client::new(field("admin").parse().unwrap()) }, field("address"))
+    }
+
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        assert!(Command::new("sh").args(["-c", &format!("kill -HUP {}", self.child.id())]).status().unwrap().success());
     }
 
     /// Sends SIGKILL and waits for the end.
