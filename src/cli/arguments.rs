@@ -118,7 +118,7 @@ pub(super) struct HubRunArgs {
     /// The hub's YAML file
     #[arg(short, long = "config", value_name = "FILE")]
     pub(super) config: PathBuf,
-    /// Only say what is wrong with the file
+    /// Only say what is wrong with the file, or with the TLS files that it names
     #[arg(long)]
     pub(super) check: bool,
 }

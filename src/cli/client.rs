@@ -78,7 +78,7 @@ pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result
     };
     let asked = tokio::time::timeout(TIMEOUT, asked).await;
     let asked = asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?;
-    asked.map_err(|error| format!("no hub answers at {authority}: {error}"))
+    asked.map_err(|error| format!("no hub answers at {authority}: {error}; start one, or name another with --hub"))
 }
 
 /// In TLS 1.3 a client learns only at its first read that its certificate was refused.

@@ -5,7 +5,7 @@ use super::exit::{BAD_CONFIG, DONE, FAILED};
 use super::out::{complain, say};
 use super::signals;
 use crate::base::Clock;
-use crate::hub::{CONNECTIONS_MAX, RunError, Settings, bind};
+use crate::hub::{CONNECTIONS_MAX, RunError, Settings, bind, check};
 use crate::net::descriptors;
 use crate::telemetry;
 
@@ -19,8 +19,16 @@ pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
         }
     };
     if arguments.check {
-        say("the hub's configuration is right");
-        return DONE;
+        return match check(&settings) {
+            Ok(()) => {
+                say("the hub's configuration is right");
+                DONE
+            }
+            Err(error) => {
+                complain(format_args!("{}: {error}", arguments.config.display()));
+                BAD_CONFIG
+            }
+        };
     }
     let log = match telemetry::init(&settings.log()) {
         Ok(log) => log,

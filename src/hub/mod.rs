@@ -25,7 +25,8 @@ mod state;
 mod switches;
 
 pub use audit::{AuditRow, ChainError, verify};
+pub use identity::IdentityError;
 pub use record::RecordError;
-pub use run::{Bound, RunError, bind};
+pub use run::{Bound, RunError, bind, check};
 pub use serve::CONNECTIONS_MAX;
 pub use settings::{Settings, SettingsError};

@@ -82,6 +82,13 @@ pub struct Bound {
     clock: Clock,
 }
 
+/// Whether a hub could use the TLS files of these settings.
+///
+/// Errors: [`IdentityError`].
+pub fn check(settings: &Settings) -> Result<(), IdentityError> {
+    Files::read(&settings.tls)?.config().map(drop)
+}
+
 /// Reads the TLS files, opens the record and binds the addresses.
 ///
 /// Errors: [`RunError`]; nothing is left bound.

@@ -111,7 +111,7 @@ impl Settings {
     ///
     /// Errors: [`SettingsError`].
     pub fn parse(text: &str) -> Result<Self, SettingsError> {
-        let settings: Self = serde_saphyr::from_str(text).map_err(|error| SettingsError::Shape(error.to_string()))?;
+        let settings: Self = serde_saphyr::from_str(text).map_err(|error| shape_error(text, &error.to_string()))?;
         let mut wrong: Vec<String> = Vec::new();
         if settings.access.is_empty() {
             wrong.push("access: expected at least one rule, else no client can use the hub".to_owned());
@@ -140,6 +140,28 @@ impl Settings {
         let format = if self.log.format == "json" { LogFormat::Json } else { LogFormat::Text };
         Log { format, level: self.log.level.clone(), access: crate::config::AccessLog::Off }
     }
+}
+
+/// The key and the place of a mistake, without the lines of the file that the parser quotes: a secret pasted in place of a path must not be
+/// shown.
+fn shape_error(text: &str, error: &str) -> SettingsError {
+    let first = error.lines().next().unwrap_or(error).trim_start_matches("error: ");
+    SettingsError::Shape(match key_before(text, first) {
+        Some(key) => format!("{key}: {first}"),
+        None => first.to_owned(),
+    })
+}
+
+/// The key whose value begins at the place that an error names as `line L column C`.
+fn key_before<'t>(text: &'t str, error: &str) -> Option<&'t str> {
+    let number = |name: &str| {
+        let digits = error.split_once(name)?.1.split(|char: char| !char.is_ascii_digit()).next()?;
+        digits.parse::<usize>().ok()?.checked_sub(1)
+    };
+    let before = text.lines().nth(number("line ")?)?.get(..number("column ")?)?;
+    let key = before.trim_end_matches([' ', '"', '[', '{', '\'']).strip_suffix(':')?;
+    let start = key.rfind(|char: char| !char.is_ascii_lowercase() && char != '_').map_or(0, |at| at + 1);
+    key.get(start..)
 }
 
 #[cfg(test)]

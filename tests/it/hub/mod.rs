@@ -273,5 +273,7 @@ async fn a_hub_that_cannot_start_says_why() {
     ] {
         let ended = run(&text);
         assert!(ended.code == Some(code) && ended.stderr.contains(words), "{text}: {}", ended.all());
+        let checked = command(&["hub", "--check", "--config", path.to_str().unwrap()], &[], "");
+        assert_eq!(checked.code, Some(if code == 78 { 78 } else { 0 }), "{text}: {}", checked.all());
     }
 }
