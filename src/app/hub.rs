@@ -1,5 +1,6 @@
 //! The connection of this sidecar to its hub.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -53,6 +54,7 @@ fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, 
         clock: world.clock.clone(),
         draw: Random::default().draw(),
         resolver: Arc::clone(&world.resolver),
+        replica: Cell::new(0),
         applied: Notify::new(),
     }
 }

@@ -121,6 +121,9 @@ pub(super) struct HubRunArgs {
     /// Only say what is wrong with the file, or with the TLS files that it names
     #[arg(long)]
     pub(super) check: bool,
+    /// Only make the tables of the record, or bring them to this version
+    #[arg(long, conflicts_with = "check")]
+    pub(super) migrate: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use super::exit::{BAD_CONFIG, DONE, FAILED};
 use super::out::{complain, say};
 use super::signals;
 use crate::base::Clock;
-use crate::hub::{CONNECTIONS_MAX, RunError, Settings, bind, check};
+use crate::hub::{CONNECTIONS_MAX, RunError, Settings, bind, check, migrate};
 use crate::net::descriptors;
 use crate::telemetry;
 
@@ -27,6 +27,18 @@ pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
             Err(error) => {
                 complain(format_args!("{}: {error}", arguments.config.display()));
                 BAD_CONFIG
+            }
+        };
+    }
+    if arguments.migrate {
+        return match migrate(&settings) {
+            Ok(()) => {
+                say("the tables of the record are those of this version");
+                DONE
+            }
+            Err(error) => {
+                complain(format_args!("the tables cannot be made: {error}"));
+                if error.is_of_configuration() { BAD_CONFIG } else { FAILED }
             }
         };
     }

@@ -44,7 +44,7 @@ pub struct Config {
     pub failover: Failover,
     /// The records of unknown outcomes.
     pub journal: Journal,
-    /// The hub; none where `hub.url` is absent.
+    /// The hub; none where `hub.urls` is absent.
     pub hub: Option<HubConfig>,
     /// The notes of how jobs were routed.
     pub decisions: Decisions,

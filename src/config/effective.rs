@@ -43,7 +43,7 @@ pub fn effective(config: &Config) -> String {
     write_section(&mut yaml, "journal", &config.journal);
     if let Some(hub) = &config.hub {
         yaml.section("hub", |yaml| {
-            yaml.text("url", &hub.url.text);
+            yaml.texts("urls", &hub.urls.iter().map(|url| &url.text).collect::<Vec<_>>());
             yaml.text_if("name", hub.name.as_ref());
             tls(yaml, &hub.tls);
         });

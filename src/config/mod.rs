@@ -44,6 +44,7 @@ pub use sections::{
 };
 pub use sources::Sources;
 pub use types::*;
+pub(crate) use url::is_loopback;
 
 /// A configuration that has passed every rule.
 #[derive(Debug, Clone)]

@@ -96,7 +96,8 @@ pub(super) struct RawTls {
 
 #[derive(Default, Deserialize)]
 pub(super) struct RawHub {
-    pub(super) url: Option<String>,
+    #[serde(default)]
+    pub(super) urls: Vec<String>,
     pub(super) name: Option<String>,
     #[serde(default)]
     pub(super) tls: RawTls,

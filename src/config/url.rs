@@ -58,7 +58,8 @@ fn host_and_port(authority: &str) -> Option<(String, Option<u16>)> {
     Some((host.to_ascii_lowercase(), port))
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host is this machine, by its name or its address.
+pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 

@@ -1,5 +1,6 @@
 //! The connection of a sidecar to its hub.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio::sync::Notify;
 use super::events::Events;
 use super::status::Status;
 use crate::base::{Clock, Draw};
-use crate::config::HubConfig;
+use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
 use crate::net::LocalExecutor;
 use crate::net::dial::{DialError, Endpoint, dial};
@@ -64,7 +65,7 @@ impl Failure {
 
 /// Keeps the connection of a sidecar to its hub.
 pub struct Link {
-    /// The URL of the hub, and our certificate there.
+    /// The URLs of the hub, and our certificate there.
     pub config: HubConfig,
     /// Where received switches are kept.
     pub journal: Arc<Journal>,
@@ -80,6 +81,8 @@ pub struct Link {
     pub draw: Draw,
     /// Names to addresses.
     pub resolver: Arc<dyn Resolve>,
+    /// The place of the replica in use among the URLs.
+    pub replica: Cell<usize>,
     /// Notified when a new state is in force, so that the hub gets a status.
     pub applied: Notify,
 }
@@ -91,10 +94,19 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    /// Connects, follows the feed and reports, for ever.
+    /// The URL of the replica in use.
+    fn url(&self) -> &RegionUrl {
+        // Checked configurations have at least one.
+        &self.config.urls[self.replica.get() % self.config.urls.len()]
+    }
+
+    /// Connects, follows the feed and reports, for ever. A replica that is lost is followed by the next one at once, and by a wait after each
+    /// round of all.
     pub async fn run(mut self) {
-        let (mut wait, mut before) = (WAITS.0, None);
+        let (mut wait, mut before, mut failures) = (WAITS.0, None, 0);
         let share = self.draw.unit();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few URLs")]
+        self.replica.set((share * self.config.urls.len() as f64) as usize);
         loop {
             let began = self.clock.now();
             let failure = match self.connect().await {
@@ -106,22 +118,27 @@ impl Link {
                 Failure::Lost(error) | Failure::Refused(error) => error,
             };
             if self.clock.now().saturating_duration_since(began) > WAITS.1 {
-                wait = WAITS.0;
+                (wait, failures) = (WAITS.0, 0);
             }
-            self.lost(&error, before.as_ref());
+            failures += 1;
+            let is_round = failures % self.config.urls.len() == 0;
+            self.lost(&error, is_round && before.as_ref() != Some(&error));
             before = Some(error);
-            self.clock.sleep(wait.mul_f64(0.5 + self.draw.unit() / 2.0)).await;
-            wait = (wait * 2).min(WAITS.1);
+            self.replica.set(self.replica.get().wrapping_add(1));
+            if is_round {
+                self.clock.sleep(wait.mul_f64(0.5 + self.draw.unit() / 2.0)).await;
+                wait = (wait * 2).min(WAITS.1);
+            }
         }
     }
 
-    /// A hub that stays away for the same cause is logged once.
-    fn lost(&self, error: &str, before: Option<&String>) {
+    /// The loss of the feed is logged, and each new cause for which no replica can be followed.
+    fn lost(&self, error: &str, is_new: bool) {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(0);
         (self.on_state)(Some(&format!("not connected, and what it has set stays in force until it ends: {error}")));
-        if was_connected || before.is_none_or(|before| before != error) {
-            event::hub_lost(&self.config.url.text, error);
+        if was_connected || is_new {
+            event::hub_lost(&self.url().text, error);
         }
     }
 
@@ -129,12 +146,12 @@ impl Link {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(1);
         if !was_connected {
-            event::hub_connected(&self.config.url.text);
+            event::hub_connected(&self.url().text);
         }
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        let (url, tls) = (&self.config.url, &self.config.tls);
+        let (url, tls) = (self.url(), &self.config.tls);
         let files = TlsFiles::read(tls).map_err(|error| format!("hub.{error}"))?;
         let tls = tls::build(tls, &files, &url.host).map_err(|error| format!("hub.{error}"))?;
         let resolving = tokio::time::timeout(TIMEOUT, self.resolver.resolve(&url.host, url.port)).await;
@@ -156,7 +173,7 @@ impl Link {
             error => error.to_string(),
         })?;
         if !stream.is_http2() {
-            return Err("it speaks no HTTP/2: is the port of hub.url one of a hub?".to_owned());
+            return Err("it speaks no HTTP/2: is the port in hub.urls one of a hub?".to_owned());
         }
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
@@ -196,7 +213,7 @@ impl Link {
             let note = refused.as_ref().map(|it| format!("its switches are followed, and it refuses the status: {it}"));
             (self.on_state)(note.as_deref());
             if let Some(error) = refused.as_ref().filter(|_| refused != before) {
-                event::hub_status_refused(&self.config.url.text, error);
+                event::hub_status_refused(&self.url().text, error);
             }
             before = refused;
             tokio::select! {
@@ -279,7 +296,7 @@ impl Link {
     }
 
     fn request(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
-        let url = &self.config.url;
+        let url = self.url();
         let uri = Uri::builder()
             .scheme("https")
             .authority(authority(url)?)
@@ -290,9 +307,9 @@ impl Link {
     }
 }
 
-fn authority(url: &crate::config::RegionUrl) -> Result<Authority, String> {
+fn authority(url: &RegionUrl) -> Result<Authority, String> {
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-    format!("{host}:{}", url.port).parse().map_err(|_| "hub.url: expected a host".to_owned())
+    format!("{host}:{}", url.port).parse().map_err(|_| "hub.urls: expected a host".to_owned())
 }
 
 /// The answer, where it is a success; else its message.

@@ -70,7 +70,7 @@ fn answer(hub: &Hub, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     match request.uri().path() {
         "/livez" => text(StatusCode::OK, "ok\n"),
         "/readyz" if hub.record.is_stuck() => {
-            text(StatusCode::SERVICE_UNAVAILABLE, "the disk of the record does not answer; orders cannot be kept\n")
+            text(StatusCode::SERVICE_UNAVAILABLE, "the record does not answer; orders cannot be kept\n")
         }
         "/readyz" => text(StatusCode::OK, "ok\n"),
         "/metrics" => {

@@ -14,7 +14,7 @@ use super::endpoint::Endpoint;
 use super::feed;
 use super::fleet::Refused;
 use super::record::RecordError;
-use super::response::{Body, Refusal, document, empty};
+use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
 use super::state::Hub;
 use super::switches;
 use crate::fleet::{STATUS_BYTES_MAX, Status, is_name};
@@ -59,8 +59,10 @@ async fn carried_out(
             report(&hub, &caller, body).await?;
             empty(StatusCode::NO_CONTENT)
         }
-        Endpoint::Sidecars => document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version) })),
-        Endpoint::Switches => document(&switches::list(&hub)),
+        Endpoint::Sidecars => {
+            document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms()) }))
+        }
+        Endpoint::Switches => document(&switches::list(&hub).await?),
         Endpoint::SetSwitch => {
             document(&in_task(&Rc::clone(&hub), async move { switches::set(hub, &caller, &query).await }).await?)
         }
@@ -86,11 +88,8 @@ async fn in_task(hub: &Hub, change: impl Future<Output = Result<Value, Refusal>>
         }
         Err(_) => {
             let wait = CHANGE_WAIT.as_secs();
-            let message = format!(
-                "the disk did not answer within {wait} s, and the change may still be made: list the switches, and send it again where it is \
-                 not among them"
-            );
-            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", message))
+            let message = format!("the record did not answer within {wait} s: {LOOK_AGAIN}");
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OUTCOME_UNKNOWN, message))
         }
     }
 }
@@ -102,6 +101,10 @@ fn opened_feed(hub: Rc<Hub>, caller: &Caller, query: &str, headers: &HeaderMap) 
             "`sidecar`: expected the name of the sidecar in the query, 1 to 128 bytes of visible ASCII".to_owned(),
         )
     })?;
+    if hub.record.is_behind() {
+        let message = "the record does not answer, and this hub may lack switches that others have set".to_owned();
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));
+    }
     let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
     let mut response = Response::new(feed::body(hub, caller, name, known));
     let headers = response.headers_mut();

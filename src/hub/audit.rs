@@ -67,8 +67,8 @@ impl Default for Head {
 }
 
 impl Head {
-    /// The row of an entry behind this end of the trail.
-    pub(super) fn next(&self, entry: Entry) -> AuditRow {
+    /// Adds an entry to the trail, and returns its row.
+    pub(super) fn add(&mut self, entry: Entry) -> AuditRow {
         let row = AuditRow {
             number: self.number + 1,
             unix_ms: entry.unix_ms,
@@ -83,7 +83,9 @@ impl Head {
             previous: self.hash.clone(),
             hash: String::new(),
         };
-        AuditRow { hash: row.computed_hash(), ..row }
+        let row = AuditRow { hash: row.computed_hash(), ..row };
+        *self = Self { number: row.number, hash: row.hash.clone() };
+        row
     }
 }
 
@@ -181,11 +183,7 @@ mod tests {
     fn trail() -> Vec<String> {
         let mut head = Head::default();
         ["drain a", "drain b", "evacuate c"]
-            .map(|subject| {
-                let row = head.next(entry(subject));
-                head = Head { number: row.number, hash: row.hash.clone() };
-                serde_json::to_string(&row).unwrap()
-            })
+            .map(|subject| serde_json::to_string(&head.add(entry(subject))).unwrap())
             .to_vec()
     }
 

@@ -18,17 +18,35 @@ const FORGET_AFTER_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 /// The configuration of a sidecar that was not seen for so long binds no operator. Units: milliseconds.
 const BINDS_FOR_MS: u64 = 60 * 60 * 1_000;
 
+/// A status that has not changed is saved again after this. Units: milliseconds.
+const SAVE_AGAIN_AFTER_MS: u64 = 60 * 1_000;
+/// A sidecar of another hub is shown as connected for so long after it was seen there: it is saved once in [`SAVE_AGAIN_AFTER_MS`]. Units:
+/// milliseconds.
+const SHOWN_FOR_MS: u64 = 2 * SAVE_AGAIN_AFTER_MS;
+
 #[derive(Debug)]
 struct Known {
     caller: String,
     status: Status,
     seen_unix_ms: u64,
-    /// How many feeds it holds.
+    /// How many feeds it holds here.
     feeds: usize,
-    is_saved: bool,
+    /// Whether another hub has seen it last.
+    elsewhere: bool,
+    /// When it was seen by the status that the record has; none where the record has another one.
+    saved_unix_ms: Option<u64>,
 }
 
 impl Known {
+    /// Whether it holds a feed of this hub, or of another one as far as is known.
+    const fn is_connected(&self, unix_ms: u64) -> bool {
+        self.feeds > 0 || (self.elsewhere && self.seen_unix_ms.saturating_add(SHOWN_FOR_MS) > unix_ms)
+    }
+
+    fn lacks_save(&self) -> bool {
+        self.saved_unix_ms.is_none_or(|saved| saved.saturating_add(SAVE_AGAIN_AFTER_MS) <= self.seen_unix_ms)
+    }
+
     /// Whether it lives, as far as is known.
     const fn binds(&self, unix_ms: u64) -> bool {
         self.feeds > 0 || self.seen_unix_ms.saturating_add(BINDS_FOR_MS) > unix_ms
@@ -51,14 +69,22 @@ pub(super) enum Refused {
 }
 
 impl Fleet {
-    /// The inventory of an earlier process; a status that cannot be read is left out.
-    pub(super) fn new(saved: Vec<SavedSidecar>) -> Self {
-        let known = saved.into_iter().filter_map(|it| {
-            let status = serde_json::from_str(&it.status).ok()?;
-            let (caller, seen_unix_ms) = (it.caller, it.seen_unix_ms);
-            Some((it.name, Known { caller, status, seen_unix_ms, feeds: 0, is_saved: true }))
-        });
-        Self(known.collect())
+    /// Takes statuses of the record that are newer than those known; one that cannot be read is left out. `elsewhere`: whether other hubs
+    /// have seen them.
+    pub(super) fn merge(&mut self, saved: Vec<SavedSidecar>, elsewhere: bool) {
+        for SavedSidecar { name, caller, status, seen_unix_ms } in saved {
+            let Ok(status) = serde_json::from_str::<Status>(&status) else { continue };
+            let known = self.0.get(&name);
+            if known.is_some_and(|known| known.seen_unix_ms >= seen_unix_ms) {
+                continue;
+            }
+            let feeds = known.map_or(0, |known| known.feeds);
+            if known.is_none() && self.make_room().is_err() {
+                return;
+            }
+            let saved_unix_ms = Some(seen_unix_ms);
+            self.0.insert(name, Known { caller, status, seen_unix_ms, feeds, elsewhere, saved_unix_ms });
+        }
     }
 
     /// Takes a status that a sidecar has sent.
@@ -70,17 +96,29 @@ impl Fleet {
             if known.caller != caller.name && known.binds(unix_ms) {
                 return Err(Refused::Name);
             }
+            if known.status != status || known.caller != caller.name || known.elsewhere {
+                known.saved_unix_ms = None;
+            }
             known.caller.clone_from(&caller.name);
-            (known.status, known.seen_unix_ms, known.is_saved) = (status, unix_ms, false);
+            (known.status, known.seen_unix_ms, known.elsewhere) = (status, unix_ms, false);
             return Ok(());
         }
+        self.make_room()?;
+        let (name, caller) = (status.name.clone(), caller.name.clone());
+        self.0.insert(
+            name,
+            Known { caller, status, seen_unix_ms: unix_ms, feeds: 0, elsewhere: false, saved_unix_ms: None },
+        );
+        Ok(())
+    }
+
+    /// Drops the sidecar that was not seen for the longest time, where the inventory is full.
+    fn make_room(&mut self) -> Result<(), Refused> {
         if self.0.len() >= SIDECARS_MAX {
             let without_feed = self.0.iter().filter(|(_, it)| it.feeds == 0);
             let oldest = without_feed.min_by_key(|(_, it)| it.seen_unix_ms).map(|(name, _)| name.clone());
             self.0.remove(&oldest.ok_or(Refused::Full)?);
         }
-        let (name, caller) = (status.name.clone(), caller.name.clone());
-        self.0.insert(name, Known { caller, status, seen_unix_ms: unix_ms, feeds: 0, is_saved: false });
         Ok(())
     }
 
@@ -104,9 +142,9 @@ impl Fleet {
     /// The statuses that the record lacks, and the time before which it forgets.
     pub(super) fn take_unsaved(&mut self, unix_ms: u64) -> (Vec<SavedSidecar>, u64) {
         self.forget(unix_ms);
-        let unsaved = self.0.iter_mut().filter(|(_, it)| !it.is_saved);
+        let unsaved = self.0.iter_mut().filter(|(_, it)| !it.elsewhere && it.lacks_save());
         let saved = unsaved.map(|(name, it)| {
-            it.is_saved = true;
+            it.saved_unix_ms = Some(it.seen_unix_ms);
             let status = json!(it.status).to_string();
             let (name, caller) = (name.clone(), it.caller.clone());
             SavedSidecar { name, caller, status, seen_unix_ms: it.seen_unix_ms }
@@ -138,7 +176,7 @@ impl Fleet {
     }
 
     /// The inventory, by name.
-    pub(super) fn shown(&self, current: &Version) -> Value {
+    pub(super) fn shown(&self, current: &Version, unix_ms: u64) -> Value {
         let mut all: Vec<&Known> = self.0.values().collect();
         all.sort_by(|a, b| a.status.name.cmp(&b.status.name));
         let show = |it: &Known| {
@@ -152,7 +190,7 @@ impl Fleet {
                 "federation_id": federation_id,
                 "config_digest": config_digest,
                 "started": rfc3339(*started_unix_ms),
-                "connected": it.feeds > 0,
+                "connected": it.is_connected(unix_ms),
                 "last_seen": rfc3339(it.seen_unix_ms),
                 "current": applied == current,
                 "outcomes": { "unknown": it.status.unknown, "watched": it.status.watched },

@@ -2,11 +2,11 @@
 //!
 //! - [`Settings`] are read from a file of their own.
 //! - `access` has the rights of clients, by the names in the client's certificate.
-//! - `record` keeps switches, the audit trail and the inventory on disk; `audit` chains the rows of the trail.
+//! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
-//! Plane: control. All of it runs on one thread, and the record on another.
+//! Plane: control. All of it runs on one thread, and SQLite on another.
 
 mod access;
 mod admin;
@@ -15,7 +15,10 @@ mod audit;
 mod endpoint;
 mod feed;
 mod fleet;
+mod follow;
 mod identity;
+mod name;
+mod postgres_settings;
 mod record;
 mod response;
 mod run;
@@ -26,7 +29,8 @@ mod switches;
 
 pub use audit::{AuditRow, ChainError, verify};
 pub use identity::IdentityError;
-pub use record::RecordError;
-pub use run::{Bound, RunError, bind, check};
+pub use postgres_settings::{PostgresSettings, PostgresTls};
+pub use record::{PostgresError, RecordError};
+pub use run::{Bound, RunError, bind, check, migrate};
 pub use serve::CONNECTIONS_MAX;
 pub use settings::{Settings, SettingsError};

@@ -1,140 +1,139 @@
-//! The record of a hub: switches, the audit trail and the inventory, in SQLite, on a thread of its own.
+//! The record of a hub: switches, the audit trail and the inventory, in a SQLite file for one hub, or in PostgreSQL for several.
 //!
-//! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
+//! A change is answered once its commit is durable. Hubs that share a record change it by comparing: a change names the state that it was made
+//! from, and is not kept where another hub was first.
 
 mod content;
-mod tables;
-
-use std::cell::Cell;
-use std::path::Path;
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::thread::JoinHandle;
-use std::time::Instant;
-
-use rusqlite::Connection;
-use tokio::sync::oneshot;
+mod postgres;
+mod postgres_error;
+mod sqlite;
 
 use super::audit::AuditRow;
-use crate::switch::Switches;
-use content::ANSWER_WAIT;
+use super::settings::RecordSettings;
+use crate::switch::Version;
 pub use content::RecordError;
-pub(super) use content::{Loaded, SavedSidecar};
+pub(super) use content::{Kept, SavedSidecar, State, Statuses};
+use postgres::Postgres;
+pub use postgres_error::PostgresError;
+use sqlite::Sqlite;
 
-/// Requests that wait for the thread. Changes by operators are rare; a full queue means that the disk is stuck.
-const QUEUE_MAX: usize = 256;
-
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
-
-/// The record of a hub. Dropped, its thread ends.
+/// The record of a hub.
 #[derive(Debug)]
-pub(super) struct Record {
-    work: SyncSender<Job>,
-    thread: JoinHandle<()>,
-    has_file: bool,
-    /// The number of requests that wait for the thread, and since when it has not answered one; none while it has nothing to do.
-    busy: Cell<Option<(usize, Instant)>>,
-}
-
-/// A request that waits for the thread.
-struct Busy<'r>(&'r Cell<Option<(usize, Instant)>>);
-
-impl<'r> Busy<'r> {
-    fn begin(busy: &'r Cell<Option<(usize, Instant)>>) -> Self {
-        let (requests, since) = busy.get().unwrap_or_else(|| (0, Instant::now()));
-        busy.set(Some((requests + 1, since)));
-        Self(busy)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        let left = self.0.get().map_or(0, |(requests, _)| requests.saturating_sub(1));
-        self.0.set((left > 0).then(|| (left, Instant::now())));
-    }
+pub(super) enum Record {
+    /// A file that this hub holds alone, or memory.
+    Sqlite(Sqlite),
+    /// A database that several hubs share.
+    Postgres(Box<Postgres>),
 }
 
 impl Record {
-    /// Opens the file, or makes it, and reads all of it; without a path the record is in memory.
+    /// Opens the file, or makes it; a database is reached later.
+    ///
+    /// Errors: [`RecordError`]; for a database, only those of its settings.
+    pub(super) fn open(settings: &RecordSettings) -> Result<Self, RecordError> {
+        Ok(match &settings.postgres {
+            Some(postgres) => Self::Postgres(Box::new(Postgres::new(postgres)?)),
+            None => Self::Sqlite(Sqlite::open(settings.path.as_deref())?),
+        })
+    }
+
+    /// Whether the files that the settings name can be used. Opens no record.
     ///
     /// Errors: [`RecordError`].
-    pub(super) fn open(path: Option<&Path>) -> Result<(Self, Loaded), RecordError> {
-        let mut connection = tables::open(path)?;
-        let loaded = tables::load(&mut connection)?;
-        let (work, waiting) = mpsc::sync_channel(QUEUE_MAX);
-        let body = move || run(connection, &waiting);
-        let thread =
-            std::thread::Builder::new().name("ojs-record".to_owned()).spawn(body).map_err(RecordError::Thread)?;
-        Ok((Self { work, thread, has_file: path.is_some(), busy: Cell::new(None) }, loaded))
+    pub(super) fn check(settings: &RecordSettings) -> Result<(), RecordError> {
+        let postgres = settings.postgres.as_ref();
+        Ok(postgres.map_or(Ok(()), |postgres| Postgres::new(postgres).map(drop))?)
+    }
+
+    /// Makes the tables, or brings them to the version of this program, where that is needed.
+    ///
+    /// Errors: [`RecordError`]; nothing was changed.
+    pub(super) async fn migrate(&self) -> Result<(), RecordError> {
+        match self {
+            // Opening the file has done so.
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(it) => it.reach().await,
+        }
     }
 
     /// Whether a restart keeps its content.
     pub(super) const fn is_durable(&self) -> bool {
-        self.has_file
+        match self {
+            Self::Sqlite(it) => it.has_file(),
+            Self::Postgres(_) => true,
+        }
     }
 
-    /// Keeps a state of the switches, and the rows of the audit trail that led to it, whole or not at all. Waits for as long as the disk
-    /// takes: only its word says what was kept.
+    /// Whether other hubs may change it.
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// Whether it has not answered for longer than a disk or a network needs.
+    pub(super) fn is_stuck(&self) -> bool {
+        match self {
+            Self::Sqlite(it) => it.is_stuck(),
+            Self::Postgres(it) => it.is_stuck(),
+        }
+    }
+
+    /// Whether other hubs may have changed it unseen.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_shared() && self.is_stuck()
+    }
+
+    /// The present state, where it is another one than `known`.
     ///
-    /// Errors: nothing was kept.
-    pub(super) async fn change(
-        &self,
-        number: u64,
-        switches: &Switches,
-        rows: Vec<AuditRow>,
-    ) -> Result<(), RecordError> {
-        let switches = switches.clone();
-        self.ask(move |connection| {
-            let changed = tables::change(connection, number, &switches, &rows);
-            // A commit that failed may have been kept all the same.
-            changed.or_else(|error| if tables::last_change(connection)? == number { Ok(()) } else { Err(error) })
-        })
-        .await
+    /// Errors: [`RecordError`].
+    pub(super) async fn newer(&self, known: &Version) -> Result<Option<State>, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.newer(known).await,
+            Self::Postgres(it) => it.newer(known).await,
+        }
+    }
+
+    /// Keeps a state, and the rows of the audit trail that led to it from the state `from`, whole or not at all.
+    ///
+    /// Errors: nothing was kept, but for [`RecordError::Unknown`].
+    pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.change(to, rows).await,
+            Self::Postgres(it) => it.change(from, to, rows).await,
+        }
     }
 
     /// Rows of the audit trail behind a number, in order, at most so many.
     ///
-    /// Errors: [`RecordError::Slow`] where the disk does not answer.
+    /// Errors: [`RecordError`].
     pub(super) async fn audit(&self, after: u64, max: usize) -> Result<Vec<AuditRow>, RecordError> {
-        let rows = self.ask(move |connection| tables::audit(connection, after, max));
-        tokio::time::timeout(ANSWER_WAIT, rows).await.map_err(|_| RecordError::Slow)?
-    }
-
-    /// Whether the thread has ended, or has had work for longer than a disk needs.
-    pub(super) fn is_stuck(&self) -> bool {
-        let is_late = self.busy.get().is_some_and(|(_, since)| since.elapsed() > ANSWER_WAIT);
-        is_late || self.thread.is_finished()
+        match self {
+            Self::Sqlite(it) => it.audit(after, max).await,
+            Self::Postgres(it) => it.audit(after, max).await,
+        }
     }
 
     /// Keeps the last statuses of sidecars, and drops those that were last seen before a time.
+    ///
+    /// Errors: [`RecordError`].
     pub(super) async fn save_sidecars(
         &self,
         sidecars: Vec<SavedSidecar>,
-        forget_before_unix_ms: u64,
+        forget_before: u64,
     ) -> Result<(), RecordError> {
-        self.ask(move |connection| tables::save_sidecars(connection, &sidecars, forget_before_unix_ms)).await
+        match self {
+            Self::Sqlite(it) => it.save_sidecars(sidecars, forget_before).await,
+            Self::Postgres(it) => it.save_sidecars(sidecars, forget_before).await,
+        }
     }
 
-    async fn ask<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, RecordError> {
-        let (done, result) = oneshot::channel();
-        let job = Box::new(move |connection: &mut Connection| {
-            // A client that disconnected waits for nothing.
-            let _ = done.send(work(connection));
-        });
-        let _busy = Busy::begin(&self.busy);
-        self.work.try_send(job).map_err(|error| match error {
-            TrySendError::Full(_) => RecordError::Busy,
-            TrySendError::Disconnected(_) => RecordError::Ended,
-        })?;
-        Ok(result.await.map_err(|_| RecordError::Ended)??)
-    }
-}
-
-fn run(mut connection: Connection, waiting: &Receiver<Job>) {
-    while let Ok(job) = waiting.recv() {
-        job(&mut connection);
+    /// The statuses that other hubs, or earlier processes, have kept since the mark `after`; 0 for all.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.statuses(after).await,
+            Self::Postgres(it) => it.statuses(after).await,
+        }
     }
 }
 

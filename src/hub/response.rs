@@ -10,6 +10,12 @@ use serde_json::{Value, json};
 
 use super::record::RecordError;
 
+/// The code of an answer to a change that may or may not have been made.
+pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+/// What to do after it.
+pub(super) const LOOK_AGAIN: &str =
+    "the change may be in force: list the switches, and send it again where it is not among them";
+
 /// The body of an answer.
 pub(super) type Body = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Infallible>>>;
 
@@ -49,8 +55,11 @@ impl Refusal {
 
 impl From<RecordError> for Refusal {
     fn from(error: RecordError) -> Self {
-        let message = format!("nothing was changed: {error}");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message)
+        let (code, message) = match error {
+            RecordError::Unknown => (OUTCOME_UNKNOWN, format!("{error}: {LOOK_AGAIN}")),
+            error => ("record_unavailable", format!("nothing was changed: {error}")),
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
     }
 }
 

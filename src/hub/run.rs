@@ -1,18 +1,21 @@
 //! A hub as a value: everything is bound before anything runs.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
+use super::follow::{follow_record, keep_inventory, load, save_inventory};
 use super::identity::{Files, IdentityError};
-use super::record::{Loaded, Record, RecordError};
+use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
 use super::settings::{HubTls, Settings};
 use super::state::Hub;
@@ -21,8 +24,6 @@ use crate::telemetry::event;
 
 /// How often the TLS files are compared with those in use.
 const FILES_EVERY: Duration = Duration::from_secs(10);
-/// How often the inventory goes to disk: a killed hub loses so much of it, and sidecars report it again.
-const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// How long the end of the process waits for the disk.
 const END_WAIT: Duration = Duration::from_secs(2);
 /// Without a switch there is nothing to wait for but a new one; the bound is no more than that of every wait.
@@ -60,8 +61,12 @@ pub enum RunError {
 impl RunError {
     /// Whether the configuration is at fault.
     #[must_use]
-    pub const fn is_of_configuration(&self) -> bool {
-        matches!(self, Self::Identity(_) | Self::Record(RecordError::Foreign | RecordError::Later))
+    pub fn is_of_configuration(&self) -> bool {
+        match self {
+            Self::Identity(_) => true,
+            Self::Record(error) => error.is_of_configuration(),
+            _ => false,
+        }
     }
 }
 
@@ -78,15 +83,28 @@ pub struct Bound {
     files: Files,
     tls: Arc<ArcSwap<ServerConfig>>,
     record: Record,
-    loaded: Loaded,
     clock: Clock,
 }
 
-/// Whether a hub could use the TLS files of these settings.
+/// Whether a hub could use the files of these settings. Opens no record.
 ///
-/// Errors: [`IdentityError`].
-pub fn check(settings: &Settings) -> Result<(), IdentityError> {
-    Files::read(&settings.tls)?.config().map(drop)
+/// Errors: [`RunError::Identity`] and [`RunError::Record`].
+pub fn check(settings: &Settings) -> Result<(), RunError> {
+    Files::read(&settings.tls)?.config()?;
+    Ok(Record::check(&settings.record)?)
+}
+
+/// Makes the tables of the record, or brings them to the version of this program.
+///
+/// Errors: [`RunError`]; nothing was changed.
+pub fn migrate(settings: &Settings) -> Result<(), RunError> {
+    let record = Record::open(&settings.record)?;
+    Ok(runtime()?.block_on(record.migrate())?)
+}
+
+fn runtime() -> Result<LocalRuntime, RunError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build_local(LocalOptions::default()).map_err(RunError::Runtime)
 }
 
 /// Reads the TLS files, opens the record and binds the addresses.
@@ -95,14 +113,14 @@ pub fn check(settings: &Settings) -> Result<(), IdentityError> {
 pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     let files = Files::read(&settings.tls)?;
     let tls = Arc::new(ArcSwap::new(files.config()?));
-    let (record, loaded) = Record::open(settings.record.path.as_deref())?;
+    let record = Record::open(&settings.record)?;
     let listen = |key, address| {
         let bound = std::net::TcpListener::bind(address).and_then(|it| Ok((it.local_addr()?, it)));
         bound.map_err(|source| RunError::Listen { key, address, source })
     };
     let (address, listener) = listen("listen", settings.listen)?;
     let (admin, admin_listener) = listen("admin", settings.admin)?;
-    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, loaded, clock })
+    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock })
 }
 
 impl Bound {
@@ -110,28 +128,47 @@ impl Bound {
     ///
     /// Errors: [`RunError`].
     pub fn run(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_all().build_local(Default::default()).map_err(RunError::Runtime)?;
-        runtime.block_on(self.run_here(until))
+        runtime()?.block_on(self.run_here(until))
     }
 
     async fn run_here(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
-        let Self { address, admin, listener, admin_listener, settings, files, tls, record, loaded, clock } = self;
+        let Self { address, admin, listener, admin_listener, settings, files, tls, record, clock } = self;
         let listener = registered(listener).map_err(RunError::Runtime)?;
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
-        let hub = Rc::new(Hub::new(settings.access(), record, loaded, clock));
-        event::hub_started(&address.to_string(), &admin.to_string(), settings.record.path.as_deref().map(Path::new));
+        let hub = Rc::new(Hub::new(settings.access(), record, clock));
+        let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
         tokio::select! {
-            () = serve(listener, Arc::clone(&tls), Rc::clone(&hub), until) => {
-                // A disk that does not answer must not keep the process.
-                let _ = tokio::time::timeout(END_WAIT, save_inventory(&hub)).await;
-                Ok(())
-            }
+            ended = serve_loaded(listener, Arc::clone(&tls), &hub, started, until) => ended,
             () = admin::serve(admin_listener, Rc::clone(&hub)) => Err(RunError::Ended("admin listener")),
-            () = end_switches(&hub) => Err(RunError::Ended("end of switches")),
-            () = keep_inventory(&hub) => Err(RunError::Ended("inventory")),
             () = reload_files(&settings.tls, files, &tls) => Err(RunError::Ended("watch over files")),
         }
+    }
+}
+
+/// Serves sidecars and operators until `until` resolves, once the record was read: a sidecar that was told of an empty one would end the
+/// switches in force.
+async fn serve_loaded(
+    listener: TcpListener,
+    tls: Arc<ArcSwap<ServerConfig>>,
+    hub: &Rc<Hub>,
+    on_start: impl FnOnce(),
+    until: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let mut until = pin!(until);
+    tokio::select! {
+        () = &mut until => return Ok(()),
+        loaded = load(hub) => loaded?,
+    }
+    on_start();
+    tokio::select! {
+        () = serve(listener, tls, Rc::clone(hub), until) => {
+            // A disk that does not answer must not keep the process.
+            let _ = tokio::time::timeout(END_WAIT, save_inventory(hub)).await;
+            Ok(())
+        }
+        () = end_switches(hub) => Err(RunError::Ended("end of switches")),
+        () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
+        () = follow_record(hub) => Err(RunError::Ended("record")),
     }
 }
 
@@ -156,23 +193,6 @@ async fn end_switches(hub: &Hub) {
                 hub.clock.sleep(EXPIRE_RETRY).await;
             }
         }
-    }
-}
-
-async fn keep_inventory(hub: &Hub) {
-    loop {
-        hub.clock.sleep(SAVE_EVERY).await;
-        save_inventory(hub).await;
-    }
-}
-
-/// Writes the statuses that have come since the last time.
-async fn save_inventory(hub: &Hub) {
-    let (unsaved, forget_before) = hub.fleet.borrow_mut().take_unsaved(hub.clock.unix_ms());
-    if !unsaved.is_empty()
-        && let Err(error) = hub.record.save_sidecars(unsaved, forget_before).await
-    {
-        event::hub_record_failed(&error.to_string());
     }
 }
 

@@ -90,6 +90,7 @@ pub(super) async fn serve(
             Some(_) = connections.join_next() => {}
         }
     }
+    hub.end_feeds();
     drop(stop);
     let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::access::{Access, Rule};
+use super::postgres_settings::PostgresSettings;
 use crate::config::{Log, LogFormat, is_log_level};
 
 /// A larger file is a mistake.
@@ -44,12 +45,25 @@ pub struct HubTls {
     pub client_ca: PathBuf,
 }
 
-/// Where a hub keeps its record.
+/// Where a hub keeps its record; in memory when it names nothing, and then a restart forgets all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordSettings {
-    /// A SQLite file for one hub; in memory when absent, and then a restart forgets all.
+    /// A SQLite file for one hub.
     pub path: Option<PathBuf>,
+    /// A PostgreSQL database for one or several hubs.
+    pub postgres: Option<PostgresSettings>,
+}
+
+impl RecordSettings {
+    /// Where it is, in short.
+    pub(super) fn shown(&self) -> String {
+        match (&self.path, &self.postgres) {
+            (_, Some(postgres)) => format!("postgres {}", postgres.hosts.join(",")),
+            (Some(path), None) => path.display().to_string(),
+            (None, None) => "memory".to_owned(),
+        }
+    }
 }
 
 /// The log of a hub.
@@ -101,7 +115,9 @@ impl Settings {
         let mut settings = Self::parse(&std::fs::read_to_string(path).map_err(SettingsError::File)?)?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         let HubTls { cert, key, client_ca } = &mut settings.tls;
-        for path in [cert, key, client_ca].into_iter().chain(settings.record.path.as_mut()) {
+        let RecordSettings { path, postgres } = &mut settings.record;
+        let of_postgres = postgres.iter_mut().flat_map(PostgresSettings::paths);
+        for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres) {
             *path = folder.join(&*path);
         }
         Ok(settings)
@@ -119,6 +135,11 @@ impl Settings {
         for (place, rule) in settings.access.iter().enumerate() {
             wrong.extend(rule.mistakes().into_iter().map(|mistake| format!("access[{place}].{mistake}")));
         }
+        if settings.record.path.is_some() && settings.record.postgres.is_some() {
+            wrong.push("record.path: expected either a file or `record.postgres`; leave one of them out".to_owned());
+        }
+        let postgres = settings.record.postgres.iter().flat_map(PostgresSettings::mistakes);
+        wrong.extend(postgres.map(|mistake| format!("record.postgres.{mistake}")));
         if !["text", "json"].contains(&settings.log.format.as_str()) {
             wrong.push("log.format: expected text or json".to_owned());
         }

@@ -1,36 +1,22 @@
 //! The present state of a hub: switches, the end of the audit trail, sidecars.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use aws_lc_rs::rand;
-use data_encoding::HEXLOWER;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::access::{Access, Caller};
-use super::audit::{Entry, Head};
+use super::audit::{AuditRow, Entry};
 use super::fleet::Fleet;
-use super::record::{Loaded, Record, RecordError};
+use super::name::random_name;
+use super::record::{Kept, Record, RecordError, State};
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Switches, Version};
 
 /// Changes that wait at once. Operators are few; more means that the disk is stuck.
 const CHANGES_MAX: usize = 16;
-
-/// A name that no other run has.
-#[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
-fn run_name() -> String {
-    let mut name = [0; 8];
-    rand::fill(&mut name).expect("the machine has random bytes");
-    HEXLOWER.encode(&name)
-}
-
-/// One state of the switches.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Current {
-    pub(super) version: Version,
-    pub(super) switches: Switches,
-}
+/// Tries of a change while other hubs change the record: operators are few.
+const TRIES_MAX: usize = 8;
 
 /// A hub on its thread.
 #[derive(Debug)]
@@ -39,89 +25,133 @@ pub(super) struct Hub {
     pub(super) record: Record,
     pub(super) clock: Clock,
     pub(super) fleet: RefCell<Fleet>,
+    /// The mark behind the statuses of the record that are known.
+    mark: Cell<u64>,
     /// Places for changes that wait for the one before them, or for the disk.
     pub(super) places: Arc<Semaphore>,
-    current: watch::Sender<Arc<Current>>,
-    /// The end of the audit trail. Locked for a whole change, so that changes follow each other.
-    head: Mutex<Head>,
+    current: watch::Sender<Arc<State>>,
+    ending: watch::Sender<bool>,
+    /// Locked for a whole change, so that changes follow each other.
+    turn: Mutex<()>,
 }
 
 impl Hub {
-    pub(super) fn new(access: Access, record: Record, loaded: Loaded, clock: Clock) -> Self {
-        let Loaded { change, switches, head, sidecars } = loaded;
-        let version = Version { run: run_name(), change };
-        let (current, _) = watch::channel(Arc::new(Current { version, switches }));
+    /// A hub that knows nothing of its record yet; see [`Self::refresh`].
+    pub(super) fn new(access: Access, record: Record, clock: Clock) -> Self {
+        let (current, _) = watch::channel(Arc::default());
         Self {
             access,
             record,
             clock,
-            fleet: RefCell::new(Fleet::new(sidecars)),
+            fleet: RefCell::new(Fleet::default()),
+            mark: Cell::new(0),
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             current,
-            head: Mutex::new(head),
+            ending: watch::Sender::new(false),
+            turn: Mutex::new(()),
         }
     }
 
+    /// Takes the present state of the record, where other hubs have changed it.
+    ///
+    /// Errors: the known state stays.
+    pub(super) async fn refresh(&self) -> Result<(), RecordError> {
+        let _turn = self.turn.lock().await;
+        self.refresh_in_turn().await
+    }
+
+    async fn refresh_in_turn(&self) -> Result<(), RecordError> {
+        if let Some(state) = self.record.newer(&self.current().version).await? {
+            self.current.send_replace(Arc::new(state));
+        }
+        Ok(())
+    }
+
     /// The present state of the switches.
-    pub(super) fn current(&self) -> Arc<Current> {
+    pub(super) fn current(&self) -> Arc<State> {
         Arc::clone(&self.current.borrow())
     }
 
     /// Follows the states from the present one on.
-    pub(super) fn follow(&self) -> watch::Receiver<Arc<Current>> {
+    pub(super) fn follow(&self) -> watch::Receiver<Arc<State>> {
         self.current.subscribe()
     }
 
-    /// Changes the switches by the order of an operator: `change` returns the result, and an entry of the audit trail for each change, or
-    /// none where nothing is to be done. The new state is in force and on disk when this returns.
+    /// Takes the statuses that other hubs have kept, a part at a time.
     ///
-    /// Errors: nothing was changed.
+    /// Errors: some are missing.
+    pub(super) async fn take_statuses(&self) -> Result<(), RecordError> {
+        loop {
+            let found = self.record.statuses(self.mark.get()).await?;
+            if found.sidecars.is_empty() {
+                return Ok(());
+            }
+            self.fleet.borrow_mut().merge(found.sidecars, self.record.is_shared());
+            self.mark.set(found.mark.max(self.mark.get()));
+        }
+    }
+
+    /// Ends the feeds, so that sidecars follow another hub.
+    pub(super) fn end_feeds(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Becomes true when the feeds end.
+    pub(super) fn follow_ending(&self) -> watch::Receiver<bool> {
+        self.ending.subscribe()
+    }
+
+    /// Changes the switches by the order of an operator: `change` returns the result, and an entry of the audit trail for each change, or
+    /// none where nothing is to be done. It is called again where another hub was first. The new state is in force and durable when this
+    /// returns.
+    ///
+    /// Errors: nothing was changed, but for [`RecordError::Unknown`].
     /// Cancel: the change may or may not be made; run it in a task.
     pub(super) async fn change<T>(
         &self,
-        change: impl FnOnce(&mut Switches, Moment) -> (T, Vec<Entry>),
+        change: impl Fn(&mut Switches, Moment) -> (T, Vec<Entry>),
     ) -> Result<T, RecordError> {
-        let mut head = self.head.lock().await;
-        let current = self.current();
-        let mut switches = current.switches.clone();
-        let (result, entries) = change(&mut switches, self.now());
-        if entries.is_empty() {
-            return Ok(result);
+        let _turn = self.turn.lock().await;
+        self.refresh_in_turn().await?;
+        for _ in 0..TRIES_MAX {
+            let current = self.current();
+            let (mut switches, mut head) = (current.switches.clone(), current.head.clone());
+            let (result, entries) = change(&mut switches, self.now());
+            if entries.is_empty() {
+                return Ok(result);
+            }
+            let rows: Vec<AuditRow> = entries.into_iter().map(|entry| head.add(entry)).collect();
+            if self.publish(&current, State { version: next(&current), switches, head }, rows).await? == Kept::Kept {
+                return Ok(result);
+            }
         }
-        let mut rows = Vec::with_capacity(entries.len());
-        let mut end = head.clone();
-        for entry in entries {
-            let row = end.next(entry);
-            end = Head { number: row.number, hash: row.hash.clone() };
-            rows.push(row);
-        }
-        self.publish(&current, switches, rows).await?;
-        *head = end;
-        Ok(result)
+        Err(RecordError::Contended)
     }
 
-    /// Ends the switches whose time is over, and returns them.
+    /// Ends the switches whose time is over, and returns them; none where another hub was first.
     pub(super) async fn expire(&self) -> Result<Vec<Switch>, RecordError> {
-        let _head = self.head.lock().await;
+        let _turn = self.turn.lock().await;
         let current = self.current();
         let mut switches = current.switches.clone();
         let ended = switches.expire(self.now());
-        if !ended.is_empty() {
-            self.publish(&current, switches, Vec::new()).await?;
+        if ended.is_empty() {
+            return Ok(ended);
         }
-        Ok(ended)
+        let after = State { version: next(&current), switches, head: current.head.clone() };
+        Ok(match self.publish(&current, after, Vec::new()).await? {
+            Kept::Kept => ended,
+            Kept::Behind => Vec::new(),
+        })
     }
 
-    async fn publish(
-        &self,
-        current: &Current,
-        switches: Switches,
-        rows: Vec<super::audit::AuditRow>,
-    ) -> Result<(), RecordError> {
-        let version = Version { change: current.version.change + 1, ..current.version.clone() };
-        self.record.change(version.change, &switches, rows).await?;
-        self.current.send_replace(Arc::new(Current { version, switches }));
-        Ok(())
+    /// Keeps a state and puts it in force; where another hub was first, the state of the record.
+    async fn publish(&self, from: &State, to: State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
+        let kept = self.record.change(&from.version, &to, rows).await?;
+        match kept {
+            Kept::Kept => drop(self.current.send_replace(Arc::new(to))),
+            Kept::Behind => self.refresh_in_turn().await?,
+        }
+        Ok(kept)
     }
 
     /// The hub's moments are those of its wall clock: they must mean the same after a restart.
@@ -144,4 +174,9 @@ impl Hub {
             author,
         }
     }
+}
+
+/// The name of the state behind a state.
+fn next(current: &State) -> Version {
+    Version { name: random_name(), change: current.version.change + 1 }
 }

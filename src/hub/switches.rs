@@ -12,15 +12,17 @@ use crate::base::Moment;
 use crate::switch::{Order, SWITCHES_MAX, Switch, Switches};
 use crate::telemetry::event;
 
-/// All switches in force.
-pub(super) fn list(hub: &Hub) -> Value {
+/// All switches in force, also those that another hub has just set.
+pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
+    hub.refresh().await?;
     let current = hub.current();
-    json!({ "version": current.version.to_string(), "switches": shown(current.switches.iter()) })
+    Ok(json!({ "version": current.version.to_string(), "switches": shown(current.switches.iter()) }))
 }
 
 /// Sets the switch of a query; see [`Order::read`]. The answer comes once the switch is on disk.
 pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
     let order = Order::read(query, true).map_err(Refusal::bad_request)?;
+    hub.take_statuses().await?;
     let unix_ms = hub.clock.unix_ms();
     let unknown = order.region.as_ref().filter(|id| !order.force && !hub.fleet.borrow().knows(id, unix_ms));
     if let Some(region) = unknown {
@@ -75,7 +77,7 @@ fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Swi
 pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
     let order = Order::read(query, false).map_err(Refusal::bad_request)?;
     let ended = hub
-        .change(|all: &mut Switches, _| {
+        .change(|all, _| {
             let ended = all.end(order.kind, order.region.as_ref());
             let entries = ended.iter().map(|it| hub.entry(caller, "switch_ended", it, &order)).collect();
             (ended, entries)

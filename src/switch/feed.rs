@@ -11,12 +11,13 @@ use crate::base::{Moment, RegionId, SwitchKind};
 /// The most switches of a hub: one for each region that a sidecar can know, and maintenance.
 pub const SWITCHES_MAX: usize = 257;
 
-/// Names a state of a hub: the run of the hub, and the number of the last change of its record. A hub that starts anew has another name, so
-/// that a record that was restored from a copy is not taken for the one that sidecars know.
+/// Names a state of a hub's record. Each state has a name that no other one has, so that a record that was restored from a copy, or another
+/// record, is not taken for the one that sidecars know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// The name of the run, random.
-    pub run: String,
+    /// The name of the state, random; empty before any change.
+    #[serde(alias = "run")]
+    pub name: String,
     /// The number of its last change, from 1; 0 before any.
     pub change: u64,
 }
@@ -29,14 +30,14 @@ impl Version {
     /// Reads the form that [`std::fmt::Display`] writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (run, change) = text.rsplit_once('-')?;
-        Some(Self { run: run.to_owned(), change: change.parse().ok()? })
+        let (name, change) = text.rsplit_once('-')?;
+        Some(Self { name: name.to_owned(), change: change.parse().ok()? })
     }
 }
 
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.run, self.change)
+        write!(f, "{}-{}", self.name, self.change)
     }
 }
 
@@ -131,7 +132,7 @@ mod tests {
         let (set_unix_ms, ends_unix_ms, until) = (1_000, 61_000, Moment(61_000));
         let region = Some(RegionId::parse("a").unwrap());
         all.set(Switch { kind: SwitchKind::Drain, region, until, set_unix_ms, ends_unix_ms, reason, ticket, author });
-        let version = Version { run: "r".to_owned(), change: 3 };
+        let version = Version { name: "r".to_owned(), change: 3 };
         let sent = FeedSwitches::of(version.clone(), &all, 11_000);
         let sent: FeedSwitches = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
         let state = sent.received(Moment(500), 9_000_900).unwrap();
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_version_is_read_as_it_is_written() {
-        let at = |run: &str, change| Version { run: run.to_owned(), change };
+        let at = |name: &str, change| Version { name: name.to_owned(), change };
         assert_eq!(Version::parse(&at("a-b", 7).to_string()), Some(at("a-b", 7)));
         assert_eq!(["", "7", "a-", "a-x"].map(Version::parse), [const { None }; 4]);
     }

@@ -14,8 +14,8 @@ use tracing::{error, info, warn};
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
 pub use hub::{
-    hub_connected, hub_identity_refused, hub_identity_reloaded, hub_lost, hub_record_failed, hub_started,
-    hub_status_refused,
+    hub_connected, hub_identity_refused, hub_identity_reloaded, hub_lost, hub_record_failed, hub_record_lost,
+    hub_record_reached, hub_started, hub_status_refused,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
 pub use switch::{switch_ended, switch_set};

@@ -1,31 +1,27 @@
 //! The hub: its URL, its identity, and ours.
 
 use super::super::raw::RawHub;
-use super::super::types::HubConfig;
+use super::super::types::{HubConfig, RegionUrl};
 use super::super::url;
 use super::collect::Check;
 
+/// More replicas of one hub are a mistake.
+const URLS_MAX: usize = 16;
+
 impl Check {
-    /// The hub, where `hub.url` is set.
+    /// The hub, where `hub.urls` is set.
     pub(super) fn hub(&mut self, raw: RawHub) -> Option<HubConfig> {
-        let Some(text) = raw.url else {
+        if raw.urls.is_empty() {
             let is_begun = raw.name.is_some() || raw.tls != super::super::raw::RawTls::default();
             if is_begun {
-                self.refuse("hub.url", "expected the URL of the hub, such as https://hub.example.com:8443");
+                self.refuse("hub.urls", "expected the URL of the hub, such as https://hub.example.com:8443");
             }
             return None;
-        };
-        let url = match url::parse(&text, true) {
-            Ok(url) if url.tls => Some(url),
-            Ok(_) => {
-                self.refuse("hub.url", "expected https: a hub is reached over mutual TLS only");
-                None
-            }
-            Err(rule) => {
-                self.refuse("hub.url", rule);
-                None
-            }
-        };
+        }
+        if raw.urls.len() > URLS_MAX {
+            self.refuse("hub.urls", &format!("expected at most {URLS_MAX} URLs"));
+        }
+        let urls: Vec<_> = raw.urls.iter().filter_map(|text| self.hub_url(text)).collect();
         if raw.tls.cert.is_none() && raw.tls.key.is_none() {
             self.refuse("hub.tls.cert", "expected a client certificate: a hub knows its sidecars by it");
         }
@@ -33,6 +29,15 @@ impl Check {
             self.refuse("hub.name", "expected visible ASCII without spaces");
         }
         let tls = self.tls("hub.tls", raw.tls, true);
-        Some(HubConfig { url: url?, tls, name: raw.name })
+        Some(HubConfig { urls, tls, name: raw.name }).filter(|hub| !hub.urls.is_empty())
+    }
+
+    fn hub_url(&mut self, text: &str) -> Option<RegionUrl> {
+        match url::parse(text, true) {
+            Ok(url) if url.tls => return Some(url),
+            Ok(_) => self.refuse("hub.urls", "expected https: a hub is reached over mutual TLS only"),
+            Err(rule) => self.refuse("hub.urls", rule),
+        }
+        None
     }
 }

@@ -106,7 +106,8 @@ const FAILOVER: &[Key] = &[
 /// The hub.
 #[rustfmt::skip]
 const HUB: &[Key] = &[
-    open("hub.url", Text(2048), "", "The URL of the hub, `https://host[:port]`; without it there is none"),
+    open("hub.urls", Texts(2048), "",
+        "The URLs of the replicas of the hub, `https://host[:port]`; without any there is no hub"),
     open("hub.name", Text(128), "",
         "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
     open("hub.tls.ca", Path, "", "PEM trust roots for the hub; those of the operating system when absent"),

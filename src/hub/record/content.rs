@@ -1,11 +1,12 @@
-//! The content of a record at the start of its hub, and its errors.
+//! The content of a record, and its errors.
 
 use std::time::Duration;
 
 use super::super::audit::Head;
-use crate::switch::Switches;
+use super::postgres_error::PostgresError;
+use crate::switch::{Switches, Version};
 
-/// How long a reader waits for the disk, and after which a hub whose disk does not answer is not ready.
+/// How long a reader waits for the record, and after which a hub whose record does not answer is not ready.
 pub(in crate::hub) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// Why the record cannot be used, or a change was not kept.
@@ -14,40 +15,84 @@ pub enum RecordError {
     /// The file cannot be used, by SQLite's word.
     #[error("record.path: the file cannot be used: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// The database cannot be used or reached.
+    #[error("record.postgres: {0}")]
+    Postgres(#[from] PostgresError),
     /// The file belongs to something else.
     #[error("record.path: the file is not the record of a hub")]
     Foreign,
-    /// A later version of the program has written the file.
-    #[error(
-        "record.path: a later version of this program has written the file; run that version, or name another file"
-    )]
+    /// A later version of the program has written it.
+    #[error("record: a later version of this program has written it; run that version, or name another record")]
     Later,
     /// The thread of the record did not start.
     #[error("the thread of the record did not start: {0}")]
     Thread(std::io::Error),
-    /// The disk does not keep up.
-    #[error("too many changes wait for the disk; send the request again later")]
+    /// The record does not keep up.
+    #[error("too many changes wait for the record; send the request again later")]
     Busy,
-    /// The disk does not answer.
-    #[error("the disk of the record did not answer within {} s", ANSWER_WAIT.as_secs())]
+    /// The record does not answer.
+    #[error("the record did not answer within {} s", ANSWER_WAIT.as_secs())]
     Slow,
+    /// The connection was lost while a change was kept.
+    #[error("the record was lost while it kept the change")]
+    Unknown,
+    /// Other hubs were first, several times.
+    #[error("other hubs changed the record at the same time; send the request again")]
+    Contended,
     /// The thread of the record has ended, which is a defect.
     #[error("the thread of the record has ended; restart the hub")]
     Ended,
 }
 
-/// The content of a record at the start of its hub.
-#[derive(Debug, Default)]
-pub(in crate::hub) struct Loaded {
-    /// The number of the last change.
-    pub(in crate::hub) change: u64,
+impl RecordError {
+    /// Whether the configuration is at fault, so that trying again cannot help.
+    #[must_use]
+    pub fn is_of_configuration(&self) -> bool {
+        match self {
+            Self::Foreign | Self::Later => true,
+            Self::Postgres(error) => error.is_of_configuration(),
+            _ => false,
+        }
+    }
+
+    /// Whether the request may have been carried out all the same.
+    pub(super) fn leaves_open(&self) -> bool {
+        match self {
+            Self::Slow => true,
+            Self::Postgres(error) => error.is_lost(),
+            _ => false,
+        }
+    }
+
+    /// Whether a further request on the same connection to a database cannot succeed.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Slow => true,
+            Self::Postgres(error) => error.is_lost() || error.is_read_only(),
+            _ => false,
+        }
+    }
+}
+
+/// A state of a record: the switches in force, and the end of the audit trail that led to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::hub) struct State {
+    pub(in crate::hub) version: Version,
     pub(in crate::hub) switches: Switches,
     pub(in crate::hub) head: Head,
-    pub(in crate::hub) sidecars: Vec<SavedSidecar>,
+}
+
+/// The fate of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::hub) enum Kept {
+    /// It is durable.
+    Kept,
+    /// The record is at another state than the one that the change was made from, and has kept nothing.
+    Behind,
 }
 
 /// A sidecar as the record keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(in crate::hub) struct SavedSidecar {
     pub(in crate::hub) name: String,
     /// The name in its certificate.
@@ -56,4 +101,11 @@ pub(in crate::hub) struct SavedSidecar {
     pub(in crate::hub) status: String,
     /// When that came. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) seen_unix_ms: u64,
+}
+
+/// Statuses that a record has, and the mark behind the last of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::hub) struct Statuses {
+    pub(in crate::hub) sidecars: Vec<SavedSidecar>,
+    pub(in crate::hub) mark: u64,
 }

@@ -1,20 +1,27 @@
 //! Events of a hub, and of the connection of a sidecar to its hub.
 
-use std::path::Path;
-
 use tracing::{info, warn};
 
 use super::TARGET;
 
 /// A hub serves.
-pub fn hub_started(address: &str, admin: &str, record: Option<&Path>) {
-    let record = record.map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
+pub fn hub_started(address: &str, admin: &str, record: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_started", address, admin, record, "the hub serves");
 }
 
 /// The record of a hub did not take a change.
 pub fn hub_record_failed(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_failed", error, "the record did not take a change");
+}
+
+/// The record of a hub cannot be reached. Sidecars keep what they have; orders are refused.
+pub fn hub_record_lost(error: &str) {
+    warn!(target: TARGET, event = "ojs.federation.hub_record_lost", error, "the record cannot be reached; orders are refused until it is");
+}
+
+/// The record of a hub is reached again.
+pub fn hub_record_reached() {
+    info!(target: TARGET, event = "ojs.federation.hub_record_reached", "the record is reached again");
 }
 
 /// New connections to the hub use the changed TLS files.

@@ -64,8 +64,8 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
-const OTHERS: &str = "cat cd curl do docker done echo export for grep install journalctl kill kubectl mkdir openssl \
-                      promtool systemctl systemd-sysusers true until wait";
+const OTHERS: &str = "$as_owner [ cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \
+                      openssl promtool sed systemctl systemd-sysusers tail true until wait";
 
 /// Whether a block is one that is not run.
 pub fn is_excepted(block: &Block) -> bool {

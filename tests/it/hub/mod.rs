@@ -1,5 +1,7 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
+mod postgres;
+mod several;
 mod stage;
 
 use http::Method;

@@ -14,10 +14,11 @@ use crate::support::{Client, Ended, Setup, Stage, command, eventually, program_p
 /// The certificates of a hub and of its clients, and its configuration.
 pub struct HubStage {
     dir: tempfile::TempDir,
-    /// Where the hub listens; port 0 until it has run once.
-    listen: String,
+    /// Where each replica listens; port 0 until it has run once.
+    listen: Vec<String>,
+    record: String,
     more: String,
-    authority: Authority,
+    pub authority: Authority,
 }
 
 /// A running hub.
@@ -32,13 +33,21 @@ impl HubStage {
         let (dir, authority) = (tempfile::tempdir().unwrap(), Authority::new("clients of the hub"));
         authority.write_ca(dir.path(), "hub").unwrap();
         authority.server(&["localhost", "127.0.0.1"]).write_to(dir.path(), "hub").unwrap();
-        let stage = Self { dir, listen: "127.0.0.1:0".to_owned(), more: more.to_owned(), authority };
+        let record = format!("record: {{ path: {:?} }}", dir.path().join("hub.db"));
+        let listen = vec!["127.0.0.1:0".to_owned()];
+        let stage = Self { dir, listen, record, more: more.to_owned(), authority };
         for (stem, name) in
             [("ann", "spiffe://test/ops/ann"), ("eve", "spiffe://test/ops/eve"), ("pod", "spiffe://test/pod")]
         {
             stage.client(stem, name);
         }
         stage
+    }
+
+    /// The same with two replicas on a record of its own.
+    pub fn on_record(mut self, record: String) -> Self {
+        self.listen.push("127.0.0.1:0".to_owned());
+        Self { record, ..self }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -52,28 +61,44 @@ impl HubStage {
 
     /// Runs the hub, on the port that it had before.
     pub async fn run(&mut self) -> Hub {
+        self.run_replica(0).await
+    }
+
+    /// The same for one of several replicas.
+    pub async fn run_replica(&mut self, replica: usize) -> Hub {
+        let path = self.write_config(replica);
+        let (hub, address) = Hub::run(&path).await;
+        self.listen[replica] = address;
+        hub
+    }
+
+    /// Writes the configuration of a replica.
+    pub fn write_config(&self, replica: usize) -> PathBuf {
         let dir = self.dir.path().display().to_string();
         let config = format!(
             "listen: {}
 admin: 127.0.0.1:0
 tls: {{ cert: {dir}/hub.cert.pem, key: {dir}/hub.key.pem, client_ca: {dir}/hub.ca.pem }}
-record: {{ path: {dir}/hub.db }}
+{}
 access:
   - {{ san: \"spiffe://test/pod*\", role: sidecar }}
   - {{ san: \"spiffe://test/ops/ann\", role: operator, scopes: [read, operate, audit] }}
   - {{ san: \"spiffe://test/ops/eve\", role: operator, scopes: [read] }}
 {}",
-            self.listen, self.more
+            self.listen[replica], self.record, self.more
         );
-        std::fs::write(self.path("hub.yaml"), config).unwrap();
-        let (hub, address) = Hub::run(&self.path("hub.yaml")).await;
-        self.listen = address;
-        hub
+        let path = self.path(&format!("hub{replica}.yaml"));
+        std::fs::write(&path, config).unwrap();
+        path
     }
 
     /// The URL of the hub, once it has run.
     pub fn url(&self) -> String {
-        format!("https://{}", self.listen)
+        self.url_of(0)
+    }
+
+    pub fn url_of(&self, replica: usize) -> String {
+        format!("https://{}", self.listen[replica])
     }
 
     /// The section of a sidecar's configuration that makes it follow the hub.
@@ -83,9 +108,10 @@ access:
 
     /// The same with the certificate of this stem.
     pub fn section_with(&self, name: &str, stem: &str) -> String {
-        let (dir, url) = (self.dir.path().display(), self.url());
+        let dir = self.dir.path().display();
+        let urls: Vec<String> = (0..self.listen.len()).map(|replica| self.url_of(replica)).collect();
         let tls = format!("ca: {dir}/hub.ca.pem, cert: {dir}/{stem}.cert.pem, key: {dir}/{stem}.key.pem");
-        format!("hub: {{ url: \"{url}\", name: {name}, tls: {{ {tls} }} }}")
+        format!("hub: {{ urls: {urls:?}, name: {name}, tls: {{ {tls} }} }}")
     }
 
     /// A federation for sidecars of this hub.
@@ -95,10 +121,15 @@ access:
 
     /// A command of the operator whose certificate has this stem.
     pub async fn command(&self, who: &str, arguments: &[&str]) -> Ended {
+        self.command_at(0, who, arguments).await
+    }
+
+    /// The same at one of several replicas.
+    pub async fn command_at(&self, replica: usize, who: &str, arguments: &[&str]) -> Ended {
         let file = |name: String| self.path(&name).display().to_string();
         let hub = [
             "--hub".to_owned(),
-            self.url(),
+            self.url_of(replica),
             "--hub-ca".to_owned(),
             file("hub.ca.pem".to_owned()),
             "--hub-cert".to_owned(),
@@ -113,8 +144,13 @@ access:
 
     /// Sets or ends a switch; the same with a reason, a ticket and a name.
     pub async fn order(&self, who: &str, arguments: &[&str]) -> Ended {
+        self.order_at(0, who, arguments).await
+    }
+
+    /// The same at one of several replicas.
+    pub async fn order_at(&self, replica: usize, who: &str, arguments: &[&str]) -> Ended {
         let why = ["--reason", "storm ahead", "--ticket", "OPS-7", "--author", "ana"];
-        self.command(who, &[arguments, &why].concat()).await
+        self.command_at(replica, who, &[arguments, &why].concat()).await
     }
 
     /// The inventory.

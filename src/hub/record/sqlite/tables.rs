@@ -6,18 +6,18 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::super::audit::{AuditRow, Head};
-use super::content::{Loaded, RecordError, SavedSidecar};
-use crate::switch::Switches;
+use super::super::super::audit::{AuditRow, Head};
+use super::super::content::{RecordError, SavedSidecar, State};
+use crate::switch::{Switches, Version};
 
 /// Says in the file's head that it is a hub's.
 const APPLICATION: i64 = 0x4f4a_5348;
-/// The version of the tables.
-const VERSION: i64 = 1;
 /// Names of sidecars and reasons of operators are private.
 const MODE: u32 = 0o600;
 
-const TABLES: &str = "
+/// Forward only: the statements at place N bring a file of version N to version N + 1.
+const MIGRATIONS: [&str; 2] = [
+    "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
 CREATE TABLE audit (
@@ -26,7 +26,11 @@ CREATE TABLE audit (
   previous TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE sidecar (
   name TEXT PRIMARY KEY, caller TEXT NOT NULL, status TEXT NOT NULL, seen_unix_ms INTEGER NOT NULL);
-";
+INSERT INTO state VALUES (1, 0, '[]');
+",
+    // The name of a state, so that two states with one number are told apart.
+    "ALTER TABLE state ADD COLUMN name TEXT NOT NULL DEFAULT '';",
+];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
 pub(super) fn open(path: Option<&Path>) -> Result<Connection, RecordError> {
@@ -46,31 +50,40 @@ pub(super) fn open(path: Option<&Path>) -> Result<Connection, RecordError> {
     if tables > 0 && number("PRAGMA application_id")? != APPLICATION {
         return Err(RecordError::Foreign);
     }
-    let version = number("PRAGMA user_version")?;
-    if version > VERSION {
+    let version = usize::try_from(number("PRAGMA user_version")?).unwrap_or(0);
+    if version > MIGRATIONS.len() {
         return Err(RecordError::Later);
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     // Takes the lock also where there is nothing to make.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
-    if version == 0 {
-        transaction.execute_batch(TABLES)?;
-        transaction.execute("INSERT INTO state VALUES (1, 0, ?1)", [in_json(&Switches::default())?])?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.pragma_update(None, "user_version", VERSION)?;
+    for statements in MIGRATIONS.iter().skip(version) {
+        transaction.execute_batch(statements)?;
     }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     transaction.commit()?;
     Ok(connection)
 }
 
-pub(super) fn load(connection: &mut Connection) -> rusqlite::Result<Loaded> {
-    let switches = connection.query_row("SELECT switches FROM state", [], |row| row.get::<_, String>(0))?;
-    let end = connection
+pub(super) fn state(connection: &mut Connection) -> rusqlite::Result<State> {
+    let head = connection
         .query_row("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1", [], |row| {
             Ok(Head { number: whole(row, "number")?, hash: row.get("hash")? })
         })
         .optional()?;
+    connection.query_row("SELECT change, name, switches FROM state", [], |row| {
+        let wrong = |error: serde_json::Error| {
+            rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
+        };
+        let switches = serde_json::from_str(&row.get::<_, String>("switches")?).map_err(wrong)?;
+        let version = Version { name: row.get("name")?, change: whole(row, "change")? };
+        Ok(State { version, switches, head: head.unwrap_or_default() })
+    })
+}
+
+pub(super) fn sidecars(connection: &mut Connection) -> rusqlite::Result<Vec<SavedSidecar>> {
     let mut statement = connection.prepare("SELECT * FROM sidecar")?;
     let sidecars = statement.query_map([], |row| {
         Ok(SavedSidecar {
@@ -80,29 +93,13 @@ pub(super) fn load(connection: &mut Connection) -> rusqlite::Result<Loaded> {
             seen_unix_ms: whole(row, "seen_unix_ms")?,
         })
     })?;
-    Ok(Loaded {
-        change: last_change(connection)?,
-        switches: serde_json::from_str(&switches)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))?,
-        head: end.unwrap_or_default(),
-        sidecars: sidecars.collect::<Result<_, _>>()?,
-    })
+    sidecars.collect()
 }
 
-/// The number of the last change.
-pub(super) fn last_change(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT change FROM state", [], |row| whole(row, "change"))
-}
-
-pub(super) fn change(
-    connection: &mut Connection,
-    number: u64,
-    switches: &Switches,
-    rows: &[AuditRow],
-) -> rusqlite::Result<()> {
+pub(super) fn change(connection: &mut Connection, to: &State, rows: &[AuditRow]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let values = params![signed(number), in_json(switches)?];
-    transaction.execute("UPDATE state SET change = ?1, switches = ?2", values)?;
+    let values = params![signed(to.version.change), to.version.name, in_json(&to.switches)?];
+    transaction.execute("UPDATE state SET change = ?1, name = ?2, switches = ?3", values)?;
     for row in rows {
         let lasts_ms = row.lasts_ms.map(signed);
         transaction.execute(

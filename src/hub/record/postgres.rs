@@ -1,0 +1,236 @@
+//! The record of several hubs in PostgreSQL, over one connection of each hub.
+//!
+//! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
+//! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
+//! for a standby was cancelled as durable.
+
+mod connect;
+mod schema;
+mod tls;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::sync::Mutex;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+use super::super::audit::{AuditRow, Head};
+use super::super::postgres_settings::PostgresSettings;
+use super::content::{ANSWER_WAIT, Kept, RecordError, SavedSidecar, State, Statuses};
+use super::postgres_error::PostgresError;
+use crate::switch::Version;
+use connect::connect;
+
+/// After so long without an answer other hubs may have changed the record unseen.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// How long a change is tried again after a lost connection: its client waits for ten seconds.
+const CHANGE_WAIT: Duration = Duration::from_secs(8);
+/// Between two tries.
+const RETRY_WAIT: Duration = Duration::from_millis(200);
+
+const NEWER: &str = "
+SELECT change, name, switches, number, hash FROM ojs_hub_state
+LEFT JOIN (SELECT number, hash FROM ojs_hub_audit ORDER BY number DESC LIMIT 1) AS head ON true
+WHERE name <> $1 OR change <> $2";
+
+/// Moves the state and adds the rows in one statement; the rows are none where the state is another one.
+const CHANGE: &str = "
+WITH moved AS (
+  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3 WHERE change = $4 AND name = $5 RETURNING change),
+added AS (
+  INSERT INTO ojs_hub_audit SELECT entry.* FROM moved, json_populate_recordset(NULL::ojs_hub_audit, $6::json) AS entry)
+SELECT count(*) FROM moved";
+
+/// One row where the state is the present one, or its last row of the trail was kept.
+const IS_KEPT: &str = "
+SELECT 1 WHERE EXISTS (SELECT 1 FROM ojs_hub_state WHERE name = $1) OR EXISTS (SELECT 1 FROM ojs_hub_audit WHERE hash = $2)";
+
+const AUDIT: &str = "
+SELECT row_to_json(entry)::text
+FROM (SELECT * FROM ojs_hub_audit WHERE number > $1 ORDER BY number LIMIT $2) AS entry";
+
+const SAVE: &str = "
+INSERT INTO ojs_hub_sidecar (name, caller, status, seen_unix_ms, hub)
+SELECT name, caller, status, seen_unix_ms, $2 FROM json_populate_recordset(NULL::ojs_hub_sidecar, $1::json)
+ON CONFLICT (name) DO UPDATE SET caller = excluded.caller, status = excluded.status, seen_unix_ms = excluded.seen_unix_ms,
+  hub = excluded.hub, mark = excluded.mark
+WHERE ojs_hub_sidecar.seen_unix_ms <= excluded.seen_unix_ms";
+
+const FORGET: &str = "DELETE FROM ojs_hub_sidecar WHERE seen_unix_ms < $1";
+
+const STATUSES: &str = "
+SELECT name, caller, status, seen_unix_ms, mark FROM ojs_hub_sidecar WHERE mark > $1 AND hub <> $2 ORDER BY mark LIMIT $3";
+
+/// Statuses that are read at once, of some kilobytes each; the rest comes the next time.
+const STATUSES_MAX: i64 = 5_000;
+
+/// A value of a statement, with its type, so that the server prepares nothing.
+type Value<'v> = (&'v (dyn ToSql + Sync), Type);
+
+/// A database that several hubs share.
+#[derive(Debug)]
+pub(in crate::hub) struct Postgres {
+    settings: PostgresSettings,
+    /// The name of this process among the hubs, random.
+    hub: String,
+    client: Mutex<Option<Arc<Client>>>,
+    /// When the database answered last.
+    answered: Cell<Option<Instant>>,
+}
+
+impl Postgres {
+    /// A database that is reached at the first request.
+    ///
+    /// Errors: the files that the settings name cannot be used.
+    pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        connect::access(settings)?;
+        let (settings, hub) = (settings.clone(), super::super::name::random_name());
+        Ok(Self { settings, hub, client: Mutex::new(None), answered: Cell::new(None) })
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.answered.get().is_none_or(|at| at.elapsed() > STUCK_AFTER)
+    }
+
+    /// Connects and brings the tables to the version of this program.
+    pub(super) async fn reach(&self) -> Result<(), RecordError> {
+        self.client().await.map(drop)
+    }
+
+    pub(super) async fn newer(&self, known: &Version) -> Result<Option<State>, RecordError> {
+        let change = signed(known.change);
+        let rows = self.ask(NEWER, &[(&known.name, Type::TEXT), (&change, Type::INT8)]).await?;
+        Ok(rows.first().map(state).transpose()?)
+    }
+
+    pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
+        let (switches, rows) = (json!(to.switches).to_string(), json!(rows).to_string());
+        let (change, from_change) = (signed(to.version.change), signed(from.change));
+        let values: [Value<'_>; 6] = [
+            (&change, Type::INT8),
+            (&to.version.name, Type::TEXT),
+            (&switches, Type::TEXT),
+            (&from_change, Type::INT8),
+            (&from.name, Type::TEXT),
+            (&rows, Type::TEXT),
+        ];
+        let deadline = Instant::now() + CHANGE_WAIT;
+        let mut was_lost = false;
+        loop {
+            match self.ask(CHANGE, &values).await {
+                Ok(moved) if number(&moved, 0, 0)? > 0 => return Ok(Kept::Kept),
+                Ok(_) if was_lost && self.is_kept(to).await? => return Ok(Kept::Kept),
+                Ok(_) => return Ok(Kept::Behind),
+                // It was not sent, or the server has refused it.
+                Err(error) if !was_lost && !error.leaves_open() => return Err(error),
+                Err(error) => {
+                    was_lost |= error.leaves_open();
+                    if Instant::now() > deadline {
+                        return Err(RecordError::Unknown);
+                    }
+                    tokio::time::sleep(RETRY_WAIT).await;
+                }
+            }
+        }
+    }
+
+    /// Whether a state was kept whose answer was lost: it is the present one, or its last row is in the trail.
+    async fn is_kept(&self, to: &State) -> Result<bool, RecordError> {
+        let values: [Value<'_>; 2] = [(&to.version.name, Type::TEXT), (&to.head.hash, Type::TEXT)];
+        let kept = self.ask(IS_KEPT, &values).await.map_err(|_| RecordError::Unknown)?;
+        Ok(!kept.is_empty())
+    }
+
+    pub(super) async fn audit(&self, after: u64, max: usize) -> Result<Vec<AuditRow>, RecordError> {
+        let (after, max) = (signed(after), i64::try_from(max).unwrap_or(i64::MAX));
+        let rows = self.ask(AUDIT, &[(&after, Type::INT8), (&max, Type::INT8)]).await?;
+        let read = |place| serde_json::from_str(&text(&rows, place, 0)?).map_err(PostgresError::content);
+        Ok((0..rows.len()).map(read).collect::<Result<_, _>>()?)
+    }
+
+    pub(super) async fn save_sidecars(
+        &self,
+        sidecars: Vec<SavedSidecar>,
+        forget_before_unix_ms: u64,
+    ) -> Result<(), RecordError> {
+        let (sidecars, before) = (json!(sidecars).to_string(), signed(forget_before_unix_ms));
+        self.ask(SAVE, &[(&sidecars, Type::TEXT), (&self.hub, Type::TEXT)]).await?;
+        self.ask(FORGET, &[(&before, Type::INT8)]).await.map(drop)
+    }
+
+    pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
+        let mark = signed(after);
+        let values: [Value<'_>; 3] = [(&mark, Type::INT8), (&self.hub, Type::TEXT), (&STATUSES_MAX, Type::INT8)];
+        let rows = self.ask(STATUSES, &values).await?;
+        let mut found = Statuses { sidecars: Vec::with_capacity(rows.len()), mark: after };
+        for place in 0..rows.len() {
+            let (name, caller, status) = (text(&rows, place, 0)?, text(&rows, place, 1)?, text(&rows, place, 2)?);
+            let seen_unix_ms = number(&rows, place, 3)?;
+            found.sidecars.push(SavedSidecar { name, caller, status, seen_unix_ms });
+            found.mark = number(&rows, place, 4)?;
+        }
+        Ok(found)
+    }
+
+    /// The rows of one statement. A connection that is lost, does not answer in time or is to a server that takes no writes is given up.
+    async fn ask(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, RecordError> {
+        let client = self.client().await?;
+        let error = match tokio::time::timeout(ANSWER_WAIT, client.query_typed(statement, values)).await {
+            Ok(Ok(rows)) => {
+                self.answered.set(Some(Instant::now()));
+                return Ok(rows);
+            }
+            Ok(Err(error)) => RecordError::from(PostgresError::Server(error)),
+            Err(_) => RecordError::Slow,
+        };
+        let mut current = self.client.lock().await;
+        if error.ends_connection() && current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &client)) {
+            *current = None;
+        }
+        Err(error)
+    }
+
+    /// The connection, made anew where it was lost.
+    async fn client(&self) -> Result<Arc<Client>, RecordError> {
+        let mut current = self.client.lock().await;
+        if let Some(client) = current.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(Arc::clone(client));
+        }
+        let mut client = connect(&self.settings).await?;
+        schema::migrate(&mut client).await?;
+        self.answered.set(Some(Instant::now()));
+        Ok(Arc::clone(current.insert(Arc::new(client))))
+    }
+}
+
+fn state(row: &Row) -> Result<State, PostgresError> {
+    let rows = std::slice::from_ref(row);
+    let head = match row.try_get::<_, Option<i64>>(3).map_err(PostgresError::content)? {
+        Some(_) => Head { number: number(rows, 0, 3)?, hash: text(rows, 0, 4)? },
+        None => Head::default(),
+    };
+    let switches = serde_json::from_str(&text(rows, 0, 2)?).map_err(PostgresError::content)?;
+    Ok(State { version: Version { name: text(rows, 0, 1)?, change: number(rows, 0, 0)? }, switches, head })
+}
+
+fn text(rows: &[Row], place: usize, column: usize) -> Result<String, PostgresError> {
+    rows.get(place).ok_or_else(missing)?.try_get(column).map_err(PostgresError::content)
+}
+
+fn number(rows: &[Row], place: usize, column: usize) -> Result<u64, PostgresError> {
+    let number: i64 = rows.get(place).ok_or_else(missing)?.try_get(column).map_err(PostgresError::content)?;
+    u64::try_from(number).map_err(PostgresError::content)
+}
+
+fn missing() -> PostgresError {
+    PostgresError::content("a row is missing")
+}
+
+/// Times and numbers are far below 2^63.
+fn signed(number: u64) -> i64 {
+    debug_assert!(i64::try_from(number).is_ok());
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,60 @@
+//! The tables of a record in PostgreSQL.
+
+use tokio_postgres::Client;
+
+use super::super::content::RecordError;
+use super::super::postgres_error::PostgresError;
+
+/// Serialises hubs that start at once. Any number does that no other program uses.
+const LOCK: i64 = 0x4f4a_5348;
+
+/// Forward only: the statements at place N bring tables of version N to version N + 1.
+const MIGRATIONS: [&str; 1] = ["
+CREATE TABLE ojs_hub_version (version bigint NOT NULL);
+INSERT INTO ojs_hub_version VALUES (0);
+CREATE TABLE ojs_hub_state (
+  only_one integer PRIMARY KEY CHECK (only_one = 1), change bigint NOT NULL, name text NOT NULL, switches text NOT NULL);
+INSERT INTO ojs_hub_state VALUES (1, 0, '', '[]');
+CREATE TABLE ojs_hub_audit (
+  number bigint PRIMARY KEY, unix_ms bigint NOT NULL, caller text NOT NULL, action text NOT NULL, subject text NOT NULL,
+  lasts_ms bigint, force boolean NOT NULL, reason text NOT NULL, ticket text NOT NULL, author text NOT NULL,
+  previous text NOT NULL, hash text NOT NULL UNIQUE);
+CREATE SEQUENCE ojs_hub_mark;
+CREATE TABLE ojs_hub_sidecar (
+  name text PRIMARY KEY, caller text NOT NULL, status text NOT NULL, seen_unix_ms bigint NOT NULL, hub text NOT NULL,
+  mark bigint NOT NULL DEFAULT nextval('ojs_hub_mark'));
+CREATE INDEX ojs_hub_sidecar_mark ON ojs_hub_sidecar (mark);
+"];
+
+/// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.
+const HAS_TABLES: &str = "
+SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ojs_hub_version' AND schemaname = ANY (current_schemas(false)) LIMIT 1";
+
+/// Brings the tables to the version of this program, where they are of an earlier one; one hub at a time.
+///
+/// Errors: [`RecordError::Later`], or the database's; nothing was changed.
+pub(super) async fn migrate(client: &mut Client) -> Result<(), RecordError> {
+    if version(client).await? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let transaction = client.transaction().await.map_err(PostgresError::Server)?;
+    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(PostgresError::Server)?;
+    let version = version(transaction.client()).await?;
+    let missing: String = MIGRATIONS.iter().skip(version).copied().collect();
+    let reached = format!("UPDATE ojs_hub_version SET version = {}", MIGRATIONS.len());
+    transaction.batch_execute(&format!("{missing};{reached}")).await.map_err(PostgresError::Migration)?;
+    Ok(transaction.commit().await.map_err(PostgresError::Migration)?)
+}
+
+/// The version of the tables; 0 where there are none.
+async fn version(client: &Client) -> Result<usize, RecordError> {
+    let found = async {
+        if client.query_opt(HAS_TABLES, &[]).await?.is_none() {
+            return Ok(0);
+        }
+        client.query_one("SELECT version FROM ojs_hub_version", &[]).await?.try_get::<_, i64>(0)
+    };
+    let version = found.await.map_err(PostgresError::Server)?;
+    let version = usize::try_from(version).map_err(|_| RecordError::Later)?;
+    if version > MIGRATIONS.len() { Err(RecordError::Later) } else { Ok(version) }
+}

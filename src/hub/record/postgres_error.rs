@@ -1,0 +1,87 @@
+//! Why a database cannot be used.
+
+use tokio_postgres::error::SqlState;
+
+use crate::net::tls::TlsError;
+
+/// Why a database cannot be used or reached.
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresError {
+    /// The password cannot be read. Says neither path nor content.
+    #[error("password_file: expected the path of a file with the password of the role: {0}")]
+    Password(std::io::Error),
+    /// The TLS files.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// No server takes connections and writes.
+    #[error("no server of `hosts` takes connections and writes: {causes}")]
+    Connect {
+        /// By server.
+        causes: String,
+        /// Whether each of them refuses the role, its password or the database.
+        is_of_configuration: bool,
+    },
+    /// The server refuses a statement, or the connection is lost.
+    #[error("{}", in_full(.0))]
+    Server(tokio_postgres::Error),
+    /// The tables cannot be made or changed.
+    #[error("the tables of the hub cannot be made; `ojs-sidecar hub --migrate` makes them with another role: {}", in_full(.0))]
+    Migration(tokio_postgres::Error),
+    /// A value in the tables was not written by this program.
+    #[error("the tables hold a value that this program does not write: {0}")]
+    Content(String),
+}
+
+impl PostgresError {
+    pub(super) fn content(cause: impl std::fmt::Display) -> Self {
+        Self::Content(cause.to_string())
+    }
+
+    /// Whether the connection was lost in the middle of a statement, or ended by the server.
+    pub(super) fn is_lost(&self) -> bool {
+        let Self::Server(error) = self else { return false };
+        error.code().is_none_or(|code| {
+            // The server ends connections also while a commit waits for a standby.
+            [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::QUERY_CANCELED]
+                .contains(code)
+        })
+    }
+
+    /// Whether the server takes no writes any more: another one has taken its place.
+    pub(super) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Server(error) if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION))
+    }
+
+    /// Whether the configuration is at fault, so that trying again cannot help.
+    pub(super) fn is_of_configuration(&self) -> bool {
+        match self {
+            Self::Password(_) | Self::Tls(_) | Self::Migration(_) | Self::Content(_) => true,
+            Self::Connect { is_of_configuration, .. } => *is_of_configuration,
+            Self::Server(error) => is_refused_for_good(error),
+        }
+    }
+}
+
+/// Whether the server refuses the role, its password, the database or the right to a table.
+pub(super) fn is_refused_for_good(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| {
+        [
+            SqlState::INVALID_PASSWORD,
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            SqlState::INVALID_CATALOG_NAME,
+            SqlState::INSUFFICIENT_PRIVILEGE,
+        ]
+        .contains(code)
+    })
+}
+
+/// The error with its causes: the driver's own text names the kind only.
+pub(super) fn in_full(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,122 @@
+//! Several hubs on one PostgreSQL database.
+
+use super::postgres::Postgres;
+use super::stage::HubStage;
+use crate::support::{Process, eventually};
+
+use super::{INFO, goes_to};
+
+/// Two hubs on a new database; none where PostgreSQL is not installed.
+async fn two_hubs() -> Option<(HubStage, Postgres)> {
+    let stage = HubStage::new("");
+    let server = Postgres::start(&stage.authority).await?;
+    let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
+    Some((stage.on_record(record), server))
+}
+
+#[tokio::test]
+async fn orders_at_either_of_two_hubs_reach_all_sidecars_and_make_one_trail() {
+    let Some((mut stage, _server)) = two_hubs().await else { return };
+    let (mut first, _second) = (stage.run_replica(0).await, stage.run_replica(1).await);
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    let knows = async |replica| stage.command_at(replica, "ann", &["fleet"]).await.stdout.contains("one");
+    eventually("the other hub knows the sidecar", async || knows(0).await && knows(1).await).await;
+    let (drain, undrain) = (["drain", "us-east-1", "--for", "1h"], ["undrain", "us-east-1"]);
+    for (replica, order, region) in [(0, &drain[..], false), (1, &undrain[..], true), (1, &drain[..], false)] {
+        let done = stage.order_at(replica, "ann", order).await;
+        assert_eq!(done.code, Some(0), "{}", done.all());
+        eventually("the order is in force", async || (goes_to(&sidecar).await == "us-east-1") == region).await;
+    }
+    for replica in [0, 1] {
+        eventually("both hubs know the sidecar and its state", async || {
+            let shown = stage.command_at(replica, "ann", &["fleet"]).await;
+            shown.stdout.contains("one") && shown.stdout.matches("yes").count() == 2
+        })
+        .await;
+    }
+    // The sidecar goes to the hub that is left, and orders there are in force.
+    first.kill();
+    let done = stage.order_at(1, "ann", &undrain).await;
+    assert_eq!(done.code, Some(0), "{}", done.all());
+    eventually("the order is in force", async || goes_to(&sidecar).await == "us-east-1").await;
+    let trail = stage.command_at(1, "ann", &["audit", "export"]).await;
+    let path = stage.path("trail");
+    std::fs::write(&path, &trail.stdout).unwrap();
+    let verified = crate::support::command(&["audit", "verify", path.to_str().unwrap()], &[], "");
+    assert!(verified.code == Some(0) && verified.all().contains("4 rows"), "{}", verified.all());
+}
+
+#[tokio::test]
+async fn a_standby_takes_over_with_every_order_that_was_answered() {
+    let stage = HubStage::new("");
+    let Some(mut primary) = Postgres::start(&stage.authority).await else { return };
+    let standby = primary.standby().await;
+    let record = Postgres::section(&[&primary, &standby], &stage.path(""), &stage.path("hub.ca.pem"));
+    let mut stage = stage.on_record(record);
+    let (first, _second) = (stage.run_replica(0).await, stage.run_replica(1).await);
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    let done = stage.order("ann", &["drain", "us-east-1", "--for", "1h"]).await;
+    assert_eq!(done.code, Some(0), "{}", done.all());
+    eventually("the order is in force", async || goes_to(&sidecar).await != "us-east-1").await;
+    primary.kill();
+    let refused = stage.order("ann", &["undrain", "us-east-1"]).await;
+    assert!(refused.code == Some(1), "{}", refused.all());
+    assert_ne!(goes_to(&sidecar).await, "us-east-1", "what is in force stays so");
+    standby.promote();
+    eventually("orders are kept again", async || {
+        let done = stage.order_at(1, "ann", &["undrain", "us-east-1"]).await;
+        // An order without an answer may have been kept.
+        done.code == Some(0) || done.all().contains("404")
+    })
+    .await;
+    eventually("the order is in force", async || goes_to(&sidecar).await == "us-east-1").await;
+    eventually("the other hub is ready again", async || first.admin.get("/readyz").await.status == 200).await;
+    assert_eq!(standby.query("SELECT count(*) FROM ojs_hub_audit"), "2", "one row for each order that was kept");
+}
+
+#[tokio::test]
+async fn hubs_that_start_at_once_make_the_tables_once() {
+    let Some((stage, server)) = two_hubs().await else { return };
+    stage.write_config(0);
+    let path = stage.path("hub0.yaml");
+    let migrate = || {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || {
+            crate::support::command(&["hub", "--config", path.to_str().unwrap(), "--migrate"], &[], "")
+        })
+    };
+    for run in std::iter::repeat_with(migrate).take(8).collect::<Vec<_>>() {
+        let done = run.await.unwrap();
+        assert_eq!(done.code, Some(0), "{}", done.all());
+    }
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "1");
+}
+
+#[tokio::test]
+async fn a_database_of_a_later_version_or_with_another_password_is_refused_and_named() {
+    let Some((mut stage, server)) = two_hubs().await else { return };
+    drop(stage.run().await);
+    server.query("UPDATE ojs_hub_version SET version = 99");
+    let path = stage.path("hub0.yaml");
+    let run = async |arguments: &[&str]| {
+        let all: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let run = move || crate::support::command(&all.iter().map(String::as_str).collect::<Vec<_>>(), &[], "");
+        tokio::task::spawn_blocking(run).await.unwrap()
+    };
+    let path = path.to_str().unwrap();
+    let later = run(&["hub", "--config", path]).await;
+    assert!(later.code == Some(78) && later.stderr.contains("a later version"), "{}", later.all());
+    server.query("UPDATE ojs_hub_version SET version = 1");
+    let migrated = run(&["hub", "--config", path, "--migrate"]).await;
+    assert!(migrated.code == Some(0) && migrated.stdout.contains("of this version"), "{}", migrated.all());
+    std::fs::write(stage.path("password"), "wrong").unwrap();
+    let refused = run(&["hub", "--config", path]).await;
+    assert!(refused.code == Some(78) && refused.stderr.contains("password authentication failed"), "{}", refused.all());
+    std::fs::remove_file(stage.path("password")).unwrap();
+    let missing = run(&["hub", "--config", path, "--check"]).await;
+    assert!(missing.code == Some(78) && missing.stderr.contains("record.postgres: password_file"), "{}", missing.all());
+}
