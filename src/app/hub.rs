@@ -5,20 +5,27 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::notes::Notes;
 use super::restarted::restarted;
 use super::world::World;
+use crate::api::outcome_row;
 use crate::config::{ClientListen, Config, HubConfig, effective};
-use crate::fleet::{Link, NAME_BYTES_MAX, SET_MEMBERS_MAX, Status};
-use crate::outcome::State;
+use crate::fleet::{
+    Link, NAME_BYTES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Status,
+};
+use crate::outcome::{Placement, State};
 use crate::proxy::{Random, Shared};
 use crate::switch::RegionSets;
 
 /// The subject of its note in `/readyz`.
 const ABOUT: &str = "hub";
+/// The members of a report beside its row, and those of the request, are shorter. Units: bytes.
+const REPORT_HEAD_BYTES: usize = 256;
+
 /// Starts to follow the hub of the configuration, if it names one.
 pub(super) fn follow_hub(loops: &mut JoinSet<()>, shared: &Arc<Shared>, world: &World, notes: &Notes) {
     notes.clear(ABOUT);
@@ -32,6 +39,7 @@ pub(super) fn follow_hub(loops: &mut JoinSet<()>, shared: &Arc<Shared>, world: &
 
 fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, status: &Status) -> Link {
     let (of_status, notes, status) = (Arc::clone(shared), notes.clone(), status.clone());
+    let reports = reports(shared, status.name.clone(), status.started_unix_ms);
     Link {
         config: config.clone(),
         journal: Arc::clone(&shared.journal),
@@ -51,11 +59,35 @@ fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, 
                 ..status.clone()
             }
         }),
+        reports: Box::new(reports),
         clock: world.clock.clone(),
         draw: Random::default().draw(),
         resolver: Arc::clone(&world.resolver),
         replica: Cell::new(0),
         applied: Notify::new(),
+    }
+}
+
+/// The outcomes behind a revision, as the hub gets them.
+fn reports(shared: &Arc<Shared>, sidecar: String, started_unix_ms: u64) -> impl Fn(u64) -> Reports + use<> {
+    let shared = Arc::clone(shared);
+    move |after| {
+        let mut left = REPORTS_BYTES_MAX;
+        let found = shared.journal.outcomes_after(after, REPORTS_MAX);
+        let report = |(revision, it): &(u64, Placement)| {
+            let (number, state) = (it.number, it.state().as_str().to_owned());
+            let row = outcome_row(&shared.journal, it);
+            let is_long = row.to_string().len() > REPORT_BYTES_MAX;
+            let row = if is_long { json!({ "id": number.to_string(), "state": state }) } else { row };
+            Report { number, revision: *revision, state, row }
+        };
+        let fits = |it: &Report| {
+            let rest = left.checked_sub(it.row.to_string().len() + REPORT_HEAD_BYTES);
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        };
+        let reports = found.iter().map(report).take_while(fits).collect();
+        Reports { sidecar: sidecar.clone(), started_unix_ms, reports }
     }
 }
 

@@ -128,6 +128,12 @@ pub(super) struct HubRunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct FleetArgs {
+    /// Print the outcomes that any sidecar has reported, in place of the sidecars
+    #[arg(long)]
+    pub(super) outcomes: bool,
+    /// Only outcomes in this state
+    #[arg(long, value_name = "STATE", value_parser = State::ALL.map(State::as_str), requires = "outcomes")]
+    pub(super) state: Option<String>,
     /// Print the hub's JSON instead of a table
     #[arg(long)]
     pub(super) json: bool,

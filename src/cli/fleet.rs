@@ -1,4 +1,4 @@
-//! `ojs-sidecar fleet`: the inventory of a hub.
+//! `ojs-sidecar fleet`: the inventory of a hub, and the outcomes that its sidecars have reported.
 
 use http::Method;
 
@@ -6,10 +6,13 @@ use super::arguments::FleetArgs;
 use super::exit::{DONE, FAILED};
 use super::order::{To, order};
 use super::out::say;
-use super::query::{cell, table};
+use super::query::{OUTCOME_HEADS, cell, list, outcome_row, table};
 
 /// Shows the sidecars that a hub knows; exit code 1 where it does not answer.
 pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
+    if arguments.outcomes {
+        return outcomes(arguments);
+    }
     let answer = order(To::Hub(&arguments.hub), Method::GET, "/v1/hub/sidecars", |it| it["sidecars"].is_array());
     let Some(document) = answer else { return FAILED };
     if arguments.json {
@@ -33,4 +36,32 @@ pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
     });
     table(heads, rows.collect());
     DONE
+}
+
+/// Shows outcomes, page by page; as JSON the first page.
+fn outcomes(arguments: &FleetArgs) -> u8 {
+    let state = arguments.state.as_ref().map(|state| format!("&state={state}")).unwrap_or_default();
+    let first = format!("/v1/hub/outcomes?limit=1000{state}");
+    let (mut path, mut rows) = (first.clone(), Vec::new());
+    loop {
+        let answer = order(To::Hub(&arguments.hub), Method::GET, &path, |it| it["outcomes"].is_array());
+        let Some(document) = answer else { return FAILED };
+        if arguments.json {
+            say(format_args!("{document:#}"));
+            return DONE;
+        }
+        rows.extend(list(&document["outcomes"]).iter().map(|it| {
+            let [id, sent, state, told, job, copies, next, decided] = outcome_row(it);
+            [cell(&it["sidecar"]), id, sent, state, told, job, copies, next, decided]
+        }));
+        let Some(cursor) = document["next_cursor"].as_str() else {
+            let counts = document["counts"].as_object().into_iter().flatten();
+            let counts: Vec<String> = counts.map(|(state, count)| format!("{count} {state}")).collect();
+            say(if counts.is_empty() { "no outcome was reported".to_owned() } else { counts.join(", ") });
+            let [id, sent, state, told, job, copies, next, decided] = OUTCOME_HEADS;
+            table(["SIDECAR", id, sent, state, told, job, copies, next, decided], rows);
+            return DONE;
+        };
+        path = format!("{first}&cursor={cursor}");
+    }
 }

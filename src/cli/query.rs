@@ -92,10 +92,10 @@ pub(super) fn outcomes(arguments: &OutcomesArgs) -> u8 {
     }
 }
 
-const OUTCOME_HEADS: [&str; 8] =
+pub(super) const OUTCOME_HEADS: [&str; 8] =
     ["ID", "SENT", "STATE", "CLIENT WAS TOLD", "JOB", "COPIES", "ASKED NEXT", "DECIDED BY AN OPERATOR"];
 
-fn outcome_row(it: &Value) -> [String; 8] {
+pub(super) fn outcome_row(it: &Value) -> [String; 8] {
     let copies = list(&it["copies"]);
     let shown = copies.iter().map(|it| format!("{} {}", cell(&it["region"]), cell(&it["state"])));
     let decided = copies.iter().map(|it| &it["decided"]).filter(|it| !it.is_null());

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::events::Events;
+use super::report::{REPORTS_MAX, Reports};
 use super::status::Status;
 use crate::base::{Clock, Draw};
 use crate::config::{HubConfig, RegionUrl};
@@ -35,6 +36,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Between two statuses.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
+/// Between two looks for outcomes that the hub lacks, and before it gets a refused report again.
+const REPORTS_EVERY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 /// How long a sidecar waits at most before it says that a new state is in force, so that a fleet does not do it at once.
 const STATUS_SPREAD: Duration = Duration::from_secs(1);
 /// A connection is made anew after this and up to a quarter sooner: before the hub ends it, and so that a changed certificate is shown.
@@ -75,6 +78,8 @@ pub struct Link {
     pub on_state: OnState,
     /// The status of this sidecar, for its hub.
     pub status: Box<dyn Fn() -> Status>,
+    /// The outcomes that were changed behind a revision, in the order of their revisions, at most [`REPORTS_MAX`].
+    pub reports: Box<dyn Fn(u64) -> Reports>,
     /// Time for waits.
     pub clock: Clock,
     /// For the jitter of waits.
@@ -191,6 +196,7 @@ impl Link {
         let first = self.report(&mut sender.clone()).await;
         tokio::select! {
             failure = self.keep_reporting(sender.clone(), first, share) => failure,
+            failure = self.keep_reporting_outcomes(sender.clone()) => failure,
             failure = self.read_feed(sender) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }
@@ -224,9 +230,49 @@ impl Link {
         }
     }
 
+    /// Sends outcomes until that fails. The hub has none of them at first: it may have lost its record.
+    async fn keep_reporting_outcomes(&self, mut sender: SendRequest<Full<Bytes>>) -> Failure {
+        let (mut taken, mut before) = (0, None);
+        loop {
+            let reports = (self.reports)(taken);
+            let last = reports.reports.last().map(|it| it.revision);
+            let result = match last {
+                Some(_) => self.send(&mut sender, Method::POST, "/v1/hub/reports", &reports).await,
+                None => Ok(()),
+            };
+            let wait = match result {
+                // More may wait behind a full request.
+                Ok(()) if reports.reports.len() >= REPORTS_MAX => Duration::ZERO,
+                Ok(()) => REPORTS_EVERY.0,
+                Err(Failure::Refused(error)) => {
+                    if before.as_ref() != Some(&error) {
+                        event::hub_reports_refused(&self.url().text, &error);
+                    }
+                    before = Some(error);
+                    self.clock.sleep(REPORTS_EVERY.1).await;
+                    continue;
+                }
+                Err(failure) => return failure,
+            };
+            taken = last.unwrap_or(taken);
+            self.clock.sleep(wait).await;
+        }
+    }
+
     async fn report(&self, sender: &mut SendRequest<Full<Bytes>>) -> Result<(), Failure> {
-        let status = serde_json::to_vec(&(self.status)()).map_err(Failure::lost)?;
-        let request = self.request(Method::PUT, "/v1/hub/status", status).map_err(Failure::Lost)?;
+        self.send(sender, Method::PUT, "/v1/hub/status", &(self.status)()).await
+    }
+
+    /// Sends a document and waits until the hub has taken it.
+    async fn send(
+        &self,
+        sender: &mut SendRequest<Full<Bytes>>,
+        method: Method,
+        path: &str,
+        document: &impl serde::Serialize,
+    ) -> Result<(), Failure> {
+        let document = serde_json::to_vec(document).map_err(Failure::lost)?;
+        let request = self.request(method, path, document).map_err(Failure::Lost)?;
         self.answered(sender, request).await.map(drop)
     }
 

@@ -1,7 +1,7 @@
-//! A sidecar's side of its hub: one HTTP/2 connection with the feed of switches, and the sidecar's own status.
+//! A sidecar's side of its hub: one HTTP/2 connection with the feed of switches, the sidecar's status, and its outcomes.
 //!
 //! - [`Link`] keeps the connection for as long as the configuration has a hub.
-//! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows.
+//! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes.
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
 //!
@@ -9,7 +9,9 @@
 
 mod events;
 mod link;
+mod report;
 mod status;
 
 pub use link::{Link, OnState};
+pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use status::{NAME_BYTES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};

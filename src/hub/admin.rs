@@ -96,6 +96,12 @@ fn metrics(hub: &Hub) -> String {
     gauge("ojs_hub_sidecars_connected", "Sidecars that hold a feed", &connected);
     gauge("ojs_hub_change", "The number of the last change of the switches", &current.version.change);
     gauge("ojs_hub_record_durable", "1 where a restart keeps the record", &u8::from(hub.record.is_durable()));
+    let dropped = hub.dropped_reports.get();
+    let name = "ojs_hub_reports_dropped_total";
+    let _ = write!(
+        out,
+        "# HELP {name} Reports of outcomes that made room for later ones\n# TYPE {name} counter\n{name} {dropped}\n"
+    );
     let _ = writeln!(out, "# HELP ojs_hub_switches Switches in force\n# TYPE ojs_hub_switches gauge");
     for kind in SwitchKind::ALL {
         let count = current.switches.iter().filter(|it| it.kind == kind).count();

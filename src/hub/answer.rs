@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -13,16 +14,17 @@ use super::access::Caller;
 use super::endpoint::Endpoint;
 use super::feed;
 use super::fleet::Refused;
+use super::outcomes;
 use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{STATUS_BYTES_MAX, Status, is_name};
+use crate::fleet::{REPORTS_BYTES_MAX, STATUS_BYTES_MAX, Status, is_name};
 use crate::switch::Version;
 
 /// How long a client waits for its change. The change goes on behind that.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
-/// For the body of a status to arrive.
+/// For the body of a request to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(10);
 /// Rows of the audit trail in one answer.
 const AUDIT_ROWS_MAX: usize = 1_000;
@@ -59,6 +61,11 @@ async fn carried_out(
             report(&hub, &caller, body).await?;
             empty(StatusCode::NO_CONTENT)
         }
+        Endpoint::Reports => {
+            outcomes::take(&hub, &caller, &received(body, REPORTS_BYTES_MAX).await?).await?;
+            empty(StatusCode::NO_CONTENT)
+        }
+        Endpoint::Outcomes => document(&outcomes::list(&hub, &query).await?),
         Endpoint::Sidecars => {
             document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms()) }))
         }
@@ -113,11 +120,16 @@ fn opened_feed(hub: Rc<Hub>, caller: &Caller, query: &str, headers: &HeaderMap) 
     Ok(response)
 }
 
+/// The whole body of a request.
+async fn received(body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
+    let body = tokio::time::timeout(BODY_WAIT, Limited::new(body, bytes_max).collect()).await;
+    let body = body.map_err(|_| Refusal::bad_request("the body did not arrive in time".to_owned()))?;
+    let body = body.map_err(|error| Refusal::bad_request(format!("the body cannot be read: {error}")))?;
+    Ok(body.to_bytes())
+}
+
 async fn report(hub: &Hub, caller: &Caller, body: Incoming) -> Result<(), Refusal> {
-    let body = tokio::time::timeout(BODY_WAIT, Limited::new(body, STATUS_BYTES_MAX).collect()).await;
-    let body = body.map_err(|_| Refusal::bad_request("the body of the status did not arrive in time".to_owned()))?;
-    let body = body.map_err(|error| Refusal::bad_request(format!("the status cannot be read: {error}")))?;
-    let status: Status = serde_json::from_slice(&body.to_bytes())
+    let status: Status = serde_json::from_slice(&received(body, STATUS_BYTES_MAX).await?)
         .map_err(|error| Refusal::bad_request(format!("expected the status of a sidecar: {error}")))?;
     if let Some(mistake) = status.mistake() {
         return Err(Refusal::bad_request(mistake.to_owned()));

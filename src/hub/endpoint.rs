@@ -11,6 +11,10 @@ pub(super) enum Endpoint {
     Feed,
     /// `PUT /v1/hub/status`: the state of one sidecar.
     Status,
+    /// `POST /v1/hub/reports`: outcomes of one sidecar.
+    Reports,
+    /// `GET /v1/hub/outcomes`: those of all.
+    Outcomes,
     /// `GET /v1/hub/sidecars`: the inventory.
     Sidecars,
     /// `GET /v1/hub/switches`.
@@ -34,6 +38,8 @@ impl Endpoint {
         let methods: &[(Method, Self)] = match path {
             "/v1/hub/feed" => &[(Method::GET, Self::Feed)],
             "/v1/hub/status" => &[(Method::PUT, Self::Status)],
+            "/v1/hub/reports" => &[(Method::POST, Self::Reports)],
+            "/v1/hub/outcomes" => &[(Method::GET, Self::Outcomes)],
             "/v1/hub/sidecars" => &[(Method::GET, Self::Sidecars)],
             "/v1/hub/switches" => {
                 &[(Method::GET, Self::Switches), (Method::PUT, Self::SetSwitch), (Method::DELETE, Self::EndSwitch)]
@@ -44,6 +50,7 @@ impl Endpoint {
         let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
         found.ok_or(Some(match path {
             "/v1/hub/status" => "PUT",
+            "/v1/hub/reports" => "POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             _ => "GET",
         }))
@@ -51,8 +58,8 @@ impl Endpoint {
 
     pub(super) const fn need(self) -> Need {
         match self {
-            Self::Feed | Self::Status => Need::Sidecar,
-            Self::Sidecars | Self::Switches => Need::Operator(Scope::Read),
+            Self::Feed | Self::Status | Self::Reports => Need::Sidecar,
+            Self::Sidecars | Self::Switches | Self::Outcomes => Need::Operator(Scope::Read),
             Self::SetSwitch | Self::EndSwitch => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),
         }

@@ -122,6 +122,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// Whether the last status of this name came with the client's certificate.
+    pub(super) fn is_of(&self, name: &str, caller: &Caller) -> bool {
+        self.0.get(name).is_some_and(|it| it.caller == caller.name)
+    }
+
     /// Notes that a sidecar opens a feed; false where the client has reported no sidecar of this name.
     pub(super) fn open_feed(&mut self, name: &str, caller: &Caller) -> bool {
         let known = self.0.get_mut(name).filter(|it| it.caller == caller.name);

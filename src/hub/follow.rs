@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::record::RecordError;
+use super::record::{RecordError, ReportsEnd};
 use super::state::Hub;
 use crate::telemetry::event;
 
@@ -11,6 +11,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often changes of the inventory go to the record: for so long another hub does not know a new sidecar. A killed hub loses so much of
 /// it, and sidecars report it again.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How often reports that are too old are dropped.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// A sidecar shows an outcome for a week after its end; the record keeps it for a day longer. Units: milliseconds.
+const CLOSED_FOR_MS: u64 = 8 * 24 * 60 * 60 * 1_000;
+/// A sidecar that lives reports its open outcomes at each connection; one that does not may have taken them with it. Units: milliseconds.
+const OPEN_FOR_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Between two tries to reach a shared record at the start.
 const LOAD_RETRY: Duration = Duration::from_secs(1);
 
@@ -60,6 +66,23 @@ pub(super) async fn follow_record(hub: &Hub) {
     loop {
         hub.clock.sleep(LOOK_EVERY).await;
         contact.note(&hub.refresh().await);
+    }
+}
+
+/// Drops the reports that are too old or too many, for ever.
+pub(super) async fn prune_reports(hub: &Hub) {
+    loop {
+        hub.clock.sleep(PRUNE_EVERY).await;
+        let before = |ms: u64| hub.clock.unix_ms().saturating_sub(ms);
+        let end = ReportsEnd { closed_before: before(CLOSED_FOR_MS), open_before: before(OPEN_FOR_MS) };
+        match hub.record.prune_reports(end).await {
+            Ok(0) => {}
+            Ok(dropped) => {
+                hub.dropped_reports.set(hub.dropped_reports.get() + dropped);
+                event::hub_reports_dropped(dropped);
+            }
+            Err(error) => event::hub_record_failed(&error.to_string()),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod fleet;
 mod follow;
 mod identity;
 mod name;
+mod outcomes;
 mod postgres_settings;
 mod record;
 mod response;

@@ -12,7 +12,7 @@ use super::audit::AuditRow;
 use super::settings::RecordSettings;
 use crate::switch::Version;
 pub use content::RecordError;
-pub(super) use content::{Kept, SavedSidecar, State, Statuses};
+pub(super) use content::{Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedReport, SavedSidecar, State, Statuses};
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
 use sqlite::Sqlite;
@@ -123,6 +123,36 @@ impl Record {
         match self {
             Self::Sqlite(it) => it.save_sidecars(sidecars, forget_before).await,
             Self::Postgres(it) => it.save_sidecars(sidecars, forget_before).await,
+        }
+    }
+
+    /// Keeps reports, each in place of an earlier one about the same outcome.
+    ///
+    /// Errors: [`RecordError`]; they may have been kept, and a second time changes nothing.
+    pub(super) async fn save_reports(&self, reports: Vec<SavedReport>) -> Result<(), RecordError> {
+        match self {
+            Self::Sqlite(it) => it.save_reports(reports).await,
+            Self::Postgres(it) => it.save_reports(&reports).await,
+        }
+    }
+
+    /// The reports that a query selects.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn outcomes(&self, query: OutcomeQuery) -> Result<Outcomes, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.outcomes(query).await,
+            Self::Postgres(it) => it.outcomes(&query).await,
+        }
+    }
+
+    /// Drops reports that are too old, and those beyond [`content::REPORTS_MAX`]. Returns the number of those beyond.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.prune_reports(end).await,
+            Self::Postgres(it) => it.prune_reports(end).await,
         }
     }
 

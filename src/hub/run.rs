@@ -13,7 +13,7 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
-use super::follow::{follow_record, keep_inventory, load, save_inventory};
+use super::follow::{follow_record, keep_inventory, load, prune_reports, save_inventory};
 use super::identity::{Files, IdentityError};
 use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
@@ -168,6 +168,7 @@ async fn serve_loaded(
         }
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
+        () = prune_reports(hub) => Err(RunError::Ended("reports")),
         () = follow_record(hub) => Err(RunError::Ended("record")),
     }
 }

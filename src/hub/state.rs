@@ -27,6 +27,8 @@ pub(super) struct Hub {
     pub(super) fleet: RefCell<Fleet>,
     /// The mark behind the statuses of the record that are known.
     mark: Cell<u64>,
+    /// How many reports had to make room for others.
+    pub(super) dropped_reports: Cell<u64>,
     /// Places for changes that wait for the one before them, or for the disk.
     pub(super) places: Arc<Semaphore>,
     current: watch::Sender<Arc<State>>,
@@ -45,6 +47,7 @@ impl Hub {
             clock,
             fleet: RefCell::new(Fleet::default()),
             mark: Cell::new(0),
+            dropped_reports: Cell::new(0),
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             current,
             ending: watch::Sender::new(false),

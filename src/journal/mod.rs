@@ -259,6 +259,14 @@ impl Journal {
         self.inner.table.lock().note(found);
     }
 
+    /// The placements whose outcome is open, or was, and that were changed behind a revision, at most so many, in the order of their changes.
+    /// Revisions are those of this process, from 1.
+    #[must_use]
+    pub fn outcomes_after(&self, revision: u64, max: usize) -> Vec<(u64, Placement)> {
+        let table = self.inner.table.lock();
+        table.outcomes_after(revision).take(max).map(|(revision, it)| (revision, it.clone())).collect()
+    }
+
     /// How many placements are in a state.
     #[must_use]
     pub fn count(&self, state: State) -> usize {

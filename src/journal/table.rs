@@ -56,6 +56,8 @@ pub(super) struct Table {
     /// Those that something is to be found out about or done about.
     pending: BTreeSet<u64>,
     order: BTreeSet<Order>,
+    /// Those with an outcome that others want to know, by the revision of their last change.
+    outcomes: BTreeMap<u64, u64>,
     /// Those that a call is busy with.
     held: HashSet<u64, RandomState>,
     revisions: u64,
@@ -75,6 +77,7 @@ impl Table {
             by_id: HashMap::default(),
             pending: BTreeSet::new(),
             order: BTreeSet::new(),
+            outcomes: BTreeMap::new(),
             held: HashSet::default(),
             revisions: 0,
             last_number: 0,
@@ -125,6 +128,9 @@ impl Table {
         }
         self.order.insert(order(&placement));
         self.revisions += 1;
+        if placement.has_outcome() {
+            self.outcomes.insert(self.revisions, number);
+        }
         self.rows.insert(number, Row { placement, run, revision: self.revisions });
     }
 
@@ -137,7 +143,8 @@ impl Table {
     }
 
     fn remove(&mut self, number: u64) -> bool {
-        let Some(Row { placement, .. }) = self.rows.remove(&number) else { return false };
+        let Some(Row { placement, revision, .. }) = self.rows.remove(&number) else { return false };
+        self.outcomes.remove(&revision);
         self.pending.remove(&number);
         self.order.remove(&order(&placement));
         if let Some(key) = placement.identity.key
@@ -264,6 +271,12 @@ impl Table {
             .filter_map(|number| self.rows.get(number))
             .filter(|row| row.placement.state() == state)
             .count()
+    }
+
+    /// Those with an outcome that were changed behind a revision, in the order of their changes, each with its revision.
+    pub(super) fn outcomes_after(&self, revision: u64) -> impl Iterator<Item = (u64, &Placement)> {
+        let behind = self.outcomes.range(revision.saturating_add(1)..);
+        behind.filter_map(|(revision, number)| Some((*revision, &self.rows.get(number)?.placement)))
     }
 
     pub(super) fn pending(&self) -> usize {

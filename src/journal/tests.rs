@@ -2,6 +2,7 @@ mod clock;
 mod file;
 mod leases;
 mod older;
+mod outcomes;
 mod unwritable;
 
 use std::path::Path;

@@ -204,6 +204,12 @@ impl Placement {
         self.copies.iter().any(|copy| !(is_told(copy) && matches!(copy.fate, Fate::Stored { .. })))
     }
 
+    /// Whether its outcome is unknown or watched, or was.
+    #[must_use]
+    pub fn has_outcome(&self) -> bool {
+        self.settled.is_some() || (!matches!(self.told, Told::Nothing) && !self.is_at_rest())
+    }
+
     /// Whether a region must not be sent the job under this id again, because a tombstone has it there.
     #[must_use]
     pub fn is_fenced(&self, place: &Place) -> bool {

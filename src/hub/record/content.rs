@@ -103,6 +103,50 @@ pub(in crate::hub) struct SavedSidecar {
     pub(in crate::hub) seen_unix_ms: u64,
 }
 
+/// A report of a sidecar as the record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(in crate::hub) struct SavedReport {
+    pub(in crate::hub) sidecar: String,
+    /// The number of the outcome at its sidecar.
+    pub(in crate::hub) number: u64,
+    /// Of the sidecar's process. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) started_unix_ms: u64,
+    pub(in crate::hub) revision: u64,
+    pub(in crate::hub) is_open: bool,
+    pub(in crate::hub) state: String,
+    /// The row of the sidecar, as JSON.
+    pub(in crate::hub) document: String,
+    /// Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) received_unix_ms: u64,
+}
+
+/// The reports that a list shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct OutcomeQuery {
+    pub(in crate::hub) state: Option<&'static str>,
+    pub(in crate::hub) sidecar: Option<String>,
+    /// Only those with a mark below this.
+    pub(in crate::hub) before: Option<u64>,
+    pub(in crate::hub) max: usize,
+}
+
+/// Reports, the last received first, each with its mark; and the number of all by state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::hub) struct Outcomes {
+    pub(in crate::hub) rows: Vec<(u64, SavedReport)>,
+    pub(in crate::hub) counts: Vec<(String, u64)>,
+}
+
+/// The times before which reports are dropped. Units: milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::hub) struct ReportsEnd {
+    pub(in crate::hub) closed_before: u64,
+    pub(in crate::hub) open_before: u64,
+}
+
+/// Reports in a record: a fleet in an outage has some thousands. Beyond, those received first are dropped.
+pub(in crate::hub) const REPORTS_MAX: u64 = 100_000;
+
 /// Statuses that a record has, and the mark behind the last of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::hub) struct Statuses {

@@ -19,7 +19,10 @@ use tokio_postgres::{Client, Row};
 
 use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
-use super::content::{ANSWER_WAIT, Kept, RecordError, SavedSidecar, State, Statuses};
+use super::content::{
+    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedReport, SavedSidecar, State,
+    Statuses,
+};
 use super::postgres_error::PostgresError;
 use crate::switch::Version;
 use connect::connect;
@@ -63,6 +66,29 @@ const FORGET: &str = "DELETE FROM ojs_hub_sidecar WHERE seen_unix_ms < $1";
 
 const STATUSES: &str = "
 SELECT name, caller, status, seen_unix_ms, mark FROM ojs_hub_sidecar WHERE mark > $1 AND hub <> $2 ORDER BY mark LIMIT $3";
+
+/// A later report takes the place of an earlier one, with a mark of its own, unless it is the same.
+const SAVE_REPORTS: &str = "
+INSERT INTO ojs_hub_report (sidecar, number, started_unix_ms, revision, is_open, state, document, received_unix_ms)
+SELECT sidecar, number, started_unix_ms, revision, is_open, state, document, received_unix_ms
+FROM json_populate_recordset(NULL::ojs_hub_report, $1::json)
+ON CONFLICT (sidecar, number) DO UPDATE SET started_unix_ms = excluded.started_unix_ms, revision = excluded.revision,
+  is_open = excluded.is_open, state = excluded.state, document = excluded.document, received_unix_ms = excluded.received_unix_ms,
+  mark = CASE WHEN (ojs_hub_report.started_unix_ms, ojs_hub_report.revision) = (excluded.started_unix_ms, excluded.revision)
+    THEN ojs_hub_report.mark ELSE excluded.mark END
+WHERE (ojs_hub_report.started_unix_ms, ojs_hub_report.revision) <= (excluded.started_unix_ms, excluded.revision)";
+
+const FIND_REPORTS: &str = "
+SELECT sidecar, number, started_unix_ms, revision, is_open, state, document, received_unix_ms, mark FROM ojs_hub_report
+WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR sidecar = $2) AND ($3 IS NULL OR mark < $3) ORDER BY mark DESC LIMIT $4";
+
+const DROP_OLD_REPORTS: &str =
+    "DELETE FROM ojs_hub_report WHERE received_unix_ms < CASE WHEN is_open THEN $2 ELSE $1 END";
+
+const DROP_REPORTS_BEYOND: &str = "
+WITH dropped AS (
+  DELETE FROM ojs_hub_report WHERE mark <= (SELECT mark FROM ojs_hub_report ORDER BY mark DESC OFFSET $1 LIMIT 1) RETURNING 1)
+SELECT count(*) FROM dropped";
 
 /// Statuses that are read at once, of some kilobytes each; the rest comes the next time.
 const STATUSES_MAX: i64 = 5_000;
@@ -159,6 +185,41 @@ impl Postgres {
         let (sidecars, before) = (json!(sidecars).to_string(), signed(forget_before_unix_ms));
         self.ask(SAVE, &[(&sidecars, Type::TEXT), (&self.hub, Type::TEXT)]).await?;
         self.ask(FORGET, &[(&before, Type::INT8)]).await.map(drop)
+    }
+
+    pub(super) async fn save_reports(&self, reports: &[SavedReport]) -> Result<(), RecordError> {
+        let reports = json!(reports).to_string();
+        self.ask(SAVE_REPORTS, &[(&reports, Type::TEXT)]).await.map(drop)
+    }
+
+    pub(super) async fn outcomes(&self, query: &OutcomeQuery) -> Result<Outcomes, RecordError> {
+        let (before, max) = (query.before.map(signed), i64::try_from(query.max).unwrap_or(i64::MAX));
+        let values: [Value<'_>; 4] =
+            [(&query.state, Type::TEXT), (&query.sidecar, Type::TEXT), (&before, Type::INT8), (&max, Type::INT8)];
+        let found = self.ask(FIND_REPORTS, &values).await?;
+        let report = |place| {
+            let column = |column| text(&found, place, column);
+            let whole = |column| number(&found, place, column);
+            let is_open = found[place].try_get(4).map_err(PostgresError::content)?;
+            let (sidecar, started_unix_ms, received_unix_ms) = (column(0)?, whole(2)?, whole(7)?);
+            let (state, document) = (column(5)?, column(6)?);
+            let (number, revision) = (whole(1)?, whole(3)?);
+            let report =
+                SavedReport { sidecar, number, started_unix_ms, revision, is_open, state, document, received_unix_ms };
+            Ok::<_, PostgresError>((whole(8)?, report))
+        };
+        let rows = (0..found.len()).map(report).collect::<Result<_, _>>()?;
+        let counted = self.ask("SELECT state, count(*) FROM ojs_hub_report GROUP BY state ORDER BY state", &[]).await?;
+        let count = |place| Ok::<_, PostgresError>((text(&counted, place, 0)?, number(&counted, place, 1)?));
+        Ok(Outcomes { rows, counts: (0..counted.len()).map(count).collect::<Result<_, _>>()? })
+    }
+
+    pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
+        let (closed, open) = (signed(end.closed_before), signed(end.open_before));
+        self.ask(DROP_OLD_REPORTS, &[(&closed, Type::INT8), (&open, Type::INT8)]).await?;
+        let max = signed(REPORTS_MAX);
+        let dropped = self.ask(DROP_REPORTS_BEYOND, &[(&max, Type::INT8)]).await?;
+        Ok(number(&dropped, 0, 0)?)
     }
 
     pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {

@@ -2,6 +2,7 @@
 //!
 //! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
 
+mod reports;
 mod tables;
 
 use std::cell::Cell;
@@ -14,7 +15,9 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::super::audit::AuditRow;
-use super::content::{ANSWER_WAIT, Kept, RecordError, SavedSidecar, State, Statuses};
+use super::content::{
+    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedReport, SavedSidecar, State, Statuses,
+};
 use crate::switch::Version;
 
 /// Requests that wait for the thread. Changes by operators are rare; a full queue means that the disk is stuck.
@@ -104,6 +107,19 @@ impl Sqlite {
         forget_before_unix_ms: u64,
     ) -> Result<(), RecordError> {
         self.ask(move |connection| tables::save_sidecars(connection, &sidecars, forget_before_unix_ms)).await
+    }
+
+    pub(super) async fn save_reports(&self, reports: Vec<SavedReport>) -> Result<(), RecordError> {
+        self.ask(move |connection| reports::save(connection, &reports)).await
+    }
+
+    pub(super) async fn outcomes(&self, query: OutcomeQuery) -> Result<Outcomes, RecordError> {
+        let found = self.ask(move |connection| reports::find(connection, &query));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
+    pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
+        self.ask(move |connection| reports::prune(connection, end)).await
     }
 
     /// Those of earlier processes: this one holds the file alone.

@@ -19,6 +19,14 @@ pub fn hub_record_lost(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_lost", error, "the record cannot be reached; orders are refused until it is");
 }
 
+/// Reports of outcomes had to make room for later ones.
+pub fn hub_reports_dropped(reports: u64) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_reports_dropped", reports,
+        "the record has as many reports of outcomes as it may; those received first were dropped"
+    );
+}
+
 /// The record of a hub is reached again.
 pub fn hub_record_reached() {
     info!(target: TARGET, event = "ojs.federation.hub_record_reached", "the record is reached again");
@@ -47,6 +55,14 @@ pub fn hub_status_refused(url: &str, error: &str) {
     warn!(
         target: TARGET, event = "ojs.federation.hub_status_refused", url, error,
         "the hub refuses the status of this sidecar; its switches are followed"
+    );
+}
+
+/// The hub does not take the outcomes of this sidecar, which are sent again later.
+pub fn hub_reports_refused(url: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_reports_refused", url, error,
+        "the hub refuses the outcomes of this sidecar; they are sent again later"
     );
 }
 

@@ -1,5 +1,6 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
+mod outcomes;
 mod postgres;
 mod several;
 mod stage;
@@ -173,13 +174,15 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 7] = [
+    let cells: [(Method, &str, [u16; 4]); 9] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
         (Method::GET, "/v1/hub/sidecars", [403, 200, 200, 403]),
         (Method::GET, "/v1/hub/audit", [403, 200, 403, 403]),
         (Method::GET, "/v1/hub/feed?sidecar=x", [200, 403, 403, 403]),
+        (Method::GET, "/v1/hub/outcomes", [403, 200, 200, 403]),
+        (Method::POST, "/v1/hub/reports", [400, 403, 403, 403]),
         // Without a body it is no status, which only a sidecar gets to hear.
         (Method::PUT, "/v1/hub/status", [400, 403, 403, 403]),
     ];

@@ -44,10 +44,15 @@ impl HubStage {
         stage
     }
 
-    /// The same with two replicas on a record of its own.
+    /// The same on a record of its own.
+    pub fn with_record(self, record: String) -> Self {
+        Self { record, ..self }
+    }
+
+    /// The same with two replicas on a record of their own.
     pub fn on_record(mut self, record: String) -> Self {
         self.listen.push("127.0.0.1:0".to_owned());
-        Self { record, ..self }
+        self.with_record(record)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

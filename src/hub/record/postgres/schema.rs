@@ -24,6 +24,11 @@ CREATE TABLE ojs_hub_sidecar (
   name text PRIMARY KEY, caller text NOT NULL, status text NOT NULL, seen_unix_ms bigint NOT NULL, hub text NOT NULL,
   mark bigint NOT NULL DEFAULT nextval('ojs_hub_mark'));
 CREATE INDEX ojs_hub_sidecar_mark ON ojs_hub_sidecar (mark);
+CREATE TABLE ojs_hub_report (
+  sidecar text NOT NULL, number bigint NOT NULL, started_unix_ms bigint NOT NULL, revision bigint NOT NULL,
+  is_open boolean NOT NULL, state text NOT NULL, document text NOT NULL, received_unix_ms bigint NOT NULL,
+  mark bigint NOT NULL DEFAULT nextval('ojs_hub_mark'), PRIMARY KEY (sidecar, number));
+CREATE INDEX ojs_hub_report_mark ON ojs_hub_report (mark);
 "];
 
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.

@@ -28,8 +28,14 @@ CREATE TABLE sidecar (
   name TEXT PRIMARY KEY, caller TEXT NOT NULL, status TEXT NOT NULL, seen_unix_ms INTEGER NOT NULL);
 INSERT INTO state VALUES (1, 0, '[]');
 ",
-    // The name of a state, so that two states with one number are told apart.
-    "ALTER TABLE state ADD COLUMN name TEXT NOT NULL DEFAULT '';",
+    // The name of a state, so that two states with one number are told apart; and the outcomes of the fleet.
+    "
+ALTER TABLE state ADD COLUMN name TEXT NOT NULL DEFAULT '';
+CREATE TABLE report (
+  mark INTEGER PRIMARY KEY AUTOINCREMENT, sidecar TEXT NOT NULL, number INTEGER NOT NULL, started_unix_ms INTEGER NOT NULL,
+  revision INTEGER NOT NULL, is_open INTEGER NOT NULL, state TEXT NOT NULL, document TEXT NOT NULL,
+  received_unix_ms INTEGER NOT NULL, UNIQUE (sidecar, number));
+",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
@@ -164,12 +170,12 @@ fn in_json(switches: &Switches) -> rusqlite::Result<String> {
 }
 
 /// Times and numbers are far below 2^63.
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     debug_assert!(i64::try_from(number).is_ok());
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn whole(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+pub(super) fn whole(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
     Ok(unsigned(row.get(column)?))
 }
 

@@ -1,0 +1,39 @@
+//! Outcomes in the order of their changes, for reports.
+
+use super::*;
+
+fn after(store: &Journal, revision: u64) -> Vec<String> {
+    store
+        .outcomes_after(revision, 10)
+        .iter()
+        .map(|(_, it)| format!("{} {}", it.copies[0].place.job_id, it.state().as_str()))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_outcome_comes_again_after_each_change_and_a_job_that_went_well_never_does() {
+    let store = open_at(None, 100);
+    sent(&store, "well", Some(1), stored("well")).await;
+    let under_way = sending(&store, "under-way").await;
+    assert!(after(&store, 0).is_empty());
+    sent(&store, "a", None, Told::Unknown).await;
+    sent(&store, "b", None, Told::Unknown).await;
+    assert_eq!(after(&store, 0), ["a unknown", "b unknown"]);
+    let taken = store.outcomes_after(0, 10)[0].0;
+    assert_eq!(after(&store, taken), ["b unknown"]);
+    settle(&store, "a", Settlement::Doubled);
+    assert_eq!(after(&store, taken), ["b unknown", "a doubled"]);
+    assert_eq!(store.outcomes_after(0, 1).len(), 1);
+    drop(under_way);
+}
+
+#[tokio::test]
+async fn the_outcomes_of_a_file_are_those_of_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let first = open(&path);
+    sent(&first, "a", None, Told::Unknown).await;
+    drop(first);
+    let second = open(&path);
+    eventually(|| after(&second, 0) == ["a unknown"]).await;
+}
