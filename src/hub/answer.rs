@@ -19,7 +19,7 @@ use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{REPORTS_BYTES_MAX, STATUS_BYTES_MAX, Status, is_name};
+use crate::fleet::{Status, is_name};
 use crate::switch::Version;
 
 /// How long a client waits for its change. The change goes on behind that.
@@ -39,9 +39,15 @@ async fn carried_out(
     caller: Option<Rc<Caller>>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
+    let (head, body) = request.into_parts();
+    let endpoint = Endpoint::of(&head.method, head.uri.path());
+    let is_permitted = |endpoint: &Endpoint| caller.as_ref().is_some_and(|caller| caller.may(endpoint.need()));
+    let bytes_max = endpoint.as_ref().ok().filter(|it| is_permitted(it)).map_or(0, |it| it.body_bytes_max());
+    // Before any answer, so that a request whose body is malformed is never answered as if it were not.
+    let body = received(body, bytes_max).await;
     let forbidden = |message: &str| Refusal::new(StatusCode::FORBIDDEN, "forbidden", message.to_owned());
     let caller = caller.ok_or_else(|| forbidden("no rule of `access` fits a name of the client certificate"))?;
-    let endpoint = Endpoint::of(request.method(), request.uri().path()).map_err(|methods| match methods {
+    let endpoint = endpoint.map_err(|methods| match methods {
         None => Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such path at a hub".to_owned()),
         Some(methods) => {
             let message = format!("expected one of the methods {methods}");
@@ -53,16 +59,16 @@ async fn carried_out(
             format!("`{}` has no right to this: see the role and the scopes of its rule in `access`", caller.name);
         return Err(forbidden(&message));
     }
-    let (head, body) = request.into_parts();
+    let body = body?;
     let query = head.uri.query().unwrap_or_default().to_owned();
     Ok(match endpoint {
         Endpoint::Feed => opened_feed(hub, &caller, &query, &head.headers)?,
         Endpoint::Status => {
-            report(&hub, &caller, body).await?;
+            report(&hub, &caller, &body)?;
             empty(StatusCode::NO_CONTENT)
         }
         Endpoint::Reports => {
-            outcomes::take(&hub, &caller, &received(body, REPORTS_BYTES_MAX).await?).await?;
+            outcomes::take(&hub, &caller, &body).await?;
             empty(StatusCode::NO_CONTENT)
         }
         Endpoint::Outcomes => document(&outcomes::list(&hub, &query).await?),
@@ -120,16 +126,20 @@ fn opened_feed(hub: Rc<Hub>, caller: &Caller, query: &str, headers: &HeaderMap) 
     Ok(response)
 }
 
-/// The whole body of a request.
+/// The whole body of a request, at most so many bytes.
 async fn received(body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
     let body = tokio::time::timeout(BODY_WAIT, Limited::new(body, bytes_max).collect()).await;
     let body = body.map_err(|_| Refusal::bad_request("the body did not arrive in time".to_owned()))?;
-    let body = body.map_err(|error| Refusal::bad_request(format!("the body cannot be read: {error}")))?;
+    let body = body.map_err(|error| {
+        Refusal::bad_request(format!(
+            "the body cannot be read, of which {bytes_max} bytes are expected at most: {error}"
+        ))
+    })?;
     Ok(body.to_bytes())
 }
 
-async fn report(hub: &Hub, caller: &Caller, body: Incoming) -> Result<(), Refusal> {
-    let status: Status = serde_json::from_slice(&received(body, STATUS_BYTES_MAX).await?)
+fn report(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
+    let status: Status = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad_request(format!("expected the status of a sidecar: {error}")))?;
     if let Some(mistake) = status.mistake() {
         return Err(Refusal::bad_request(mistake.to_owned()));

@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
+use crate::fleet::{REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,16 @@ impl Endpoint {
         }))
     }
 
+    /// The longest body that a request may have. Units: bytes.
+    pub(super) const fn body_bytes_max(self) -> usize {
+        match self {
+            Self::Status => STATUS_BYTES_MAX,
+            Self::Reports => REPORTS_BYTES_MAX,
+            _ => 0,
+        }
+    }
+
+    /// The right that a client needs.
     pub(super) const fn need(self) -> Need {
         match self {
             Self::Feed | Self::Status | Self::Reports => Need::Sidecar,
