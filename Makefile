@@ -1,4 +1,4 @@
-.PHONY: check test demo book release check-plain bench-hop ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -31,6 +31,16 @@ bench-hop:
 	cargo build --release --locked
 	cp "$${CARGO_TARGET_DIR:-target}/release/ojs-sidecar" "$${CARGO_TARGET_DIR:-target}/release/ojs-sidecar-as-released"
 	cargo bench --locked --bench hop -- $(ARGS)
+
+# One hub with many sidecars; ARGS names their numbers: make bench-fleet ARGS='200 9000'.
+bench-fleet:
+	cargo bench --locked --bench fleet -- $(ARGS)
+
+# Hubs and their database fail by a plan, with twenty sidecars under load: make hub-history SEEDS='1 2 3'. Needs PostgreSQL.
+SEEDS ?= 1 2 3 4 5 6 7 8
+hub-history:
+	for seed in $(SEEDS); do HUB_HISTORY_SEED=$$seed HUB_HISTORY_SIDECARS=20 HUB_HISTORY_FAULTS=12 \
+		cargo test --locked --test it -- --nocapture hub::history || exit 1; done
 
 ci:
 	.ci/run

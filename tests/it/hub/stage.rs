@@ -24,6 +24,7 @@ pub struct HubStage {
 /// A running hub.
 pub struct Hub {
     child: Child,
+    log: Arc<Mutex<Vec<String>>>,
     pub admin: Client,
 }
 
@@ -75,6 +76,11 @@ impl HubStage {
         let (hub, address) = Hub::run(&path).await;
         self.listen[replica] = address;
         hub
+    }
+
+    /// Runs a replica that has run before, on its port.
+    pub async fn again(&self, replica: usize) -> Hub {
+        Hub::run(&self.write_config(replica)).await.0
     }
 
     /// Writes the configuration of a replica.
@@ -194,7 +200,18 @@ impl Hub {
             let rest = started.split_once(&format!(" {name}=\"")).unwrap().1;
             rest.split('"').next().unwrap().to_owned()
         };
-        (Self { child, admin: Client::new(field("admin").parse().unwrap()) }, field("address"))
+        (Self { child, log, admin: Client::new(field("admin").parse().unwrap()) }, field("address"))
+    }
+
+    /// Its log, where it has ended by itself.
+    pub fn ended(&mut self) -> Option<Vec<String>> {
+        self.child.try_wait().unwrap().map(|_| self.log.lock().unwrap().clone())
+    }
+
+    /// Stops the process without ending it, or lets it go on.
+    pub fn pause(&self, pauses: bool) {
+        let signal = if pauses { "-STOP" } else { "-CONT" };
+        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
     }
 
     /// Sends SIGHUP.

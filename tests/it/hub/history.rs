@@ -1,0 +1,231 @@
+//! A history with faults, by a seed: hubs are killed and paused, the primary of their database is paused, lost and replaced, while
+//! operators give orders and jobs flow. `HUB_HISTORY_SEED`, `HUB_HISTORY_SIDECARS` and `HUB_HISTORY_FAULTS` make it another or a longer one.
+
+mod load;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::INFO;
+use super::postgres::Postgres;
+use super::stage::{Hub, HubStage};
+use crate::support::{Process, command, eventually};
+use load::Load;
+
+/// How long a hub or a server is paused: shorter and longer than the waits of those that depend on it.
+const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(7)];
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Numbers that depend on nothing but the seed.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        // Knuth's constants; the high bits are the good ones.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    KillHub(usize),
+    PauseHub(usize, Duration),
+    PausePrimary(Duration),
+    LosePrimary,
+}
+
+/// So many faults; in their middle the primary is lost.
+fn plan(draw: &mut Draw, faults: usize) -> Vec<Fault> {
+    let mut plan: Vec<Fault> = Vec::new();
+    for place in 0..faults {
+        let (hub, pause) = (draw.below(2), PAUSES[draw.below(2)]);
+        plan.push(match draw.below(3) {
+            _ if place == faults / 2 => Fault::LosePrimary,
+            0 => Fault::KillHub(hub),
+            1 => Fault::PauseHub(hub, pause),
+            _ => Fault::PausePrimary(pause),
+        });
+    }
+    plan
+}
+
+/// The fate of an order, by its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Done,
+    /// Nothing was changed.
+    Refused,
+    /// It may have been done.
+    Unknown,
+}
+
+/// The database of the hubs.
+struct Database {
+    primary: Postgres,
+    standby: Postgres,
+    is_lost: bool,
+}
+
+impl Database {
+    fn pause(&self, pauses: bool) {
+        if self.is_lost { self.standby.pause(pauses) } else { self.primary.pause(pauses) }
+    }
+
+    fn lose_primary(&mut self) {
+        self.primary.kill();
+        self.standby.promote();
+        self.is_lost = true;
+    }
+}
+
+/// One order of an operator at one of the hubs.
+async fn order(stage: &HubStage, replica: usize, ticket: &str, sets: bool) -> Answer {
+    let words: &[&str] = if sets { &["drain", "eu-west-1", "--for", "1h"] } else { &["undrain", "eu-west-1"] };
+    let why = ["--reason", "history", "--ticket", ticket, "--author", "ana"];
+    let done = stage.command_at(replica, "ann", &[words, &why].concat()).await;
+    let is_refused = ["nothing was changed", "answered 404", "answered 409"].iter().any(|it| done.stderr.contains(it));
+    match done.code {
+        Some(0) => Answer::Done,
+        _ if is_refused => Answer::Refused,
+        _ => Answer::Unknown,
+    }
+}
+
+/// Operators that give orders at once.
+const OPERATORS: u64 = 4;
+
+/// Gives orders until the faults are over, and returns their answers by ticket.
+async fn operate(stage: &HubStage, operator: u64, is_over: &Cell<bool>) -> BTreeMap<String, Answer> {
+    let (mut draw, mut answers) = (Draw(operator), BTreeMap::new());
+    while !is_over.get() {
+        let ticket = format!("T-{operator}-{}", answers.len());
+        let (replica, sets) = (draw.below(2), draw.below(3) > 0);
+        let answer = order(stage, replica, &ticket, sets).await;
+        answers.insert(ticket, answer);
+    }
+    answers
+}
+
+async fn break_things(stage: &HubStage, hubs: &mut [Option<Hub>; 2], database: &mut Database, plan: &[Fault]) {
+    for fault in plan {
+        eprintln!("fault: {fault:?}");
+        match *fault {
+            Fault::KillHub(hub) => {
+                hubs[hub].take().unwrap().kill();
+                hubs[hub] = Some(stage.again(hub).await);
+            }
+            Fault::PauseHub(hub, pause) => {
+                hubs[hub].as_ref().unwrap().pause(true);
+                tokio::time::sleep(pause).await;
+                hubs[hub].as_ref().unwrap().pause(false);
+            }
+            Fault::PausePrimary(pause) => {
+                database.pause(true);
+                tokio::time::sleep(pause).await;
+                database.pause(false);
+            }
+            Fault::LosePrimary => database.lose_primary(),
+        }
+    }
+}
+
+/// The rows of the audit trail, which must be whole.
+async fn trail(stage: &HubStage) -> Vec<Value> {
+    let exported = stage.command("ann", &["audit", "export"]).await;
+    assert_eq!(exported.code, Some(0), "{}", exported.all());
+    let path = stage.path("trail");
+    std::fs::write(&path, &exported.stdout).unwrap();
+    let verified = command(&["audit", "verify", path.to_str().unwrap()], &[], "");
+    assert_eq!(verified.code, Some(0), "{}", verified.all());
+    exported.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_the_hubs() {
+    let seed = number("HUB_HISTORY_SEED", 1);
+    let (sidecars, faults) = (number("HUB_HISTORY_SIDECARS", 3), number("HUB_HISTORY_FAULTS", 4));
+    let stage = HubStage::new("");
+    let Some(primary) = Postgres::start(&stage.authority).await else { return };
+    let standby = primary.standby().await;
+    let record = Postgres::section(&[&primary, &standby], &stage.path(""), &stage.path("hub.ca.pem"));
+    let mut database = Database { primary, standby, is_lost: false };
+    let mut stage = stage.on_record(record);
+    let mut hubs = [Some(stage.run_replica(0).await), Some(stage.run_replica(1).await)];
+    let federation = stage.federation("s-0", "").await;
+    let mut running = Vec::new();
+    for sidecar in 0..sidecars {
+        let name = format!("hub.name=s-{sidecar}");
+        running.push(Process::run(&federation.config, &[&INFO[..], &["--set", &name]].concat()).await);
+    }
+    for sidecar in 0..sidecars {
+        stage.follows(&format!("s-{sidecar}")).await;
+    }
+    let load = Load::start(running.iter().map(|it| it.client.address()).collect());
+    load.wait_for_calls(100 * running.len()).await;
+    let before = load.take();
+    let mut draw = Draw(seed);
+    let plan = plan(&mut draw, usize::try_from(faults).unwrap());
+    let is_over = Cell::new(false);
+    let operators = (0..OPERATORS).map(|operator| operate(&stage, seed * OPERATORS + operator, &is_over));
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(operators), async {
+        break_things(&stage, &mut hubs, &mut database, &plan).await;
+        is_over.set(true);
+    });
+    for hub in hubs.iter_mut().flatten() {
+        assert_eq!(hub.ended(), None, "a hub has ended by itself; seed {seed}");
+    }
+    let answers: BTreeMap<String, Answer> = answers.into_iter().flatten().collect();
+    let during = load.take();
+    // Everything is repaired: an order at either hub reaches all sidecars.
+    let repaired = Instant::now();
+    let last = async |replica: usize| order(&stage, replica, "T-last", true).await == Answer::Done;
+    eventually("an order is kept again", async || last(0).await || last(1).await).await;
+    for sidecar in &running {
+        eventually("the last order is in force", async || {
+            let shown = sidecar.admin.get("/switches").await.json();
+            shown["switches"].as_array().unwrap().iter().any(|it| it["ticket"] == "T-last" && it["from"] == "hub")
+        })
+        .await;
+    }
+    let converged = repaired.elapsed();
+    let after = load.end();
+    let rows = trail(&stage).await;
+    let mut of_tickets = BTreeMap::<&str, usize>::new();
+    rows.iter().for_each(|row| *of_tickets.entry(row["ticket"].as_str().unwrap()).or_default() += 1);
+    let count = |wanted: Answer| answers.values().filter(|answer| **answer == wanted).count();
+    let counts = [Answer::Done, Answer::Refused, Answer::Unknown].map(count);
+    eprintln!(
+        "seed {seed}: orders done, refused, unknown: {counts:?}; {} rows; converged after {converged:?}",
+        rows.len()
+    );
+    for (name, calls) in [("before", &before), ("during", &during), ("after", &after)] {
+        eprintln!("{name}: {}", calls.shown());
+    }
+    for (ticket, answer) in &answers {
+        let rows = of_tickets.get(ticket.as_str()).copied().unwrap_or(0);
+        let is_right = match answer {
+            Answer::Done => rows == 1,
+            Answer::Refused => rows == 0,
+            Answer::Unknown => rows <= 1,
+        };
+        assert!(is_right, "{ticket} was answered {answer:?} and has {rows} rows; seed {seed}");
+    }
+    assert!(counts[0] > 0, "some orders were done");
+    let errors: Vec<&String> = [&before, &during, &after].iter().flat_map(|calls| &calls.errors).collect();
+    assert!(errors.is_empty(), "seed {seed}: {errors:?}");
+    let enqueued: usize = [&before, &during, &after].iter().map(|calls| calls.enqueued).sum();
+    let stored_in = |region: &ojs_testbed::DemoRegion| region.jobs().iter().map(|job| job.stored).collect::<Vec<_>>();
+    let stored: Vec<u32> = federation.regions.iter().flat_map(stored_in).collect();
+    assert_eq!(
+        (stored.len(), stored.iter().max()),
+        (enqueued, Some(&1)),
+        "each job is in one region once; seed {seed}"
+    );
+}
