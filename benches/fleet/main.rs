@@ -161,6 +161,7 @@ impl Fleet {
             draw: Random::default().draw(),
             resolver: Arc::new(SystemResolver),
             replica: Cell::new(0),
+            views: None,
             applied: Notify::new(),
         };
         tokio::task::spawn_local(link.run());
@@ -181,6 +182,7 @@ impl Fleet {
             region_sets: region_sets.clone(),
             unknown: 0,
             watched: 0,
+            queues: Vec::new(),
         }
     }
 

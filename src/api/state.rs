@@ -121,6 +121,7 @@ pub(super) fn summary(shared: &Shared, view: &View, index: RegionIndex) -> Value
         "circuit_breaker": state.breaker.as_str(),
         "last_health_check": state.last_probe_unix_ms.map(rfc3339),
         "next_health_check": next_probe(state, known, moment).map(rfc3339),
+        "health_source": state.probed_by.as_str(),
         "last_error": known.trouble().as_deref().map(trouble),
         "local": index == view.local,
         "weight": state.weight,

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::hub::follow_hub;
+use super::hub::{follow_hub, hub_views};
 use super::notes::Notes;
 use super::resolver::Resolver;
 use super::restarted::restarted;
@@ -21,12 +21,13 @@ use super::world::World;
 use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling, Switching};
 use crate::api;
 use crate::base::{Clock, Draw, SwitchKind};
-use crate::config::{Config, Listen};
+use crate::config::{Config, HealthSource, Listen};
 use crate::net::ConnectionPermits;
 use crate::net::own::OwnNetwork;
 use crate::net::pool::{Pool, PoolLimits};
 use crate::outcome::State;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
+use crate::region::views::HubViews;
 use crate::region::{LoadPoller, Looker, Prober, Region, Registry, Rounds, names, tick};
 use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, event};
 
@@ -68,25 +69,33 @@ pub(super) fn start_loops(
     let random = Random::default();
     let mut loops = JoinSet::new();
     let rounds = Rc::new(Rounds::new(shared.config.health_check.interval, random.draw()));
+    let pace = Pace { rounds, views: hub_views(shared, &random) };
     loops.spawn_local(tick(Arc::clone(&shared.registry)));
     for region in shared.registry.regions() {
         log_certificates(shared, region);
         let (shared, world) = (Arc::clone(shared), world.clone());
-        let (region, rounds) = (Arc::clone(region), Rc::clone(&rounds));
+        let (region, pace) = (Arc::clone(region), pace.clone());
         let (mut first_round, clock) = (first_round.clone(), world.clock.clone());
         let draw = [random.draw(), random.draw()];
-        let watch = move || watch_region(&shared, &world, &region, &rounds, draw, first_round.take());
+        let watch = move || watch_region(&shared, &world, &region, &pace, draw, first_round.take());
         loops.spawn_local(restarted(clock, watch));
     }
     let resolving = Arc::clone(shared);
     loops.spawn_local(restarted(world.clock.clone(), move || Resolver::new(Arc::clone(&resolving)).run()));
     let switching = Arc::clone(shared);
     loops.spawn_local(restarted(world.clock.clone(), move || switches::keep_in_force(Arc::clone(&switching))));
-    follow_hub(&mut loops, shared, world, notes);
+    follow_hub(&mut loops, shared, world, notes, pace.views.as_ref());
     let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
     let watch = move || watch_own_network(Arc::clone(&registry), clock.clone());
     loops.spawn_local(restarted(world.clock.clone(), watch));
     Loops(loops)
+}
+
+/// When regions are probed: in rounds, and only where the hub's views do not stand for that.
+#[derive(Debug, Clone)]
+struct Pace {
+    rounds: Rc<Rounds>,
+    views: Option<Rc<HubViews>>,
 }
 
 /// Resolves the name of one region, probes it and polls its load, for ever.
@@ -94,7 +103,7 @@ fn watch_region(
     shared: &Arc<Shared>,
     world: &World,
     region: &Arc<Region>,
-    rounds: &Rc<Rounds>,
+    pace: &Pace,
     draw: [Draw; 2],
     first_round: Option<Rc<ReadinessGuard>>,
 ) -> impl Future<Output = ()> + use<> {
@@ -107,9 +116,11 @@ fn watch_region(
         pool: pool.clone(),
         config: shared.config.health_check.clone(),
         early: shared.config.circuit_breaker.early_probe,
-        rounds: Rc::clone(rounds),
+        rounds: Rc::clone(&pace.rounds),
         metrics: Arc::clone(&shared.metrics),
         draw: of_prober,
+        views: pace.views.clone(),
+        on_report: None,
     };
     let looker = Looker {
         index: region.index,
@@ -125,6 +136,7 @@ fn watch_region(
         pool,
         config: shared.config.load.clone(),
         health: shared.config.health_check.clone(),
+        views: pace.views.clone(),
     };
     let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
     let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));
@@ -289,6 +301,8 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
             shared.metrics.switches[kind].set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         let view = shared.registry.view();
+        let of_hub = view.regions.iter().filter(|region| region.probed_by == HealthSource::Hub).count();
+        shared.metrics.hub_views.set(i64::try_from(of_hub).unwrap_or(i64::MAX));
         for (index, metrics) in view.indexes().zip(shared.metrics.regions()) {
             refresh_load(view.region(index), metrics, now);
             metrics.calls_limit.set(i64::try_from(shared.concurrency.limit(index)).unwrap_or(i64::MAX));

@@ -1,6 +1,7 @@
 //! The connection of this sidecar to its hub.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -13,12 +14,14 @@ use super::notes::Notes;
 use super::restarted::restarted;
 use super::world::World;
 use crate::api::outcome_row;
-use crate::config::{ClientListen, Config, HubConfig, effective};
+use crate::config::{ClientListen, Config, HealthSource, HubConfig, LoadSource, effective};
 use crate::fleet::{
-    Link, NAME_BYTES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Status,
+    Link, NAME_BYTES_MAX, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports,
+    SET_MEMBERS_MAX, Status,
 };
 use crate::outcome::{Placement, State};
 use crate::proxy::{Random, Shared};
+use crate::region::views::HubViews;
 use crate::switch::RegionSets;
 
 /// The subject of its note in `/readyz`.
@@ -27,17 +30,40 @@ const ABOUT: &str = "hub";
 const REPORT_HEAD_BYTES: usize = 256;
 
 /// Starts to follow the hub of the configuration, if it names one.
-pub(super) fn follow_hub(loops: &mut JoinSet<()>, shared: &Arc<Shared>, world: &World, notes: &Notes) {
+pub(super) fn follow_hub(
+    loops: &mut JoinSet<()>,
+    shared: &Arc<Shared>,
+    world: &World,
+    notes: &Notes,
+    views: Option<&Rc<HubViews>>,
+) {
     notes.clear(ABOUT);
     shared.metrics.hub_connected.set(0);
     if let Some(config) = shared.config.hub.clone() {
-        let status = status(shared, world);
+        let (status, views) = (status(shared, world), views.cloned());
         let (shared, world, notes, clock) = (Arc::clone(shared), world.clone(), notes.clone(), world.clock.clone());
-        loops.spawn_local(restarted(clock, move || link(&shared, &world, &notes, &config, &status).run()));
+        loops.spawn_local(restarted(clock, move || {
+            link(&shared, &world, &notes, &config, &status, views.clone()).run()
+        }));
     }
 }
 
-fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, status: &Status) -> Link {
+/// The views of the hub, where the configuration uses them.
+pub(super) fn hub_views(shared: &Shared, random: &Random) -> Option<Rc<HubViews>> {
+    let (registry, traffic) = (Arc::clone(&shared.registry), Arc::clone(&shared.traffic));
+    let is_used = shared.config.health_check.source == HealthSource::Hub;
+    is_used.then(|| Rc::new(HubViews::new(&shared.config, registry, traffic, random.draw())))
+}
+
+fn link(
+    shared: &Arc<Shared>,
+    world: &World,
+    notes: &Notes,
+    config: &HubConfig,
+    status: &Status,
+    views: Option<Rc<HubViews>>,
+) -> Link {
+    let has_views = views.is_some();
     let (of_status, notes, status) = (Arc::clone(shared), notes.clone(), status.clone());
     let reports = reports(shared, status.name.clone(), status.started_unix_ms);
     Link {
@@ -56,6 +82,7 @@ fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, 
                 applied: journal.hub().version,
                 unknown: journal.count(State::Unknown),
                 watched: journal.count(State::Watched),
+                queues: if has_views { queues(&of_status) } else { Vec::new() },
                 ..status.clone()
             }
         }),
@@ -64,6 +91,7 @@ fn link(shared: &Arc<Shared>, world: &World, notes: &Notes, config: &HubConfig, 
         draw: Random::default().draw(),
         resolver: Arc::clone(&world.resolver),
         replica: Cell::new(0),
+        views,
         applied: Notify::new(),
     }
 }
@@ -91,6 +119,15 @@ fn reports(shared: &Arc<Shared>, sidecar: String, started_unix_ms: u64) -> impl 
     }
 }
 
+/// The queues in use, where the sidecar routes by their load.
+fn queues(shared: &Shared) -> Vec<String> {
+    if shared.config.load.source != LoadSource::Queue {
+        return Vec::new();
+    }
+    let most = shared.config.load.queues_max.min(QUEUES_MAX);
+    shared.traffic.queues().iter().take(most).map(ToString::to_string).collect()
+}
+
 /// The part of the status that lasts as long as the configuration.
 fn status(shared: &Shared, world: &World) -> Status {
     let config = &shared.config;
@@ -106,6 +143,7 @@ fn status(shared: &Shared, world: &World) -> Status {
         region_sets: RegionSets::of(config).smallest(SET_MEMBERS_MAX),
         unknown: 0,
         watched: 0,
+        queues: Vec::new(),
     }
 }
 

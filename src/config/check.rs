@@ -62,6 +62,7 @@ impl Check {
         let failover = self.failover(sections.failover, &raw.failover, &registered);
         let journal = self.journal(sections.journal);
         let limits = self.limits(sections.limits);
+        self.health_source(health_check.source, !raw.hub.urls.is_empty());
         let hub = self.hub(raw.hub);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;

@@ -77,6 +77,15 @@ impl Layers {
         complete.then_some(Self { layers, figment })
     }
 
+    /// The one layer of a document at `path`.
+    pub(super) fn of(path: &Path, Document { settings, places }: Document, problems: &mut Vec<Problem>) -> Self {
+        let folder = path.parent().map(Path::to_path_buf);
+        let mut layer = Layer { name: path.display().to_string(), folder, settings, places };
+        layer.take_over_aliases(problems);
+        let figment = Figment::new().merge(&layer);
+        Self { layers: vec![layer], figment }
+    }
+
     /// The merged tree; every value carries the tag of its source.
     pub(super) fn tree(&self) -> Dict {
         self.figment.find_value(ROOT).ok().and_then(Value::into_dict).unwrap_or_default()

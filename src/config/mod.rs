@@ -27,6 +27,8 @@ mod url;
 mod walk;
 mod yaml;
 
+use std::path::Path;
+
 use check::Checked;
 pub use check::{LOG_LEVEL_EXPECTED, is_log_level};
 pub use checked::Config;
@@ -73,11 +75,28 @@ pub fn load_with_files(sources: &Sources, misfit: FitCheck) -> Result<Loaded, Pr
     read.loaded()
 }
 
+/// Reads and checks some sections of a file with further ones, such as that of a hub: `text` is its content, `path` its name, against
+/// whose folder relative paths are resolved. All other keys have their defaults.
+///
+/// Errors: every problem of these sections at once.
+pub fn load_sections(text: &str, path: &Path, sections: &[&str]) -> Result<Loaded, Problems> {
+    let mut problems = Vec::new();
+    let document = document::parse(text, &path.display().to_string(), &mut problems);
+    let layers = document.map(|mut document| {
+        document.settings.retain(|section, _| sections.contains(&section.as_str()));
+        layer::Layers::of(path, document, &mut problems)
+    });
+    checked(layers, problems).loaded()
+}
+
 fn read(sources: &Sources) -> Checked {
     let mut problems = Vec::new();
-    let Some(layers) = layer::Layers::read(sources, &mut problems) else {
-        return Checked { problems, ..Checked::default() };
-    };
+    let layers = layer::Layers::read(sources, &mut problems);
+    checked(layers, problems)
+}
+
+fn checked(layers: Option<layer::Layers>, mut problems: Vec<Problem>) -> Checked {
+    let Some(layers) = layers else { return Checked { problems, ..Checked::default() } };
     let mut checked = check::check(walk::walk(&layers));
     problems.append(&mut checked.problems);
     Checked { problems, ..checked }

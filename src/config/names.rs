@@ -4,8 +4,8 @@ use figment::value::Value;
 
 use super::section::Setting;
 use super::types::{
-    AccessLog, ClientReplicatedFrom, DuplicateIds, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
-    OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, DuplicateIds, HealthSource, JsonContentType, LoadSource, LogFormat, MetricsDetail,
+    MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -52,6 +52,7 @@ names!(UnknownKeys { Pass = "pass", Warn = "warn", Reject = "reject" });
 names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MetricsDetail { Basic = "basic", Full = "full" });
+names!(HealthSource { Own = "own", Hub = "hub" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
 names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });

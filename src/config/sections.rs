@@ -14,8 +14,8 @@ use super::kind::Kind::{self, Choice, Flag, Integer, Number, Path, Size, Text};
 use super::kind::{COUNT, DAY, HOUR, NAMES, SECOND, SOME_TIME};
 use super::section::{Section, Setting, default_of, keep, section, write_section};
 use super::types::{
-    AccessLog, ClientReplicatedFrom, Geographic, JsonContentType, LoadSource, LogFormat, MetricsDetail, MixedBatch,
-    OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Rule, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, Geographic, HealthSource, JsonContentType, LoadSource, LogFormat, MetricsDetail,
+    MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Rule, Stamp, UnknownKeys,
 };
 use super::yaml::Yaml;
 use crate::base::{RegionId, Strategy};
@@ -85,6 +85,8 @@ section! {
         unhealthy_threshold: u32 = COUNT, "1", "probes", "Consecutive failures until a region is unhealthy";
         healthy_threshold: u32 = COUNT, "1", "probes", "Consecutive successes until it is healthy again";
         accepted_status: Vec<String> = NAMES, "ok", "", "The `status` values that count as healthy";
+        source: HealthSource = Choice(HealthSource::NAMES), "own", "",
+            "Who probes and polls load: this sidecar, or its hub, whose views it uses while they are fresh";
     }
 }
 

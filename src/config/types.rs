@@ -20,7 +20,7 @@ pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
 pub use hub::HubConfig;
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
-pub use process::MetricsDetail;
+pub use process::{HealthSource, MetricsDetail};
 pub use surface::{MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
 

@@ -12,18 +12,15 @@ pub(super) struct Events(Vec<u8>);
 pub(super) struct TooLong;
 
 impl Events {
-    /// Takes bytes of the feed, and calls `on_data` with the data of each event `switches` that they complete. Other events, such as those of
-    /// a later version, are left out.
-    pub(super) fn take(&mut self, bytes: &[u8], mut on_data: impl FnMut(&str)) -> Result<(), TooLong> {
+    /// Takes bytes of the feed, and calls `on_event` with the name and the data of each event that they complete. Comments are left out.
+    pub(super) fn take(&mut self, bytes: &[u8], mut on_event: impl FnMut(&str, &str)) -> Result<(), TooLong> {
         self.0.extend_from_slice(bytes);
         while let Some(end) = self.0.windows(2).position(|pair| pair == b"\n\n") {
             let event: Vec<u8> = self.0.drain(..end + 2).collect();
             let text = String::from_utf8_lossy(&event);
             let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-            if field("event: ") == Some("switches")
-                && let Some(data) = field("data: ")
-            {
-                on_data(data);
+            if let (Some(name), Some(data)) = (field("event: "), field("data: ")) {
+                on_event(name, data);
             }
         }
         if self.0.len() > EVENT_BYTES_MAX { Err(TooLong) } else { Ok(()) }
@@ -40,9 +37,9 @@ mod tests {
         for size in 1..feed.len() {
             let (mut events, mut seen) = (Events::default(), Vec::new());
             for part in feed.chunks(size) {
-                events.take(part, |data| seen.push(data.to_owned())).unwrap();
+                events.take(part, |name, data| seen.push(format!("{name} {data}"))).unwrap();
             }
-            assert_eq!(seen, ["{\"a\":1}", "{}"], "{size}");
+            assert_eq!(seen, ["switches {\"a\":1}", "later {}", "switches {}"], "{size}");
         }
     }
 
@@ -50,7 +47,7 @@ mod tests {
     fn an_event_without_an_end_is_refused() {
         let mut events = Events::default();
         let part = [b'x'; 64 * 1024];
-        let fits = (0..16).all(|_| events.take(&part, |_| ()).is_ok());
-        assert!(fits && events.take(&part, |_| ()) == Err(TooLong));
+        let fits = (0..16).all(|_| events.take(&part, |_, _| ()).is_ok());
+        assert!(fits && events.take(&part, |_, _| ()) == Err(TooLong));
     }
 }

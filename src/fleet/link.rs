@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::Authority;
-use http::{Method, Request, Response, Uri};
+use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 use super::events::Events;
 use super::report::{REPORTS_MAX, Reports};
 use super::status::Status;
+use super::views::{FEED_HEADER, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
 use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
@@ -27,6 +29,7 @@ use crate::net::resolve::Resolve;
 use crate::net::tls::{self, TlsFiles, explain};
 use crate::net::usual::UsualConnect;
 use crate::ojs::path_segment;
+use crate::region::views::HubViews;
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Switch, Version};
 use crate::telemetry::{Metrics, event};
 
@@ -88,6 +91,8 @@ pub struct Link {
     pub resolver: Arc<dyn Resolve>,
     /// The place of the replica in use among the URLs.
     pub replica: Cell<usize>,
+    /// Where views of regions go; none where this sidecar probes by itself.
+    pub views: Option<Rc<HubViews>>,
     /// Notified when a new state is in force, so that the hub gets a status.
     pub applied: Notify,
 }
@@ -141,6 +146,9 @@ impl Link {
     fn lost(&self, error: &str, is_new: bool) {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(0);
+        if let Some(views) = &self.views {
+            views.lost();
+        }
         (self.on_state)(Some(&format!("not connected, and what it has set stays in force until it ends: {error}")));
         if was_connected || is_new {
             event::hub_lost(&self.url().text, error);
@@ -304,6 +312,10 @@ impl Link {
         {
             request.headers_mut().insert("last-event-id", known);
         }
+        if let Some(views) = &self.views {
+            views.opened();
+            request.headers_mut().insert(FEED_HEADER, HeaderValue::from_static(WITH_VIEWS));
+        }
         let mut body = self.answered(&mut sender, request).await?.into_body();
         self.connected();
         let mut events = Events::default();
@@ -315,7 +327,7 @@ impl Link {
             };
             let Some(data) = frame.data_ref() else { continue };
             let mut wrong = None;
-            let taken = events.take(data, |data| wrong = wrong.take().or(self.apply(data).err()));
+            let taken = events.take(data, |name, data| wrong = wrong.take().or(self.take_event(name, data).err()));
             taken.map_err(|_| Failure::lost("the feed cannot be read: an event is longer than 1 MiB"))?;
             if let Some(wrong) = wrong {
                 return Err(Failure::Lost(format!("the feed cannot be read: {wrong}")));
@@ -323,7 +335,19 @@ impl Link {
         }
     }
 
-    /// Takes the data of an event. Errors: why they are not the state of a hub.
+    /// Takes an event; one of a later version changes nothing. Errors: as for [`Link::apply`].
+    fn take_event(&self, name: &str, data: &str) -> Result<(), String> {
+        match (name, &self.views) {
+            ("switches", _) => self.apply(data),
+            ("views", Some(views)) => {
+                take_views(views, data);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the switches of an event. Errors: why they are not the state of a hub.
     fn apply(&self, data: &str) -> Result<(), String> {
         let switches: FeedSwitches = serde_json::from_str(data).map_err(|error| error.to_string())?;
         let state = switches.received(self.journal.now(), self.clock.unix_ms());

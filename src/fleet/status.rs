@@ -28,6 +28,9 @@ pub struct Status {
     pub unknown: usize,
     /// Jobs that are watched for a late copy.
     pub watched: usize,
+    /// Queues whose load the hub is to poll for this sidecar, [`QUEUES_MAX`] at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
 }
 
 /// The longest name in the inventory. Units: bytes.
@@ -36,6 +39,11 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// Regions in the sets of a status, each set counted for itself: some hundred bytes each, so that a status stays below
 /// [`STATUS_BYTES_MAX`].
 pub const SET_MEMBERS_MAX: usize = 1_024;
+
+/// Queues in a status: 66 KB at most.
+pub const QUEUES_MAX: usize = 256;
+/// The longest name of a queue, which is that of OJS. Units: bytes.
+const QUEUE_BYTES_MAX: usize = 255;
 
 /// The longest status, as JSON. Units: bytes.
 pub const STATUS_BYTES_MAX: usize = 512 * 1024;
@@ -67,6 +75,10 @@ impl Status {
         }
         if !is_text(&self.federation_id) {
             return Some("`federation_id`: expected at most 512 bytes without control characters");
+        }
+        let is_queue = |name: &String| name.len() <= QUEUE_BYTES_MAX && !name.chars().any(char::is_control);
+        if self.queues.len() > QUEUES_MAX || !self.queues.iter().all(is_queue) {
+            return Some("`queues`: expected at most 256 names of at most 255 bytes");
         }
         None
     }

@@ -96,6 +96,10 @@ fn metrics(hub: &Hub) -> String {
     gauge("ojs_hub_sidecars_connected", "Sidecars that hold a feed", &connected);
     gauge("ojs_hub_change", "The number of the last change of the switches", &current.version.change);
     gauge("ojs_hub_record_durable", "1 where a restart keeps the record", &u8::from(hub.record.is_durable()));
+    if let Some((regions, healthy)) = hub.views.as_ref().map(|views| views.counts()) {
+        gauge("ojs_hub_regions", "Regions that it probes for sidecars", &regions);
+        gauge("ojs_hub_regions_healthy", "Those of them that are healthy", &healthy);
+    }
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
     let _ = write!(

@@ -19,7 +19,7 @@ use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{Status, is_name};
+use crate::fleet::{FEED_HEADER, Status, WITH_VIEWS, is_name};
 use crate::switch::Version;
 
 /// How long a client waits for its change. The change goes on behind that.
@@ -119,7 +119,8 @@ fn opened_feed(hub: Rc<Hub>, caller: &Caller, query: &str, headers: &HeaderMap) 
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));
     }
     let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
-    let mut response = Response::new(feed::body(hub, caller, name, known));
+    let with_views = headers.get(FEED_HEADER).is_some_and(|wanted| wanted == WITH_VIEWS);
+    let mut response = Response::new(feed::body(hub, caller, name, known, with_views));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -139,12 +140,19 @@ async fn received(body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
 }
 
 fn report(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
-    let status: Status = serde_json::from_slice(body)
+    let mut status: Status = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad_request(format!("expected the status of a sidecar: {error}")))?;
     if let Some(mistake) = status.mistake() {
         return Err(Refusal::bad_request(mistake.to_owned()));
     }
+    // The inventory has no use for them.
+    let queues = std::mem::take(&mut status.queues);
     let taken = hub.fleet.borrow_mut().report(caller, status, hub.clock.unix_ms());
+    if taken.is_ok()
+        && let Some(views) = &hub.views
+    {
+        views.note_queues(&queues);
+    }
     taken.map_err(|refused| match refused {
         Refused::Region => {
             let message = format!("`local_region`: the rule of `{}` in `access` is for another region", caller.name);

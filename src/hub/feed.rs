@@ -1,7 +1,8 @@
 //! The feed: server-sent events with the switches in force, from the present state on, for one sidecar.
 //!
 //! Shape: an event `switches` with the version as its id and [`FeedSwitches`] as its data, at the beginning, unless the sidecar has that
-//! version already, and after each change; a comment in between, so that the sidecar knows that the hub is there.
+//! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
+//! whenever a region was probed or polled; a comment in between, so that the sidecar knows that the hub is there.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use super::access::Caller;
 use super::record::State;
 use super::response::Body;
 use super::state::Hub;
+use super::views::Made;
 use crate::switch::{FeedSwitches, Version};
 
 /// Between two signs of life. A sidecar takes three missed ones for the loss of the hub.
@@ -34,12 +36,17 @@ struct Feed {
     ending: watch::Receiver<bool>,
     /// The version that the sidecar has.
     known: Option<Version>,
+    /// The views of regions; none where the sidecar wants none, or the hub has none.
+    views: Option<watch::Receiver<Option<Arc<Made>>>>,
+    /// The last event with views that was sent.
+    sent: Option<Arc<Made>>,
 }
 
 /// The events for a sidecar that has this version.
-pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Version>) -> Body {
+pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Version>, with_views: bool) -> Body {
     let (states, ending, caller) = (hub.follow(), hub.follow_ending(), caller.clone());
-    let feed = Feed { hub, name, caller, is_noted: false, states, ending, known };
+    let views = hub.views.as_ref().filter(|_| with_views).map(|views| views.follow());
+    let feed = Feed { hub, name, caller, is_noted: false, states, ending, known, views, sent: None };
     let events = futures_util::stream::unfold((feed, true), |(mut feed, is_first)| async move {
         let event = feed.next(is_first).await?;
         Some((Ok::<_, Infallible>(Frame::data(event)), (feed, false)))
@@ -50,11 +57,12 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
 impl Feed {
     /// The next event; none where this hub ends or may lack changes of other hubs, so that the sidecar asks another one.
     async fn next(&mut self, is_first: bool) -> Option<Bytes> {
-        if !is_first {
+        if !is_first && self.unsent_views().is_none() {
             // The senders live as long as the hub, which this holds.
             tokio::select! {
                 _ = self.states.changed() => {}
                 _ = self.ending.changed() => {}
+                () = views_changed(self.views.as_mut()) => {}
                 () = tokio::time::sleep(BEAT) => {}
             }
         }
@@ -66,10 +74,22 @@ impl Feed {
         }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
-            return Some(Bytes::from_static(b": live\n\n"));
+            return Some(self.views_event().unwrap_or(Bytes::from_static(b": live\n\n")));
         }
         self.known = Some(current.version.clone());
         Some(event(&current, self.hub.clock.unix_ms()))
+    }
+
+    /// The views, where there are some that this feed has not sent.
+    fn unsent_views(&self) -> Option<Arc<Made>> {
+        let made = self.views.as_ref()?.borrow().clone()?;
+        let is_sent = self.sent.as_ref().is_some_and(|sent| Arc::ptr_eq(sent, &made));
+        (!is_sent).then_some(made)
+    }
+
+    fn views_event(&mut self) -> Option<Bytes> {
+        let made = self.sent.insert(self.unsent_views()?);
+        Some(Bytes::from(made.event(self.hub.clock.now())))
     }
 }
 
@@ -78,6 +98,13 @@ impl Drop for Feed {
         if self.is_noted {
             self.hub.fleet.borrow_mut().close_feed(&self.name);
         }
+    }
+}
+
+async fn views_changed(views: Option<&mut watch::Receiver<Option<Arc<Made>>>>) {
+    match views {
+        Some(views) => drop(views.changed().await),
+        None => std::future::pending().await,
     }
 }
 

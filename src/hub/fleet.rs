@@ -226,6 +226,7 @@ mod tests {
             region_sets: Vec::new(),
             unknown: 0,
             watched: 0,
+            queues: Vec::new(),
         }
     }
 

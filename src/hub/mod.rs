@@ -4,6 +4,7 @@
 //! - `access` has the rights of clients, by the names in the client's certificate.
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
+//! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
 //! Plane: control. All of it runs on one thread, and SQLite on another.
@@ -20,6 +21,7 @@ mod identity;
 mod name;
 mod outcomes;
 mod postgres_settings;
+mod probing;
 mod record;
 mod response;
 mod run;
@@ -27,6 +29,7 @@ mod serve;
 mod settings;
 mod state;
 mod switches;
+mod views;
 
 pub use audit::{AuditRow, ChainError, verify};
 pub use identity::IdentityError;

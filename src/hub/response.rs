@@ -12,7 +12,7 @@ use super::record::RecordError;
 
 /// The code of an answer to a change that may or may not have been made.
 pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-/// What to do after it.
+/// The advice that goes with it.
 pub(super) const LOOK_AGAIN: &str =
     "the change may be in force: list the switches, and send it again where it is not among them";
 

@@ -19,7 +19,9 @@ use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
 use super::settings::{HubTls, Settings};
 use super::state::Hub;
+use super::views::Views;
 use crate::base::Clock;
+use crate::region::SetupError;
 use crate::telemetry::event;
 
 /// How often the TLS files are compared with those in use.
@@ -37,6 +39,9 @@ pub enum RunError {
     /// Its TLS files.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The files of a region.
+    #[error(transparent)]
+    Region(#[from] SetupError),
     /// Its record.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -63,7 +68,7 @@ impl RunError {
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         match self {
-            Self::Identity(_) => true,
+            Self::Identity(_) | Self::Region(_) => true,
             Self::Record(error) => error.is_of_configuration(),
             _ => false,
         }
@@ -84,13 +89,15 @@ pub struct Bound {
     tls: Arc<ArcSwap<ServerConfig>>,
     record: Record,
     clock: Clock,
+    views: Option<Views>,
 }
 
 /// Whether a hub could use the files of these settings. Opens no record.
 ///
-/// Errors: [`RunError::Identity`] and [`RunError::Record`].
+/// Errors: [`RunError::Identity`], [`RunError::Record`] and [`RunError::Region`].
 pub fn check(settings: &Settings) -> Result<(), RunError> {
     Files::read(&settings.tls)?.config()?;
+    settings.probing.clone().map(|probing| Views::new(probing, Clock::system())).transpose()?;
     Ok(Record::check(&settings.record)?)
 }
 
@@ -113,6 +120,7 @@ fn runtime() -> Result<LocalRuntime, RunError> {
 pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     let files = Files::read(&settings.tls)?;
     let tls = Arc::new(ArcSwap::new(files.config()?));
+    let views = settings.probing.clone().map(|probing| Views::new(probing, clock.clone())).transpose()?;
     let record = Record::open(&settings.record)?;
     let listen = |key, address| {
         let bound = std::net::TcpListener::bind(address).and_then(|it| Ok((it.local_addr()?, it)));
@@ -120,7 +128,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     };
     let (address, listener) = listen("listen", settings.listen)?;
     let (admin, admin_listener) = listen("admin", settings.admin)?;
-    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock })
+    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock, views })
 }
 
 impl Bound {
@@ -132,14 +140,17 @@ impl Bound {
     }
 
     async fn run_here(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
-        let Self { address, admin, listener, admin_listener, settings, files, tls, record, clock } = self;
+        let Self { address, admin, listener, admin_listener, settings, files, tls, record, clock, views } = self;
         let listener = registered(listener).map_err(RunError::Runtime)?;
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
-        let hub = Rc::new(Hub::new(settings.access(), record, clock));
+        let mut hub = Hub::new(settings.access(), record, clock);
+        hub.views = views.map(Rc::new);
+        let hub = Rc::new(hub);
         let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
         tokio::select! {
             ended = serve_loaded(listener, Arc::clone(&tls), &hub, started, until) => ended,
             () = admin::serve(admin_listener, Rc::clone(&hub)) => Err(RunError::Ended("admin listener")),
+            () = probe_regions(&hub) => Err(RunError::Ended("probes")),
             () = reload_files(&settings.tls, files, &tls) => Err(RunError::Ended("watch over files")),
         }
     }
@@ -194,6 +205,14 @@ async fn end_switches(hub: &Hub) {
                 hub.clock.sleep(EXPIRE_RETRY).await;
             }
         }
+    }
+}
+
+/// Probes regions for sidecars, for ever.
+async fn probe_regions(hub: &Hub) {
+    match &hub.views {
+        Some(views) => Rc::clone(views).run().await,
+        None => std::future::pending().await,
     }
 }
 

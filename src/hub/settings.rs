@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
 use super::postgres_settings::PostgresSettings;
-use crate::config::{Log, LogFormat, is_log_level};
+use super::probing::probing;
+use crate::config::{Config, Log, LogFormat, is_log_level};
 
 /// A larger file is a mistake.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -31,6 +33,14 @@ pub struct Settings {
     /// Logging.
     #[serde(default)]
     pub log: LogSettings,
+    /// The regions that it probes for sidecars; none where it probes nothing. This section and the next three are read as those of a sidecar.
+    regions: Option<IgnoredAny>,
+    health_check: Option<IgnoredAny>,
+    load: Option<IgnoredAny>,
+    insecure_dev: Option<IgnoredAny>,
+    /// The content of these sections, where there are regions.
+    #[serde(skip)]
+    pub probing: Option<Config>,
 }
 
 /// The TLS files of a hub.
@@ -112,7 +122,7 @@ impl Settings {
         if length > FILE_BYTES_MAX {
             return Err(SettingsError::Length);
         }
-        let mut settings = Self::parse(&std::fs::read_to_string(path).map_err(SettingsError::File)?)?;
+        let mut settings = Self::parse(&std::fs::read_to_string(path).map_err(SettingsError::File)?, path)?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         let HubTls { cert, key, client_ca } = &mut settings.tls;
         let RecordSettings { path, postgres } = &mut settings.record;
@@ -123,11 +133,11 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Reads the text of a file.
+    /// Reads the text of the file at `path`.
     ///
     /// Errors: [`SettingsError`].
-    pub fn parse(text: &str) -> Result<Self, SettingsError> {
-        let settings: Self = serde_saphyr::from_str(text).map_err(|error| shape_error(text, &error.to_string()))?;
+    fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        let mut settings: Self = serde_saphyr::from_str(text).map_err(|error| shape_error(text, &error.to_string()))?;
         let mut wrong: Vec<String> = Vec::new();
         if settings.access.is_empty() {
             wrong.push("access: expected at least one rule, else no client can use the hub".to_owned());
@@ -145,6 +155,13 @@ impl Settings {
         }
         if !is_log_level(&settings.log.level) {
             wrong.push(format!("log.level: {}", crate::config::LOG_LEVEL_EXPECTED));
+        }
+        let sections =
+            [("health_check", settings.health_check), ("load", settings.load), ("insecure_dev", settings.insecure_dev)];
+        if settings.regions.is_some() {
+            settings.probing = probing(text, path).map_err(|mistakes| wrong.extend(mistakes)).ok();
+        } else if let Some((section, _)) = sections.iter().find(|(_, section)| section.is_some()) {
+            wrong.push(format!("{section}: without `regions` a hub probes nothing: list them, or remove this"));
         }
         if wrong.is_empty() { Ok(settings) } else { Err(SettingsError::Rules(wrong)) }
     }
@@ -197,9 +214,36 @@ access:
   - { san: ann.example.org, role: operator, scopes: [read, operate] }
 ";
 
+    fn parse(text: &str) -> Result<Settings, SettingsError> {
+        Settings::parse(text, Path::new("conf/hub.yaml"))
+    }
+
+    #[test]
+    fn the_regions_are_read_as_those_of_a_sidecar_and_their_mistakes_name_key_and_line() {
+        let regions = "regions: [{ id: a, url: \"https://a.example.com\", tls: { ca: a.pem } }]\nhealth_check: { interval: 3s }\n";
+        let probing = parse(&format!("{RIGHT}{regions}")).unwrap().probing.unwrap();
+        assert_eq!(probing.regions[0].tls.ca.as_deref(), Some(Path::new("conf/a.pem")));
+        assert_eq!((probing.health_check.interval.as_secs(), probing.health_check.timeout.as_secs()), (3, 5));
+        assert_eq!(parse(RIGHT).unwrap().probing, None);
+        for (from, to, words) in [
+            ("interval: 3s", "interval: soon", "health_check.interval (conf/hub.yaml:8)"),
+            ("interval: 3s", "intervall: 3s", "did you mean interval?"),
+            ("interval: 3s", "source: hub", "health_check.source: expected own"),
+            ("id: a, ", "", "regions[0].id"),
+            ("https:", "http:", "regions[0].url"),
+            ("[{ id: a", "[{ id: 7, is: x", "regions[0].is"),
+            ("regions: [", "regio: [", "regio"),
+        ] {
+            let error = parse(&format!("{RIGHT}{}", regions.replace(from, to))).unwrap_err().to_string();
+            assert!(error.contains(words), "{to}: {error}");
+        }
+        let alone = parse(&format!("{RIGHT}health_check: {{ interval: 3s }}\n")).unwrap_err().to_string();
+        assert!(alone.contains("health_check: without `regions`"), "{alone}");
+    }
+
     #[test]
     fn a_short_file_is_enough() {
-        let settings = Settings::parse(RIGHT).unwrap();
+        let settings = parse(RIGHT).unwrap();
         assert_eq!((settings.admin.port(), settings.record.path.is_none(), settings.access.len()), (9465, true, 2));
     }
 
@@ -216,10 +260,10 @@ access:
             ("role: sidecar }", "role: sidecar, scopes: [read] }", "access[0].scopes"),
             ("role: operator,", "role: operator, region: a,", "access[1].region"),
         ] {
-            let error = Settings::parse(&RIGHT.replace(from, to)).unwrap_err().to_string();
+            let error = parse(&RIGHT.replace(from, to)).unwrap_err().to_string();
             assert!(error.contains(key), "{to}: {error}");
         }
-        let error = Settings::parse(&format!("{RIGHT}log: {{ level: loud, format: xml }}\n")).unwrap_err().to_string();
+        let error = parse(&format!("{RIGHT}log: {{ level: loud, format: xml }}\n")).unwrap_err().to_string();
         assert!(error.contains("log.level") && error.contains("log.format"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! The present state of a hub: switches, the end of the audit trail, sidecars.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -10,6 +11,7 @@ use super::audit::{AuditRow, Entry};
 use super::fleet::Fleet;
 use super::name::random_name;
 use super::record::{Kept, Record, RecordError, State};
+use super::views::Views;
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Switches, Version};
 
@@ -29,6 +31,8 @@ pub(super) struct Hub {
     mark: Cell<u64>,
     /// How many reports had to make room for others.
     pub(super) dropped_reports: Cell<u64>,
+    /// The regions that it probes; none where it probes nothing.
+    pub(super) views: Option<Rc<Views>>,
     /// Places for changes that wait for the one before them, or for the disk.
     pub(super) places: Arc<Semaphore>,
     current: watch::Sender<Arc<State>>,
@@ -48,6 +52,7 @@ impl Hub {
             fleet: RefCell::new(Fleet::default()),
             mark: Cell::new(0),
             dropped_reports: Cell::new(0),
+            views: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             current,
             ending: watch::Sender::new(false),

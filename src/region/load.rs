@@ -3,11 +3,13 @@
 //! Spec: federation-spec §3.2: load is collected from all healthy regions, every 10 seconds by default. A region with
 //! an open breaker is not polled, as it is not probed.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use http::StatusCode;
 
 use super::ask::ask;
+use super::views::HubViews;
 use super::{Registry, Traffic};
 use crate::config::{HealthCheck, Load, LoadSource};
 use crate::net::pool::Pool;
@@ -29,6 +31,8 @@ pub struct LoadPoller {
     pub config: Load,
     /// A poll may take as long as a probe.
     pub health: HealthCheck,
+    /// The views of the hub, whose figures stand for polls of our own.
+    pub views: Option<Rc<HubViews>>,
 }
 
 impl LoadPoller {
@@ -38,7 +42,7 @@ impl LoadPoller {
         loop {
             clock.sleep(self.config.interval).await;
             self.traffic.measure_rate(self.index);
-            if self.answers() {
+            if self.answers() && !self.is_followed() {
                 self.poll().await;
             }
         }
@@ -63,6 +67,10 @@ impl LoadPoller {
         let view = self.registry.view();
         let region = view.region(self.index);
         region.breaker == BreakerState::Closed && region.health == Health::Healthy
+    }
+
+    fn is_followed(&self) -> bool {
+        self.views.as_ref().is_some_and(|views| views.is_load_followed(self.index))
     }
 
     async fn poll_total(&self) {

@@ -22,6 +22,7 @@ mod report;
 mod rhythm;
 mod traffic;
 mod trouble;
+pub mod views;
 mod workers;
 
 pub use ask::{HealthAnswer, JobQuestion, ask_health, ask_job};
@@ -33,7 +34,7 @@ pub use kept::{Kept, KeptJob, handed_out_until};
 pub use load::LoadPoller;
 pub use look::Looker;
 pub use owners::Owners;
-pub use prober::Prober;
+pub use prober::{OnReport, Prober};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use report::ProbeReport;

@@ -3,7 +3,8 @@
 //! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown
 //! is over. Half-open: exactly one probe, whose result closes or reopens the breaker; never a client's job. While jobs
 //! are refused for lack of any region, an unusable one is asked each `circuit_breaker.early_probe` at most, also while
-//! its breaker is open.
+//! its breaker is open. Fresh views of a hub stand for all of these but two: early probes, and the half-open probe of a breaker that our own
+//! requests opened.
 //!
 //! Spec: federation-spec §4.2, §4.3.
 
@@ -16,6 +17,7 @@ use http::StatusCode;
 use super::ask::ask;
 use super::ask_error::{AskError, HEALTH_PATH};
 use super::report::ProbeReport;
+use super::views::HubViews;
 use super::{Region, Registry, Rounds, Trouble};
 use crate::base::{Clock, Draw};
 use crate::config::HealthCheck;
@@ -35,8 +37,10 @@ const EARLY_SPREAD: f64 = 0.5;
 /// The answer to an early probe may take as long as that to a look, and no less than this.
 const EARLY_WAIT_MIN: Duration = Duration::from_secs(1);
 
+/// A receiver of the results of probes, called once the registry has them.
+pub type OnReport = Box<dyn Fn(ProbeReport)>;
+
 /// Probes one region for ever.
-#[derive(Debug)]
 pub struct Prober {
     /// Which region.
     pub index: RegionIndex,
@@ -54,6 +58,16 @@ pub struct Prober {
     pub metrics: Arc<Metrics>,
     /// For the jitter.
     pub draw: Draw,
+    /// The views of the hub that stand for probes of our own.
+    pub views: Option<Rc<HubViews>>,
+    /// Gets each result: for a hub, which probes for others.
+    pub on_report: Option<OnReport>,
+}
+
+impl std::fmt::Debug for Prober {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prober").field("index", &self.index).finish_non_exhaustive()
+    }
 }
 
 /// When a region was probed last, and is to be probed next.
@@ -68,8 +82,13 @@ impl Prober {
     /// Probes for ever; `first` runs once, after the first probe, with any result.
     pub async fn run(mut self, first: impl FnOnce()) {
         let clock = self.registry.clock().clone();
+        if let Some(views) = &self.views {
+            views.first(self.index).await;
+        }
         let began = clock.now();
-        self.probe(self.config.timeout, self.registry.probe_permitted(self.index)).await;
+        if !self.is_followed() {
+            self.probe(self.config.timeout, self.registry.probe_permitted(self.index)).await;
+        }
         first();
         let mut schedule = self.schedule(began);
         let mut was_silent = false;
@@ -91,7 +110,12 @@ impl Prober {
                 BreakerState::Closed if is_early => {
                     self.probe(self.early_timeout(), self.registry.probe_permitted(self.index)).await
                 }
-                state if state == BreakerState::HalfOpen || is_heard || now >= schedule.due => {
+                BreakerState::HalfOpen if self.is_followed() && !self.registry.is_by_requests(self.index) => false,
+                state
+                    if state == BreakerState::HalfOpen
+                        || (is_heard && !self.is_followed())
+                        || now >= self.due(&schedule) =>
+                {
                     self.probe(self.config.timeout, self.registry.probe_permitted(self.index)).await
                 }
                 _ => false,
@@ -106,7 +130,7 @@ impl Prober {
     async fn wait(&self, clock: &Clock, schedule: &Schedule) {
         let now = clock.now();
         let until = match self.state() {
-            (BreakerState::Closed, _) => schedule.due,
+            (BreakerState::Closed, _) => self.due(schedule),
             (BreakerState::Open, Some(open_until)) => open_until,
             (BreakerState::Open, None) | (BreakerState::HalfOpen, _) => now + RETRY,
         };
@@ -115,6 +139,23 @@ impl Prober {
             () = clock.sleep_until(until) => {}
             () = self.registry.changed(self.index) => {}
             () = self.registry.lack(self.index) => {}
+            () = self.views_changed() => {}
+        }
+    }
+
+    /// When the region is probed in turn: not before the views of the hub are too old.
+    fn due(&self, schedule: &Schedule) -> Instant {
+        self.views.as_ref().map_or(schedule.due, |views| schedule.due.max(views.own_from(self.index)))
+    }
+
+    fn is_followed(&self) -> bool {
+        self.views.as_ref().is_some_and(|views| views.is_followed(self.index))
+    }
+
+    async fn views_changed(&self) {
+        match &self.views {
+            Some(views) => views.changed(self.index).await,
+            None => std::future::pending().await,
         }
     }
 
@@ -211,6 +252,12 @@ impl Prober {
             region.set_trouble(trouble);
         }
         self.registry.on_probe(self.index, permit, report);
+        if let Some(views) = &self.views {
+            views.on_own_probe(self.index, report.healthy);
+        }
+        if let Some(on_report) = &self.on_report {
+            on_report(report);
+        }
         true
     }
 }
@@ -220,13 +267,13 @@ fn judge(
     accepted: &[String],
     elapsed: Duration,
 ) -> (ProbeResult, ProbeReport) {
-    let failed = |result, why| (result, ProbeReport { healthy: false, round_trip: None, why });
+    let failed = |result, why| (result, ProbeReport { healthy: false, round_trip: None, why, of_hub: None });
     match asked {
         Ok((StatusCode::OK, body)) => {
             let healthy = answer::health(body).status.is_some_and(|status| accepted.contains(&status));
             let (result, why) =
                 if healthy { (ProbeResult::Healthy, "ok") } else { (ProbeResult::Unhealthy, "health_status") };
-            (result, ProbeReport { healthy, round_trip: Some(elapsed), why })
+            (result, ProbeReport { healthy, round_trip: Some(elapsed), why, of_hub: None })
         }
         Ok(_) => failed(ProbeResult::Unhealthy, "http_status"),
         Err(AskError::Timeout | AskError::NotSent(NotSent::Dial(DialError::Timeout))) => {

@@ -15,7 +15,7 @@ use super::Region;
 use super::lack::Lack;
 use super::report::ProbeReport;
 use crate::base::Clock;
-use crate::config::Config;
+use crate::config::{Config, HealthSource};
 use crate::policy::{
     Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Permit, Probe, RegionIndex, RegionView, RequestOutcome,
     Shown, Transition, View, settle,
@@ -225,11 +225,15 @@ impl Registry {
     pub fn on_probe(&self, index: RegionIndex, permit: Permit, report: ProbeReport) {
         let (now, unix_ms) = (self.clock.now(), self.clock.unix_ms());
         let metrics = self.metrics.region(index.get());
+        let (probed_by, probed_unix_ms) = report.origin(unix_ms);
         let probe = Probe { healthy: report.healthy, round_trip: report.round_trip };
         let mut verdict = None;
         self.change(index, |keeper, view| {
-            view.last_probe_unix_ms = Some(unix_ms);
-            let change = keeper.on_probe(now, index, permit, probe, view);
+            (view.last_probe_unix_ms, view.probed_by) = (Some(probed_unix_ms), probed_by);
+            let change = match probed_by {
+                HealthSource::Own => keeper.on_probe(now, index, permit, probe, view),
+                HealthSource::Hub => keeper.on_view(now, index, permit, probe, view),
+            };
             if let Some(mean) = view.latency {
                 metrics.latency.set(mean.as_secs_f64());
             }
@@ -385,5 +389,6 @@ const fn word(state: BreakerState) -> telemetry::Breaker {
     }
 }
 
+mod hub_view;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::config::HealthSource;
+
 /// The finding of a probe.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeReport {
@@ -11,4 +13,18 @@ pub struct ProbeReport {
     pub round_trip: Option<Duration>,
     /// A closed word for logs.
     pub why: &'static str,
+    /// How long ago a hub found this; none for a probe of our own.
+    pub of_hub: Option<Duration>,
+}
+
+impl ProbeReport {
+    /// The source and the time of the probe. `unix_ms`: now. Units: milliseconds since the Unix epoch.
+    pub(super) fn origin(&self, unix_ms: u64) -> (HealthSource, u64) {
+        match self.of_hub {
+            None => (HealthSource::Own, unix_ms),
+            Some(age) => {
+                (HealthSource::Hub, unix_ms.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
+            }
+        }
+    }
 }

@@ -135,6 +135,14 @@ impl Traffic {
         }
     }
 
+    /// Notes that others use a queue, so that regions are asked about it.
+    pub fn used_elsewhere(&self, name: &str) {
+        match self.queues.load().get(name) {
+            Some(queue) => queue.last_used.store(self.seconds(), Relaxed),
+            None => self.add(name, self.seconds()),
+        }
+    }
+
     /// Whether any region has taken a job from this sidecar.
     #[must_use]
     pub fn has_sent(&self) -> bool {

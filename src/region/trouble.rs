@@ -84,6 +84,18 @@ impl Trouble {
         }
     }
 
+    /// The reason of a failed probe of a hub, whose words are bounded here.
+    pub(super) fn of_hub(
+        (url, addresses): (&RegionUrl, &[SocketAddr]),
+        message: &str,
+        status: Option<u16>,
+        unix_ms: u64,
+    ) -> Self {
+        let message = one_line(&format!("the hub's probe failed: {message}"));
+        let address = address(url, addresses);
+        Self { reason: "hub_probe", message, status, address, unix_ms, by_requests: false }
+    }
+
     /// Why requests opened the breaker; `last` is the one that failed last.
     pub(super) fn of_requests(
         url: &RegionUrl,

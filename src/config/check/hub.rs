@@ -1,7 +1,7 @@
 //! The hub: its URL, its identity, and ours.
 
 use super::super::raw::RawHub;
-use super::super::types::{HubConfig, RegionUrl};
+use super::super::types::{HealthSource, HubConfig, RegionUrl};
 use super::super::url;
 use super::collect::Check;
 
@@ -9,6 +9,16 @@ use super::collect::Check;
 const URLS_MAX: usize = 16;
 
 impl Check {
+    /// A hub's views need a hub.
+    pub(super) fn health_source(&mut self, source: HealthSource, has_hub: bool) {
+        if source == HealthSource::Hub && !has_hub {
+            self.refuse(
+                "health_check.source",
+                "`hub` needs hub.urls: set that, too, or `own`, so that this sidecar probes by itself",
+            );
+        }
+    }
+
     /// The hub, where `hub.urls` is set.
     pub(super) fn hub(&mut self, raw: RawHub) -> Option<HubConfig> {
         if raw.urls.is_empty() {

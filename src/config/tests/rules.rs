@@ -306,3 +306,16 @@ fn rules_that_restrict_regions_are_warned_of_while_reads_are_not_decided() {
     assert!(warned(&rules.replace("regions: [us-east-1]", "strategy: overflow")).is_empty());
     assert_eq!(warned("routing: { stamp: never }"), ["routing.stamp"]);
 }
+
+#[test]
+fn views_of_a_hub_need_a_hub() {
+    let wrong = load_layers(&[&format!("{REGIONS}health_check: {{ source: hub }}\n")], &[], &[]).unwrap_err().problems;
+    assert!(
+        wrong.len() == 1 && wrong[0].key == "health_check.source" && wrong[0].rule.contains("hub.urls"),
+        "{wrong:?}"
+    );
+    let hub = "hub: { urls: ['https://hub.test:8443'], tls: { cert: /t/pod.crt, key: /t/pod.key } }\n";
+    let source = |text: &str| loaded(&format!("{REGIONS}{hub}{text}")).config.health_check.source;
+    assert_eq!(source(""), HealthSource::Own);
+    assert_eq!(source("health_check: { source: hub }\n"), HealthSource::Hub);
+}

@@ -76,7 +76,7 @@ impl Sqlite {
         Ok(Some(state).filter(|state| state.version != *known))
     }
 
-    /// Waits for as long as the disk takes: only its word says what was kept.
+    /// Waits for as long as the disk takes: only its answer says whether the change was kept.
     pub(super) async fn change(&self, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
         let to = to.clone();
         self.ask(move |connection| {

@@ -42,6 +42,18 @@ impl Keeper {
         self.states.get_mut(index.get())?.breaker.probe_permitted()
     }
 
+    /// Leave to take another's view of a region for a probe: as [`Keeper::probe_permitted`], and none where our own requests opened the breaker.
+    pub fn view_permitted(&mut self, index: RegionIndex) -> Option<Permit> {
+        let breaker = &mut self.states.get_mut(index.get())?.breaker;
+        if breaker.is_by_requests() { None } else { breaker.probe_permitted() }
+    }
+
+    /// Whether our own requests opened the breaker of a region.
+    #[must_use]
+    pub fn is_by_requests(&self, index: RegionIndex) -> bool {
+        self.states.get(index.get()).is_some_and(|state| state.breaker.is_by_requests())
+    }
+
     /// Leave to probe a region while its breaker is open, if that gives it already.
     pub fn early_probe_permitted(&mut self, now: Instant, index: RegionIndex) -> Option<Permit> {
         self.states.get_mut(index.get())?.breaker.early_probe_permitted(now)
@@ -105,6 +117,18 @@ impl Keeper {
             return Change::default();
         }
         self.with(index, |state| state.on_probe(now, permit, probe, view))
+    }
+
+    /// Takes the result of another's probe: it says nothing about our own network.
+    pub fn on_view(
+        &mut self,
+        now: Instant,
+        index: RegionIndex,
+        permit: Permit,
+        probe: Probe,
+        view: &mut RegionView,
+    ) -> Change {
+        self.with(index, |state| state.on_view(now, permit, probe, view))
     }
 
     /// Takes whether anything was heard from a region when it was looked at, beside its probes and without a word to its breaker.

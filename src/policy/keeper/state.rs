@@ -163,12 +163,17 @@ impl RegionState {
         Change { shows: change.shows || pressed, ..change }
     }
 
-    /// Takes the result of a probe.
+    /// Takes the result of a probe of our own.
     pub(super) fn on_probe(&mut self, now: Instant, permit: Permit, probe: Probe, view: &mut RegionView) -> Change {
+        self.silent &= !(probe.healthy || probe.round_trip.is_some());
+        self.on_view(now, permit, probe, view)
+    }
+
+    /// Takes the result of another's probe, which does not show that the region answers us.
+    pub(super) fn on_view(&mut self, now: Instant, permit: Permit, probe: Probe, view: &mut RegionView) -> Change {
         if let Some(round_trip) = probe.round_trip {
             view.latency = Some(observe(&mut self.latency, round_trip, now));
         }
-        self.silent &= !(probe.healthy || probe.round_trip.is_some());
         let before = self.health.health();
         let verdict = self.health.on_probe(probe.healthy);
         if verdict.is_some() {

@@ -65,6 +65,8 @@ pub struct Breaker {
     /// When an early probe last closed it, and how often in a row that did not last.
     early_closed: Option<Instant>,
     relapses: u32,
+    /// Whether requests opened it, and no probe, since it was last closed.
+    by_requests: bool,
     probe_failures: u32,
     request_failures: u32,
     ratio: RatioWindow,
@@ -84,6 +86,7 @@ impl Breaker {
             early_from: None,
             early_closed: None,
             relapses: 0,
+            by_requests: false,
             probe_failures: 0,
             request_failures: 0,
             ratio: RatioWindow::new(config.ratio_window),
@@ -109,6 +112,12 @@ impl Breaker {
     #[must_use]
     pub const fn open_until(&self) -> Option<Instant> {
         self.open_until
+    }
+
+    /// Whether it is not closed because requests failed, and no probes.
+    #[must_use]
+    pub const fn is_by_requests(&self) -> bool {
+        self.by_requests
     }
 
     /// Leave to probe: always while closed, never while open, one at a time while half-open.
@@ -212,6 +221,7 @@ impl Breaker {
             } else {
                 0
             };
+            self.by_requests = matches!(cause, Cause::RequestFailures | Cause::FailureRatio);
         }
         let early = self.config.early_probe;
         let wait = early.saturating_mul(1 << self.relapses.min(RELAPSES_MAX)).min(self.config.cooldown);
@@ -222,6 +232,7 @@ impl Breaker {
     }
 
     fn close(&mut self, cause: Cause) -> Transition {
+        self.by_requests = false;
         self.openings = 0;
         self.probe_failures = 0;
         self.request_failures = 0;

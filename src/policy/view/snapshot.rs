@@ -12,7 +12,7 @@ use super::load::LoadFigures;
 use super::orders::Orders;
 use super::settings::Settings;
 use crate::base::{Draw, RegionId, SwitchKind};
-use crate::config::{Config, RegionConfig};
+use crate::config::{Config, HealthSource, RegionConfig};
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::{BreakerState, GuardClass, GuardState, Health, Pressure};
 use crate::policy::refusal::Refusal;
@@ -88,6 +88,8 @@ pub struct RegionView {
     pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
     pub last_probe_unix_ms: Option<u64>,
+    /// Whose probe that was.
+    pub probed_by: HealthSource,
     /// The time of the last change of its health, for display. Units: milliseconds since the Unix epoch.
     pub status_since_unix_ms: Option<u64>,
 }
@@ -115,6 +117,7 @@ impl RegionView {
             switch: None,
             silent: false,
             last_probe_unix_ms: None,
+            probed_by: HealthSource::Own,
             status_since_unix_ms: None,
         }
     }

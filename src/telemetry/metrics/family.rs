@@ -123,6 +123,7 @@ families! {
     REMOTE_FETCHES = Kind::Counter, "remote_fetch_jobs_total", ["region", "result"],
         "Jobs that another region than the local one handed out to workers here, by what became of them", Basic::Absent;
     SWITCHES = Kind::Gauge, "switches", ["switch"], "Switches of operators that are in force";
+    HUB_VIEWS = Kind::Gauge, "hub_views", [], "Regions whose last verdict is that of the hub's probe, with `health_check.source: hub`";
     HUB_CONNECTED = Kind::Gauge, "hub_connected", [], "1 while the feed of the hub is open; 0 also without a hub";
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had disconnected by then, by result";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";

@@ -88,6 +88,8 @@ pub struct Metrics {
     pub switches: Cells<SwitchKind, IntGauge>,
     /// Whether the feed of the hub is open.
     pub hub_connected: IntGauge,
+    /// Regions whose last verdict is that of the hub's probe.
+    pub hub_views: IntGauge,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -175,6 +177,7 @@ impl Metrics {
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
             hub_connected: families.int_gauge(&family::HUB_CONNECTED),
+            hub_views: families.int_gauge(&family::HUB_VIEWS),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
@@ -237,6 +240,7 @@ impl Metrics {
             kept_jobs: self.kept_jobs.clone(),
             owners: self.owners.clone(),
             hub_connected: self.hub_connected.clone(),
+            hub_views: self.hub_views.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),

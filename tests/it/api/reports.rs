@@ -32,6 +32,7 @@ async fn regions_lists_the_registry_with_its_health() {
             members(region),
             [
                 "circuit_breaker",
+                "health_source",
                 "id",
                 "in_flight",
                 "last_error",

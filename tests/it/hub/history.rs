@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::INFO;
 use super::postgres::Postgres;
 use super::stage::{Hub, HubStage};
-use crate::support::{Process, command, eventually};
+use crate::support::{Process, Stage, command, eventually};
 use load::Load;
 
 /// How long a hub or a server is paused: shorter and longer than the waits of those that depend on it.
 const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(7)];
 
 fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
+    std::env::var_os(variable).map_or(otherwise, |text| text.to_str().unwrap().parse().unwrap())
 }
 
 /// Numbers that depend on nothing but the seed.
@@ -115,7 +115,7 @@ async fn operate(stage: &HubStage, operator: u64, is_over: &Cell<bool>) -> BTree
 
 async fn break_things(stage: &HubStage, hubs: &mut [Option<Hub>; 2], database: &mut Database, plan: &[Fault]) {
     for fault in plan {
-        eprintln!("fault: {fault:?}");
+        say(&format!("fault: {fault:?}"));
         match *fault {
             Fault::KillHub(hub) => {
                 hubs[hub].take().unwrap().kill();
@@ -147,6 +147,70 @@ async fn trail(stage: &HubStage) -> Vec<Value> {
     exported.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Prints a line past the capture of the tests' output.
+fn say(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The sidecars, under load, and the figures of the load by phase.
+struct Scene {
+    federation: Stage,
+    running: Vec<Process>,
+    load: Load,
+}
+
+impl Scene {
+    async fn new(stage: &HubStage, sidecars: u64) -> Self {
+        let federation = stage.federation("s-0", "").await;
+        let mut running = Vec::new();
+        for sidecar in 0..sidecars {
+            let name = format!("hub.name=s-{sidecar}");
+            running.push(Process::run(&federation.config, &[&INFO[..], &["--set", &name]].concat()).await);
+        }
+        for sidecar in 0..sidecars {
+            stage.follows(&format!("s-{sidecar}")).await;
+        }
+        let load = Load::start(running.iter().map(|it| it.client.address()).collect());
+        load.wait_for_calls(100 * running.len()).await;
+        Self { federation, running, load }
+    }
+
+    /// Waits until an order reaches all sidecars; how long that took.
+    async fn converges(&self, stage: &HubStage) -> Duration {
+        let begun = Instant::now();
+        let last = async |replica: usize| order(stage, replica, "T-last", true).await == Answer::Done;
+        eventually("an order is kept again", async || last(0).await || last(1).await).await;
+        for sidecar in &self.running {
+            eventually("the last order is in force", async || {
+                let shown = sidecar.admin.get("/switches").await.json();
+                shown["switches"].as_array().unwrap().iter().any(|it| it["ticket"] == "T-last" && it["from"] == "hub")
+            })
+            .await;
+        }
+        begun.elapsed()
+    }
+}
+
+/// Each order that was done has one row, each that was refused has none, and one without an answer at most one.
+fn check_orders(seed: u64, answers: &BTreeMap<String, Answer>, rows: &[Value]) {
+    let mut of_tickets = BTreeMap::<&str, usize>::new();
+    rows.iter().for_each(|row| *of_tickets.entry(row["ticket"].as_str().unwrap()).or_default() += 1);
+    let count = |wanted: Answer| answers.values().filter(|answer| **answer == wanted).count();
+    let counts = [Answer::Done, Answer::Refused, Answer::Unknown].map(count);
+    say(&format!("seed {seed}: orders done, refused, unknown: {counts:?}; {} rows", rows.len()));
+    for (ticket, answer) in answers {
+        let rows = of_tickets.get(ticket.as_str()).copied().unwrap_or(0);
+        let is_right = match answer {
+            Answer::Done => rows == 1,
+            Answer::Refused => rows == 0,
+            Answer::Unknown => rows <= 1,
+        };
+        assert!(is_right, "{ticket} was answered {answer:?} and has {rows} rows; seed {seed}");
+    }
+    assert!(counts[0] > 0, "some orders were done");
+}
+
 #[tokio::test]
 async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_the_hubs() {
     let seed = number("HUB_HISTORY_SEED", 1);
@@ -158,20 +222,9 @@ async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_t
     let mut database = Database { primary, standby, is_lost: false };
     let mut stage = stage.on_record(record);
     let mut hubs = [Some(stage.run_replica(0).await), Some(stage.run_replica(1).await)];
-    let federation = stage.federation("s-0", "").await;
-    let mut running = Vec::new();
-    for sidecar in 0..sidecars {
-        let name = format!("hub.name=s-{sidecar}");
-        running.push(Process::run(&federation.config, &[&INFO[..], &["--set", &name]].concat()).await);
-    }
-    for sidecar in 0..sidecars {
-        stage.follows(&format!("s-{sidecar}")).await;
-    }
-    let load = Load::start(running.iter().map(|it| it.client.address()).collect());
-    load.wait_for_calls(100 * running.len()).await;
-    let before = load.take();
-    let mut draw = Draw(seed);
-    let plan = plan(&mut draw, usize::try_from(faults).unwrap());
+    let scene = Scene::new(&stage, sidecars).await;
+    let before = scene.load.take();
+    let plan = plan(&mut Draw(seed), usize::try_from(faults).unwrap());
     let is_over = Cell::new(false);
     let operators = (0..OPERATORS).map(|operator| operate(&stage, seed * OPERATORS + operator, &is_over));
     let (answers, ()) = tokio::join!(futures_util::future::join_all(operators), async {
@@ -181,46 +234,16 @@ async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_t
     for hub in hubs.iter_mut().flatten() {
         assert_eq!(hub.ended(), None, "a hub has ended by itself; seed {seed}");
     }
-    let answers: BTreeMap<String, Answer> = answers.into_iter().flatten().collect();
-    let during = load.take();
-    // Everything is repaired: an order at either hub reaches all sidecars.
-    let repaired = Instant::now();
-    let last = async |replica: usize| order(&stage, replica, "T-last", true).await == Answer::Done;
-    eventually("an order is kept again", async || last(0).await || last(1).await).await;
-    for sidecar in &running {
-        eventually("the last order is in force", async || {
-            let shown = sidecar.admin.get("/switches").await.json();
-            shown["switches"].as_array().unwrap().iter().any(|it| it["ticket"] == "T-last" && it["from"] == "hub")
-        })
-        .await;
-    }
-    let converged = repaired.elapsed();
-    let after = load.end();
-    let rows = trail(&stage).await;
-    let mut of_tickets = BTreeMap::<&str, usize>::new();
-    rows.iter().for_each(|row| *of_tickets.entry(row["ticket"].as_str().unwrap()).or_default() += 1);
-    let count = |wanted: Answer| answers.values().filter(|answer| **answer == wanted).count();
-    let counts = [Answer::Done, Answer::Refused, Answer::Unknown].map(count);
-    eprintln!(
-        "seed {seed}: orders done, refused, unknown: {counts:?}; {} rows; converged after {converged:?}",
-        rows.len()
-    );
-    for (name, calls) in [("before", &before), ("during", &during), ("after", &after)] {
-        eprintln!("{name}: {}", calls.shown());
-    }
-    for (ticket, answer) in &answers {
-        let rows = of_tickets.get(ticket.as_str()).copied().unwrap_or(0);
-        let is_right = match answer {
-            Answer::Done => rows == 1,
-            Answer::Refused => rows == 0,
-            Answer::Unknown => rows <= 1,
-        };
-        assert!(is_right, "{ticket} was answered {answer:?} and has {rows} rows; seed {seed}");
-    }
-    assert!(counts[0] > 0, "some orders were done");
-    let errors: Vec<&String> = [&before, &during, &after].iter().flat_map(|calls| &calls.errors).collect();
+    let during = scene.load.take();
+    let converged = scene.converges(&stage).await;
+    let Scene { federation, load, .. } = scene;
+    let phases = [("before", before), ("during", during), ("after", load.end())];
+    say(&format!("converged after {converged:?}"));
+    phases.iter().for_each(|(name, calls)| say(&format!("{name}: {}", calls.shown())));
+    check_orders(seed, &answers.into_iter().flatten().collect(), &trail(&stage).await);
+    let errors: Vec<&String> = phases.iter().flat_map(|(_, calls)| &calls.errors).collect();
     assert!(errors.is_empty(), "seed {seed}: {errors:?}");
-    let enqueued: usize = [&before, &during, &after].iter().map(|calls| calls.enqueued).sum();
+    let enqueued: usize = phases.iter().map(|(_, calls)| calls.enqueued).sum();
     let stored_in = |region: &ojs_testbed::DemoRegion| region.jobs().iter().map(|job| job.stored).collect::<Vec<_>>();
     let stored: Vec<u32> = federation.regions.iter().flat_map(stored_in).collect();
     assert_eq!(

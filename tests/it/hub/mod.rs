@@ -5,6 +5,7 @@ mod outcomes;
 mod postgres;
 mod several;
 mod stage;
+mod views;
 
 use http::Method;
 use serde_json::Value;

@@ -56,6 +56,11 @@ impl HubStage {
         self.with_record(record)
     }
 
+    /// Adds this to the configuration of the hub, in place of what was added before, from its next run on.
+    pub fn set_more(&mut self, more: &str) {
+        more.clone_into(&mut self.more);
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

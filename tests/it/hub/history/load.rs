@@ -83,10 +83,11 @@ async fn rounds(client: Client, calls: &Mutex<Calls>, is_over: &AtomicBool) {
         pace.tick().await;
         let begun = Instant::now();
         let answer = client.enqueue(job("a")).await;
-        let mut noted = calls.lock().unwrap();
-        noted.enqueued += 1;
-        noted.note("enqueue", begun, 201, &answer);
-        drop(noted);
+        {
+            let mut noted = calls.lock().unwrap();
+            noted.enqueued += 1;
+            noted.note("enqueue", begun, 201, &answer);
+        }
         let begun = Instant::now();
         let fetched = client.post("/ojs/v1/workers/fetch", r#"{"queues":["default"],"worker_id":"w"}"#).await;
         calls.lock().unwrap().note("fetch", begun, 200, &fetched);

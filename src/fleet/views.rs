@@ -1,0 +1,17 @@
+//! Views of regions on the feed of a hub.
+
+use crate::region::views::{FeedViews, HubViews};
+
+/// The header of a request for a feed that says which further events the sidecar wants.
+pub const FEED_HEADER: &str = "ojs-feed";
+/// Its value where it wants views.
+pub const WITH_VIEWS: &str = "views";
+
+/// Takes an event. One that cannot be read is left out, so that the switches of the feed go on: the views become too old, and the sidecar
+/// probes by itself.
+pub(super) fn take_views(views: &HubViews, data: &str) {
+    match serde_json::from_str::<FeedViews>(data) {
+        Ok(event) => views.take(&event),
+        Err(error) => tracing::debug!(target: "ojs_federation", %error, "an event `views` of the hub cannot be read"),
+    }
+}

@@ -1,0 +1,219 @@
+//! The views of a hub in force at a sidecar.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::event::{FeedFigure, FeedView, FeedViews};
+use super::freshness::{FRESH_INTERVALS, Freshness};
+use crate::base::Draw;
+use crate::config::{Config, HealthSource};
+use crate::policy::{Figure, Health, RegionIndex};
+use crate::region::{ProbeReport, Registry, Traffic, Trouble};
+
+/// A figure that is no more than this younger than the known one is the known one, sent again: its age is rounded, and its way takes time.
+const SAME_FIGURE: Duration = Duration::from_millis(250);
+/// The longest version of OJS that is shown. Units: bytes.
+const VERSION_BYTES_MAX: usize = 64;
+
+/// The views that a sidecar has from its hub, for one configuration. Lives on the control thread.
+#[derive(Debug)]
+pub struct HubViews {
+    registry: Arc<Registry>,
+    traffic: Arc<Traffic>,
+    /// The figure that this sidecar routes by, as `load.source` names it.
+    load: &'static str,
+    queues_max: usize,
+    fresh_for: Duration,
+    state: RefCell<State>,
+    changed: Vec<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    freshness: Freshness,
+    draw: Draw,
+    /// The hub's last probe of each region that was taken from the present feed, and whether it was healthy.
+    last: Vec<Option<(u64, bool)>>,
+    /// Whether the hub polls the figures that this sidecar routes by.
+    has_load: bool,
+}
+
+impl HubViews {
+    /// No views yet.
+    #[must_use]
+    pub fn new(config: &Config, registry: Arc<Registry>, traffic: Arc<Traffic>, mut draw: Draw) -> Self {
+        let (regions, interval) = (registry.regions().len(), config.health_check.interval);
+        let freshness = Freshness::new(regions, interval, registry.clock().now(), draw.unit());
+        Self {
+            load: config.load.source.as_str(),
+            queues_max: config.load.queues_max,
+            fresh_for: interval * FRESH_INTERVALS,
+            state: RefCell::new(State { freshness, draw, last: vec![None; regions], has_load: false }),
+            changed: (0..regions).map(|_| Notify::new()).collect(),
+            registry,
+            traffic,
+        }
+    }
+
+    /// A new feed is open: its numbers of probes are those of another hub.
+    pub fn opened(&self) {
+        self.state.borrow_mut().last.fill(None);
+    }
+
+    /// The feed is lost: this sidecar soon probes by itself.
+    pub fn lost(&self) {
+        let (now, state) = (self.now(), &mut *self.state.borrow_mut());
+        let share = state.draw.unit();
+        state.freshness.on_lost(now, share);
+        self.changed.iter().for_each(Notify::notify_one);
+    }
+
+    /// Takes an event of the feed. Views that are too old, and those of regions that are not in the configuration, are left out.
+    pub fn take(&self, views: &FeedViews) {
+        let known = |view| Some((self.index_of(view)?, view, self.probed_at(view, views.age_ms)?));
+        let fresh: Vec<_> = views.regions.iter().filter_map(known).collect();
+        let sees_any = fresh.is_empty() || fresh.iter().any(|(_, view, _)| view.healthy);
+        {
+            let (now, state) = (self.now(), &mut *self.state.borrow_mut());
+            let share = state.draw.unit();
+            state.freshness.on_views(now, sees_any, share);
+            state.has_load = views.load == self.load;
+        }
+        for (index, view, at) in fresh {
+            self.take_view(index, view, at);
+            self.take_load(index, view, views.age_ms);
+        }
+        self.changed.iter().for_each(Notify::notify_one);
+    }
+
+    fn take_view(&self, index: RegionIndex, view: &FeedView, at: Instant) {
+        let (is_new, is_doubtful) = {
+            let state = &mut *self.state.borrow_mut();
+            state.freshness.on_view(index, at, view.healthy);
+            let seen = Some((view.probe, view.healthy));
+            let before = state.last.get_mut(index.get()).and_then(|last| std::mem::replace(last, seen));
+            (before != seen, state.freshness.is_doubtful(index))
+        };
+        let age = self.now().saturating_duration_since(at);
+        if !is_new || (!view.healthy && is_doubtful) || self.knows_better(index, age) {
+            return;
+        }
+        let region = self.registry.region(index);
+        // The hub decides when it probes next.
+        region.set_next_probe(0);
+        if let Some(version) = view.ojs_version.as_ref().filter(|it| it.len() <= VERSION_BYTES_MAX) {
+            region.note_ojs_version(version.clone());
+        }
+        let trouble = (!view.healthy).then(|| {
+            let (message, status) = view.trouble.as_ref().map_or(("", None), |it| (it.message.as_str(), it.status));
+            let unix_ms = self.registry.clock().unix_ms();
+            Trouble::of_hub((&region.config().url, &region.addresses()), message, status, unix_ms)
+        });
+        let why = if view.healthy { "ok" } else { "hub_probe" };
+        let round_trip = view.round_trip_us.map(Duration::from_micros);
+        let report = ProbeReport { healthy: view.healthy, round_trip, why, of_hub: Some(age) };
+        self.registry.on_view(index, report, trouble);
+    }
+
+    /// Whether a probe of our own is younger than a view of this age, such as the first one of a feed that is open again.
+    fn knows_better(&self, index: RegionIndex, age: Duration) -> bool {
+        let view = self.registry.view();
+        let region = view.region(index);
+        let seen_unix_ms = self.registry.clock().unix_ms().saturating_sub(millis(age));
+        region.probed_by == HealthSource::Own && region.last_probe_unix_ms.is_some_and(|own| own > seen_unix_ms)
+    }
+
+    fn take_load(&self, index: RegionIndex, view: &FeedView, sent_ms_ago: u64) {
+        let ours = if view.queues.is_empty() { Vec::new() } else { self.traffic.queues() };
+        let queues = ours.iter().filter_map(|queue| Some((Some(&**queue), view.queues.get(&**queue)?)));
+        let figures: Vec<_> = view.total.iter().map(|total| (None, total)).chain(queues).collect();
+        for (queue, figure) in figures {
+            self.take_figure(index, queue, figure, sent_ms_ago);
+        }
+    }
+
+    /// Takes a figure of a queue, or the total. Jobs that were sent until now count as part of it: they are those of the second or so since it
+    /// was polled, as with the figures of our own polls.
+    fn take_figure(&self, index: RegionIndex, queue: Option<&str>, figure: &FeedFigure, sent_ms_ago: u64) {
+        let age = Duration::from_millis(figure.age_ms.saturating_add(sent_ms_ago));
+        let Some(at) = self.now().checked_sub(age) else { return };
+        let is_new = {
+            let view = self.registry.view();
+            let load = &view.region(index).load;
+            let known = queue.map_or_else(|| load.total(), |queue| load.queue(queue));
+            known.is_none_or(|known: Figure| at > known.at + SAME_FIGURE)
+        };
+        if !is_new {
+            return;
+        }
+        self.traffic.figure_taken(index, queue, self.traffic.mark(index, queue));
+        self.registry.on_load(index, |load| match queue {
+            Some(queue) => load.set_queue(queue, figure.depth, at, self.queues_max),
+            None => load.set_total(figure.depth, at),
+        });
+    }
+
+    fn index_of(&self, view: &FeedView) -> Option<RegionIndex> {
+        self.registry.regions().iter().find(|region| region.id.as_str() == view.id).map(|region| region.index)
+    }
+
+    /// When the probe of a view ended; none where that is too long ago.
+    fn probed_at(&self, view: &FeedView, sent_ms_ago: u64) -> Option<Instant> {
+        let age = Duration::from_millis(view.age_ms.saturating_add(sent_ms_ago));
+        if age > self.fresh_for { None } else { self.now().checked_sub(age) }
+    }
+
+    fn now(&self) -> Instant {
+        self.registry.clock().now()
+    }
+
+    /// From when on this sidecar probes the region by itself, unless views come before.
+    pub(in crate::region) fn own_from(&self, index: RegionIndex) -> Instant {
+        self.state.borrow().freshness.own_from(index)
+    }
+
+    /// Whether the hub's views stand for probes of our own.
+    pub(in crate::region) fn is_followed(&self, index: RegionIndex) -> bool {
+        self.now() < self.own_from(index)
+    }
+
+    /// Whether the hub's figures stand for load polls of our own.
+    pub(in crate::region) fn is_load_followed(&self, index: RegionIndex) -> bool {
+        self.state.borrow().has_load && self.is_followed(index)
+    }
+
+    /// Takes the result of a probe of our own. One that is answered well while the hub's failed means that the hub is not heeded.
+    pub(in crate::region) fn on_own_probe(&self, index: RegionIndex, healthy: bool) {
+        let state = &mut *self.state.borrow_mut();
+        let hub_failed = state.last.get(index.get()).is_some_and(|last| matches!(last, Some((_, false))));
+        if healthy && hub_failed {
+            state.freshness.dispute(index);
+        }
+    }
+
+    /// Resolves when [`HubViews::own_from`] may be another moment since the last call.
+    pub(in crate::region) async fn changed(&self, index: RegionIndex) {
+        match self.changed.get(index.get()) {
+            Some(changed) => changed.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves at the first view of a region, or when this sidecar is to probe it.
+    pub(in crate::region) async fn first(&self, index: RegionIndex) {
+        let clock = self.registry.clock();
+        while self.registry.view().region(index).health == Health::Unknown && self.is_followed(index) {
+            tokio::select! {
+                () = clock.sleep_until(self.own_from(index)) => {}
+                () = self.changed(index) => {}
+            }
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,15 @@
+//! Views of regions that one hub has for many sidecars: a sidecar uses them in place of its own probes and load polls.
+//!
+//! - [`FeedViews`] is the event of the feed.
+//! - `freshness` says from when on a sidecar probes a region by itself: no clock, no sockets.
+//! - [`HubViews`] puts views in force at a sidecar, and is asked by its prober and its load poller.
+
+mod event;
+mod followed;
+mod freshness;
+
+pub use event::{FeedFigure, FeedTrouble, FeedView, FeedViews};
+pub use followed::HubViews;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Views of a hub at the registry of a sidecar.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::base::{Clock, Draw, SteeredTime};
+use crate::ojs::Class;
+use crate::policy::{Attempt, BreakerState, GuardClass, Health, RegionIndex, testing};
+use crate::region::{ProbeReport, Region, Registry, Traffic};
+use crate::telemetry::Metrics;
+
+const A: RegionIndex = RegionIndex::new(0);
+const B: RegionIndex = RegionIndex::new(1);
+
+struct Sidecar {
+    views: HubViews,
+    registry: Arc<Registry>,
+    traffic: Arc<Traffic>,
+    time: Arc<SteeredTime>,
+}
+
+/// A sidecar of two regions that follows a hub, with the default interval of ten seconds.
+fn sidecar() -> Sidecar {
+    let mut config = testing::config(&["a", "b"]);
+    config.regions.iter_mut().for_each(|region| region.url.tls = false);
+    let regions = config.regions.iter().enumerate();
+    let regions = regions.map(|(place, region)| Arc::new(Region::load(place, region).unwrap())).collect();
+    let ids: Vec<_> = config.regions.iter().map(|region| region.id.clone()).collect();
+    let metrics = Metrics::new(&ids, &Class::ALL.map(Class::as_str));
+    let time = SteeredTime::starting_at(1_000_000);
+    let clock = Clock::new(Arc::new(Arc::clone(&time)));
+    let traffic = Arc::new(Traffic::new(2, config.load.queues_max, clock.clone(), Arc::clone(&metrics)));
+    let registry = Arc::new(Registry::new(&config, regions, clock, metrics));
+    let views = HubViews::new(&config, Arc::clone(&registry), Arc::clone(&traffic), Draw::from_seed(1));
+    Sidecar { views, registry, traffic, time }
+}
+
+fn view(id: &str, probe: u64, healthy: bool) -> FeedView {
+    FeedView {
+        id: id.to_owned(),
+        probe,
+        age_ms: 0,
+        healthy,
+        round_trip_us: healthy.then_some(4_000),
+        trouble: None,
+        ojs_version: None,
+        total: None,
+        queues: BTreeMap::new(),
+    }
+}
+
+fn event(regions: Vec<FeedView>) -> FeedViews {
+    FeedViews { age_ms: 0, load: "queue".to_owned(), regions }
+}
+
+impl Sidecar {
+    fn health(&self, index: RegionIndex) -> Health {
+        self.registry.view().region(index).health
+    }
+
+    fn breaker(&self, index: RegionIndex) -> BreakerState {
+        self.registry.view().region(index).breaker
+    }
+
+    /// Five failed probes of region a, which open its breaker.
+    fn failed_by_views(&self, from: u64) {
+        (from..from + 5).for_each(|probe| self.views.take(&event(vec![view("a", probe, false), view("b", 1, true)])));
+    }
+}
+
+#[test]
+fn a_view_counts_as_a_probe_once_and_an_old_one_not_at_all() {
+    let it = sidecar();
+    let old = FeedView { age_ms: 19_000, ..view("b", 1, false) };
+    it.views.take(&FeedViews { age_ms: 1_001, ..event(vec![old.clone(), view("elsewhere", 1, true)]) });
+    assert_eq!(it.health(B), Health::Unknown, "older than two intervals");
+    it.views.take(&FeedViews { age_ms: 1_000, ..event(vec![old, FeedView { age_ms: 0, ..view("a", 1, true) }]) });
+    assert_eq!((it.health(A), it.health(B)), (Health::Healthy, Health::Unhealthy));
+    let shown = it.registry.view().region(A).clone();
+    assert_eq!(shown.latency, Some(Duration::from_millis(4)));
+    assert_eq!(shown.last_probe_unix_ms, Some(999_000), "by the sidecar's own clock");
+    // The same probe again is no further failure: only the fifth one opens a breaker.
+    (0..9).for_each(|_| it.views.take(&event(vec![view("a", 1, true), view("b", 1, false)])));
+    assert_eq!(it.breaker(B), BreakerState::Closed);
+    (2..6).for_each(|probe| it.views.take(&event(vec![view("a", 1, true), view("b", probe, false)])));
+    assert_eq!(it.breaker(B), BreakerState::Open);
+}
+
+#[test]
+fn a_breaker_that_views_opened_is_closed_by_a_view_and_one_that_calls_opened_is_not() {
+    let it = sidecar();
+    it.failed_by_views(1);
+    assert_eq!(it.breaker(A), BreakerState::Open);
+    it.time.advance(Duration::from_secs(30));
+    it.registry.tick(A);
+    assert!(!it.registry.is_by_requests(A), "the hub's next probe decides");
+    it.views.take(&event(vec![view("a", 9, true)]));
+    assert_eq!(it.breaker(A), BreakerState::Closed);
+    let failed =
+        Attempt { class: GuardClass::Enqueue, status: None, queue_status: false, retry_after: None, source: None };
+    (0..5).for_each(|_| it.registry.on_attempt(A, &failed));
+    assert_eq!(it.breaker(A), BreakerState::Open);
+    it.time.advance(Duration::from_secs(30));
+    it.registry.tick(A);
+    it.views.take(&event(vec![view("a", 10, true)]));
+    assert_eq!(it.breaker(A), BreakerState::HalfOpen, "the way from here may be what is broken");
+    assert!(it.registry.is_by_requests(A) && it.registry.probe_permitted(A).is_some());
+}
+
+#[test]
+fn a_region_that_is_silent_here_stays_so_although_it_answers_the_hub() {
+    let it = sidecar();
+    it.views.take(&event(vec![view("a", 1, true), view("b", 1, true)]));
+    it.registry.on_look(A, false);
+    it.views.take(&event(vec![view("a", 2, true), view("b", 2, true)]));
+    assert!(it.registry.view().region(A).silent);
+    it.registry.on_look(A, true);
+    assert!(!it.registry.view().region(A).silent);
+}
+
+#[test]
+fn a_probe_of_our_own_is_not_undone_by_an_older_one_of_the_hub() {
+    let it = sidecar();
+    let own = ProbeReport { healthy: false, round_trip: None, why: "timeout", of_hub: None };
+    it.registry.on_probe(A, it.registry.probe_permitted(A).unwrap(), own);
+    let older = FeedView { age_ms: 1, ..view("a", 1, true) };
+    it.views.take(&event(vec![older]));
+    assert_eq!(it.health(A), Health::Unhealthy);
+    it.views.take(&event(vec![view("a", 2, true)]));
+    assert_eq!(it.health(A), Health::Healthy);
+}
+
+#[test]
+fn failures_of_all_regions_at_the_hub_change_nothing_and_bring_own_probes() {
+    let it = sidecar();
+    it.views.take(&event(vec![view("a", 1, true), view("b", 1, true)]));
+    assert!(it.views.is_followed(A) && it.views.is_followed(B));
+    it.views.take(&event(vec![view("a", 2, false), view("b", 2, false)]));
+    assert_eq!((it.health(A), it.health(B)), (Health::Healthy, Health::Healthy));
+    it.time.advance(Duration::from_secs(10));
+    assert!(!it.views.is_followed(A) && !it.views.is_followed(B));
+    it.views.take(&event(vec![view("a", 3, false), view("b", 3, true)]));
+    assert_eq!((it.health(A), it.health(B)), (Health::Unhealthy, Health::Healthy));
+    // A probe of our own is answered: the hub is not heeded until it agrees.
+    it.views.on_own_probe(A, true);
+    assert!(!it.views.is_followed(A) && it.views.is_followed(B));
+}
+
+#[test]
+fn figures_are_taken_with_their_age_and_only_those_of_queues_in_use() {
+    let it = sidecar();
+    it.traffic.sent(A, Some(&it.traffic.known().queue("mail")));
+    let figure = |depth, age_ms| FeedFigure { depth, age_ms };
+    let queues = |depth, age_ms| {
+        BTreeMap::from([("mail".to_owned(), figure(depth, age_ms)), ("other".to_owned(), figure(1, 0))])
+    };
+    let with = |probe, depth, age_ms| FeedView { queues: queues(depth, age_ms), ..view("a", probe, true) };
+    it.views.take(&event(vec![with(1, 7, 2_000)]));
+    let load = |name: &str| it.registry.view().region(A).load.queue(name).map(|it| (it.depth, it.at));
+    let at = it.registry.clock().now() - Duration::from_secs(2);
+    assert_eq!((load("mail"), load("other")), (Some((7, at)), None));
+    assert!(it.views.is_load_followed(A));
+    // The same figure, sent again a second later, is the figure of before.
+    it.time.advance(Duration::from_secs(1));
+    it.views.take(&event(vec![with(2, 7, 2_950)]));
+    assert_eq!(load("mail"), Some((7, at)));
+    it.views.take(&FeedViews { load: "admin".to_owned(), ..event(vec![with(3, 9, 0)]) });
+    assert!(it.views.is_followed(A) && !it.views.is_load_followed(A), "the hub polls other figures than this sidecar");
+}
+
+#[test]
+fn the_end_of_the_feed_and_views_that_stop_coming_bring_own_probes_within_an_interval() {
+    let it = sidecar();
+    it.views.take(&event(vec![view("a", 1, true), view("b", 1, true)]));
+    it.views.lost();
+    it.time.advance(Duration::from_secs(10));
+    assert!(!it.views.is_followed(A));
+    it.views.opened();
+    it.views.take(&event(vec![view("a", 1, true), view("b", 1, true)]));
+    assert!(it.views.is_followed(A));
+    it.time.advance(Duration::from_secs(19));
+    it.views.take(&event(vec![view("a", 2, true)]));
+    it.time.advance(Duration::from_secs(11));
+    assert!(it.views.is_followed(A) && !it.views.is_followed(B), "the hub has no news of b");
+}
