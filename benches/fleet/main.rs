@@ -11,7 +11,7 @@
 
 mod hub;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -163,6 +163,7 @@ impl Fleet {
             replica: Cell::new(0),
             views: None,
             applied: Notify::new(),
+            unknown: RefCell::default(),
         };
         tokio::task::spawn_local(link.run());
         journal

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::response::{document, error};
 use crate::config::Config;
 use crate::journal::Journal;
-use crate::switch::{Order, RegionSets, Switch, Switches};
+use crate::switch::{Order, RegionSets, SWITCHES_MAX, Switch, Switches};
 use crate::telemetry::event;
 
 /// The methods of the path, as `Allow` has them.
@@ -58,7 +58,7 @@ impl Switching {
     async fn set_by(&self, query: &str) -> Result<Value, Refused> {
         let order = self.order(query, true)?;
         let config = (self.config)();
-        if let Some(region) = order.region.as_ref().filter(|id| !config.regions.iter().any(|it| it.id == **id)) {
+        if let Some(region) = order.subject.region().filter(|id| !config.regions.iter().any(|it| it.id == **id)) {
             let message =
                 format!("`region`: {region} is not in the configuration; `ojs-sidecar regions` lists those that are");
             return Err((StatusCode::NOT_FOUND, "not_found", message));
@@ -66,27 +66,19 @@ impl Switching {
         let unix_ms = self.journal.unix_ms(self.journal.now());
         let (sets, hub) = (RegionSets::of(&config), self.journal.hub().switches);
         let change = |all: &mut Switches, now| {
-            let switch = order.switch(now, unix_ms)?;
+            let switch = order.switch(now, unix_ms);
+            let switch = switch.ok_or_else(|| bad_request("`switch`: expected a switch".to_owned()))?;
             let mut after = all.clone();
             after.set(switch.clone());
-            let stranded = sets.stranded(&switch, &after.joined(&hub)).filter(|_| !order.force);
-            if stranded.is_none() {
-                *all = after;
-            }
-            Some((switch, stranded))
+            check(&switch, &after, &hub, &sets, order.force)?;
+            *all = after;
+            Ok(switch)
         };
         let (set, is_durable) = self.journal.change_switches(change).await;
-        let Some((switch, stranded)) = set else { return Err(bad_request("`switch`: expected a switch".to_owned())) };
-        if let Some(key) = stranded {
-            let message = format!(
-                "`region`: with it no region of `{key}` would take flexible jobs; end the switch of another region first, or set `force` \
-                 (--force)"
-            );
-            return Err((StatusCode::CONFLICT, "last_region", message));
-        }
+        let switch = set?;
         (self.apply)();
         let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
-        event::switch_set(switch.kind, region(&switch), lasts, [&switch.reason, &switch.ticket, &switch.author]);
+        event::switch_set(switch.kind, &switch.subject, lasts, [&switch.reason, &switch.ticket, &switch.author]);
         Ok(
             json!({ "switches": shown(std::iter::once(&switch), "sidecar"), "durable": is_durable && self.journal.is_durable() }),
         )
@@ -94,10 +86,10 @@ impl Switching {
 
     async fn end_by(&self, query: &str) -> Result<Value, Refused> {
         let order = self.order(query, false)?;
-        let change = |all: &mut Switches, _| all.end(order.kind, order.region.as_ref());
+        let change = |all: &mut Switches, _| all.end(order.kind, &order.subject);
         let (ended, is_durable) = self.journal.change_switches(change).await;
         if ended.is_empty() {
-            let message = if self.journal.hub().switches.has_any(order.region.as_ref()) {
+            let message = if self.journal.hub().switches.has_any(&order.subject) {
                 "no such switch was set here; one of the hub is in force: end it there, with --hub"
             } else {
                 "no such switch is in force; `ojs-sidecar switches` lists those that are"
@@ -106,7 +98,7 @@ impl Switching {
         }
         (self.apply)();
         for switch in &ended {
-            event::switch_ended(switch.kind, region(switch), Some([&order.reason, &order.ticket, &order.author]));
+            event::switch_ended(switch.kind, &switch.subject, Some([&order.reason, &order.ticket, &order.author]));
         }
         Ok(json!({ "ended": shown(ended.iter(), "sidecar"), "durable": is_durable && self.journal.is_durable() }))
     }
@@ -121,12 +113,28 @@ impl Switching {
     }
 }
 
-fn shown<'s>(switches: impl Iterator<Item = &'s Switch>, from: &str) -> Vec<Value> {
-    switches.map(|it| it.shown(from)).collect()
+/// Whether a switch may be set. `after`: all switches of this sidecar with it, `hub`: those of the hub.
+///
+/// Errors: there are too many, or some jobs would be left without a region.
+fn check(switch: &Switch, after: &Switches, hub: &Switches, sets: &RegionSets, force: bool) -> Result<(), Refused> {
+    if after.are_too_many() {
+        let message = format!("a sidecar has at most {SWITCHES_MAX} switches of its own; end one that is not needed");
+        return Err((StatusCode::CONFLICT, "too_many", message));
+    }
+    match sets.stranded(switch, &after.joined(hub)).filter(|_| !force) {
+        Some(key) => {
+            let message = format!(
+                "`region`: with it no region of `{key}` would take flexible jobs; end the switch of another region first, or set `force` \
+                 (--force)"
+            );
+            Err((StatusCode::CONFLICT, "last_region", message))
+        }
+        None => Ok(()),
+    }
 }
 
-fn region(switch: &Switch) -> &str {
-    switch.region.as_ref().map_or("", |region| region.as_str())
+fn shown<'s>(switches: impl Iterator<Item = &'s Switch>, from: &str) -> Vec<Value> {
+    switches.map(|it| it.shown(from)).collect()
 }
 
 fn bad_request(message: String) -> Refused {

@@ -1,6 +1,6 @@
 //! The connection of this sidecar to its hub.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,6 +39,7 @@ pub(super) fn follow_hub(
 ) {
     notes.clear(ABOUT);
     shared.metrics.hub_connected.set(0);
+    shared.metrics.hub_switches_unknown.set(0);
     if let Some(config) = shared.config.hub.clone() {
         let (status, views) = (status(shared, world), views.cloned());
         let (shared, world, notes, clock) = (Arc::clone(shared), world.clone(), notes.clone(), world.clock.clone());
@@ -93,6 +94,7 @@ fn link(
         replica: Cell::new(0),
         views,
         applied: Notify::new(),
+        unknown: RefCell::default(),
     }
 }
 

@@ -14,8 +14,7 @@ pub(super) async fn keep_in_force(shared: Arc<Shared>) {
     let clock = shared.registry.clock().clone();
     loop {
         for ended in shared.journal.expire_switches() {
-            let region = ended.region.as_ref().map_or("", |region| region.as_str());
-            event::switch_ended(ended.kind, region, None);
+            event::switch_ended(ended.kind, &ended.subject, None);
         }
         let switches = shared.journal.switches();
         shared.registry.set_switches(&switches);

@@ -23,5 +23,5 @@ pub use reason::{Code, Reason, RefusalReason};
 pub use region_id::{RegionId, RegionIdError};
 pub use shown_path::shown_path;
 pub use strategy::{Needs, Strategy, UnknownStrategy};
-pub use switch::SwitchKind;
+pub use switch::{SwitchKind, SwitchSubject};
 pub(crate) use words::words;

@@ -71,6 +71,8 @@ words! {
         LeaseLost = "lease_lost",
         /// Too many connections or requests at once.
         Overloaded = "overloaded",
+        /// An operator has paused the type or the tenant of a new job.
+        SourcePaused = "source_paused",
         /// The process is about to end.
         Draining = "draining",
         /// The call has passed as many sidecars as it may.
@@ -263,6 +265,9 @@ reasons! {
         Overloaded = "overloaded" in Overloaded:
             "more than `limits.client_connections` connections, more than `limits.buffered_bytes` of bodies in \
              memory, or as many calls under way as `limits.calls` and the region's limit permit; nothing was sent",
+        SourcePaused = "source_paused" in SourcePaused:
+            "an operator has paused the job type or the tenant, `details.switch` names it; nothing was stored: send it \
+             again after `Retry-After`",
         Draining = "draining" in Draining:
             "the sidecar ends within seconds and only finishes what it has begun; nothing was sent",
     }

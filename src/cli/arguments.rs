@@ -222,6 +222,44 @@ pub(super) struct MaintenanceArgs {
     pub(super) by: SwitchedBy,
 }
 
+/// The kind of a subject that can be paused.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum Pausable {
+    /// Workers get no jobs of the queue; jobs are still put into it
+    Queue,
+    /// New jobs of the type are refused; those that exist go on
+    Type,
+    /// New jobs of the tenant are refused; those that exist go on
+    Tenant,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PauseArgs {
+    /// A queue, a job type or a tenant
+    #[arg(value_name = "KIND")]
+    pub(super) what: Pausable,
+    /// The exact name of the queue, the job type or the tenant
+    #[arg(value_name = "NAME")]
+    pub(super) name: String,
+    /// How long it lasts, from 1s to 7d
+    #[arg(long = "for", value_name = "TIME")]
+    pub(super) lasts: String,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ResumeArgs {
+    /// A queue, a job type or a tenant
+    #[arg(value_name = "KIND")]
+    pub(super) what: Pausable,
+    /// The exact name of the queue, the job type or the tenant
+    #[arg(value_name = "NAME")]
+    pub(super) name: String,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct SwitchesArgs {
     /// Print the sidecar's JSON instead of a table

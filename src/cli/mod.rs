@@ -39,7 +39,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use arguments::{
     AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, LogLevelArgs,
-    MaintenanceArgs, OutcomesArgs, OutcomesCommand, QueryArgs, SwitchesArgs, UndrainArgs,
+    MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SwitchesArgs, UndrainArgs,
 };
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
@@ -118,7 +118,11 @@ enum Command {
     Undrain(UndrainArgs),
     /// Give the workers of a running sidecar no jobs for a while; everything else goes on
     Maintenance(MaintenanceArgs),
-    /// Show the switches of a running sidecar: what `drain` and `maintenance` have set
+    /// Hand out no jobs of a queue for a while, or accept no new jobs of a type or a tenant
+    Pause(PauseArgs),
+    /// End a pause that `pause` has set
+    Resume(ResumeArgs),
+    /// Show the switches of a running sidecar, which `drain`, `maintenance` and `pause` have set
     Switches(SwitchesArgs),
     /// Run a hub until SIGTERM or Ctrl-C: switches for many sidecars, their inventory, and an audit trail
     Hub(HubRunArgs),
@@ -170,6 +174,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Drain(arguments) => switches::drain(&arguments),
         Command::Undrain(arguments) => switches::undrain(&arguments),
         Command::Maintenance(arguments) => switches::maintenance(&arguments),
+        Command::Pause(arguments) => switches::pause(&arguments),
+        Command::Resume(arguments) => switches::resume(&arguments),
         Command::Switches(arguments) => switches::switches(&arguments),
         Command::Hub(arguments) => hub::hub(&arguments),
         Command::Fleet(arguments) => fleet::fleet(&arguments),

@@ -1,9 +1,11 @@
-//! `ojs-sidecar drain`, `undrain`, `maintenance` and `switches`: orders of an operator with a time to live.
+//! `ojs-sidecar drain`, `undrain`, `maintenance`, `pause`, `resume` and `switches`: orders of an operator with a time to live.
 
 use http::Method;
 use serde_json::Value;
 
-use super::arguments::{DrainArgs, MaintenanceArgs, SwitchedBy, SwitchesArgs, UndrainArgs};
+use super::arguments::{
+    DrainArgs, MaintenanceArgs, Pausable, PauseArgs, ResumeArgs, SwitchedBy, SwitchesArgs, UndrainArgs,
+};
 use super::exit::{DONE, FAILED};
 use super::order::{To, order};
 use super::out::say;
@@ -35,6 +37,27 @@ pub(super) fn maintenance(arguments: &MaintenanceArgs) -> u8 {
         Some(lasts) => change(Method::PUT, &format!("switch=maintenance&for={}", path_segment(lasts)), by),
         None => change(Method::DELETE, "switch=maintenance", by),
     }
+}
+
+/// Pauses a queue, a job type or a tenant; exit code 1 where the sidecar refuses.
+pub(super) fn pause(arguments: &PauseArgs) -> u8 {
+    let PauseArgs { what, name, lasts, by } = arguments;
+    change(Method::PUT, &format!("{}&for={}", paused(*what, name), path_segment(lasts)), by)
+}
+
+/// Ends a pause; exit code 1 where there is none.
+pub(super) fn resume(arguments: &ResumeArgs) -> u8 {
+    change(Method::DELETE, &paused(arguments.what, &arguments.name), &arguments.by)
+}
+
+/// The pause in a query.
+fn paused(what: Pausable, name: &str) -> String {
+    let key = match what {
+        Pausable::Queue => "queue",
+        Pausable::Type => "type",
+        Pausable::Tenant => "tenant",
+    };
+    format!("switch=pause&{key}={}", path_segment(name))
 }
 
 /// Shows the switches in force; exit code 1 where no sidecar answers.
@@ -85,8 +108,10 @@ fn say_switch(switch: &Value) {
 }
 
 fn named(switch: &Value) -> String {
-    match switch["region"].as_str() {
-        Some(region) => format!("{} {region}", cell(&switch["switch"])),
-        None => cell(&switch["switch"]),
+    let kind = cell(&switch["switch"]);
+    if switch["region"].is_string() {
+        return format!("{kind} {}", cell(&switch["region"]));
     }
+    let paused = ["queue", "type", "tenant"].into_iter().find(|key| switch[*key].is_string());
+    paused.map_or(kind.clone(), |key| format!("{kind} {key} {}", cell(&switch[key])))
 }

@@ -1,21 +1,20 @@
 //! The connection of a sidecar to its hub.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::client::conn::http2::SendRequest;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::connect::{authority, connect};
 use super::events::Events;
 use super::report::{REPORTS_MAX, Reports};
 use super::status::Status;
@@ -23,17 +22,13 @@ use super::views::{FEED_HEADER, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
 use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
-use crate::net::LocalExecutor;
-use crate::net::dial::{DialError, Endpoint, dial};
 use crate::net::resolve::Resolve;
-use crate::net::tls::{self, TlsFiles, explain};
-use crate::net::usual::UsualConnect;
 use crate::ojs::path_segment;
 use crate::region::views::HubViews;
-use crate::switch::{FeedSwitches, SWITCHES_MAX, Switch, Version};
+use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
-/// For connecting, TLS included, and for the answer to a status.
+/// For the answer to a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The hub shows itself every three seconds; after three missed signs it is taken for lost.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -95,6 +90,8 @@ pub struct Link {
     pub views: Option<Rc<HubViews>>,
     /// Notified when a new state is in force, so that the hub gets a status.
     pub applied: Notify,
+    /// The words of the switches in the last state that could not be read; the feed bounds them.
+    pub unknown: RefCell<Vec<String>>,
 }
 
 impl std::fmt::Debug for Link {
@@ -164,37 +161,7 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        let (url, tls) = (self.url(), &self.config.tls);
-        let files = TlsFiles::read(tls).map_err(|error| format!("hub.{error}"))?;
-        let tls = tls::build(tls, &files, &url.host).map_err(|error| format!("hub.{error}"))?;
-        let resolving = tokio::time::timeout(TIMEOUT, self.resolver.resolve(&url.host, url.port)).await;
-        let addresses = resolving.map_err(|_| "the name of the hub did not resolve in time".to_owned())?;
-        let addresses = addresses.map_err(|error| format!("the name of the hub does not resolve: {error}"))?;
-        let authority = authority(url)?;
-        let endpoint = Endpoint {
-            addresses: &addresses,
-            authority: &authority,
-            tls: Some(&tls),
-            identity: 0,
-            connect_timeout: TIMEOUT,
-            usual: &UsualConnect::default(),
-            elsewhere: None,
-        };
-        let stream = dial(&endpoint, true).await.map_err(|error| match error {
-            DialError::Tls(error) => explain(&error).replace("the region", "the hub"),
-            DialError::Timeout => format!("connecting took longer than {} s", TIMEOUT.as_secs()),
-            error => error.to_string(),
-        })?;
-        if !stream.is_http2() {
-            return Err("it speaks no HTTP/2: is the port in hub.urls one of a hub?".to_owned());
-        }
-        let (sender, connection) = http2::Builder::new(LocalExecutor)
-            .timer(TokioTimer::new())
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| format!("HTTP/2 failed: {error}"))?;
-        tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(sender)
+        connect(self.url(), &self.config.tls, self.resolver.as_ref()).await
     }
 
     /// Follows the feed and reports until the connection is over. `share`: the place of this sidecar among many, from 0 to 1, so that they do
@@ -349,20 +316,29 @@ impl Link {
 
     /// Takes the switches of an event. Errors: why they are not the state of a hub.
     fn apply(&self, data: &str) -> Result<(), String> {
-        let switches: FeedSwitches = serde_json::from_str(data).map_err(|error| error.to_string())?;
+        let (switches, unknown) = FeedSwitches::read(data).map_err(|error| error.to_string())?;
         let state = switches.received(self.journal.now(), self.clock.unix_ms());
         let state = state.map_err(|_| format!("it has more than {SWITCHES_MAX} switches"))?;
         let change = self.journal.set_hub(state);
         self.applied.notify_one();
-        let region = |it: &Switch| it.region.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.left_out(unknown);
         for it in &change.set {
             let lasts = it.ends_unix_ms.saturating_sub(self.clock.unix_ms()) / 1_000;
-            event::switch_set(it.kind, &region(it), lasts, [&it.reason, &it.ticket, &it.author]);
+            event::switch_set(it.kind, &it.subject, lasts, [&it.reason, &it.ticket, &it.author]);
         }
         for it in &change.ended {
-            event::switch_ended(it.kind, &region(it), Some(["ended at the hub", &it.ticket, &it.author]));
+            event::switch_ended(it.kind, &it.subject, Some(["ended at the hub", &it.ticket, &it.author]));
         }
         Ok(())
+    }
+
+    /// Counts the switches that were left out, and logs them where they are others than before.
+    fn left_out(&self, unknown: Vec<String>) {
+        self.metrics.hub_switches_unknown.set(i64::try_from(unknown.len()).unwrap_or(i64::MAX));
+        if !unknown.is_empty() && *self.unknown.borrow() != unknown {
+            event::hub_switches_unknown(&self.url().text, &unknown);
+        }
+        self.unknown.replace(unknown);
     }
 
     fn request(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
@@ -375,11 +351,6 @@ impl Link {
         let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body)));
         request.map_err(|error| error.to_string())
     }
-}
-
-fn authority(url: &RegionUrl) -> Result<Authority, String> {
-    let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-    format!("{host}:{}", url.port).parse().map_err(|_| "hub.urls: expected a host".to_owned())
 }
 
 /// The answer, where it is a success; else its message.

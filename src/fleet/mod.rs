@@ -8,6 +8,7 @@
 //!
 //! Plane: control.
 
+mod connect;
 mod events;
 mod link;
 mod report;

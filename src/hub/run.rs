@@ -197,7 +197,7 @@ async fn end_switches(hub: &Hub) {
         match hub.expire().await {
             Ok(ended) => {
                 for switch in ended {
-                    event::switch_ended(switch.kind, switch.region.as_ref().map_or("", |it| it.as_str()), None);
+                    event::switch_ended(switch.kind, &switch.subject, None);
                 }
             }
             Err(error) => {

@@ -24,7 +24,7 @@ pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
     let order = Order::read(query, true).map_err(Refusal::bad_request)?;
     hub.take_statuses().await?;
     let unix_ms = hub.clock.unix_ms();
-    let unknown = order.region.as_ref().filter(|id| !order.force && !hub.fleet.borrow().knows(id, unix_ms));
+    let unknown = order.subject.region().filter(|id| !order.force && !hub.fleet.borrow().knows(id, unix_ms));
     if let Some(region) = unknown {
         return Err(Refusal::new(
             StatusCode::NOT_FOUND,
@@ -45,7 +45,7 @@ pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
         .await?;
     let switch = set?;
     let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
-    event::switch_set(switch.kind, region(&switch), lasts, [&switch.reason, &switch.ticket, &switch.author]);
+    event::switch_set(switch.kind, &switch.subject, lasts, [&switch.reason, &switch.ticket, &switch.author]);
     Ok(changed(&hub, "switches", std::iter::once(&switch)))
 }
 
@@ -59,7 +59,7 @@ fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Swi
     let mut after = all.clone();
     after.set(switch.clone());
     let conflict = |code, message| Err(Refusal::new(StatusCode::CONFLICT, code, message));
-    if after.iter().count() > SWITCHES_MAX {
+    if after.are_too_many() {
         return conflict("too_many", format!("a hub has at most {SWITCHES_MAX} switches; end one that is not needed"));
     }
     let stranded = hub.fleet.borrow().stranded(&switch, &after, unix_ms).filter(|_| !order.force);
@@ -78,7 +78,7 @@ pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
     let order = Order::read(query, false).map_err(Refusal::bad_request)?;
     let ended = hub
         .change(|all, _| {
-            let ended = all.end(order.kind, order.region.as_ref());
+            let ended = all.end(order.kind, &order.subject);
             let entries = ended.iter().map(|it| hub.entry(caller, "switch_ended", it, &order)).collect();
             (ended, entries)
         })
@@ -88,7 +88,7 @@ pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
         return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message.to_owned()));
     }
     for switch in &ended {
-        event::switch_ended(switch.kind, region(switch), Some([&order.reason, &order.ticket, &order.author]));
+        event::switch_ended(switch.kind, &switch.subject, Some([&order.reason, &order.ticket, &order.author]));
     }
     Ok(changed(&hub, "ended", ended.iter()))
 }
@@ -100,8 +100,4 @@ fn changed<'s>(hub: &Hub, key: &str, switches: impl Iterator<Item = &'s Switch>)
 
 fn shown<'s>(switches: impl Iterator<Item = &'s Switch>) -> Vec<Value> {
     switches.map(|it| it.shown("hub")).collect()
-}
-
-fn region(switch: &Switch) -> &str {
-    switch.region.as_ref().map_or("", |region| region.as_str())
 }

@@ -96,7 +96,7 @@ impl Journal {
     fn changed_hub(&self, state: HubState, changes: &mut Vec<Change>) -> HubChange {
         let mut hub = self.inner.hub.lock();
         let is_in = |it: &Switch, all: &Switches| {
-            all.iter().any(|other| (other.kind, &other.region, &other.ticket) == (it.kind, &it.region, &it.ticket))
+            all.iter().any(|other| (other.kind, &other.subject, &other.ticket) == (it.kind, &it.subject, &it.ticket))
         };
         let without = |all: &Switches, others: &Switches| all.iter().filter(|it| !is_in(it, others)).cloned().collect();
         let change =

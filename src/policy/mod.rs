@@ -53,4 +53,4 @@ pub use route::{
     Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, Scored, Together, explain, has_tags,
     means_local, permits, route, route_on, route_within, settle, together,
 };
-pub use view::{Figure, FigureKind, Live, LoadFigures, NoTraffic, RegionView, Settings, View};
+pub use view::{Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, View};

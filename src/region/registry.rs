@@ -17,8 +17,8 @@ use super::report::ProbeReport;
 use crate::base::Clock;
 use crate::config::{Config, HealthSource};
 use crate::policy::{
-    Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Permit, Probe, RegionIndex, RegionView, RequestOutcome,
-    Shown, Transition, View, settle,
+    Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Pauses, Permit, Probe, RegionIndex, RegionView,
+    RequestOutcome, Shown, Transition, View, settle,
 };
 use crate::switch::Switches;
 use crate::telemetry::{self, Metrics, event};
@@ -275,12 +275,13 @@ impl Registry {
         });
     }
 
-    /// Puts switches in force; those of other regions and the maintenance of before are over.
+    /// Puts switches in force; all those of before are over.
     pub fn set_switches(&self, switches: &Switches) {
         // Under the lock, so that no other change of the view is lost.
         let _keeper = self.keeper.lock();
         let mut next = View::clone(&self.view.load());
         next.maintenance = switches.is_maintenance();
+        next.pauses = Pauses::of(switches.iter().map(|it| &it.subject)).map(Arc::new);
         for region in &mut next.regions {
             region.switch = switches.of_region(&region.id);
         }

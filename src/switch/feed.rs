@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::order::LASTS_MAX;
-use super::set::{Switch, Switches};
-use crate::base::{Moment, RegionId, SwitchKind};
-
-/// The most switches of a hub: one for each region that a sidecar can know, and maintenance.
-pub const SWITCHES_MAX: usize = 257;
+use super::set::{SWITCHES_MAX, Switch, Switches};
+use crate::base::{Moment, SwitchKind, SwitchSubject};
 
 /// Names a state of a hub's record. Each state has a name that no other one has, so that a record that was restored from a copy, or another
 /// record, is not taken for the one that sidecars know.
@@ -42,7 +40,7 @@ impl std::fmt::Display for Version {
 }
 
 /// All switches of a hub on their way to a sidecar. Shape: JSON, one event of the feed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FeedSwitches {
     /// The state that this is.
     pub version: Version,
@@ -55,8 +53,9 @@ pub struct FeedSwitches {
 pub struct FeedSwitch {
     /// Its kind.
     pub switch: SwitchKind,
-    /// Its region; none for [`SwitchKind::Maintenance`].
-    pub region: Option<RegionId>,
+    /// Its subject.
+    #[serde(flatten)]
+    pub subject: SwitchSubject,
     /// How long ago it was set: the clocks of hub and sidecar need not agree. Units: milliseconds.
     pub set_ms_ago: u64,
     /// How long it still lasts, never longer than was ordered. Units: milliseconds.
@@ -69,13 +68,39 @@ pub struct FeedSwitch {
     pub author: String,
 }
 
+/// The longest word of a switch that cannot be read, as logs show it. Units: bytes.
+const WORD_BYTES_MAX: usize = 64;
+
 impl FeedSwitches {
+    /// Reads an event, and returns it with the words of the switches in it that this version of the program cannot read. A later version of the
+    /// hub may send these, and the others count all the same. Without them the state is not the hub's: it has no version, so that the hub
+    /// sends it again to the next connection, which may be that of a later version.
+    ///
+    /// Errors: the event is not a state of a hub.
+    pub fn read(data: &str) -> serde_json::Result<(Self, Vec<String>)> {
+        #[derive(Deserialize)]
+        struct Event {
+            version: Version,
+            switches: Vec<Value>,
+        }
+        let Event { version, switches: all } = serde_json::from_str(data)?;
+        let (mut switches, mut unknown) = (Vec::new(), Vec::new());
+        for it in all {
+            match FeedSwitch::deserialize(&it) {
+                Ok(switch) if switch.switch.takes(&switch.subject) => switches.push(switch),
+                _ => unknown.push(word(&it)),
+            }
+        }
+        let version = if unknown.is_empty() { version } else { Version::default() };
+        Ok((Self { version, switches }, unknown))
+    }
+
     /// The event for a state of the hub, whose moments are its wall clock.
     #[must_use]
     pub fn of(version: Version, switches: &Switches, unix_ms: u64) -> Self {
         let sent = |it: &Switch| FeedSwitch {
             switch: it.kind,
-            region: it.region.clone(),
+            subject: it.subject.clone(),
             set_ms_ago: unix_ms.saturating_sub(it.set_unix_ms),
             // A clock that was set back adds no time.
             ends_in_ms: it.ends_unix_ms.saturating_sub(unix_ms.max(it.set_unix_ms)),
@@ -98,7 +123,7 @@ impl FeedSwitches {
             let lasts = Duration::from_millis(it.ends_in_ms).min(LASTS_MAX);
             switches.set(Switch {
                 kind: it.switch,
-                region: it.region,
+                subject: it.subject,
                 until: now.after(lasts),
                 set_unix_ms: unix_ms.saturating_sub(it.set_ms_ago),
                 ends_unix_ms: Moment(unix_ms).after(lasts).0,
@@ -109,6 +134,12 @@ impl FeedSwitches {
         }
         Ok(HubState { version: self.version, switches })
     }
+}
+
+/// The word of a switch, where it can be shown.
+fn word(switch: &Value) -> String {
+    let word = switch["switch"].as_str().filter(|it| it.len() <= WORD_BYTES_MAX);
+    word.filter(|it| it.bytes().all(|byte| byte.is_ascii_graphic())).unwrap_or("unreadable").to_owned()
 }
 
 /// The last state that a sidecar has received from its hub.
@@ -123,6 +154,7 @@ pub struct HubState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::RegionId;
 
     #[test]
     fn a_switch_lasts_as_long_at_the_sidecar_as_at_the_hub_whatever_their_clocks_show() {
@@ -130,11 +162,12 @@ mod tests {
         let text = || "x".to_owned();
         let (reason, ticket, author) = (text(), text(), text());
         let (set_unix_ms, ends_unix_ms, until) = (1_000, 61_000, Moment(61_000));
-        let region = Some(RegionId::parse("a").unwrap());
-        all.set(Switch { kind: SwitchKind::Drain, region, until, set_unix_ms, ends_unix_ms, reason, ticket, author });
+        let subject = SwitchSubject::Region(RegionId::parse("a").unwrap());
+        all.set(Switch { kind: SwitchKind::Drain, subject, until, set_unix_ms, ends_unix_ms, reason, ticket, author });
         let version = Version { name: "r".to_owned(), change: 3 };
         let sent = FeedSwitches::of(version.clone(), &all, 11_000);
-        let sent: FeedSwitches = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
+        let (sent, unknown) = FeedSwitches::read(&serde_json::to_string(&sent).unwrap()).unwrap();
+        assert_eq!(unknown, [""; 0]);
         let state = sent.received(Moment(500), 9_000_900).unwrap();
         assert_eq!(state.version, version);
         assert_eq!(state.switches.first_end(), Some(Moment(50_500)));
@@ -155,7 +188,7 @@ mod tests {
     fn a_state_with_more_switches_than_a_hub_can_have_is_refused_and_none_lasts_for_ever() {
         let switch = |region: String, ends_in_ms| FeedSwitch {
             switch: SwitchKind::Drain,
-            region: Some(RegionId::parse(&region).unwrap()),
+            subject: SwitchSubject::Region(RegionId::parse(&region).unwrap()),
             set_ms_ago: 0,
             ends_in_ms,
             reason: String::new(),
@@ -167,5 +200,34 @@ mod tests {
         assert_eq!(state(many).received(Moment(0), 0), Err(TooMany));
         let long = state(vec![switch("a".to_owned(), u64::MAX)]).received(Moment(0), 0).unwrap();
         assert_eq!(long.switches.first_end(), Some(Moment(0).after(LASTS_MAX)));
+    }
+
+    #[test]
+    fn switches_of_a_later_hub_that_cannot_be_read_are_left_out_and_named() {
+        let switch = |what: &str| {
+            format!(r#"{{{what},"set_ms_ago":1,"ends_in_ms":2,"reason":"r","ticket":"t","author":"a","later":[1]}}"#)
+        };
+        let of = |all: &[&str]| {
+            let all: Vec<String> = all.iter().map(|what| switch(what)).collect();
+            format!(r#"{{"version":{{"run":"r","change":4}},"switches":[{}],"later":{{}}}}"#, all.join(","))
+        };
+        let read = |all: &[&str]| FeedSwitches::read(&of(all)).unwrap();
+        let (state, unknown) =
+            read(&[r#""switch":"drain","region":"a""#, r#""switch":"pause","region":null,"queue":"q""#]);
+        assert_eq!((state.version.change, state.switches.len(), unknown.len()), (4, 2, 0));
+        let (state, unknown) = read(&[
+            r#""switch":"slow","region":"a""#,
+            r#""switch":"drain","region":"a""#,
+            r#""switch":"pause","region":null,"origin":"o""#,
+            r#""switch":"pause","queue":"q","tenant":"t""#,
+            r#""switch":"a\nb""#,
+            r#""region":"a""#,
+        ]);
+        assert_eq!(state.switches.len(), 1);
+        assert_eq!(unknown, ["slow", "pause", "pause", "unreadable", "unreadable"]);
+        assert_eq!(state.version, Version::default(), "the hub sends it again");
+        for wrong in ["", "[]", "{}", r#"{"version":{"run":"r","change":4}}"#] {
+            assert!(FeedSwitches::read(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Switches: an operator's orders with a time to live, as pure data.
 //!
-//! A [`Switch`] drains or evacuates a region, forbids failover into it, or stops the leases of workers. An [`Order`] is a request to set or
+//! A [`Switch`] drains or evacuates a region, forbids failover into it, stops the leases of workers, or pauses a queue, a job type or a
+//! tenant. An [`Order`] is a request to set or
 //! to end one. [`Switches`] are those in force; [`stranded`] finds the jobs that would have no region left. [`FeedSwitches`] carry the
 //! switches of a hub to its sidecars. Nothing here reads a clock: callers bring the time.
 
@@ -9,7 +10,7 @@ mod order;
 mod region_set;
 mod set;
 
-pub use feed::{FeedSwitch, FeedSwitches, HubState, SWITCHES_MAX, TooMany, Version};
+pub use feed::{FeedSwitch, FeedSwitches, HubState, TooMany, Version};
 pub use order::{LASTS_MAX, Order};
 pub use region_set::{RegionSet, RegionSets, SetRegion, stranded};
-pub use set::{Switch, Switches};
+pub use set::{SWITCHES_MAX, Switch, Switches};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::set::Switch;
 use crate::base::text::parse_duration;
-use crate::base::{Moment, RegionId, SwitchKind};
+use crate::base::{Moment, RegionId, SwitchKind, SwitchSubject};
 use crate::ojs::query_text;
 
 /// The longest time to live. An order that must hold for longer is a matter of the configuration.
@@ -14,14 +14,16 @@ const LASTS_MIN: Duration = Duration::from_secs(1);
 const REASON_BYTES_MAX: usize = 512;
 /// Units: bytes.
 const NAME_BYTES_MAX: usize = 128;
+/// The longest name of a queue, a type or a tenant. With it an event of the feed with all switches stays below 1 MiB. Units: bytes.
+const SUBJECT_BYTES_MAX: usize = 255;
 
 /// A request to set or to end a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// The kind of the switch; none ends every kind.
     pub kind: Option<SwitchKind>,
-    /// The region; none for [`SwitchKind::Maintenance`].
-    pub region: Option<RegionId>,
+    /// The subject of the switch.
+    pub subject: SwitchSubject,
     /// How long it lasts; none where it ends.
     pub lasts: Option<Duration>,
     /// Why.
@@ -35,8 +37,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Reads a query such as `switch=drain&region=eu-west-1&for=30m&reason=TEXT&ticket=OPS-1&author=NAME&force=true`. `sets`: a switch is set,
-    /// and not ended.
+    /// Reads a query such as `switch=drain&region=eu-west-1&for=30m&reason=TEXT&ticket=OPS-1&author=NAME&force=true`; a pause has `queue`,
+    /// `type` or `tenant` instead of `region`. `sets`: a switch is set, and not ended.
     ///
     /// Errors: a sentence that names the field, and what was expected.
     pub fn read(query: &str, sets: bool) -> Result<Self, String> {
@@ -51,11 +53,11 @@ impl Order {
     /// The switch that this order sets; none where it ends one.
     #[must_use]
     pub fn switch(&self, now: Moment, unix_ms: u64) -> Option<Switch> {
-        let Self { region, reason, ticket, author, .. } = self.clone();
+        let Self { subject, reason, ticket, author, .. } = self.clone();
         let (kind, lasts) = (self.kind?, self.lasts?);
         let ends_unix_ms = unix_ms.saturating_add(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
         let (until, set_unix_ms) = (now.after(lasts), unix_ms);
-        Some(Switch { kind, region, until, set_unix_ms, ends_unix_ms, reason, ticket, author })
+        Some(Switch { kind, subject, until, set_unix_ms, ends_unix_ms, reason, ticket, author })
     }
 }
 
@@ -63,7 +65,7 @@ impl Order {
 #[derive(Default)]
 struct Fields {
     kind: Option<SwitchKind>,
-    region: Option<RegionId>,
+    subject: Option<SwitchSubject>,
     lasts: Option<Duration>,
     reason: Option<String>,
     ticket: Option<String>,
@@ -75,7 +77,12 @@ impl Fields {
     fn take(&mut self, name: &str, value: String) -> Result<(), String> {
         match name {
             "switch" => self.kind = Some(kind(&value)?),
-            "region" => self.region = Some(RegionId::parse(&value).map_err(|error| format!("`region`: {error}"))?),
+            "region" | "queue" | "type" | "tenant" => {
+                if self.subject.is_some() {
+                    return Err(format!("`{name}`: a switch is about one subject; name one, once"));
+                }
+                self.subject = Some(subject(name, value)?);
+            }
             "for" => self.lasts = Some(lasts(&value)?),
             "reason" => self.reason = Some(value),
             "ticket" => self.ticket = Some(value),
@@ -88,7 +95,7 @@ impl Fields {
                 }
             }
             _ => {
-                let message = "expected `switch`, `region`, `for`, `reason`, `ticket`, `author` and `force` only";
+                let message = "expected `switch`, `region`, `queue`, `type`, `tenant`, `for`, `reason`, `ticket`, `author` and `force` only";
                 return Err(message.to_owned());
             }
         }
@@ -96,15 +103,13 @@ impl Fields {
     }
 
     fn checked(self, sets: bool) -> Result<Order, String> {
-        let Self { kind, region, lasts, reason, ticket, author, force } = self;
+        let Self { kind, subject, lasts, reason, ticket, author, force } = self;
         if sets && kind.is_none() {
             return Err(format!("`switch`: expected one of {}", kinds()));
         }
-        let has_region = kind.is_none_or(SwitchKind::has_region);
-        match (&region, has_region) {
-            (None, true) => return Err("`region`: expected the id of a region".to_owned()),
-            (Some(_), false) => return Err("`region`: maintenance is not about one region; leave it out".to_owned()),
-            _ => {}
+        let subject = subject.unwrap_or(SwitchSubject::Sidecar);
+        if let Some(mistake) = mistake(kind, &subject) {
+            return Err(mistake);
         }
         match (sets, lasts) {
             (true, None) => return Err("`for`: expected how long it lasts, such as 30m".to_owned()),
@@ -114,8 +119,41 @@ impl Fields {
         let reason = text("reason", reason, REASON_BYTES_MAX)?;
         let ticket = text("ticket", ticket, NAME_BYTES_MAX)?;
         let author = text("author", author, NAME_BYTES_MAX)?;
-        Ok(Order { kind, region, lasts, reason, ticket, author, force })
+        Ok(Order { kind, subject, lasts, reason, ticket, author, force })
     }
+}
+
+fn subject(key: &str, name: String) -> Result<SwitchSubject, String> {
+    if key == "region" {
+        return RegionId::parse(&name).map(SwitchSubject::Region).map_err(|error| format!("`region`: {error}"));
+    }
+    let name = text(key, Some(name), SUBJECT_BYTES_MAX)?;
+    Ok(match key {
+        "queue" => SwitchSubject::Queue(name),
+        "type" => SwitchSubject::Type(name),
+        _ => SwitchSubject::Tenant(name),
+    })
+}
+
+/// Why a switch of this kind, or of every kind where there is none, cannot be about this subject.
+fn mistake(kind: Option<SwitchKind>, subject: &SwitchSubject) -> Option<String> {
+    let Some(kind) = kind else {
+        let is_missing = *subject == SwitchSubject::Sidecar;
+        return is_missing.then(|| "`region`: expected the id of a region, or `switch` or another subject".to_owned());
+    };
+    if kind.takes(subject) {
+        return None;
+    }
+    let key = subject.member().map_or("region", |(key, _)| key);
+    Some(match kind {
+        SwitchKind::Maintenance => format!("`{key}`: maintenance is about no part of the sidecar; leave it out"),
+        SwitchKind::Pause => {
+            "`queue`: expected `queue`, `type` or `tenant`, with the exact name of what is paused".to_owned()
+        }
+        SwitchKind::Forbid | SwitchKind::Drain | SwitchKind::Evacuate => {
+            format!("`region`: expected the id of a region, to {} it", kind.as_str())
+        }
+    })
 }
 
 fn kinds() -> String {
@@ -155,7 +193,11 @@ mod tests {
         assert_eq!((switch.until, switch.set_unix_ms), (Moment(1_000 + lasts), 7_000));
         assert_eq!(switch.ends_unix_ms, 7_000 + lasts);
         let order = Order::read(&format!("switch=maintenance&for=1h&{WHO}"), true).unwrap();
-        assert_eq!((order.region, order.kind), (None, Some(SwitchKind::Maintenance)));
+        assert_eq!((order.subject, order.kind), (SwitchSubject::Sidecar, Some(SwitchKind::Maintenance)));
+        let order = Order::read(&format!("switch=pause&type=mail.send%20v2&for=1h&{WHO}"), true).unwrap();
+        assert_eq!(order.switch(Moment(1), 1).unwrap().name(), "pause type mail.send v2");
+        let order = Order::read(&format!("tenant=acme&{WHO}"), false).unwrap();
+        assert_eq!(order.subject, SwitchSubject::Tenant("acme".to_owned()));
         let order = Order::read(&format!("region=eu-west-1&{WHO}"), false).unwrap();
         assert_eq!((order.kind, order.switch(Moment(1), 1)), (None, None));
     }
@@ -168,6 +210,13 @@ mod tests {
             (format!("switch=drain&for=1m&{WHO}"), true, "`region`"),
             (format!("switch=drain&region=a%20b&for=1m&{WHO}"), true, "`region`"),
             (format!("switch=maintenance&region=a&for=1m&{WHO}"), true, "`region`"),
+            (format!("switch=maintenance&queue=a&for=1m&{WHO}"), true, "`queue`"),
+            (format!("switch=drain&queue=a&for=1m&{WHO}"), true, "`region`"),
+            (format!("switch=pause&for=1m&{WHO}"), true, "`queue`"),
+            (format!("switch=pause&region=a&for=1m&{WHO}"), true, "`queue`"),
+            (format!("switch=pause&queue=&for=1m&{WHO}"), true, "`queue`"),
+            (format!("switch=pause&type=a&tenant=b&for=1m&{WHO}"), true, "`tenant`"),
+            (format!("switch=pause&tenant={}&for=1m&{WHO}", "a".repeat(256)), true, "`tenant`"),
             (format!("switch=drain&region=a&{WHO}"), true, "`for`"),
             (format!("switch=drain&region=a&for=8d&{WHO}"), true, "`for`"),
             (format!("switch=drain&region=a&for=0s&{WHO}"), true, "`for`"),

@@ -5,15 +5,20 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::base::text::rfc3339;
-use crate::base::{Moment, RegionId, SwitchKind};
+use crate::base::{Moment, RegionId, SwitchKind, SwitchSubject};
+
+/// The most switches of a hub, and the most that are set at one sidecar: one for each region that a sidecar can know, and maintenance, or as
+/// many pauses.
+pub const SWITCHES_MAX: usize = 257;
 
 /// One switch in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
     /// Its kind.
     pub kind: SwitchKind,
-    /// The region that it is about; none for [`SwitchKind::Maintenance`].
-    pub region: Option<RegionId>,
+    /// Its subject; its kind takes it.
+    #[serde(flatten)]
+    pub subject: SwitchSubject,
     /// When it ends by itself, on the clock of this process.
     pub until: Moment,
     /// When it was set, by the wall clock. Units: milliseconds since the Unix epoch.
@@ -29,50 +34,51 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Its kind and region, such as `drain eu-west-1`.
+    /// Its kind and subject, such as `drain eu-west-1`, `pause queue email` or `maintenance`.
     #[must_use]
     pub fn name(&self) -> String {
-        match &self.region {
-            Some(region) => format!("{} {region}", self.kind.as_str()),
-            None => self.kind.as_str().to_owned(),
-        }
+        format!("{} {}", self.kind.as_str(), self.subject).trim_end().to_owned()
     }
 
     /// As lists of switches show it. `from`: where it was set, `hub` or `sidecar`.
     #[must_use]
     pub fn shown(&self, from: &str) -> serde_json::Value {
-        serde_json::json!({
+        let mut shown = serde_json::json!({
             "switch": self.kind.as_str(),
-            "region": self.region.as_ref().map(RegionId::as_str),
+            "region": null,
             "since": rfc3339(self.set_unix_ms),
             "until": rfc3339(self.ends_unix_ms),
             "reason": self.reason,
             "ticket": self.ticket,
             "author": self.author,
             "from": from,
-        })
+        });
+        if let Some((key, name)) = self.subject.member() {
+            shown[key] = name.into();
+        }
+        shown
     }
 
-    fn is_about(&self, kind: Option<SwitchKind>, region: Option<&RegionId>) -> bool {
-        kind.is_none_or(|kind| kind == self.kind) && self.region.as_ref() == region
+    fn is_about(&self, kind: Option<SwitchKind>, subject: &SwitchSubject) -> bool {
+        kind.is_none_or(|kind| kind == self.kind) && self.subject == *subject
     }
 }
 
-/// All switches in force. Shape: at most one for each region, and one of maintenance.
+/// All switches in force. Shape: at most one for each subject; callers keep to [`SWITCHES_MAX`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(Vec<Switch>);
 
 impl Switches {
-    /// Sets a switch, in place of an earlier one for its region.
+    /// Sets a switch, in place of an earlier one for its subject.
     pub fn set(&mut self, switch: Switch) {
-        self.0.retain(|it| it.region != switch.region);
+        self.0.retain(|it| it.subject != switch.subject);
         self.0.push(switch);
     }
 
-    /// Ends the switches of this kind, or of every kind, for a region, and returns them.
-    pub fn end(&mut self, kind: Option<SwitchKind>, region: Option<&RegionId>) -> Vec<Switch> {
-        self.0.extract_if(.., |it| it.is_about(kind, region)).collect()
+    /// Ends the switches of this kind, or of every kind, for a subject, and returns them.
+    pub fn end(&mut self, kind: Option<SwitchKind>, subject: &SwitchSubject) -> Vec<Switch> {
+        self.0.extract_if(.., |it| it.is_about(kind, subject)).collect()
     }
 
     /// Ends the switches whose time is over, and returns them.
@@ -80,26 +86,26 @@ impl Switches {
         self.0.extract_if(.., |it| it.until <= now).collect()
     }
 
-    /// Adds the switches of an earlier process; one that was set meanwhile for the same region stays. Between two processes only the wall clock
+    /// Adds the switches of an earlier process; one that was set meanwhile for the same subject stays. Between two processes only the wall clock
     /// counts, and where it was set back, no more time is left than was ordered.
     pub fn merge(&mut self, other: Self, now: Moment, unix_ms: u64) {
         for mut switch in other.0 {
             let ordered = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms);
             let left = switch.ends_unix_ms.saturating_sub(unix_ms).min(ordered);
             switch.until = now.after(Duration::from_millis(left));
-            if !self.0.iter().any(|it| it.region == switch.region) {
+            if !self.0.iter().any(|it| it.subject == switch.subject) {
                 self.0.push(switch);
             }
         }
     }
 
-    /// These together with others: where both have one for a region, the stricter one, and of two alike the one that ends later.
+    /// These together with others: where both have one for a subject, the stricter one, and of two alike the one that ends later.
     #[must_use]
     pub fn joined(&self, others: &Self) -> Self {
         let mut all = self.clone();
         for other in &others.0 {
             let rank = |it: &Switch| (it.kind.strictness(), it.until);
-            if self.0.iter().find(|it| it.region == other.region).is_none_or(|own| rank(own) < rank(other)) {
+            if self.0.iter().find(|it| it.subject == other.subject).is_none_or(|own| rank(own) < rank(other)) {
                 all.set(other.clone());
             }
         }
@@ -109,13 +115,19 @@ impl Switches {
     /// The kind of the switch that is set for a region.
     #[must_use]
     pub fn of_region(&self, region: &RegionId) -> Option<SwitchKind> {
-        self.0.iter().find(|it| it.region.as_ref() == Some(region)).map(|it| it.kind)
+        self.0.iter().find(|it| it.subject.region() == Some(region)).map(|it| it.kind)
     }
 
-    /// Whether one is set for a region, or, without a region, one of maintenance.
+    /// Whether one is set for a subject.
     #[must_use]
-    pub fn has_any(&self, region: Option<&RegionId>) -> bool {
-        self.0.iter().any(|it| it.is_about(None, region))
+    pub fn has_any(&self, subject: &SwitchSubject) -> bool {
+        self.0.iter().any(|it| it.is_about(None, subject))
+    }
+
+    /// Whether there are more than a hub, or a sidecar of its own, may have.
+    #[must_use]
+    pub const fn are_too_many(&self) -> bool {
+        self.0.len() > SWITCHES_MAX
     }
 
     /// Whether no worker gets a job.
@@ -141,11 +153,11 @@ mod tests {
     use super::*;
 
     fn switch(kind: SwitchKind, region: Option<&str>, until: u64) -> Switch {
-        let region = region.map(|id| RegionId::parse(id).unwrap());
+        let subject = region.map_or(SwitchSubject::Sidecar, |id| SwitchSubject::Region(RegionId::parse(id).unwrap()));
         let text = || "x".to_owned();
         let (set_unix_ms, ends_unix_ms) = (1_000, 1_000 + until);
         let until = Moment(until);
-        Switch { kind, region, until, set_unix_ms, ends_unix_ms, reason: text(), ticket: text(), author: text() }
+        Switch { kind, subject, until, set_unix_ms, ends_unix_ms, reason: text(), ticket: text(), author: text() }
     }
 
     #[test]
@@ -162,7 +174,7 @@ mod tests {
         assert_eq!((all.of_region(&a), all.is_maintenance()), (Some(SwitchKind::Drain), false));
         all.set(switch(SwitchKind::Drain, Some("a"), 40));
         assert_eq!(all.first_end(), Some(Moment(40)), "the new one took the place of the old one");
-        assert_eq!(all.end(None, Some(&a)).len(), 1);
+        assert_eq!(all.end(None, &SwitchSubject::Region(a)).len(), 1);
         assert_eq!(all, Switches::default());
     }
 
@@ -179,7 +191,7 @@ mod tests {
         for joined in [own.joined(&hub), hub.joined(&own)] {
             let of = |region: &str| {
                 let region = RegionId::parse(region).unwrap();
-                let found = joined.iter().find(|it| it.region.as_ref() == Some(&region)).unwrap();
+                let found = joined.iter().find(|it| it.subject.region() == Some(&region)).unwrap();
                 (found.kind, found.until.0)
             };
             assert_eq!(
@@ -212,5 +224,27 @@ mod tests {
         };
         assert_eq!([left(1_010), left(1_050), left(9_999)], [40, 0, 0]);
         assert_eq!(left(3), 50, "a clock that was set back adds nothing");
+    }
+
+    #[test]
+    fn switches_that_an_earlier_version_wrote_are_read_and_a_pause_is_read_as_it_is_written() {
+        let common = r#""until":5,"set_unix_ms":1,"ends_unix_ms":6,"reason":"r","ticket":"t","author":"a""#;
+        let text = format!(
+            r#"[{{"kind":"drain","region":"eu-west-1",{common}}},{{"kind":"maintenance","region":null,{common}}}]"#
+        );
+        let mut all: Switches = serde_json::from_str(&text).unwrap();
+        let names = |all: &Switches| all.iter().map(Switch::name).collect::<Vec<_>>();
+        assert_eq!(names(&all), ["drain eu-west-1", "maintenance"]);
+        assert_eq!(serde_json::to_string(&all).unwrap(), text, "an earlier version reads them");
+        let pause = switch(SwitchKind::Pause, None, 5);
+        all.set(Switch { subject: SwitchSubject::Queue("email".to_owned()), ..pause.clone() });
+        all.set(Switch { subject: SwitchSubject::Type("email".to_owned()), ..pause });
+        let again: Switches = serde_json::from_str(&serde_json::to_string(&all).unwrap()).unwrap();
+        assert_eq!(again, all);
+        assert_eq!(
+            names(&again)[2..],
+            ["pause queue email", "pause type email"],
+            "a queue and a type are two subjects"
+        );
     }
 }

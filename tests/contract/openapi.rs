@@ -107,27 +107,31 @@ impl World {
         Self { usual, drained, crowded, draining }
     }
 
+    /// The lists of switches with one of each form, and without any.
+    async fn switches(&self, path: &str) -> Vec<Answer> {
+        let why = "for=1h&reason=r&ticket=t&author=a";
+        let admin = &self.usual.admin;
+        let all =
+            ["drain&region=us-east-1&force=true", "maintenance", "pause&queue=q", "pause&type=t", "pause&tenant=t"];
+        for switch in all {
+            let set = admin.call(http::Method::PUT, &format!("{path}?switch={switch}&{why}"), "").await;
+            assert_eq!(set.status, 200, "{set:?}");
+        }
+        let shown = admin.get(path).await;
+        for switch in ["region=us-east-1", "switch=maintenance", "queue=q", "type=t", "switch=pause&tenant=t"] {
+            let end = format!("{path}?{switch}&reason=r&ticket=t&author=a");
+            assert_eq!(admin.call(http::Method::DELETE, &end, "").await.status, 200);
+        }
+        vec![shown, admin.get(path).await]
+    }
+
     /// An answer with this status to this operation.
     async fn provoke(&self, method: &str, path: &str, status: &str) -> Vec<Answer> {
         let client = &self.usual.client;
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
         match (path, status) {
             ("/metrics" | "/livez" | "/readyz" | "/state", "200") => vec![self.usual.admin.get(path).await],
-            ("/switches", "200") => {
-                // One of each form, so that there is something to be shown.
-                let why = "for=1h&reason=r&ticket=t&author=a";
-                let admin = &self.usual.admin;
-                for switch in ["drain&region=us-east-1&force=true", "maintenance"] {
-                    let set = admin.call(http::Method::PUT, &format!("{path}?switch={switch}&{why}"), "").await;
-                    assert_eq!(set.status, 200, "{set:?}");
-                }
-                let shown = admin.get(path).await;
-                for switch in ["region=us-east-1", "switch=maintenance"] {
-                    let end = format!("{path}?{switch}&reason=r&ticket=t&author=a");
-                    assert_eq!(admin.call(http::Method::DELETE, &end, "").await.status, 200);
-                }
-                vec![shown, admin.get(path).await]
-            }
+            ("/switches", "200") => self.switches(path).await,
             ("/config", "200") => {
                 vec![self.usual.admin.get(path).await, self.usual.admin.get("/config?format=yaml").await]
             }

@@ -40,6 +40,7 @@ mod names;
 mod outage;
 mod outcomes;
 mod overload;
+mod pauses;
 mod peers;
 mod pins;
 mod pod;

@@ -10,7 +10,7 @@ use crate::support::{Client, Ended, Federation, Process, Setup, command, job, pi
 const WHY: [&str; 6] = ["--reason", "storm ahead", "--ticket", "OPS-7", "--author", "ana"];
 
 /// A command of an operator at this admin listener.
-async fn order(admin: &Client, arguments: &[&str]) -> Ended {
+pub async fn order(admin: &Client, arguments: &[&str]) -> Ended {
     let address = admin.address().to_string();
     let arguments: Vec<String> =
         [arguments, &WHY[..], &["--address", &address]].concat().iter().map(|it| (*it).to_owned()).collect();
@@ -25,7 +25,7 @@ async fn goes_to(federation: &Federation) -> String {
     answer.region().to_owned()
 }
 
-async fn listed(admin: &Client) -> Vec<Value> {
+pub async fn listed(admin: &Client) -> Vec<Value> {
     admin.get("/switches").await.json()["switches"].as_array().unwrap().clone()
 }
 

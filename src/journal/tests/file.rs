@@ -162,10 +162,10 @@ async fn a_switch_is_there_after_a_kill_and_one_that_ended_is_not() {
         let set = store.change_switches(|all, now| all.set(order(region).switch(now, unix_ms).unwrap())).await;
         assert_eq!(set, ((), true), "it is on disk");
     }
-    store.change_switches(|all, _| all.end(None, order("a").region.as_ref())).await;
+    store.change_switches(|all, _| all.end(None, &order("a").subject)).await;
     let killed = dir.path().join("killed");
     copy(&path, &killed, usize::MAX);
     let left = open(&killed).switches();
-    let regions: Vec<_> = left.iter().filter_map(|it| it.region.as_ref()).map(RegionId::as_str).collect();
+    let regions: Vec<_> = left.iter().filter_map(|it| it.subject.region()).map(RegionId::as_str).collect();
     assert_eq!(regions, ["b"]);
 }

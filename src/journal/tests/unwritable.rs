@@ -105,7 +105,7 @@ async fn a_switch_that_ended_while_the_file_could_not_be_written_stays_ended() {
     std::fs::create_dir(&log).unwrap();
     let second = open(&path);
     assert!(second.switches().is_maintenance());
-    let (ended, is_durable) = second.change_switches(|all, _| all.end(order.kind, None)).await;
+    let (ended, is_durable) = second.change_switches(|all, _| all.end(order.kind, &order.subject)).await;
     assert_eq!((ended.len(), is_durable), (1, false));
     std::fs::remove_dir(&log).unwrap();
     eventually(|| second.is_durable()).await;

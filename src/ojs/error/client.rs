@@ -68,7 +68,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn unclear_member(field: &str) -> Self {
         let message = format!(
-            "a routing rule of this sidecar reads `{field}`, which servers could read in another way: it is repeated, differs between \
+            "a routing rule or a switch of this sidecar reads `{field}`, which servers could read in another way: it is repeated, differs between \
              the job and its `options`, or is no text; send it once, or the same in both places"
         );
         Self::new(Reason::AmbiguousMember, message).with("field", field).with("ojs_code", "OJS-1000")

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::ErrorDocument;
-use crate::base::Reason;
+use crate::base::{Reason, SwitchKind, SwitchSubject};
 
 /// Failures of regions, or of our own.
 impl ErrorDocument {
@@ -144,6 +144,18 @@ impl ErrorDocument {
         )
         .with("hops", hops)
         .with("ojs_code", "OJS-2001")
+    }
+
+    /// 503: an operator has paused the type or the tenant of a new job. The reason of the switch is the operator's. Units: `retry_after` in
+    /// seconds.
+    #[must_use]
+    pub fn source_paused(subject: &SwitchSubject, retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::SourcePaused,
+            retry_after,
+            "an operator has paused this type of jobs, or this tenant; nothing was stored, try again later",
+        )
+        .with("switch", format!("{} {subject}", SwitchKind::Pause.as_str()))
     }
 
     /// 503: the process ends within seconds and finishes only calls in progress. Units: `retry_after` in seconds.

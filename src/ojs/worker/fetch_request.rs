@@ -74,14 +74,7 @@ impl<'b> FetchRequest<'b> {
 
     /// The same call for `count` jobs and only the queues that are `wanted`. `body` is the body that it was read from.
     pub fn part(&self, body: &Bytes, count: usize, wanted: impl Fn(&str) -> bool) -> Segments {
-        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
-        let mut edits = Edits::default();
-        let kept: Vec<_> = self.queues.iter().filter(|(name, _)| wanted(name)).collect();
-        if let Some(span) = self.members.span(QUEUES)
-            && kept.len() < self.queues.len()
-        {
-            edits.replace(inside(span), joined(kept.iter().filter_map(|(_, span)| slice(self.members.text, *span))));
-        }
+        let mut edits = self.keep(body, wanted);
         for place in [COUNT, BATCH_SIZE] {
             if let Some(span) = self.members.span(place)
                 && self.members.number(place).is_some_and(|given| given != count as u64)
@@ -90,6 +83,23 @@ impl<'b> FetchRequest<'b> {
             }
         }
         edits.apply(body)
+    }
+
+    /// The same call for only the queues that are `wanted`. `body` is the body that it was read from.
+    pub fn with_queues(&self, body: &Bytes, wanted: impl Fn(&str) -> bool) -> Segments {
+        self.keep(body, wanted).apply(body)
+    }
+
+    fn keep(&self, body: &Bytes, wanted: impl Fn(&str) -> bool) -> Edits {
+        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
+        let mut edits = Edits::default();
+        let kept: Vec<_> = self.queues.iter().filter(|(name, _)| wanted(name)).collect();
+        if let Some(span) = self.members.span(QUEUES)
+            && kept.len() < self.queues.len()
+        {
+            edits.replace(inside(span), joined(kept.iter().filter_map(|(_, span)| slice(self.members.text, *span))));
+        }
+        edits
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod load;
 mod orders;
+mod pauses;
 mod rules;
 mod settings;
 mod snapshot;
@@ -10,6 +11,7 @@ mod weight_table;
 pub(super) use load::corrected;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
 pub(super) use orders::Orders;
+pub use pauses::{Paused, Pauses};
 pub(super) use rules::Rule;
 pub use settings::Settings;
 pub(super) use settings::{NOT_PREFERRED, TENANT_KEY, Tenant};

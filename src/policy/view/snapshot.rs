@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::load::LoadFigures;
 use super::orders::Orders;
+use super::pauses::Pauses;
 use super::settings::Settings;
 use crate::base::{Draw, RegionId, SwitchKind};
 use crate::config::{Config, HealthSource, RegionConfig};
@@ -26,6 +27,8 @@ pub struct View {
     pub local: RegionIndex,
     /// Whether no worker gets a job, by a switch.
     pub maintenance: bool,
+    /// The queues, types and tenants that switches pause; none while there are none.
+    pub pauses: Option<Arc<Pauses>>,
     /// The part of the configuration that routing reads.
     pub settings: Arc<Settings>,
     /// The orders that are the same for all jobs, as long as nothing here changes.
@@ -163,7 +166,7 @@ impl View {
     pub fn unprobed(config: &Config) -> Self {
         let settings = Arc::new(Settings::of(config));
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
-        Self { regions, local: settings.local, maintenance: false, settings, settled: Cache::default() }
+        Self { regions, local: settings.local, maintenance: false, pauses: None, settings, settled: Cache::default() }
     }
 
     /// The region with this id, compared exactly.

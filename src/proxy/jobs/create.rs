@@ -24,7 +24,7 @@ use crate::proxy::{
     locate::find::{Located, locate, search, unsure},
     placement::{job::Job, send_history::SendHistory},
     reads::residency::Guard,
-    routing::{bound::check_routing, several::check_each_reserved},
+    routing::{bound::check_routing, several::check_each},
     state::{Proxy, Ran, Reply},
 };
 
@@ -92,8 +92,9 @@ async fn made_in(
         let mut found = jobs_within(&body, proxy.shared.config.limits.json_depth)
             .map_err(|fault| ErrorDocument::from_fault(&fault))?;
         found.set_caller_tenant(tenant.as_deref());
-        check_each_reserved(&proxy.shared, found.envelopes.iter())?;
-        check_routing(&proxy.shared.registry.view(), index, &found)?;
+        let view = proxy.shared.registry.view();
+        check_each(&proxy.shared, &view, found.envelopes.iter())?;
+        check_routing(&view, index, &found)?;
     }
     to_region(proxy, exchange, index, (head, method, body), &mut None).await
 }

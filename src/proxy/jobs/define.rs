@@ -22,7 +22,7 @@ use crate::proxy::{
     locate::place::{Placed, Subject, place},
     routing::{
         plan::{StampRoom, Stamped},
-        several::{Whole, check_each_reserved},
+        several::{Whole, check_each},
     },
     state::{Proxy, Ran, RegionAnswer, Reply},
 };
@@ -92,7 +92,7 @@ fn found<'b>(proxy: &Proxy, body: &'b Bytes, tenant: Option<&'b str>) -> Result<
     let depth_max = proxy.shared.config.limits.json_depth;
     let mut found = jobs_within(body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
     found.set_caller_tenant(tenant);
-    check_each_reserved(&proxy.shared, found.envelopes.iter())?;
+    check_each(&proxy.shared, &proxy.shared.registry.view(), found.envelopes.iter())?;
     Ok(found)
 }
 

@@ -5,9 +5,11 @@
 //! | one job | [`plan`], which the dry run uses as well |
 //! | several jobs that have to stay together | [`several`] |
 //! | a body for one given region | [`bound`] |
+//! | jobs whose type or tenant may be paused | [`paused`] |
 //!
 //! `policy` decides; this room gives it the view, the turn and the job, and writes its refusals as error documents.
 
 pub(crate) mod bound;
+pub(crate) mod paused;
 pub(crate) mod plan;
 pub(crate) mod several;

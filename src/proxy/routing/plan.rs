@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use http::HeaderValue;
 
+use super::paused::check_source;
 use crate::base::text::whole_seconds;
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
@@ -69,9 +70,8 @@ pub struct DryRun {
 /// Errors: the error document of a live call for a body that is no job.
 pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
     let shared = &proxy.shared;
-    let mut read = read(shared, body);
-    let envelope = accepted(shared, of_tenant(&mut read, tenant))?;
-    let view = shared.registry.view();
+    let (mut read, view) = (read(shared, body), shared.registry.view());
+    let envelope = accepted(shared, &view, of_tenant(&mut read, tenant))?;
     let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
     let explanation = with_job(envelope, |job| policy::explain(&view, job, inputs));
     let refusal = explanation.outcome.as_ref().err().map(|error| refusal(envelope, &view, error));
@@ -121,7 +121,7 @@ fn plan_read(
     note: &mut Option<Box<Note>>,
 ) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
-    let envelope = accepted(shared, read)?;
+    let envelope = accepted(shared, view, read)?;
     count_reserved(shared, envelope);
     let note = note.insert(proxy.notes.begin());
     let grounds = &mut note.grounds;
@@ -180,8 +180,9 @@ fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<E
 }
 
 /// The job that was read, unless it is none or the operator's switches refuse it. Looked at where it is: to hand it on is to copy it.
-fn accepted<'e, 'b>(shared: &Shared, read: &'e Result<Envelope<'b>, Fault>) -> Result<&'e Envelope<'b>, ErrorDocument> {
+fn accepted<'e, 'b>(shared: &Shared, view: &View, read: &'e Read<'b>) -> Result<&'e Envelope<'b>, ErrorDocument> {
     let envelope = read.as_ref().map_err(ErrorDocument::from_fault)?;
+    check_source(view, envelope)?;
     check_reserved(shared, envelope)?;
     Ok(envelope)
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::paused::check_sources;
 use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
 use crate::base::{Needs, Strategy};
 use crate::journal::Note;
@@ -77,11 +78,13 @@ pub(crate) fn demand_of_holder(view: &View, envelope: &Envelope<'_>) -> Result<D
     demand(view, envelope, Some(Strategy::DEFAULT.as_str()))
 }
 
-/// As [`check_reserved`] for each of several jobs; accepted keys are counted.
-pub(crate) fn check_each_reserved<'e, 'b: 'e>(
+/// Whether each of several jobs is accepted: as [`check_sources`] and [`check_reserved`] say; accepted keys are counted.
+pub(crate) fn check_each<'e, 'b: 'e>(
     shared: &Shared,
+    view: &View,
     envelopes: impl Iterator<Item = &'e Envelope<'b>> + Clone,
 ) -> Result<(), ErrorDocument> {
+    check_sources(view, envelopes.clone())?;
     envelopes.clone().try_for_each(|envelope| check_reserved(shared, envelope))?;
     envelopes.for_each(|envelope| count_reserved(shared, envelope));
     Ok(())

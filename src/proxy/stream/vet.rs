@@ -3,7 +3,7 @@
 //! A body that is no job to us may be one to a server: `PUT /ojs/v1/jobs`, a path of the next version of the protocol,
 //! a method that some framework takes for POST. In such calls the body is read first, and one with a routing key that
 //! the region does not satisfy is refused. At an unknown path, rules and tenants that bind jobs to regions bind
-//! possible jobs, too. Known data (results, checkpoints, schemas) is never read.
+//! possible jobs, too, and none of a paused type or tenant passes. Known data (results, checkpoints, schemas) is never read.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -22,7 +22,10 @@ use crate::proxy::{
         encoding::{self, Encoding},
     },
     call::{exchange::Exchange, head::tenant_of},
-    routing::bound::{check_keys, check_routing},
+    routing::{
+        bound::{check_keys, check_routing},
+        paused::check_sources,
+    },
     state::Proxy,
 };
 
@@ -83,12 +86,14 @@ fn check(
     let (view, depth_max) = (proxy.shared.registry.view(), proxy.shared.config.limits.json_depth);
     let faulty = |fault: Fault| ErrorDocument::from_fault(&fault);
     // A body of a path that we know may be a part of a job, which no rule can be applied to.
-    if exchange.matched.operation != Operation::Unknown || !view.settings.restricts() {
+    let binds = view.settings.restricts() || view.pauses.as_ref().is_some_and(|pauses| pauses.has_sources());
+    if exchange.matched.operation != Operation::Unknown || !binds {
         return check_keys(&view, index, &routing_within(body, depth_max).map_err(faulty)?);
     }
     let tenant = tenant_of(exchange, headers)?;
     let mut found = jobs_within(body, depth_max).map_err(faulty)?;
     found.set_caller_tenant(tenant.as_deref());
+    check_sources(&view, found.envelopes.iter())?;
     check_routing(&view, index, &found)
 }
 

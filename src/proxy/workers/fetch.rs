@@ -4,11 +4,14 @@
 //! never more than the worker asked for: a claimed job cannot be given back without counting as an attempt. A job that
 //! may not run here is left to its lease, and its queue is fetched from the local region only from then on.
 //!
+//! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked.
+//!
 //! Jobs whose worker has disconnected by the time they are claimed are parked for its next FETCH.
 //!
 //! Spec: ojs-protocol 2.2, 5.3, 5.4.
 
 mod claim;
+mod paused;
 mod round;
 
 use std::time::{Duration, Instant};
@@ -16,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::net::IncomingBody;
 use http::{Request, Response};
 
+use self::paused::without_paused;
 use self::round::{Local, Round};
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
@@ -43,9 +47,14 @@ pub(crate) async fn fetch(
     exchange: &mut Exchange,
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let (mut head, body) = read(proxy, exchange, request).await?;
-    if proxy.with_view(|view| view.maintenance) {
+    let (mut head, mut body) = read(proxy, exchange, request).await?;
+    let (halts, pauses) = proxy.with_view(|view| (view.maintenance, view.pauses.clone()));
+    if halts {
         return Ok(handed_out(exchange, &[]));
+    }
+    if let Some(pauses) = pauses.filter(|pauses| pauses.has_queues()) {
+        let Some(rest) = without_paused(proxy, &pauses, body) else { return Ok(handed_out(exchange, &[])) };
+        body = rest;
     }
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;

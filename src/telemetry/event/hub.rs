@@ -73,3 +73,12 @@ pub fn hub_lost(url: &str, error: &str) {
         "the feed of the hub is lost; what it has set stays in force until it ends"
     );
 }
+
+/// The hub has set switches that this version of the program cannot read; `words` are their kinds. All others are followed.
+pub fn hub_switches_unknown(url: &str, words: &[String]) {
+    let (count, first) = (words.len(), words.first().map_or("", String::as_str));
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_switches_unknown", url, count, first,
+        "the hub has switches that this version cannot read; they are not in force here"
+    );
+}

@@ -125,6 +125,8 @@ families! {
     SWITCHES = Kind::Gauge, "switches", ["switch"], "Switches of operators that are in force";
     HUB_VIEWS = Kind::Gauge, "hub_views", [], "Regions whose last verdict is that of the hub's probe, with `health_check.source: hub`";
     HUB_CONNECTED = Kind::Gauge, "hub_connected", [], "1 while the feed of the hub is open; 0 also without a hub";
+    HUB_SWITCHES_UNKNOWN = Kind::Gauge, "hub_switches_unknown", [],
+        "Switches of the hub that this version of the program cannot read; the others are followed";
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had disconnected by then, by result";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";

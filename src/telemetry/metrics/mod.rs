@@ -90,6 +90,8 @@ pub struct Metrics {
     pub hub_connected: IntGauge,
     /// Regions whose last verdict is that of the hub's probe.
     pub hub_views: IntGauge,
+    /// Switches of the hub that cannot be read.
+    pub hub_switches_unknown: IntGauge,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -178,6 +180,7 @@ impl Metrics {
             owners: families.int_gauge(&family::OWNERS),
             hub_connected: families.int_gauge(&family::HUB_CONNECTED),
             hub_views: families.int_gauge(&family::HUB_VIEWS),
+            hub_switches_unknown: families.int_gauge(&family::HUB_SWITCHES_UNKNOWN),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
@@ -241,6 +244,7 @@ impl Metrics {
             owners: self.owners.clone(),
             hub_connected: self.hub_connected.clone(),
             hub_views: self.hub_views.clone(),
+            hub_switches_unknown: self.hub_switches_unknown.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),

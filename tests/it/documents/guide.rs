@@ -31,7 +31,7 @@ const PORTS: [&str; 13] =
 /// Commands that ask a sidecar where its clients reach it.
 const ASKING: [&str; 5] = ["await", "outcomes", "regions", "route", "why"];
 /// Commands that ask its admin listener.
-const ORDERING: [&str; 4] = ["drain", "maintenance", "switches", "undrain"];
+const ORDERING: [&str; 6] = ["drain", "maintenance", "pause", "resume", "switches", "undrain"];
 /// The federation that pages speak to which start none themselves.
 const STAGE: &str = "\
 ojs-sidecar region --listen 127.0.0.1:8081 --id us-east-1 &

@@ -284,3 +284,52 @@ async fn a_hub_that_cannot_start_says_why() {
         assert_eq!(checked.code, Some(if code == 78 { 78 } else { 0 }), "{text}: {}", checked.all());
     }
 }
+
+#[tokio::test]
+async fn a_pause_at_the_hub_reaches_every_sidecar_outlives_the_hub_and_is_one_row_of_the_trail() {
+    let mut stage = HubStage::new("");
+    let mut hub = stage.run().await;
+    let dir = tempfile::tempdir().unwrap();
+    let journal = format!("journal: {{ path: {:?} }}", dir.path().join("journal"));
+    let (one, two) = (stage.federation("one", &journal).await, stage.federation("two", "").await);
+    let first = Process::run(&one.config, &INFO).await;
+    let second = Process::run(&two.config, &INFO).await;
+    stage.follows("one").await;
+    stage.follows("two").await;
+    let job = r#"{"type":"mail","args":[],"options":{"queue":"email"}}"#;
+    let mail = async |sidecar: &Process| sidecar.client.enqueue(job).await;
+    assert_eq!(mail(&first).await.status, 201);
+    for what in [["queue", "email"], ["type", "mail"]] {
+        let done = stage.order("ann", &[&["pause"], &what[..], &["--for", "1h"]].concat()).await;
+        assert!(done.code == Some(0) && done.stdout.contains(&format!("pause {} ", what.join(" "))), "{}", done.all());
+    }
+    for sidecar in [&first, &second] {
+        eventually("new jobs are refused", async || mail(sidecar).await.status == 503).await;
+        mail(sidecar).await.check_error(503, "backend_error", "source_paused");
+    }
+    let fetched = async |sidecar: &Process| {
+        let body = r#"{"queues":["email"],"worker_id":"w"}"#;
+        sidecar.client.post("/ojs/v1/workers/fetch", body).await.json()["jobs"].as_array().unwrap().len()
+    };
+    let seen = || one.regions.iter().map(|it| it.record().requests_to("/ojs/v1/workers/fetch").len()).sum::<usize>();
+    assert_eq!((fetched(&first).await, seen()), (0, 0), "no region was asked");
+    // Without the hub and after a kill, the sidecar has both from its own disk.
+    hub.kill();
+    drop(first);
+    let first = Process::run(&one.config, &INFO).await;
+    mail(&first).await.check_error(503, "backend_error", "source_paused");
+    assert_eq!((fetched(&first).await, seen()), (0, 0));
+    let address = first.admin.address().to_string();
+    let why = ["--reason", "r", "--ticket", "t", "--author", "a", "--address", &address];
+    let local = command(&[&["resume", "queue", "email"], &why[..]].concat(), &[], "");
+    assert!(local.code == Some(1) && local.stderr.contains("end it there, with --hub"), "{}", local.all());
+    // The hub has them, too, from its record.
+    let _hub = stage.run().await;
+    stage.follows("one").await;
+    assert_eq!(stage.order("ann", &["resume", "type", "mail"]).await.code, Some(0));
+    assert_eq!(stage.order("ann", &["resume", "queue", "email"]).await.code, Some(0));
+    eventually("new jobs are accepted again", async || mail(&first).await.status == 201).await;
+    eventually("workers get jobs again", async || fetched(&first).await == 1).await;
+    let trail = stage.command("ann", &["audit", "export"]).await.stdout;
+    assert_eq!(trail.matches(r#""subject":"pause queue email""#).count(), 2, "set and ended: {trail}");
+}

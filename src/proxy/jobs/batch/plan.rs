@@ -19,7 +19,7 @@ use crate::proxy::{
     },
     routing::{
         plan::{StampRoom, Stamped, in_turn, refusal, with_word},
-        several::{Bounds, Whole, check_each_reserved, demand, demand_of_holder, places_of_keys},
+        several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
 };
@@ -73,7 +73,7 @@ fn plan_noted(
     let batch = match several {
         Several::Batch(batch) => batch,
         Several::Other(found) => {
-            check_each_reserved(shared, found.envelopes.iter())?;
+            check_each(shared, &view, found.envelopes.iter())?;
             let mut course = call_notes::begin(proxy);
             let decided = Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut course);
             notes.jobs = found.envelopes.len();
@@ -84,7 +84,7 @@ fn plan_noted(
     };
     notes.jobs = batch.jobs.len();
     let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
-    check_each_reserved(shared, inside.chain(&batch.beside))?;
+    check_each(shared, &view, inside.chain(&batch.beside))?;
     let planned = plan_batch(proxy, (scope, has_key), &view, &batch, body, notes);
     if planned.is_err() && notes.is_empty() {
         let first = batch.jobs.iter().take(NOTED_MAX);
