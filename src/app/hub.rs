@@ -41,7 +41,7 @@ pub(super) fn follow_hub(
     shared.metrics.hub_connected.set(0);
     shared.metrics.hub_switches_unknown.set(0);
     if let Some(config) = shared.config.hub.clone() {
-        let (status, views) = (status(shared, world), views.cloned());
+        let (status, views) = (status(shared), views.cloned());
         let (shared, world, notes, clock) = (Arc::clone(shared), world.clone(), notes.clone(), world.clock.clone());
         loops.spawn_local(restarted(clock, move || {
             link(&shared, &world, &notes, &config, &status, views.clone()).run()
@@ -131,16 +131,15 @@ fn queues(shared: &Shared) -> Vec<String> {
 }
 
 /// The part of the status that lasts as long as the configuration.
-fn status(shared: &Shared, world: &World) -> Status {
+fn status(shared: &Shared) -> Status {
     let config = &shared.config;
-    let age = u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Status {
         name: name(config),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         local_region: config.local_region.clone(),
         federation_id: config.federation_id.clone(),
         config_digest: HEXLOWER.encode(digest(&SHA256, effective(config).as_bytes()).as_ref()),
-        started_unix_ms: world.clock.unix_ms().saturating_sub(age),
+        started_unix_ms: shared.journal.opened_unix_ms(),
         applied: shared.journal.hub().version,
         region_sets: RegionSets::of(config).smallest(SET_MEMBERS_MAX),
         unknown: 0,

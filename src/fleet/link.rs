@@ -1,6 +1,7 @@
 //! The connection of a sidecar to its hub.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub type OnState = Box<dyn Fn(Option<&str>)>;
 enum Failure {
     /// The hub answers, and does not take the request.
     Refused(String),
+    /// The hub does not answer the request in time.
+    Slow(String),
     /// The connection is lost, or never came about.
     Lost(String),
     /// It has lived for long enough: the next one shows the certificates of today.
@@ -110,7 +113,9 @@ impl Link {
     /// Connects, follows the feed and reports, for ever. A replica that is lost is followed by the next one at once, and by a wait after each
     /// round of all.
     pub async fn run(mut self) {
-        let (mut wait, mut before, mut failures) = (WAITS.0, None, 0);
+        // The last error of each replica, and whether one of them is new in this round.
+        let (mut before, mut is_new) = (HashMap::new(), false);
+        let (mut wait, mut failures) = (WAITS.0, 0);
         let share = self.draw.unit();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few URLs")]
         self.replica.set((share * self.config.urls.len() as f64) as usize);
@@ -122,15 +127,15 @@ impl Link {
             };
             let error = match failure {
                 Failure::Renewal => continue,
-                Failure::Lost(error) | Failure::Refused(error) => error,
+                Failure::Lost(error) | Failure::Refused(error) | Failure::Slow(error) => error,
             };
             if self.clock.now().saturating_duration_since(began) > WAITS.1 {
                 (wait, failures) = (WAITS.0, 0);
             }
             failures += 1;
             let is_round = failures % self.config.urls.len() == 0;
-            self.lost(&error, is_round && before.as_ref() != Some(&error));
-            before = Some(error);
+            is_new |= before.insert(self.url().text.clone(), error.clone()).as_ref() != Some(&error);
+            self.lost(&error, is_round && std::mem::take(&mut is_new));
             self.replica.set(self.replica.get().wrapping_add(1));
             if is_round {
                 self.clock.sleep(wait.mul_f64(0.5 + self.draw.unit() / 2.0)).await;
@@ -219,7 +224,8 @@ impl Link {
                 // More may wait behind a full request.
                 Ok(()) if reports.reports.len() >= REPORTS_MAX => Duration::ZERO,
                 Ok(()) => REPORTS_EVERY.0,
-                Err(Failure::Refused(error)) => {
+                // A record that is slow says nothing about the feed.
+                Err(Failure::Refused(error) | Failure::Slow(error)) => {
                     if before.as_ref() != Some(&error) {
                         event::hub_reports_refused(&self.url().text, &error);
                     }
@@ -260,7 +266,7 @@ impl Link {
         let path = request.uri().path().to_owned();
         let asked = async { accepted(sender.send_request(request).await.map_err(Failure::lost)?).await };
         let answered = tokio::time::timeout(TIMEOUT, asked).await;
-        answered.map_err(|_| Failure::Lost(format!("no answer to {path} within {} s", TIMEOUT.as_secs())))?
+        answered.map_err(|_| Failure::Slow(format!("no answer to {path} within {} s", TIMEOUT.as_secs())))?
     }
 
     async fn read_feed(&self, sender: SendRequest<Full<Bytes>>) -> Failure {

@@ -24,7 +24,8 @@ pub const REPORT_BYTES_MAX: usize = 64 * 1024;
 pub struct Reports {
     /// The name of the sidecar in the inventory.
     pub sidecar: String,
-    /// When its process started; orders the revisions of several processes. Units: milliseconds since the Unix epoch.
+    /// When its process started; revisions of one process are compared, and another process is believed. Units: milliseconds since the Unix
+    /// epoch.
     pub started_unix_ms: u64,
     /// One for each outcome that has changed.
     pub reports: Vec<Report>,

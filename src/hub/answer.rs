@@ -62,7 +62,7 @@ async fn carried_out(
     let body = body?;
     let query = head.uri.query().unwrap_or_default().to_owned();
     Ok(match endpoint {
-        Endpoint::Feed => opened_feed(hub, &caller, &query, &head.headers)?,
+        Endpoint::Feed => opened_feed(hub, &caller, &query, &head.headers).await?,
         Endpoint::Status => {
             report(&hub, &caller, &body)?;
             empty(StatusCode::NO_CONTENT)
@@ -88,7 +88,7 @@ async fn carried_out(
 
 /// Carries out a change to its end, also when its client disconnects or the disk takes long.
 async fn in_task(hub: &Hub, change: impl Future<Output = Result<Value, Refusal>> + 'static) -> Result<Value, Refusal> {
-    let place = Arc::clone(&hub.places).try_acquire_owned().map_err(|_| RecordError::Busy)?;
+    let place = Arc::clone(&hub.places).try_acquire_owned().map_err(|_| Refusal::unchanged(RecordError::Busy))?;
     let task = tokio::task::spawn_local(async move {
         let _place = place;
         change.await
@@ -107,18 +107,25 @@ async fn in_task(hub: &Hub, change: impl Future<Output = Result<Value, Refusal>>
     }
 }
 
-fn opened_feed(hub: Rc<Hub>, caller: &Caller, query: &str, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
+async fn opened_feed(
+    hub: Rc<Hub>,
+    caller: &Caller,
+    query: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Refusal> {
     let name = query.strip_prefix("sidecar=").map(crate::ojs::query_text).filter(|name| is_name(name));
     let name = name.ok_or_else(|| {
         Refusal::bad_request(
             "`sidecar`: expected the name of the sidecar in the query, 1 to 128 bytes of visible ASCII".to_owned(),
         )
     })?;
-    if hub.record.is_behind() {
+    let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
+    // The sidecar may come from another hub with a state that this one has not read yet.
+    let is_other = known.as_ref().is_some_and(|known| *known != hub.current().version);
+    if hub.record.is_behind() || (is_other && hub.refresh_in_time().await.is_err()) {
         let message = "the record does not answer, and this hub may lack switches that others have set".to_owned();
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));
     }
-    let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
     let with_views = headers.get(FEED_HEADER).is_some_and(|wanted| wanted == WITH_VIEWS);
     let mut response = Response::new(feed::body(hub, caller, name, known, with_views));
     let headers = response.headers_mut();

@@ -157,6 +157,15 @@ impl Fleet {
         (saved.collect(), unix_ms.saturating_sub(FORGET_AFTER_MS))
     }
 
+    /// Notes that the record did not take these statuses.
+    pub(super) fn mark_unsaved(&mut self, names: &[String]) {
+        for name in names {
+            if let Some(known) = self.0.get_mut(name) {
+                known.saved_unix_ms = None;
+            }
+        }
+    }
+
     /// How many are known, and how many of them hold a feed.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.0.len(), self.0.values().filter(|it| it.feeds > 0).count())

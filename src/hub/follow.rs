@@ -36,6 +36,20 @@ impl Contact {
     }
 }
 
+/// Logs failed writes once for each cause.
+#[derive(Default)]
+pub(super) struct Failures(Option<String>);
+
+impl Failures {
+    pub(super) fn note<T>(&mut self, result: &Result<T, RecordError>) {
+        let cause = result.as_ref().err().map(ToString::to_string);
+        if let Some(cause) = cause.as_ref().filter(|cause| self.0.as_ref() != Some(cause)) {
+            event::hub_record_failed(cause);
+        }
+        self.0 = cause;
+    }
+}
+
 /// Reads all of the record. A shared record is waited for.
 ///
 /// Errors: the record cannot be used, and trying again cannot help.
@@ -71,26 +85,26 @@ pub(super) async fn follow_record(hub: &Hub) {
 
 /// Drops the reports that are too old or too many, for ever.
 pub(super) async fn prune_reports(hub: &Hub) {
+    let mut failures = Failures::default();
     loop {
         hub.clock.sleep(PRUNE_EVERY).await;
         let before = |ms: u64| hub.clock.unix_ms().saturating_sub(ms);
         let end = ReportsEnd { closed_before: before(CLOSED_FOR_MS), open_before: before(OPEN_FOR_MS) };
-        match hub.record.prune_reports(end).await {
-            Ok(0) => {}
-            Ok(dropped) => {
-                hub.dropped_reports.set(hub.dropped_reports.get() + dropped);
-                event::hub_reports_dropped(dropped);
-            }
-            Err(error) => event::hub_record_failed(&error.to_string()),
+        let pruned = hub.record.prune_reports(end).await;
+        failures.note(&pruned);
+        if let Some(dropped) = pruned.ok().filter(|dropped| *dropped > 0) {
+            hub.dropped_reports.set(hub.dropped_reports.get() + dropped);
+            event::hub_reports_dropped(dropped);
         }
     }
 }
 
 /// Writes the inventory, and takes that of other hubs, for ever.
 pub(super) async fn keep_inventory(hub: &Hub) {
+    let mut failures = Failures::default();
     loop {
         hub.clock.sleep(SAVE_EVERY).await;
-        save_inventory(hub).await;
+        failures.note(&save_inventory(hub).await);
         if hub.record.is_shared() {
             // The loss of a shared record is logged where its state is followed.
             let _ = hub.take_statuses().await;
@@ -99,12 +113,17 @@ pub(super) async fn keep_inventory(hub: &Hub) {
 }
 
 /// Writes the statuses that have come since the last time.
-pub(super) async fn save_inventory(hub: &Hub) {
+///
+/// Errors: they are written the next time.
+pub(super) async fn save_inventory(hub: &Hub) -> Result<(), RecordError> {
     let (unsaved, forget_before) = hub.fleet.borrow_mut().take_unsaved(hub.clock.unix_ms());
     if unsaved.is_empty() {
-        return;
+        return Ok(());
     }
-    if let Err(error) = hub.record.save_sidecars(unsaved, forget_before).await {
-        event::hub_record_failed(&error.to_string());
+    let names: Vec<String> = unsaved.iter().map(|it| it.name.clone()).collect();
+    let saved = hub.record.save_sidecars(unsaved, forget_before).await;
+    if saved.is_err() {
+        hub.fleet.borrow_mut().mark_unsaved(&names);
     }
+    saved
 }

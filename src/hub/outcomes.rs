@@ -1,19 +1,23 @@
 //! Outcomes of the whole fleet: the reports of sidecars, and their list.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
-use super::record::{OutcomeQuery, SavedReport};
+use super::record::{OutcomeQuery, RecordError, SavedReport};
 use super::response::Refusal;
 use super::state::Hub;
 use crate::base::text::rfc3339;
-use crate::fleet::Reports;
+use crate::fleet::{Reports, is_name};
 use crate::ojs::query_text;
 use crate::outcome::State;
 
 /// Shown when the call does not say how many.
 const LIMIT: usize = 100;
+/// For reports to be durable; shorter than the sidecar's wait for the answer.
+const SAVE_WAIT: Duration = Duration::from_secs(3);
 /// The most that one answer shows.
 const LIMIT_MAX: usize = 1_000;
 
@@ -43,7 +47,9 @@ pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), 
         document: it.row.to_string(),
         received_unix_ms,
     };
-    Ok(hub.record.save_reports(reports.into_iter().map(saved).collect()).await?)
+    let _place = hub.report_places.try_acquire().map_err(|_| RecordError::Busy)?;
+    let save = hub.record.save_reports(reports.into_iter().map(saved).collect());
+    Ok(tokio::time::timeout(SAVE_WAIT, save).await.map_err(|_| RecordError::Slow)??)
 }
 
 /// The outcomes that a query selects. Shape: the last reported first; `?state=` and `?sidecar=` select, `?limit=` is the number, `?cursor=`
@@ -79,7 +85,10 @@ fn read(query: &str) -> Result<OutcomeQuery, Refusal> {
                 let state = State::parse(value).ok_or_else(|| refused(&State::ALL.map(State::as_str).join(", ")))?;
                 wanted.state = Some(state.as_str());
             }
-            "sidecar" => wanted.sidecar = Some(query_text(value)),
+            "sidecar" => {
+                let sidecar = Some(query_text(value)).filter(|name| is_name(name));
+                wanted.sidecar = Some(sidecar.ok_or_else(|| refused("the name of a sidecar"))?);
+            }
             "cursor" => {
                 let before: Option<u64> = value.parse().ok().filter(|before| i64::try_from(*before).is_ok());
                 wanted.before = Some(before.ok_or_else(|| refused("`next_cursor` of an answer"))?);
@@ -104,9 +113,13 @@ mod tests {
         let expected =
             OutcomeQuery { state: Some("unknown"), sidecar: Some("pod:8080".to_owned()), before: Some(9), max: 7 };
         assert_eq!(wanted, expected);
-        for (query, name) in
-            [("state=lost", "`state`"), ("limit=0", "`limit`"), ("cursor=x", "`cursor`"), ("job=1", "`job`")]
-        {
+        for (query, name) in [
+            ("state=lost", "`state`"),
+            ("limit=0", "`limit`"),
+            ("cursor=x", "`cursor`"),
+            ("job=1", "`job`"),
+            ("sidecar=%00", "`sidecar`"),
+        ] {
             let refused = read(query).unwrap_err();
             assert!(format!("{refused:?}").contains(name), "{query}: {refused:?}");
         }

@@ -12,7 +12,9 @@ use super::audit::AuditRow;
 use super::settings::RecordSettings;
 use crate::switch::Version;
 pub use content::RecordError;
-pub(super) use content::{Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedReport, SavedSidecar, State, Statuses};
+pub(super) use content::{
+    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedReport, SavedSidecar, State, Statuses,
+};
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
 use sqlite::Sqlite;
@@ -52,7 +54,7 @@ impl Record {
         match self {
             // Opening the file has done so.
             Self::Sqlite(_) => Ok(()),
-            Self::Postgres(it) => it.reach().await,
+            Self::Postgres(it) => it.migrate().await,
         }
     }
 

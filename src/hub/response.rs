@@ -37,6 +37,15 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
+    /// For a change that was not kept, or may have been.
+    pub(super) fn unchanged(error: RecordError) -> Self {
+        let (code, message) = match error {
+            RecordError::Unknown => (OUTCOME_UNKNOWN, format!("{error}: {LOOK_AGAIN}")),
+            error => ("record_unavailable", format!("nothing was changed: {error}")),
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+    }
+
     /// The same with the methods of the path.
     pub(super) fn allowing(self, methods: &'static str) -> Self {
         Self { allow: Some(methods), ..self }
@@ -55,11 +64,7 @@ impl Refusal {
 
 impl From<RecordError> for Refusal {
     fn from(error: RecordError) -> Self {
-        let (code, message) = match error {
-            RecordError::Unknown => (OUTCOME_UNKNOWN, format!("{error}: {LOOK_AGAIN}")),
-            error => ("record_unavailable", format!("nothing was changed: {error}")),
-        };
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", error.to_string())
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
-use super::follow::{follow_record, keep_inventory, load, prune_reports, save_inventory};
+use super::follow::{Failures, follow_record, keep_inventory, load, prune_reports, save_inventory};
 use super::identity::{Files, IdentityError};
 use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
@@ -31,7 +31,7 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// Without a switch there is nothing to wait for but a new one; the bound is no more than that of every wait.
 const EXPIRE_WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 /// After a switch could not be ended for want of the disk. Sidecars end it by themselves.
-const EXPIRE_RETRY: Duration = Duration::from_secs(1);
+const EXPIRE_RETRY: Duration = Duration::from_secs(30);
 
 /// Why a hub cannot start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -186,7 +186,7 @@ async fn serve_loaded(
 
 /// Ends switches when their time is over, for ever.
 async fn end_switches(hub: &Hub) {
-    let mut states = hub.follow();
+    let (mut states, mut failures) = (hub.follow(), Failures::default());
     loop {
         let wait = hub.current().switches.first_end().map_or(EXPIRE_WAIT_MAX, |end| end.since(hub.now()));
         tokio::select! {
@@ -194,16 +194,15 @@ async fn end_switches(hub: &Hub) {
             // A moment is whole milliseconds: one more, so that the end is over by then.
             () = hub.clock.sleep(wait.min(EXPIRE_WAIT_MAX) + Duration::from_millis(1)) => {}
         }
-        match hub.expire().await {
+        let ended = hub.expire().await;
+        failures.note(&ended);
+        match ended {
             Ok(ended) => {
                 for switch in ended {
                     event::switch_ended(switch.kind, &switch.subject, None);
                 }
             }
-            Err(error) => {
-                event::hub_record_failed(&error.to_string());
-                hub.clock.sleep(EXPIRE_RETRY).await;
-            }
+            Err(_) => hub.clock.sleep(EXPIRE_RETRY).await,
         }
     }
 }

@@ -10,13 +10,15 @@ use super::access::{Access, Caller};
 use super::audit::{AuditRow, Entry};
 use super::fleet::Fleet;
 use super::name::random_name;
-use super::record::{Kept, Record, RecordError, State};
+use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State};
 use super::views::Views;
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Switches, Version};
 
 /// Changes that wait at once. Operators are few; more means that the disk is stuck.
 const CHANGES_MAX: usize = 16;
+/// Requests of reports that wait at once, so that a fleet which comes back leaves the record to operators.
+const REPORTS_AT_ONCE: usize = 32;
 /// Tries of a change while other hubs change the record: operators are few.
 const TRIES_MAX: usize = 8;
 
@@ -31,6 +33,8 @@ pub(super) struct Hub {
     mark: Cell<u64>,
     /// How many reports had to make room for others.
     pub(super) dropped_reports: Cell<u64>,
+    /// Places for reports that wait for the record.
+    pub(super) report_places: Semaphore,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
     /// Places for changes that wait for the one before them, or for the disk.
@@ -52,6 +56,7 @@ impl Hub {
             fleet: RefCell::new(Fleet::default()),
             mark: Cell::new(0),
             dropped_reports: Cell::new(0),
+            report_places: Semaphore::new(REPORTS_AT_ONCE),
             views: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             current,
@@ -66,6 +71,13 @@ impl Hub {
     pub(super) async fn refresh(&self) -> Result<(), RecordError> {
         let _turn = self.turn.lock().await;
         self.refresh_in_turn().await
+    }
+
+    /// As [`Self::refresh`], for a client that waits.
+    ///
+    /// Errors: also [`RecordError::Slow`].
+    pub(super) async fn refresh_in_time(&self) -> Result<(), RecordError> {
+        tokio::time::timeout(ANSWER_WAIT, self.refresh()).await.map_err(|_| RecordError::Slow)?
     }
 
     async fn refresh_in_turn(&self) -> Result<(), RecordError> {
@@ -91,11 +103,11 @@ impl Hub {
     pub(super) async fn take_statuses(&self) -> Result<(), RecordError> {
         loop {
             let found = self.record.statuses(self.mark.get()).await?;
-            if found.sidecars.is_empty() {
-                return Ok(());
-            }
             self.fleet.borrow_mut().merge(found.sidecars, self.record.is_shared());
             self.mark.set(found.mark.max(self.mark.get()));
+            if !found.more {
+                return Ok(());
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::telemetry::event;
 
 /// All switches in force, also those that another hub has just set.
 pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
-    hub.refresh().await?;
+    hub.refresh_in_time().await?;
     let current = hub.current();
     Ok(json!({ "version": current.version.to_string(), "switches": shown(current.switches.iter()) }))
 }
@@ -22,7 +22,7 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
 /// Sets the switch of a query; see [`Order::read`]. The answer comes once the switch is on disk.
 pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
     let order = Order::read(query, true).map_err(Refusal::bad_request)?;
-    hub.take_statuses().await?;
+    hub.take_statuses().await.map_err(Refusal::unchanged)?;
     let unix_ms = hub.clock.unix_ms();
     let unknown = order.subject.region().filter(|id| !order.force && !hub.fleet.borrow().knows(id, unix_ms));
     if let Some(region) = unknown {
@@ -42,7 +42,8 @@ pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
             let entry = hub.entry(caller, "switch_set", &switch, &order);
             (Ok(switch), vec![entry])
         })
-        .await?;
+        .await
+        .map_err(Refusal::unchanged)?;
     let switch = set?;
     let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
     event::switch_set(switch.kind, &switch.subject, lasts, [&switch.reason, &switch.ticket, &switch.author]);
@@ -82,7 +83,8 @@ pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Va
             let entries = ended.iter().map(|it| hub.entry(caller, "switch_ended", it, &order)).collect();
             (ended, entries)
         })
-        .await?;
+        .await
+        .map_err(Refusal::unchanged)?;
     if ended.is_empty() {
         let message = "no such switch of the hub is in force; `ojs-sidecar switches --hub` lists those that are";
         return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message.to_owned()));

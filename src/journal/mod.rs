@@ -102,6 +102,7 @@ impl Journal {
             follows_hub: AtomicBool::new(false),
             secret: Mutex::new(random_secret()),
             time: JournalClock::new(&clock),
+            opened_unix_ms: clock.unix_ms(),
             missed: AtomicBool::new(false),
             durable: AtomicBool::new(false),
             told_evicted_ms: AtomicU64::new(0),
@@ -157,6 +158,12 @@ impl Journal {
     #[must_use]
     pub fn now(&self) -> Moment {
         self.inner.time.now(&self.inner.clock)
+    }
+
+    /// When this journal was opened, once in the life of a process. Units: milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn opened_unix_ms(&self) -> u64 {
+        self.inner.opened_unix_ms
     }
 
     /// Milliseconds since the Unix epoch, by the wall clock as it is now: for people.

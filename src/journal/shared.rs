@@ -32,6 +32,7 @@ pub(super) struct Inner {
     /// With which callers are fingerprinted; the file's, once it is read.
     pub(super) secret: Mutex<Secret>,
     pub(super) time: JournalClock,
+    pub(super) opened_unix_ms: u64,
     /// Whether a change did not reach the thread.
     pub(super) missed: AtomicBool,
     pub(super) durable: AtomicBool,

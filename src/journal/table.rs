@@ -56,7 +56,7 @@ pub(super) struct Table {
     /// Those that something is to be found out about or done about.
     pending: BTreeSet<u64>,
     order: BTreeSet<Order>,
-    /// Those with an outcome that others want to know, by the revision of their last change.
+    /// Those with an outcome that others want to know, or with one before, by the revision of their last change.
     outcomes: BTreeMap<u64, u64>,
     /// Those that a call is busy with.
     held: HashSet<u64, RandomState>,
@@ -111,6 +111,7 @@ impl Table {
 
     fn insert(&mut self, placement: Placement, run: u64) {
         let number = placement.number;
+        let was_reported = self.rows.get(&number).is_some_and(|row| self.outcomes.contains_key(&row.revision));
         self.remove(number);
         for id in placement.ids() {
             let numbers = self.by_id.entry(id.to_owned()).or_default();
@@ -128,7 +129,7 @@ impl Table {
         }
         self.order.insert(order(&placement));
         self.revisions += 1;
-        if placement.has_outcome() {
+        if was_reported || placement.has_outcome() {
             self.outcomes.insert(self.revisions, number);
         }
         self.rows.insert(number, Row { placement, run, revision: self.revisions });

@@ -30,6 +30,19 @@ pub enum RecordError {
     /// The record does not keep up.
     #[error("too many changes wait for the record; send the request again later")]
     Busy,
+    /// An earlier version of the program, or none, has made the tables.
+    #[error(
+        "record: the tables are missing or of an earlier version; restart the hub, or run `ojs-sidecar hub --migrate`"
+    )]
+    Earlier,
+    /// The database has an older state than the one that is known.
+    #[error(
+        "record: the database has an older state than this hub knows: is it a server that was replaced? Restart the hubs after a restore"
+    )]
+    Older,
+    /// A connection did not answer, and the next one waits.
+    #[error("the record did not answer, and is asked again within a minute")]
+    Paused,
     /// The record does not answer.
     #[error("the record did not answer within {} s", ANSWER_WAIT.as_secs())]
     Slow,
@@ -152,4 +165,6 @@ pub(in crate::hub) const REPORTS_MAX: u64 = 100_000;
 pub(in crate::hub) struct Statuses {
     pub(in crate::hub) sidecars: Vec<SavedSidecar>,
     pub(in crate::hub) mark: u64,
+    /// Whether there may be more behind the mark.
+    pub(in crate::hub) more: bool,
 }

@@ -1,36 +1,36 @@
-//! The record of several hubs in PostgreSQL, over one connection of each hub.
+//! The record of several hubs in PostgreSQL, over two connections of each hub.
 //!
 //! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
 //! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
 //! for a standby was cancelled as durable.
 
 mod connect;
+mod line;
 mod schema;
 mod tls;
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::sync::Mutex;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
 use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
-    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedReport, SavedSidecar, State,
-    Statuses,
+    Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedReport, SavedSidecar, State, Statuses,
 };
 use super::postgres_error::PostgresError;
 use crate::switch::Version;
-use connect::connect;
+use line::{Line, Value};
 
 /// After so long without an answer other hubs may have changed the record unseen.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long a change is tried again after a lost connection: its client waits for ten seconds.
 const CHANGE_WAIT: Duration = Duration::from_secs(8);
+/// A table is made in less; the commit may wait for a standby.
+const MIGRATION_WAIT: Duration = Duration::from_secs(10);
 /// Between two tries.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
@@ -67,6 +67,9 @@ const FORGET: &str = "DELETE FROM ojs_hub_sidecar WHERE seen_unix_ms < $1";
 const STATUSES: &str = "
 SELECT name, caller, status, seen_unix_ms, mark FROM ojs_hub_sidecar WHERE mark > $1 AND hub <> $2 ORDER BY mark LIMIT $3";
 
+/// Marks that are read again each time.
+const OVERLAP: u64 = 32;
+
 /// A later report takes the place of an earlier one, with a mark of its own, unless it is the same.
 const SAVE_REPORTS: &str = "
 INSERT INTO ojs_hub_report (sidecar, number, started_unix_ms, revision, is_open, state, document, received_unix_ms)
@@ -76,7 +79,7 @@ ON CONFLICT (sidecar, number) DO UPDATE SET started_unix_ms = excluded.started_u
   is_open = excluded.is_open, state = excluded.state, document = excluded.document, received_unix_ms = excluded.received_unix_ms,
   mark = CASE WHEN (ojs_hub_report.started_unix_ms, ojs_hub_report.revision) = (excluded.started_unix_ms, excluded.revision)
     THEN ojs_hub_report.mark ELSE excluded.mark END
-WHERE (ojs_hub_report.started_unix_ms, ojs_hub_report.revision) <= (excluded.started_unix_ms, excluded.revision)";
+WHERE ojs_hub_report.started_unix_ms <> excluded.started_unix_ms OR ojs_hub_report.revision <= excluded.revision";
 
 const FIND_REPORTS: &str = "
 SELECT sidecar, number, started_unix_ms, revision, is_open, state, document, received_unix_ms, mark FROM ojs_hub_report
@@ -93,17 +96,17 @@ SELECT count(*) FROM dropped";
 /// Statuses that are read at once, of some kilobytes each; the rest comes the next time.
 const STATUSES_MAX: i64 = 5_000;
 
-/// A value of a statement, with its type, so that the server prepares nothing.
-type Value<'v> = (&'v (dyn ToSql + Sync), Type);
-
 /// A database that several hubs share.
 #[derive(Debug)]
 pub(in crate::hub) struct Postgres {
     settings: PostgresSettings,
     /// The name of this process among the hubs, random.
     hub: String,
-    client: Mutex<Option<Arc<Client>>>,
-    /// When the database answered last.
+    /// For the state, so that neither statuses nor reports delay it.
+    of_state: Line,
+    /// For everything else.
+    of_rest: Line,
+    /// When the state was read or changed last.
     answered: Cell<Option<Instant>>,
 }
 
@@ -114,25 +117,35 @@ impl Postgres {
     pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         connect::access(settings)?;
         let (settings, hub) = (settings.clone(), super::super::name::random_name());
-        Ok(Self { settings, hub, client: Mutex::new(None), answered: Cell::new(None) })
+        Ok(Self { settings, hub, of_state: Line::default(), of_rest: Line::default(), answered: Cell::new(None) })
     }
 
     pub(super) fn is_stuck(&self) -> bool {
         self.answered.get().is_none_or(|at| at.elapsed() > STUCK_AFTER)
     }
 
-    /// Connects and brings the tables to the version of this program.
-    pub(super) async fn reach(&self) -> Result<(), RecordError> {
-        self.client().await.map(drop)
+    /// Brings the tables to the version of this program.
+    pub(super) async fn migrate(&self) -> Result<(), RecordError> {
+        let connected = connect::connect(&self.settings).await?;
+        let migrated = tokio::time::timeout(MIGRATION_WAIT, schema::migrate(&connected.client)).await;
+        migrated.map_err(|_| RecordError::Slow)?
     }
 
     pub(super) async fn newer(&self, known: &Version) -> Result<Option<State>, RecordError> {
         let change = signed(known.change);
-        let rows = self.ask(NEWER, &[(&known.name, Type::TEXT), (&change, Type::INT8)]).await?;
-        Ok(rows.first().map(state).transpose()?)
+        let rows =
+            self.of_state.ask(&self.settings, NEWER, &[(&known.name, Type::TEXT), (&change, Type::INT8)]).await?;
+        let newer = rows.first().map(state).transpose()?;
+        // A server that was replaced and came back has the state of then.
+        if newer.as_ref().is_some_and(|newer| newer.version.change < known.change) {
+            return Err(RecordError::Older);
+        }
+        self.answered.set(Some(Instant::now()));
+        Ok(newer)
     }
 
     pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
+        let has_rows = !rows.is_empty();
         let (switches, rows) = (json!(to.switches).to_string(), json!(rows).to_string());
         let (change, from_change) = (signed(to.version.change), signed(from.change));
         let values: [Value<'_>; 6] = [
@@ -146,9 +159,9 @@ impl Postgres {
         let deadline = Instant::now() + CHANGE_WAIT;
         let mut was_lost = false;
         loop {
-            match self.ask(CHANGE, &values).await {
+            match self.of_state.ask(&self.settings, CHANGE, &values).await {
                 Ok(moved) if number(&moved, 0, 0)? > 0 => return Ok(Kept::Kept),
-                Ok(_) if was_lost && self.is_kept(to).await? => return Ok(Kept::Kept),
+                Ok(_) if was_lost && self.is_kept(to, has_rows).await? => return Ok(Kept::Kept),
                 Ok(_) => return Ok(Kept::Behind),
                 // It was not sent, or the server has refused it.
                 Err(error) if !was_lost && !error.leaves_open() => return Err(error),
@@ -164,9 +177,10 @@ impl Postgres {
     }
 
     /// Whether a state was kept whose answer was lost: it is the present one, or its last row is in the trail.
-    async fn is_kept(&self, to: &State) -> Result<bool, RecordError> {
-        let values: [Value<'_>; 2] = [(&to.version.name, Type::TEXT), (&to.head.hash, Type::TEXT)];
-        let kept = self.ask(IS_KEPT, &values).await.map_err(|_| RecordError::Unknown)?;
+    async fn is_kept(&self, to: &State, has_rows: bool) -> Result<bool, RecordError> {
+        let hash = if has_rows { to.head.hash.as_str() } else { "" };
+        let values: [Value<'_>; 2] = [(&to.version.name, Type::TEXT), (&hash, Type::TEXT)];
+        let kept = self.of_state.ask(&self.settings, IS_KEPT, &values).await.map_err(|_| RecordError::Unknown)?;
         Ok(!kept.is_empty())
     }
 
@@ -223,47 +237,24 @@ impl Postgres {
     }
 
     pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
-        let mark = signed(after);
+        // Marks are given before commits: one that is lower may come later.
+        let mark = signed(after.saturating_sub(OVERLAP));
         let values: [Value<'_>; 3] = [(&mark, Type::INT8), (&self.hub, Type::TEXT), (&STATUSES_MAX, Type::INT8)];
         let rows = self.ask(STATUSES, &values).await?;
-        let mut found = Statuses { sidecars: Vec::with_capacity(rows.len()), mark: after };
+        let more = i64::try_from(rows.len()) == Ok(STATUSES_MAX);
+        let mut found = Statuses { sidecars: Vec::with_capacity(rows.len()), mark: after, more };
         for place in 0..rows.len() {
             let (name, caller, status) = (text(&rows, place, 0)?, text(&rows, place, 1)?, text(&rows, place, 2)?);
             let seen_unix_ms = number(&rows, place, 3)?;
             found.sidecars.push(SavedSidecar { name, caller, status, seen_unix_ms });
-            found.mark = number(&rows, place, 4)?;
+            found.mark = found.mark.max(number(&rows, place, 4)?);
         }
         Ok(found)
     }
 
-    /// The rows of one statement. A connection that is lost, does not answer in time or is to a server that takes no writes is given up.
+    /// The rows of a statement that is not about the state.
     async fn ask(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, RecordError> {
-        let client = self.client().await?;
-        let error = match tokio::time::timeout(ANSWER_WAIT, client.query_typed(statement, values)).await {
-            Ok(Ok(rows)) => {
-                self.answered.set(Some(Instant::now()));
-                return Ok(rows);
-            }
-            Ok(Err(error)) => RecordError::from(PostgresError::Server(error)),
-            Err(_) => RecordError::Slow,
-        };
-        let mut current = self.client.lock().await;
-        if error.ends_connection() && current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &client)) {
-            *current = None;
-        }
-        Err(error)
-    }
-
-    /// The connection, made anew where it was lost.
-    async fn client(&self) -> Result<Arc<Client>, RecordError> {
-        let mut current = self.client.lock().await;
-        if let Some(client) = current.as_ref().filter(|client| !client.is_closed()) {
-            return Ok(Arc::clone(client));
-        }
-        let mut client = connect(&self.settings).await?;
-        schema::migrate(&mut client).await?;
-        self.answered.set(Some(Instant::now()));
-        Ok(Arc::clone(current.insert(Arc::new(client))))
+        self.of_rest.ask(&self.settings, statement, values).await
     }
 }
 

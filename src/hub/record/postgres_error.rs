@@ -41,6 +41,10 @@ impl PostgresError {
     pub(super) fn is_lost(&self) -> bool {
         let Self::Server(error) = self else { return false };
         error.code().is_none_or(|code| {
+            // A pooler reports the loss of its own connection by class 08.
+            if code.code().starts_with("08") {
+                return true;
+            }
             // The server ends connections also while a commit waits for a standby.
             [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::QUERY_CANCELED]
                 .contains(code)
@@ -55,7 +59,9 @@ impl PostgresError {
     /// Whether the configuration is at fault, so that trying again cannot help.
     pub(super) fn is_of_configuration(&self) -> bool {
         match self {
-            Self::Password(_) | Self::Tls(_) | Self::Migration(_) | Self::Content(_) => true,
+            Self::Password(_) | Self::Tls(_) | Self::Content(_) => true,
+            // Without a code the connection was lost.
+            Self::Migration(error) => error.code().is_some_and(|code| !code.code().starts_with("57")),
             Self::Connect { is_of_configuration, .. } => *is_of_configuration,
             Self::Server(error) => is_refused_for_good(error),
         }

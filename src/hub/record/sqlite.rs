@@ -125,9 +125,9 @@ impl Sqlite {
     /// Those of earlier processes: this one holds the file alone.
     pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
         if after > 0 {
-            return Ok(Statuses { sidecars: Vec::new(), mark: after });
+            return Ok(Statuses { mark: after, ..Statuses::default() });
         }
-        Ok(Statuses { sidecars: self.ask(tables::sidecars).await?, mark: 1 })
+        Ok(Statuses { sidecars: self.ask(tables::sidecars).await?, mark: 1, more: false })
     }
 
     async fn ask<T: Send + 'static>(

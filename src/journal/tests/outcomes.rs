@@ -28,6 +28,18 @@ async fn an_outcome_comes_again_after_each_change_and_a_job_that_went_well_never
 }
 
 #[tokio::test]
+async fn an_outcome_that_was_reported_and_went_well_after_all_comes_once_more() {
+    let store = open_at(None, 100);
+    sent(&store, "a", None, Told::Unknown).await;
+    let (taken, known) = store.outcomes_after(0, 1).pop().unwrap();
+    let mut found = store.found(known.number).unwrap();
+    found.placement.apply(Event::Stored(0), store.now(), RULES);
+    found.placement.apply(Event::Told(stored("a")), store.now(), RULES);
+    assert!(store.update(&mut found) && !found.placement.has_outcome(), "{:?}", found.placement);
+    assert_eq!(after(&store, taken), ["a stored"]);
+}
+
+#[tokio::test]
 async fn the_outcomes_of_a_file_are_those_of_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");

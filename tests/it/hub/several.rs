@@ -79,6 +79,30 @@ async fn a_standby_takes_over_with_every_order_that_was_answered() {
 }
 
 #[tokio::test]
+async fn a_sidecar_that_comes_from_another_hub_with_a_later_state_keeps_it() {
+    let Some((mut stage, server)) = two_hubs().await else { return };
+    let (first, mut second) = (stage.run_replica(0).await, stage.run_replica(1).await);
+    // The first hub cannot look at the record, as when it is slow.
+    first.pause(true);
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    let knows = async || stage.command_at(1, "ann", &["fleet"]).await.stdout.contains("one");
+    eventually("the second hub has the sidecar", knows).await;
+    let done = stage.order_at(1, "ann", &["drain", "us-east-1", "--for", "1h"]).await;
+    assert_eq!(done.code, Some(0), "{}", done.all());
+    sidecar.wait_for_line("ojs.federation.switch_set").await;
+    second.kill();
+    first.pause(false);
+    stage.follows("one").await;
+    assert!(!sidecar.log().iter().any(|line| line.contains("switch_ended")), "{:?}", sidecar.log());
+    assert_ne!(goes_to(&sidecar).await, "us-east-1");
+    // A server with an older state is not believed.
+    server.query("UPDATE ojs_hub_state SET change = 0, name = '', switches = '[]'");
+    eventually("the hub is not ready", async || first.admin.get("/readyz").await.status == 503).await;
+    assert_ne!(goes_to(&sidecar).await, "us-east-1");
+}
+
+#[tokio::test]
 async fn hubs_that_start_at_once_make_the_tables_once() {
     let Some((stage, server)) = two_hubs().await else { return };
     stage.write_config(0);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -55,16 +56,29 @@ fn tls(settings: &PostgresTls) -> Result<Tls, PostgresError> {
     Ok(Tls(Arc::new(config)))
 }
 
+/// A connection; dropped, it is closed, whatever waits on it.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) client: Arc<Client>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 /// Connects to the first server that takes writes.
 ///
 /// Must run within a local runtime.
 /// Errors: [`PostgresError`]; of servers, all causes.
-pub(super) async fn connect(settings: &PostgresSettings) -> Result<Client, PostgresError> {
+pub(super) async fn connect(settings: &PostgresSettings) -> Result<Connected, PostgresError> {
     let access = access(settings)?;
     let (mut causes, mut is_of_configuration) = (Vec::new(), true);
     for (server, text) in settings.servers().into_iter().zip(&settings.hosts) {
         match tokio::time::timeout(CONNECT_WAIT, connect_to(&access, server)).await {
-            Ok(Ok(client)) => return Ok(client),
+            Ok(Ok(connected)) => return Ok(connected),
             Ok(Err(error)) => {
                 is_of_configuration &= is_refused_for_good(&error);
                 causes.push(format!("{text}: {}", in_full(&error)));
@@ -78,25 +92,24 @@ pub(super) async fn connect(settings: &PostgresSettings) -> Result<Client, Postg
     Err(PostgresError::Connect { causes: causes.join("; "), is_of_configuration })
 }
 
-async fn connect_to(access: &Access, server: PostgresHost) -> Result<Client, tokio_postgres::Error> {
+async fn connect_to(access: &Access, server: PostgresHost) -> Result<Connected, tokio_postgres::Error> {
     let mut config = access.config.clone();
     match server {
         PostgresHost::Tcp(host, port) => config.host(host).port(port),
         // The folder has the port in the name of its socket.
         PostgresHost::Folder(folder) => config.host_path(folder).port(DEFAULT_PORT),
     };
-    let client = match &access.tls {
+    let (client, task) = match &access.tls {
         Some(tls) => {
             let (client, connection) = config.connect(tls.clone()).await?;
-            tokio::task::spawn_local(async move { drop(connection.await) });
-            client
+            (client, tokio::task::spawn_local(async move { drop(connection.await) }))
         }
         None => {
             let (client, connection) = config.connect(NoTls).await?;
-            tokio::task::spawn_local(async move { drop(connection.await) });
-            client
+            (client, tokio::task::spawn_local(async move { drop(connection.await) }))
         }
     };
-    client.batch_execute(LOCK_WAIT).await?;
-    Ok(client)
+    let connected = Connected { client: Arc::new(client), task };
+    connected.client.batch_execute(LOCK_WAIT).await?;
+    Ok(connected)
 }

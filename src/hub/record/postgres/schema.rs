@@ -1,6 +1,7 @@
 //! The tables of a record in PostgreSQL.
 
 use tokio_postgres::Client;
+use tokio_postgres::types::Type;
 
 use super::super::content::RecordError;
 use super::super::postgres_error::PostgresError;
@@ -35,29 +36,45 @@ CREATE INDEX ojs_hub_report_mark ON ojs_hub_report (mark);
 const HAS_TABLES: &str = "
 SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ojs_hub_version' AND schemaname = ANY (current_schemas(false)) LIMIT 1";
 
+/// Whether the tables are those of this program.
+///
+/// Errors: [`RecordError::Later`], [`RecordError::Earlier`], or the database's.
+pub(super) async fn check(client: &Client) -> Result<(), RecordError> {
+    if version(client).await? < MIGRATIONS.len() { Err(RecordError::Earlier) } else { Ok(()) }
+}
+
 /// Brings the tables to the version of this program, where they are of an earlier one; one hub at a time.
 ///
 /// Errors: [`RecordError::Later`], or the database's; nothing was changed.
-pub(super) async fn migrate(client: &mut Client) -> Result<(), RecordError> {
+pub(super) async fn migrate(client: &Client) -> Result<(), RecordError> {
     if version(client).await? == MIGRATIONS.len() {
         return Ok(());
     }
-    let transaction = client.transaction().await.map_err(PostgresError::Server)?;
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(PostgresError::Server)?;
-    let version = version(transaction.client()).await?;
+    let changed = client.batch_execute("BEGIN");
+    changed.await.map_err(PostgresError::Migration)?;
+    let migrated = migrate_locked(client).await;
+    let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = client.batch_execute(end).await.map_err(PostgresError::Migration);
+    migrated.and_then(|()| Ok(ended?))
+}
+
+async fn migrate_locked(client: &Client) -> Result<(), RecordError> {
+    let locked = client.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&LOCK, Type::INT8)]);
+    locked.await.map_err(PostgresError::Migration)?;
+    let version = version(client).await?;
     let missing: String = MIGRATIONS.iter().skip(version).copied().collect();
     let reached = format!("UPDATE ojs_hub_version SET version = {}", MIGRATIONS.len());
-    transaction.batch_execute(&format!("{missing};{reached}")).await.map_err(PostgresError::Migration)?;
-    Ok(transaction.commit().await.map_err(PostgresError::Migration)?)
+    Ok(client.batch_execute(&format!("{missing};{reached}")).await.map_err(PostgresError::Migration)?)
 }
 
 /// The version of the tables; 0 where there are none.
 async fn version(client: &Client) -> Result<usize, RecordError> {
     let found = async {
-        if client.query_opt(HAS_TABLES, &[]).await?.is_none() {
+        if client.query_typed(HAS_TABLES, &[]).await?.is_empty() {
             return Ok(0);
         }
-        client.query_one("SELECT version FROM ojs_hub_version", &[]).await?.try_get::<_, i64>(0)
+        let rows = client.query_typed("SELECT version FROM ojs_hub_version", &[]).await?;
+        rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0))
     };
     let version = found.await.map_err(PostgresError::Server)?;
     let version = usize::try_from(version).map_err(|_| RecordError::Later)?;

@@ -13,7 +13,7 @@ ON CONFLICT (sidecar, number) DO UPDATE SET started_unix_ms = excluded.started_u
   is_open = excluded.is_open, state = excluded.state, document = excluded.document, received_unix_ms = excluded.received_unix_ms,
   mark = CASE WHEN (report.started_unix_ms, report.revision) = (excluded.started_unix_ms, excluded.revision)
     THEN report.mark ELSE excluded.mark END
-WHERE (report.started_unix_ms, report.revision) <= (excluded.started_unix_ms, excluded.revision)";
+WHERE report.started_unix_ms <> excluded.started_unix_ms OR report.revision <= excluded.revision";
 
 const FIND: &str = "
 SELECT * FROM report WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR sidecar = ?2) AND (?3 IS NULL OR mark < ?3)
