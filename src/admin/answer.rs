@@ -71,6 +71,13 @@ impl std::fmt::Debug for AdminState {
 }
 
 impl AdminState {
+    /// The same for a listener that only this machine can reach.
+    #[must_use]
+    pub fn on_this_machine(mut self) -> Self {
+        (self.log_level.is_local, self.settling.is_local, self.switching.is_local) = (true, true, true);
+        self
+    }
+
     /// Answers one request, unless a foreign web page sent it.
     pub(super) async fn answer_to<B>(&self, request: &Request<B>) -> Response<Bytes> {
         let (method, headers) = (request.method(), request.headers());

@@ -27,7 +27,7 @@ pub(super) const METHODS: &str = "GET, HEAD, PUT, POST, DELETE";
 pub struct LogLevel {
     /// The log of this process; none where another program logs.
     pub log: Option<LogHandle>,
-    /// Whether the admin listener is bound to a loopback address.
+    /// Whether only this machine reaches the listener.
     pub is_local: bool,
     /// By which a level ends.
     pub clock: Clock,

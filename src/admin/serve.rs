@@ -1,4 +1,5 @@
-//! The admin listener's sockets: bounded in number, size and time, because it may listen on any address.
+//! The sockets of the admin listener and of the control socket: bounded in number, size and time, because the former may listen on any
+//! address.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -17,7 +18,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -38,9 +40,15 @@ const HEADERS: usize = 64;
 /// After a failed accept: most often the process is out of descriptors, and trying at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The admin listener, on the current thread's runtime.
+/// The admin listener, or the control socket, on the current thread's runtime.
 #[derive(Debug)]
-pub struct Listener(TcpListener);
+pub struct Listener(Registered);
+
+#[derive(Debug)]
+enum Registered {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
 
 impl Listener {
     /// Hands a bound listener to the runtime that this is called on.
@@ -48,16 +56,40 @@ impl Listener {
     /// Errors: the system's, when the runtime cannot take it.
     pub fn register(listener: std::net::TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener).map(Self)
+        TcpListener::from_std(listener).map(|tcp| Self(Registered::Tcp(tcp)))
+    }
+
+    /// Hands a bound Unix socket to the runtime that this is called on.
+    ///
+    /// Errors: the system's, when the runtime cannot take it.
+    pub fn register_unix(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        UnixListener::from_std(listener).map(|unix| Self(Registered::Unix(unix)))
+    }
+
+    /// The next connection, and its peer; none for a Unix socket.
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
+        Ok(match &self.0 {
+            Registered::Tcp(tcp) => {
+                let (stream, peer) = tcp.accept().await?;
+                (Box::new(stream), Some(peer.ip().to_canonical()))
+            }
+            Registered::Unix(unix) => (Box::new(unix.accept().await?.0), None),
+        })
     }
 }
+
+/// One connection, TCP or Unix.
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 /// Serves the admin paths until `until` resolves, then lets the answers under way finish, for at most five seconds.
 ///
 /// Must run within a `LocalSet`.
 ///
 /// Cancel: open connections are dropped.
-pub async fn serve(Listener(listener): Listener, state: AdminState, until: impl Future<Output = ()>) {
+pub async fn serve(listener: Listener, state: AdminState, until: impl Future<Output = ()>) {
     let state = Rc::new(state);
     let (stop, stopped) = tokio::sync::watch::channel(());
     let mut connections = JoinSet::new();
@@ -96,7 +128,7 @@ pub async fn serve(Listener(listener): Listener, state: AdminState, until: impl 
 /// An open connection.
 struct Held {
     task: AbortHandle,
-    peer: IpAddr,
+    peer: Option<IpAddr>,
     /// When its last request came, or it was accepted: a head that trickles in is no request.
     asked: Rc<Cell<Instant>>,
 }
@@ -115,10 +147,10 @@ fn make_room(held: &mut Vec<Held>) {
 }
 
 /// The next connection, after as many tries as it takes.
-async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
+async fn accept(listener: &Listener) -> (Box<dyn Stream>, Option<IpAddr>) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer.ip().to_canonical()),
+            Ok(accepted) => return accepted,
             Err(error) => tracing::warn!(%error, "the admin listener could not accept a connection"),
         }
         sleep(ACCEPT_PAUSE).await;
@@ -126,7 +158,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     state: Rc<AdminState>,
     asked: &Cell<Instant>,
     told_to_end: impl Future<Output = ()>,

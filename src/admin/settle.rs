@@ -31,7 +31,7 @@ pub struct Settling {
     pub journal: Arc<Journal>,
     /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Whether the admin listener is bound to a loopback address.
+    /// Whether only this machine reaches the listener.
     pub is_local: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct Switching {
     pub config: Arc<dyn Fn() -> Config + Send + Sync>,
     /// Puts the switches of the journal in force.
     pub apply: Arc<dyn Fn() + Send + Sync>,
-    /// Whether the admin listener is bound to a loopback address.
+    /// Whether only this machine reaches the listener.
     pub is_local: bool,
 }
 
@@ -105,8 +105,7 @@ impl Switching {
 
     fn order(&self, query: &str, sets: bool) -> Result<Order, Refused> {
         if !self.is_local {
-            let message =
-                "switches are set only where `listen.admin` is a loopback address, so that no other host can set them";
+            let message = "switches are set only where `listen.admin` is a loopback address, so that no other host can set them, or over `control.socket` (--socket)";
             return Err((StatusCode::FORBIDDEN, "not_local", message.to_owned()));
         }
         Order::read(query, sets).map_err(bad_request)

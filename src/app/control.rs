@@ -170,13 +170,13 @@ async fn watch_own_network(registry: Arc<Registry>, clock: Clock) {
     }
 }
 
-/// Serves metrics, liveness and readiness, for ever.
+/// Serves metrics, liveness, readiness and orders of operators, at the admin address and at the control socket if there is one, for ever.
 pub(super) fn spawn_admin(
     current: &Arc<ArcSwap<Shared>>,
     readiness: &Readiness,
     notes: &Notes,
     world: &World,
-    listener: admin::Listener,
+    (listener, control): (admin::Listener, Option<admin::Listener>),
 ) -> JoinHandle<()> {
     let shared = current.load();
     let state = AdminState {
@@ -206,7 +206,19 @@ pub(super) fn spawn_admin(
         },
     };
     show_readiness(current, &state);
-    tokio::task::spawn_local(admin::serve(listener, state, std::future::pending()))
+    let at_socket = control.map(|it| admin::serve(it, state.clone().on_this_machine(), std::future::pending()));
+    let at_socket = async move {
+        match at_socket {
+            Some(serving) => serving.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::task::spawn_local(async move {
+        tokio::select! {
+            () = admin::serve(listener, state, std::future::pending()) => {}
+            () = at_socket => {}
+        }
+    })
 }
 
 fn state_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Value + Send + Sync> {

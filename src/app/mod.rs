@@ -29,7 +29,9 @@ use crate::admin::{self, Readiness};
 use crate::config::Config;
 use crate::net::descriptors;
 use crate::net::memory;
-use crate::net::{BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, taken_or_bound};
+use crate::net::{
+    BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, bind_control, taken_or_bound,
+};
 use crate::proxy::Shared;
 use crate::telemetry::event;
 pub use error::{BuildError, RunError};
@@ -52,6 +54,8 @@ pub struct Bound {
     pub current: Arc<ArcSwap<Shared>>,
     listeners: Vec<BoundListener>,
     admin_listener: std::net::TcpListener,
+    /// The control socket; its file is removed with this value.
+    control_listener: Option<BoundListener>,
     drain: Drain,
     readiness: Readiness,
     world: World,
@@ -72,6 +76,7 @@ pub fn build_with(config: Config, world: World, mut handed_over: HandedOver) -> 
     let shared = reload::first(config, &world)?;
     let listeners = bind(&shared.config.listen, &mut handed_over)?;
     let admin_listener = taken_or_bound(shared.config.listen.admin, &mut handed_over)?.try_into_tcp()?;
+    let control_listener = shared.config.control_socket.as_deref().map(bind_control).transpose()?;
     handed_over.all_taken()?;
     Ok(Bound {
         clients: listeners.iter().map(|listener| listener.local().clone()).collect(),
@@ -81,6 +86,7 @@ pub fn build_with(config: Config, world: World, mut handed_over: HandedOver) -> 
         current: Arc::new(ArcSwap::from_pointee(shared)),
         listeners,
         admin_listener,
+        control_listener,
         world,
     })
 }
@@ -98,7 +104,7 @@ impl Bound {
     /// too. The start is reported only once every listener is served.
     pub fn run(self, until: impl Future<Output = ()>) -> Result<DrainEnd, RunError> {
         let runtime = control::runtime().map_err(RunError::Runtime)?;
-        let admin = runtime.block_on(async { self.register_admin() })?;
+        let admin = runtime.block_on(async { Ok((self.register_admin()?, self.register_control()?)) })?;
         let mut crew = WorkerThreads::new();
         self.start_workers(&mut crew)?;
         self.log_started();
@@ -108,6 +114,14 @@ impl Bound {
     fn register_admin(&self) -> Result<admin::Listener, RunError> {
         let register = || admin::Listener::register(self.admin_listener.try_clone()?);
         register().map_err(|source| RunError::Listener { address: LocalAddress::Tcp(self.admin), source })
+    }
+
+    fn register_control(&self) -> Result<Option<admin::Listener>, RunError> {
+        let register = |bound: &BoundListener| admin::Listener::register_unix(bound.try_clone()?.try_into_unix()?);
+        let registered = self.control_listener.as_ref().map(|bound| {
+            register(bound).map_err(|source| RunError::Listener { address: bound.local().clone(), source })
+        });
+        registered.transpose()
     }
 
     fn start_workers(&self, crew: &mut WorkerThreads) -> Result<(), RunError> {
@@ -144,7 +158,7 @@ impl Bound {
 
     async fn control(
         &self,
-        admin: admin::Listener,
+        admin: (admin::Listener, Option<admin::Listener>),
         crew: &mut WorkerThreads,
         until: impl Future<Output = ()>,
     ) -> Result<DrainEnd, RunError> {

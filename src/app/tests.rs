@@ -52,7 +52,7 @@ fn end_with(work: impl FnOnce(&worker_threads::Report) + Send + 'static) -> Stri
         return error.to_string();
     }
     let admin = runtime.block_on(async { bound.register_admin() }).unwrap();
-    runtime.block_on(bound.control(admin, &mut crew, std::future::pending())).unwrap_err().to_string()
+    runtime.block_on(bound.control((admin, None), &mut crew, std::future::pending())).unwrap_err().to_string()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The options of the commands.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub(super) struct OutcomesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OutcomesCommand {
-    /// Decide the outcome of a job that no region reports; the sidecar's admin listener must be on loopback
+    /// Decide the outcome of a job that no region reports; over its admin listener on loopback, or --socket
     Settle(SettleArgs),
 }
 
@@ -76,9 +77,8 @@ pub(super) struct SettleArgs {
     /// Only the copy in this region
     #[arg(long, value_name = "REGION", value_parser = RegionId::parse)]
     pub(super) region: Option<RegionId>,
-    /// The admin listener
-    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
-    pub(super) address: String,
+    #[command(flatten)]
+    pub(super) at: AtArgs,
 }
 
 #[derive(Debug, Args)]
@@ -91,9 +91,27 @@ pub(super) struct LogLevelArgs {
     /// End a level that was set here
     #[arg(long, conflicts_with = "level")]
     pub(super) reset: bool,
+    #[command(flatten)]
+    pub(super) at: AtArgs,
+}
+
+/// The sidecar that gets an order.
+#[derive(Debug, Args)]
+pub(super) struct AtArgs {
     /// The admin listener
     #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
-    pub(super) address: String,
+    address: String,
+    /// The control socket of the sidecar (`control.socket`), in place of the admin listener
+    #[arg(long, value_name = "PATH", conflicts_with = "address")]
+    socket: Option<PathBuf>,
+}
+
+impl AtArgs {
+    /// As [`super::client::ask`] takes it.
+    pub(super) fn address(&self) -> Cow<'_, str> {
+        let socket = self.socket.as_ref().map(|path| Cow::Owned(format!("unix:{}", path.display())));
+        socket.unwrap_or(Cow::Borrowed(&self.address))
+    }
 }
 
 /// A hub, and the operator's credentials there.
@@ -173,9 +191,8 @@ pub(super) struct SwitchedBy {
     /// The name of the operator
     #[arg(long, value_name = "NAME")]
     pub(super) author: String,
-    /// The admin listener
-    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
-    pub(super) address: String,
+    #[command(flatten)]
+    pub(super) at: AtArgs,
     #[command(flatten)]
     pub(super) hub: HubArgs,
 }
@@ -265,9 +282,8 @@ pub(super) struct SwitchesArgs {
     /// Print the sidecar's JSON instead of a table
     #[arg(long)]
     pub(super) json: bool,
-    /// The admin listener
-    #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS")]
-    pub(super) address: String,
+    #[command(flatten)]
+    pub(super) at: AtArgs,
     #[command(flatten)]
     pub(super) hub: HubArgs,
 }

@@ -45,9 +45,9 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
     };
     match tokio::time::timeout(TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => {
-            Err(format!("no sidecar answers at {address}: {error}; start one, or name another with --address"))
-        }
+        Ok(Err(error)) => Err(format!(
+            "no sidecar answers at {address}: {error}; start one, or name another with --address or --socket"
+        )),
         Err(_) => Err(format!("the sidecar at {address} did not answer within {} s", TIMEOUT.as_secs())),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn log_level(arguments: &LogLevelArgs) -> u8 {
         None => (Method::GET, "/log-level".to_owned()),
     };
     let is_ours = |document: &Value| !document["level"].is_null();
-    let Some(document) = order(To::Sidecar(&arguments.address), method, &path, is_ours) else { return FAILED };
+    let Some(document) = order(To::Sidecar(&arguments.at), method, &path, is_ours) else { return FAILED };
     let until = match document["until"].as_str() {
         Some(until) => format!(" until {until}, then {}", cell(&document["configured"])),
         None => ", as configured".to_owned(),

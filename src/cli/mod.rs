@@ -112,7 +112,7 @@ enum Command {
     Healthcheck(HealthcheckArgs),
     /// Wait until regions of a running sidecar are healthy; exit code 0 once they are, 1 when the time is over
     Await(AwaitArgs),
-    /// Keep flexible jobs of a running sidecar from a region for a while; its admin listener must be on loopback
+    /// Keep flexible jobs of a running sidecar from a region for a while; over its admin listener on loopback, or --socket
     Drain(DrainArgs),
     /// End what `drain` has set for a region
     Undrain(UndrainArgs),
@@ -131,7 +131,7 @@ enum Command {
     /// Export the audit trail of a hub, or check an exported one
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Show the log level of a running sidecar, or change it for a while; its admin listener must be on loopback
+    /// Show the log level of a running sidecar, or change it for a while; over its admin listener on loopback, or --socket
     LogLevel(LogLevelArgs),
     /// Start three regions in memory and a sidecar before them, and show what federation does
     #[cfg(feature = "demo")]

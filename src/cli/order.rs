@@ -1,10 +1,12 @@
 //! Orders to a sidecar's admin listener or to a hub, and the document of the answer.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
-use super::arguments::HubArgs;
+use super::arguments::{AtArgs, HubArgs};
 use super::client::{ask, ask_hub};
 use super::out::complain;
 use super::runtime::runtime;
@@ -12,22 +14,22 @@ use super::runtime::runtime;
 /// The receiver of an order.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum To<'a> {
-    /// The admin listener of a sidecar, at this address.
-    Sidecar(&'a str),
+    /// A sidecar on this machine.
+    Sidecar(&'a AtArgs),
     /// A hub.
     Hub(&'a HubArgs),
 }
 
 impl<'a> To<'a> {
-    /// The hub where `--hub` is given, else the sidecar at this address.
-    pub(super) const fn of(hub: &'a HubArgs, address: &'a str) -> Self {
-        if hub.hub.is_some() { Self::Hub(hub) } else { Self::Sidecar(address) }
+    /// The hub where `--hub` is given, else the sidecar.
+    pub(super) const fn of(hub: &'a HubArgs, at: &'a AtArgs) -> Self {
+        if hub.hub.is_some() { Self::Hub(hub) } else { Self::Sidecar(at) }
     }
 
-    fn name(self) -> &'a str {
+    fn name(self) -> Cow<'a, str> {
         match self {
-            Self::Sidecar(address) => address,
-            Self::Hub(hub) => hub.hub.as_deref().unwrap_or("the hub"),
+            Self::Sidecar(at) => at.address(),
+            Self::Hub(hub) => hub.hub.as_deref().unwrap_or("the hub").into(),
         }
     }
 }
@@ -38,7 +40,7 @@ pub(super) fn order(to: To<'_>, method: Method, path: &str, is_ours: impl FnOnce
     let answer = match runtime() {
         Ok(runtime) => runtime.block_on(async {
             match to {
-                To::Sidecar(address) => ask(address, method, path, Bytes::new()).await,
+                To::Sidecar(at) => ask(&at.address(), method, path, Bytes::new()).await,
                 To::Hub(hub) => ask_hub(hub, method, path).await,
             }
         }),

@@ -12,13 +12,13 @@ use crate::ojs::path_segment;
 
 /// Settles it; exit code 1 where the sidecar refuses.
 pub(super) fn settle(arguments: &SettleArgs) -> u8 {
-    let SettleArgs { id, stored, reason, region, address, .. } = arguments;
+    let SettleArgs { id, stored, reason, region, at, .. } = arguments;
     let decided = if *stored { "stored" } else { "absent" };
     let region = region.as_ref().map(|region| format!("&region={region}")).unwrap_or_default();
     let (id, reason) = (path_segment(id), path_segment(reason));
     let path = format!("/outcomes/settle?id={id}&as={decided}&reason={reason}{region}");
     let is_ours = |document: &Value| !document["decided"].is_null();
-    let Some(document) = order(To::Sidecar(address), Method::PUT, &path, is_ours) else { return FAILED };
+    let Some(document) = order(To::Sidecar(at), Method::PUT, &path, is_ours) else { return FAILED };
     let [row, job, region, state] = ["id", "job_id", "region", "state"].map(|key| cell(&document[key]));
     say(format_args!("row {row}: job {job} is taken for {decided} in {region}; the outcome is {state}"));
     if document["durable"] != true {

@@ -62,7 +62,7 @@ fn paused(what: Pausable, name: &str) -> String {
 
 /// Shows the switches in force; exit code 1 where no sidecar answers.
 pub(super) fn switches(arguments: &SwitchesArgs) -> u8 {
-    let Some(document) = answer(To::of(&arguments.hub, &arguments.address), Method::GET, "") else { return FAILED };
+    let Some(document) = answer(To::of(&arguments.hub, &arguments.at), Method::GET, "") else { return FAILED };
     if arguments.json {
         say(format_args!("{document:#}"));
         return DONE;
@@ -76,10 +76,10 @@ pub(super) fn switches(arguments: &SwitchesArgs) -> u8 {
 }
 
 fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
-    let SwitchedBy { reason, ticket, author, address, hub } = by;
+    let SwitchedBy { reason, ticket, author, at, hub } = by;
     let [reason, ticket, author] = [reason, ticket, author].map(|text| path_segment(text));
     let query = format!("?{what}&reason={reason}&ticket={ticket}&author={author}");
-    let Some(document) = answer(To::of(hub, address), method, &query) else { return FAILED };
+    let Some(document) = answer(To::of(hub, at), method, &query) else { return FAILED };
     for switch in document["switches"].as_array().into_iter().flatten() {
         say_switch(switch);
     }

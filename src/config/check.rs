@@ -51,6 +51,7 @@ impl Check {
         self.log_level(&sections.log.level);
         let federation_default = raw.version.as_deref() == Some("1.0");
         let listen = self.listen(raw.listen);
+        let control_socket = self.control_socket(raw.control.socket, &listen);
         let drafts = self.regions(raw.regions, raw.insecure_dev, federation_default);
         let registered = self.registered(&drafts);
         let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
@@ -74,6 +75,7 @@ impl Check {
             local_region,
             insecure_dev: raw.insecure_dev,
             listen,
+            control_socket,
             tenants,
             routing,
             batch: sections.batch,

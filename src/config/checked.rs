@@ -1,5 +1,7 @@
 //! The checked configuration as a whole.
 
+use std::path::PathBuf;
+
 use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
@@ -18,6 +20,8 @@ pub struct Config {
     pub insecure_dev: bool,
     /// Where clients and scrapers reach us.
     pub listen: Listen,
+    /// The path of the control socket, where operators on this machine reach us; none where there is none.
+    pub control_socket: Option<PathBuf>,
     /// The registry: at least one region, ids unique, in the operator's order.
     pub regions: Vec<RegionConfig>,
     /// Where the jobs of tenants may go; the first pattern that fits decides.

@@ -24,6 +24,9 @@ pub fn effective(config: &Config) -> String {
         yaml.text("admin", config.listen.admin);
         yaml.text("unix_mode", format!("{:04o}", config.listen.unix_mode));
     });
+    if let Some(path) = &config.control_socket {
+        yaml.section("control", |yaml| yaml.text("socket", path.display()));
+    }
     yaml.list("regions", &config.regions, region);
     yaml.list("tenants", &config.tenants, tenant);
     yaml.section("routing", |yaml| routing(yaml, &config.routing));

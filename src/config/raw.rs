@@ -23,6 +23,8 @@ pub(super) struct Raw {
     pub(super) insecure_dev: bool,
     pub(super) listen: RawListen,
     #[serde(default)]
+    pub(super) control: RawControl,
+    #[serde(default)]
     pub(super) regions: Vec<Option<RawRegion>>,
     #[serde(default)]
     pub(super) tenants: Vec<Option<RawTenant>>,
@@ -67,6 +69,11 @@ pub(super) struct RawListen {
     pub(super) credential_headers: Vec<String>,
     pub(super) admin: SocketAddr,
     pub(super) unix_mode: String,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct RawControl {
+    pub(super) socket: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]

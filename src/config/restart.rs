@@ -24,6 +24,10 @@ pub fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static str>) {
         fixed.push("listen.unix_mode");
         new.unix_mode = old.unix_mode;
     }
+    if config.control_socket != running.control_socket {
+        fixed.push("control.socket");
+        config.control_socket.clone_from(&running.control_socket);
+    }
     macro_rules! sections {
         ($($section:ident),+) => {
             $( config.$section.keep_fixed(&running.$section, &mut fixed); )+

@@ -45,6 +45,9 @@ pub enum BindError {
         "a socket for {0} was handed over, but `listen` does not name that address; name it there, or do not hand it over"
     )]
     NotConfigured(LocalAddress),
+    /// The control socket cannot be listened on.
+    #[error("control.socket: {0}")]
+    Control(String),
     /// Any other answer of the system.
     #[error("cannot listen on {address}: {source}")]
     System {
@@ -159,6 +162,16 @@ impl BoundListener {
         match self.listener {
             Descriptor::Tcp(tcp) => Ok(tcp),
             Descriptor::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The bare Unix listener; the file of the socket stays with the other clones of this listener.
+    ///
+    /// Errors: `Unsupported` for a TCP socket.
+    pub fn try_into_unix(self) -> io::Result<UnixListener> {
+        match self.listener {
+            Descriptor::Unix(unix) => Ok(unix),
+            Descriptor::Tcp(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

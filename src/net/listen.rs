@@ -17,6 +17,8 @@ use super::handover::HandedOver;
 /// at once, as after a restart, must fit; the system has its own bound, which is usually the same, and holds some hundred bytes for
 /// each.
 const QUEUE: i32 = 4096;
+/// Every process that can open the control socket gives orders.
+const CONTROL_MODE: u32 = 0o600;
 
 /// Binds every client address, in the operator's order, but for those that were handed over.
 ///
@@ -70,6 +72,26 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<BoundListener, BindError> 
     listener.set_nonblocking(true).map_err(failed)?;
     let local = LocalAddress::Tcp(listener.local_addr().map_err(failed)?);
     Ok(BoundListener::tcp(listener, local))
+}
+
+/// Binds the control socket, which only the user of this process can open.
+///
+/// Errors: [`BindError::Control`]. A file of a process that has ended is replaced, one of a process that listens is not.
+pub fn bind_control(path: &Path) -> Result<BoundListener, BindError> {
+    bind_unix(path, CONTROL_MODE).map_err(|error| {
+        BindError::Control(match error {
+            BindError::Taken(address) => {
+                format!("another process listens at {address}; stop it, or choose another path")
+            }
+            BindError::NoDirectory(address) => {
+                format!("the directory of {address} does not exist; create it, or choose another path")
+            }
+            BindError::NoSocket(address) => {
+                format!("{address} is a file that is no socket; remove it, or choose another path")
+            }
+            error => error.to_string(),
+        })
+    })
 }
 
 /// Binds beside the path and moves the socket there once its mode is set, so that no client connects before, and a

@@ -50,7 +50,7 @@ pub use framing::Violation;
 pub use guard::{ClientSide, Room};
 pub use handover::HandedOver;
 pub use incoming_body::IncomingBody;
-pub use listen::{bind, taken_or_bound};
+pub use listen::{bind, bind_control, taken_or_bound};
 pub use local_executor::LocalExecutor;
 pub use permit::ConnectionPermits;
 pub use refused::Refused;

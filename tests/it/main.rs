@@ -13,6 +13,7 @@ mod buffered;
 mod cli;
 mod clocks;
 mod compressed;
+mod control_socket;
 mod create;
 mod define;
 mod disguise;

@@ -110,6 +110,7 @@ async fn a_paused_type_makes_no_new_jobs_by_any_call_and_those_that_exist_go_on(
     for (method, path, body) in [
         (Method::POST, "/ojs/v1/jobs", job("mail.send")),
         (Method::PUT, "/ojs/v2/jobs", job("mail.send")),
+        (Method::PUT, "/ojs/v1/jobs", job("mail.send")),
         (Method::POST, "/ojs/v1/jobs/batch", json!({ "jobs": [job("other"), job("mail.send")] })),
         (Method::POST, "/ojs/v1/jobs/bulk", json!({ "jobs": [job("mail.send"), job("other")] })),
         (Method::POST, "/ojs/v1/cron", template("mail.send")),
@@ -158,7 +159,7 @@ async fn a_paused_tenant_is_known_by_the_job_and_by_the_head_of_its_call() {
 }
 
 #[tokio::test]
-async fn a_pause_outlives_a_kill_and_ends_in_its_time() {
+async fn a_pause_outlives_a_kill_and_a_reload_and_ends_in_its_time() {
     let dir = tempfile::tempdir().unwrap();
     let journal = format!("journal: {{ path: {:?} }}", dir.path().join("journal"));
     let stage = Setup::default().yaml(&journal).stage().await;
@@ -178,6 +179,11 @@ async fn a_pause_outlives_a_kill_and_ends_in_its_time() {
         (3, &json!("a b"), &json!("mail"), &json!("acme"))
     );
     let enqueue = async || second.client.enqueue(r#"{"type":"mail","args":[]}"#).await;
+    check_paused(&enqueue().await, "type mail");
+    let text = std::fs::read_to_string(&stage.config).unwrap();
+    std::fs::write(&stage.config, text + "\nidempotency: { ttl: 2h }\n").unwrap();
+    second.signal("HUP");
+    second.wait_for_line("configuration_reloaded").await;
     check_paused(&enqueue().await, "type mail");
     let address = second.admin.address().to_string();
     let shown = command(&["switches", "--address", &address], &[], "");

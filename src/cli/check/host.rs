@@ -25,7 +25,11 @@ pub(super) fn refusals(config: &Config) -> Vec<String> {
     let admin = bind_refusal(config.listen.admin).map(|error| {
         format!("listen.admin: {} cannot be bound: {error}; choose an address of this host", config.listen.admin)
     });
-    clients.chain(admin).collect()
+    let control = config.control_socket.as_deref().and_then(|path| {
+        let error = folder_refusal(path)?;
+        Some(format!("control.socket: {} cannot be made: {error}", path.display()))
+    });
+    clients.chain(admin).chain(control).collect()
 }
 
 /// Why the journal would be kept in memory only; routing goes on without its file.

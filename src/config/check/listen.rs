@@ -1,7 +1,7 @@
 //! Listening addresses.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::kind::mode as mode_of;
 use super::super::raw::RawListen;
@@ -70,6 +70,25 @@ impl Check {
     }
 }
 
+impl Check {
+    /// The control socket, where one is set.
+    pub(super) fn control_socket(&mut self, path: Option<PathBuf>, listen: &Listen) -> Option<PathBuf> {
+        let path = path?;
+        if !is_socket_path(&path) {
+            self.refuse("control.socket", "expected an absolute path of at most 107 bytes");
+        }
+        let is_taken = |client: &ClientListen| matches!(client, ClientListen::Unix { path: other } if *other == path);
+        if listen.clients.iter().any(is_taken) {
+            self.refuse("control.socket", "the path is one of listen.clients as well: choose another one");
+        }
+        Some(path)
+    }
+}
+
+fn is_socket_path(path: &Path) -> bool {
+    path.is_absolute() && path.file_name().is_some() && path.as_os_str().len() <= UNIX_PATH_BYTES_MAX
+}
+
 /// Whether a browser could send this as `Origin`: it leaves out the scheme's own port, and says no path.
 fn is_origin(text: &str) -> bool {
     let (own_port, authority) = match text.split_once("://") {
@@ -89,7 +108,7 @@ fn is_origin(text: &str) -> bool {
 fn client_listen(text: &str, optional: bool) -> Result<ClientListen, &'static str> {
     if let Some(path) = text.strip_prefix("unix:") {
         let path = PathBuf::from(path);
-        if !path.is_absolute() || path.file_name().is_none() || path.as_os_str().len() > UNIX_PATH_BYTES_MAX {
+        if !is_socket_path(&path) {
             return Err("expected unix: and an absolute path of at most 107 bytes");
         }
         return Ok(ClientListen::Unix { path });

@@ -51,6 +51,8 @@ const PLACES: &[Key] = &[
             `forward_authorization`"),
     key("listen.admin", Address, "127.0.0.1:9464", "", "Metrics, liveness and readiness; any address"),
     key("listen.unix_mode", Mode, "0660", "", "Permission bits of Unix sockets"),
+    open("control.socket", Path, "",
+        "A Unix socket of mode 0600 that answers as the admin listener does, for operators on this machine; none when absent"),
     open("regions[].id", NAME, "", "The region's identifier: lower-case letters, digits and dashes; required"),
     open("regions[].url", Text(2048), "", "The base URL of its OJS server, `https://host[:port][/path]`; required"),
     key("regions[].weight", Integer(0, 1_000_000), "1", "",

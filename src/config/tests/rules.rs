@@ -72,6 +72,14 @@ fn regions_have_ids_that_differ_and_urls_that_are_safe() {
 }
 
 #[test]
+fn the_control_socket_is_a_path_of_its_own() {
+    check(&format!("control: {{ socket: '/{}' }}", "x".repeat(107)), &["control.socket"]);
+    check("listen: { clients: ['unix:/run/c.sock'] }\ncontrol: { socket: /run/c.sock }", &["control.socket"]);
+    let socket = loaded(&format!("{REGIONS}\ncontrol: {{ socket: /run/c.sock }}")).config.control_socket;
+    assert_eq!(socket, Some("/run/c.sock".into()));
+}
+
+#[test]
 fn a_key_that_is_wrong_in_itself_is_not_called_missing() {
     let problems = load_layers(&["regions: [{ id: 1, url: 'https://a.example' }]"], &[], &[]).unwrap_err();
     assert_eq!(problems.problems.len(), 1);

@@ -1,6 +1,7 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
 mod history;
+mod later;
 mod outcomes;
 mod postgres;
 mod several;

@@ -108,6 +108,11 @@ access:
         path
     }
 
+    /// Another hub than that of the stage is to be followed.
+    pub fn listens_at(&mut self, address: std::net::SocketAddr) {
+        self.listen[0] = address.to_string();
+    }
+
     /// The URL of the hub, once it has run.
     pub fn url(&self) -> String {
         self.url_of(0)
