@@ -7,6 +7,7 @@
 mod alerts;
 mod files;
 mod findings;
+mod hub;
 mod manifests;
 mod openapi;
 mod pitfalls;
