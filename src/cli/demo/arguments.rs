@@ -22,6 +22,9 @@ pub(in crate::cli) struct DemoArgs {
     /// End after the tour: exit code 0 if every step had its announced result, else 1
     #[arg(long)]
     pub(super) tour_only: bool,
+    /// With a hub and two more sidecars: the tour ends with one order for all three
+    #[arg(long, conflicts_with = "chaos")]
+    pub(super) hub: bool,
     /// No tour: enqueue for so long while everything fails, then check every job; exit code 0 if every promise was kept, else 1
     #[arg(long, value_name = "SECONDS", value_parser = |text: &str| whole(text, 1..=86_400))]
     pub(super) chaos: Option<u64>,

@@ -2,6 +2,7 @@
 //! with `--chaos`, a history checker over all of them while everything fails.
 
 mod arguments;
+mod fleet;
 mod prompt;
 mod stage;
 mod tour;
@@ -51,7 +52,7 @@ async fn check(options: &chaos::Options) -> u8 {
 struct Interrupted;
 
 async fn play(arguments: &DemoArgs) -> u8 {
-    let mut stage = match Stage::set(arguments.port, arguments.admin_port).await {
+    let mut stage = match Stage::set(arguments).await {
         Ok(stage) => stage,
         Err(error) => {
             complain(format_args!("the demo cannot start: {error}"));

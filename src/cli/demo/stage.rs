@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 
+use super::arguments::DemoArgs;
+use super::fleet::{DemoHub, Fleet};
 use super::say;
 use crate::app::{World, build};
 use crate::base::Clock;
@@ -40,6 +42,8 @@ pub(super) struct Stage {
     pub(super) regions: Vec<DemoRegion>,
     pub(super) client: SocketAddr,
     pub(super) admin: SocketAddr,
+    /// The hub and two more sidecars; none without `--hub`.
+    pub(super) fleet: Option<Fleet>,
     stop: Option<oneshot::Sender<()>>,
     sidecar: Option<JoinHandle<Option<DrainEnd>>>,
     current: Arc<ArcSwap<Shared>>,
@@ -63,13 +67,17 @@ impl Stage {
     /// Starts the regions and the sidecar.
     ///
     /// Errors: a sentence for the person at the terminal.
-    pub(super) async fn set(port: u16, admin_port: u16) -> Result<Self, String> {
+    pub(super) async fn set(arguments: &DemoArgs) -> Result<Self, String> {
         let files = scratch_in(&std::env::temp_dir())
             .map_err(|error| format!("a folder for throw-away certificates: {error}"))
             .map(Scratch)?;
-        let (regions, yaml) = start_regions(&files.0, port, admin_port).await.map_err(|error| error.to_string())?;
+        let (regions, yaml) = start_regions(&files.0).await.map_err(|error| error.to_string())?;
+        let hub = if arguments.hub { Some(DemoHub::start(&files.0)?) } else { None };
+        let section = hub.as_ref().map(|hub| hub.section("first")).unwrap_or_default();
+        let (local, port, admin_port) = (Ipv4Addr::LOCALHOST, arguments.port, arguments.admin_port);
+        let listen = format!("listen: {{ clients: [\"{local}:{port}\"], admin: \"{local}:{admin_port}\" }}\n");
         let path = files.0.join("config.yaml");
-        std::fs::write(&path, yaml).map_err(|error| error.to_string())?;
+        std::fs::write(&path, format!("{yaml}{listen}{section}")).map_err(|error| error.to_string())?;
         let config = load(&Sources { files: vec![path], ..Sources::default() }).map_err(|all| all.to_string())?.config;
         let slow_start = config.circuit_breaker.slow_start;
         let log = telemetry::init(&config.log).map_err(|error| error.to_string())?;
@@ -91,7 +99,19 @@ impl Stage {
             bound.run(told).ok()
         });
         let client = client.ok_or("the sidecar has no TCP listener")?;
-        Ok(Self { regions, client, admin, stop: Some(stop), sidecar: Some(sidecar), current, slow_start, log, files })
+        let fleet = hub.map(|hub| Fleet::start(hub, &files.0, &yaml)).transpose()?;
+        Ok(Self {
+            regions,
+            client,
+            admin,
+            fleet,
+            stop: Some(stop),
+            sidecar: Some(sidecar),
+            current,
+            slow_start,
+            log,
+            files,
+        })
     }
 
     /// Prints the commands that a visitor can type elsewhere, then `help` on those of the prompt.
@@ -136,8 +156,11 @@ impl Stage {
         }
     }
 
-    /// Ends the sidecar, then the regions; the files are removed with this value.
+    /// Ends the sidecars, the hub, then the regions; the files are removed with this value.
     pub(super) async fn strike(&mut self) {
+        if let Some(fleet) = self.fleet.take() {
+            fleet.end().await;
+        }
         drop(self.stop.take());
         if let Some(sidecar) = self.sidecar.take() {
             // The thread ends within the drain's timeout; its log has the result.
@@ -152,12 +175,9 @@ fn program() -> String {
     std::env::args().next().filter(|name| !name.is_empty()).unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned())
 }
 
-async fn start_regions(files: &Path, port: u16, admin_port: u16) -> std::io::Result<(Vec<DemoRegion>, String)> {
-    let local = Ipv4Addr::LOCALHOST;
-    let mut yaml = format!(
-        "federation_id: demo\nlocal_region: {}\nlisten: {{ clients: [\"{local}:{port}\"], admin: \"{local}:{admin_port}\" }}\n{TIMINGS}{SHARED}regions:\n",
-        IDS[0]
-    );
+/// Starts the regions, and returns the configuration of a sidecar before them, without its listeners.
+async fn start_regions(files: &Path) -> std::io::Result<(Vec<DemoRegion>, String)> {
+    let mut yaml = format!("federation_id: demo\nlocal_region: {}\n{TIMINGS}{SHARED}regions:\n", IDS[0]);
     let mut regions = Vec::new();
     for id in IDS {
         let authority = Authority::new(&format!("demo CA of {id}"));

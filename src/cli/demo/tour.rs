@@ -1,9 +1,8 @@
 //! The tour: each step acts as a user, shows the result, and checks it at the regions.
 
+mod fleet;
 mod step;
 mod worker;
-
-use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,11 +11,7 @@ use super::say;
 use super::stage::{IDS, Stage, TIMINGS};
 use crate::cli::client::Answer;
 use ojs_testbed::DemoRegion;
-use step::{Told, ask, check, region, step, text};
-
-/// How often the tour looks whether something has come true, and for how long at most.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const LOOKS_MAX: u32 = 400;
+use step::{Told, ask, check, region, region_of, step, text, until};
 
 /// Plays the whole tour.
 ///
@@ -30,7 +25,11 @@ pub(super) async fn play(stage: &Stage) -> Told {
     local_region_stops(stage).await?;
     pinned_region_stops(stage).await?;
     both_come_back(stage).await?;
-    worker::drain(stage).await
+    worker::drain(stage).await?;
+    match &stage.fleet {
+        Some(with_hub) => fleet::drain(stage, with_hub).await,
+        None => Ok(()),
+    }
 }
 
 async fn introduce(stage: &Stage) -> Told {
@@ -168,10 +167,6 @@ async fn enqueue(stage: &Stage, job: Value) -> Result<Answer, String> {
     ask(stage, Method::POST, "/ojs/v1/jobs", Some(job)).await
 }
 
-fn region_of(answer: &Answer) -> &str {
-    answer.0.headers.get("ojs-federation-region").and_then(|region| region.to_str().ok()).unwrap_or_default()
-}
-
 fn regions_that_saw<'a>(stage: &'a Stage, needle: &str) -> Vec<&'a str> {
     stage.regions.iter().filter(|region| region.record().contains(needle.as_bytes())).map(DemoRegion::id).collect()
 }
@@ -196,14 +191,4 @@ async fn breaker(stage: &Stage, place: usize) -> String {
 
 fn lossy(value: &http::HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
-}
-
-async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) -> Told {
-    for _ in 0..LOOKS_MAX {
-        if is_true().await {
-            return Ok(());
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    Err(format!("this did not come true: {what}"))
 }

@@ -94,6 +94,21 @@ async fn after_the_tour_jobs_stay_local_and_typed_lines_break_regions() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+#[tokio::test]
+async fn with_a_hub_the_tour_ends_with_one_order_for_three_sidecars() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().to_str().unwrap().to_owned();
+    let run = move || {
+        command(&["demo", "--hub", "--tour-only", "--port", "0", "--admin-port", "0"], &[("TMPDIR", &temporary)], "")
+    };
+    let ended = tokio::task::spawn_blocking(run).await.unwrap();
+    assert_eq!(ended.code, Some(0), "{}", ended.all());
+    let sent: Vec<&str> = ended.stdout.lines().filter_map(|line| line.split_once("  ->  ")).map(|(_, to)| to).collect();
+    assert!(sent.len() == 3 && sent.iter().all(|to| ["eu-west-1", "ap-south-1"].contains(to)), "{}", ended.all());
+    assert!(ended.stdout.ends_with("ready: tour finished\n"), "{}", ended.all());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 /// What the tour prints: log lines stand above the step that follows them, and its commands can be typed.
 fn check_text(tour: &[String]) {
     let place =

@@ -1,5 +1,7 @@
 //! The parts of one step of the tour.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Method;
 use ojs_testbed::DemoRegion;
@@ -8,6 +10,10 @@ use serde_json::Value;
 use crate::cli::client::{self, Answer};
 use crate::cli::demo::stage::Stage;
 use crate::cli::out::say;
+
+/// How often the tour looks whether something has come true, and for how long at most.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 400;
 
 /// Whether a step went as it should; if not, a sentence.
 pub(super) type Told = Result<(), String>;
@@ -38,4 +44,20 @@ pub(super) fn region(stage: &Stage, place: usize) -> Result<&DemoRegion, String>
 
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
+}
+
+/// The region that an answer names; empty without one.
+pub(super) fn region_of(answer: &Answer) -> &str {
+    answer.0.headers.get("ojs-federation-region").and_then(|region| region.to_str().ok()).unwrap_or_default()
+}
+
+/// Waits for a bounded time until something is true.
+pub(super) async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) -> Told {
+    for _ in 0..LOOKS_MAX {
+        if is_true().await {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Err(format!("this did not come true: {what}"))
 }
