@@ -56,7 +56,7 @@ pub(super) fn open(path: Option<&Path>) -> Result<Connection, RecordError> {
     if tables > 0 && number("PRAGMA application_id")? != APPLICATION {
         return Err(RecordError::Foreign);
     }
-    let version = usize::try_from(number("PRAGMA user_version")?).unwrap_or(0);
+    let version = usize::try_from(number("PRAGMA user_version")?).map_err(|_| RecordError::Later)?;
     if version > MIGRATIONS.len() {
         return Err(RecordError::Later);
     }
