@@ -131,7 +131,9 @@ fn the_jobs_pod_ends_when_its_own_container_does() {
 
 #[test]
 fn every_kustomization_lists_files_that_exist() {
-    for folder in ["sidecar", "network-policy", "await"].into_iter().chain(WORKLOADS.map(|(folder, _)| folder)) {
+    for folder in
+        ["sidecar", "network-policy", "await", "follow-hub"].into_iter().chain(WORKLOADS.map(|(folder, _)| folder))
+    {
         let kustomization = document(&format!("deploy/kubernetes/{folder}/kustomization.yaml"));
         let listed = |key: &str| kustomization[key].as_array().cloned().unwrap_or_default();
         let patches = listed("patches").into_iter().map(|patch| patch["path"].clone());
@@ -145,7 +147,11 @@ fn every_kustomization_lists_files_that_exist() {
 
 /// What kustomize makes of a folder; `None` where it is not installed.
 fn rendered(folder: &str) -> Option<Vec<Value>> {
-    let output = judge("kubectl", &["kustomize", &format!("deploy/kubernetes/{folder}")], "")?;
+    rendered_at(&format!("deploy/kubernetes/{folder}"))
+}
+
+fn rendered_at(folder: &str) -> Option<Vec<Value>> {
+    let output = judge("kubectl", &["kustomize", folder], "")?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(parse(&String::from_utf8(output.stdout).unwrap()))
 }
@@ -190,17 +196,22 @@ fn kustomize_puts_the_sidecar_into_every_kind_of_workload() {
 #[test]
 fn kubernetes_accepts_every_workload_with_the_sidecar() {
     for (folder, _) in WORKLOADS {
-        let Some(mut rendered) = rendered(folder) else { return };
-        // Its type belongs to the Prometheus operator.
-        rendered.retain(|document| document["kind"] != "PodMonitor");
-        let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
-        let text: Vec<String> = rendered.iter().map(Value::to_string).collect();
-        std::fs::write(file.path(), text.join("\n---\n")).unwrap();
-        // The first release with native sidecars, and a present one.
-        for version in ["1.29.0", "1.33.0"] {
-            let arguments = ["-k", version, "--strict", file.path().to_str().unwrap()];
-            check_judged("kubernetes-validate", &arguments, "");
-        }
+        let Some(rendered) = rendered(folder) else { return };
+        check_accepted(rendered);
+    }
+}
+
+/// Holds that Kubernetes accepts these documents.
+fn check_accepted(mut rendered: Vec<Value>) {
+    // Its type belongs to the Prometheus operator.
+    rendered.retain(|document| document["kind"] != "PodMonitor");
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    let text: Vec<String> = rendered.iter().map(Value::to_string).collect();
+    std::fs::write(file.path(), text.join("\n---\n")).unwrap();
+    // The first release with native sidecars, and a present one.
+    for version in ["1.29.0", "1.33.0"] {
+        let arguments = ["-k", version, "--strict", file.path().to_str().unwrap()];
+        check_judged("kubernetes-validate", &arguments, "");
     }
 }
 
@@ -213,6 +224,48 @@ fn the_optional_wait_stands_between_the_sidecar_and_the_application() {
     assert_eq!(init[1]["args"][0], "await");
     let [wait, cron] = ["await", "await-cronjob"].map(|name| document(&format!("deploy/kubernetes/await/{name}.yaml")));
     assert_eq!(wait[0]["value"], cron[0]["value"]);
+}
+
+#[test]
+fn the_optional_component_makes_the_sidecar_follow_the_hubs_of_the_folder_beside_it() {
+    let name = |file: &str| format!("deploy/kubernetes/follow-hub/{file}");
+    let [patch, cron] = ["patch.yaml", "patch-cronjob.yaml"].map(|file| document(&name(file)));
+    assert_eq!(cron["spec"]["jobTemplate"]["spec"], patch["spec"], "one sidecar for all kinds");
+    let layers = [CONFIGS[0].to_owned(), name("hub.yaml")];
+    let sources = Sources { files: layers.iter().map(|file| path(file)).collect(), ..Sources::default() };
+    let hub = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config.hub.unwrap();
+    let urls = &document(&name("hub.yaml"))["hub"]["urls"];
+    let service = &documents("deploy/kubernetes/hub/service.yaml")[0];
+    let (host, port) = (&service["metadata"]["name"], &service["spec"]["ports"][0]["port"]);
+    let reached = format!("https://{}.ojs.svc:{port}", host.as_str().unwrap());
+    assert_eq!(urls, &json!([reached]));
+    // The workload of the application with both components, as kustomize renders it.
+    let folder = tempfile::tempdir().unwrap();
+    let own = ["application.yaml", "kustomization.yaml"]
+        .map(|file| (file, read(&format!("deploy/kubernetes/application/{file}"))));
+    let root = format!("{}/..", "../".repeat(folder.path().components().count()));
+    let component = |it: &str| format!("{root}{}", path(&format!("deploy/kubernetes/{it}")).display());
+    for (file, text) in own {
+        let both = format!("components: [{}, {}]", component("sidecar"), component("follow-hub"));
+        std::fs::write(folder.path().join(file), text.replace("components: [../sidecar]", &both)).unwrap();
+    }
+    let Some(rendered) = rendered_at(folder.path().to_str().unwrap()) else { return };
+    let pod = pod_of(of_kind(&rendered, "Deployment"));
+    check_pod(pod);
+    let sidecar = named(array(pod, "/initContainers"), "ojs-sidecar");
+    let files: Vec<&str> =
+        array(sidecar, "/args").iter().filter_map(Value::as_str).filter(|it| it.ends_with("yaml")).collect();
+    let map = of_kind(&rendered, "ConfigMap")["data"].as_object().unwrap();
+    assert_eq!(files, map.keys().map(|file| format!("/etc/ojs-sidecar/{file}")).collect::<Vec<_>>());
+    let mount = array(sidecar, "/volumeMounts").iter().find(|it| it["mountPath"] == "/tls/hub").unwrap();
+    assert_eq!(
+        named(array(pod, "/volumes"), mount["name"].as_str().unwrap())["secret"]["secretName"],
+        "ojs-hub-client"
+    );
+    for file in [hub.tls.ca, hub.tls.cert, hub.tls.key].map(Option::unwrap) {
+        assert_eq!(file.parent(), Some(Path::new("/tls/hub")), "{file:?}");
+    }
+    check_accepted(rendered);
 }
 
 #[test]

@@ -42,22 +42,27 @@ const EXCEPTIONS: &[(&str, &str, Why)] = &[
     ("docs/guide/demo.md", "cargo run --release -- demo --chaos 25", Why::Long),
     ("docs/guide/docker.md", "docker build -t ojs-sidecar:0.2.0 .", Why::Docker),
     ("docs/guide/docker.md", "docker compose -f deploy/compose/compose.yaml config --quiet", Why::Docker),
+    ("docs/guide/docker.md", "docker compose -f deploy/compose/hub.yaml config --quiet", Why::Docker),
     ("docs/guide/docker.md", "docker compose -f deploy/compose/demo.yaml up --build", Why::Docker),
     ("docs/guide/first-federation.md", "cargo build --release", Why::Build),
     ("docs/guide/kubernetes.md", SECRET, Why::Cluster),
     ("docs/guide/kubernetes.md", "kubectl kustomize deploy/kubernetes/application", Why::Cluster),
     ("docs/guide/kubernetes.md", "kubectl exec POD -c ojs-sidecar -- /usr/local/bin/ojs-sidecar regions", Why::Cluster),
+    ("docs/guide/kubernetes.md", HUB_SECRET, Why::Cluster),
     ("docs/guide/outcomes.md", SETTLE, Why::Unknown),
     ("docs/guide/running.md", "cargo build --release", Why::Build),
     ("docs/guide/running.md", "ojs-sidecar run --config config.yaml", Why::Serves),
     ("docs/guide/running.md", "promtool test rules deploy/prometheus/rules_test.yaml", Why::Judge),
     ("docs/guide/systemd.md", INSTALL, Why::Systemd),
+    ("docs/guide/systemd.md", "install -m 644 deploy/systemd/ojs-hub.service /etc/systemd/system/", Why::Systemd),
     ("docs/guide/systemd.md", "systemctl reload ojs-sidecar", Why::Systemd),
     ("docs/guide/upgrading.md", "systemctl enable --now ojs-sidecar.socket", Why::Systemd),
 ];
 
 const SECRET: &str =
     "kubectl create secret generic ojs-us-east-1 --from-file=tls.crt --from-file=tls.key --from-file=ca.crt";
+const HUB_SECRET: &str =
+    "kubectl create secret generic ojs-hub-tls --from-file=tls.crt --from-file=tls.key --from-file=ca.crt";
 const SETTLE: &str = "ojs-sidecar outcomes settle 01a2b3c4-5d6e-7f80-9a1b-2c3d4e5f6071 --absent --reason \"not in the \
                       region's database, ana\"";
 const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /usr/lib/sysusers.d/ojs-sidecar.conf && \
