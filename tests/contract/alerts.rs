@@ -127,6 +127,48 @@ fn a_wrong_name_label_or_value_is_found() {
     check("ojs_federation_refusals_total{reason=~\"retry_budget|bored\"}", Some(never));
 }
 
+/// A hub that runs in this process, and what it exports.
+fn exposition_of_a_hub() -> String {
+    use std::io::{Read as _, Write as _};
+    let files = tempfile::tempdir().unwrap();
+    let authority = ojs_testbed::Authority::new("clients of the hub");
+    let ca = authority.write_ca(files.path(), "hub").unwrap();
+    let identity = authority.server(&["localhost"]).write_to(files.path(), "hub").unwrap();
+    let yaml = format!(
+        "{{ listen: '127.0.0.1:0', admin: '127.0.0.1:0', tls: {{ cert: {:?}, key: {:?}, client_ca: {ca:?} }}, access: [{{ san: '*', role: sidecar }}] }}",
+        identity.cert, identity.key
+    );
+    let file = files.path().join("hub.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let settings = ojs_sidecar::hub::Settings::load(&file).unwrap_or_else(|error| panic!("{error}"));
+    let bound = ojs_sidecar::hub::bind(settings, ojs_sidecar::base::Clock::system()).unwrap();
+    let admin = bound.admin;
+    std::thread::spawn(move || bound.run(std::future::pending()));
+    let mut stream = std::net::TcpStream::connect(admin).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn rules_name_only_metrics_that_a_hub_exports() {
+    let exposition = exposition_of_a_hub();
+    let exported: BTreeSet<&str> =
+        exposition.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let mut named = 0;
+    for name in FILES {
+        let text = read(name);
+        for (at, _) in text.match_indices("ojs_hub_") {
+            let rest = &text[at..];
+            let metric = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())];
+            assert!(exported.contains(metric), "{name}: {metric} is not exported, but {exported:?}");
+            named += 1;
+        }
+    }
+    assert!(named >= 2, "the rules cannot be read");
+}
+
 /// The series of a scrape, by the region that they are of.
 fn series(regions: usize, detail_full: bool) -> (usize, Vec<usize>) {
     let ids: Vec<RegionId> = (0..regions).map(|at| RegionId::parse(&format!("region-{at}")).unwrap()).collect();
