@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use ojs_sidecar::base::{Clock, RegionId};
 use ojs_sidecar::config::{Config, Sources, load};
-use ojs_sidecar::fleet::{Link, Report, Reports, Status};
+use ojs_sidecar::fleet::{Granting, Link, Report, Reports, Status};
 use ojs_sidecar::journal::Journal;
 use ojs_sidecar::net::resolve::SystemResolver;
 use ojs_sidecar::proxy::Random;
@@ -157,6 +157,7 @@ impl Fleet {
             on_state: Box::new(|_| ()),
             status: Box::new(self.status(number, &journal)),
             reports: Box::new(self.reports(number)),
+            granting: Granting::default(),
             clock,
             draw: Random::default().draw(),
             resolver: Arc::new(SystemResolver),

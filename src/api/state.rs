@@ -88,7 +88,11 @@ fn region(shared: &Shared, view: &View, index: RegionIndex, moment: Moment) -> V
         "max_queue_depth": state.max_queue_depth,
         "load": load(state, moment),
         "sent_per_second": shared.traffic.send_rate(index),
-        "calls": { "in_flight": shared.concurrency.in_flight(index), "limit": shared.concurrency.limit(index) },
+        "calls": {
+            "in_flight": shared.concurrency.in_flight(index),
+            "limit": shared.concurrency.limit(index),
+            "granted": shared.concurrency.granted(index, moment.now),
+        },
         "connections": {
             "idle": metrics.pool_connections[PoolState::Idle].get(),
             "busy": metrics.pool_connections[PoolState::Busy].get(),

@@ -14,10 +14,10 @@ use super::notes::Notes;
 use super::restarted::restarted;
 use super::world::World;
 use crate::api::outcome_row;
-use crate::config::{ClientListen, Config, HealthSource, HubConfig, LoadSource, effective};
+use crate::config::{ClientListen, Config, FleetLimit, HealthSource, HubConfig, LoadSource, effective};
 use crate::fleet::{
-    Link, NAME_BYTES_MAX, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports,
-    SET_MEMBERS_MAX, Status,
+    Granting, Limited, Link, NAME_BYTES_MAX, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report,
+    Reports, SET_MEMBERS_MAX, Status,
 };
 use crate::outcome::{Placement, State};
 use crate::proxy::{Random, Shared};
@@ -88,6 +88,7 @@ fn link(
             }
         }),
         reports: Box::new(reports),
+        granting: granting(shared),
         clock: world.clock.clone(),
         draw: Random::default().draw(),
         resolver: Arc::clone(&world.resolver),
@@ -119,6 +120,16 @@ fn reports(shared: &Arc<Shared>, sidecar: String, started_unix_ms: u64) -> impl 
         let reports = found.iter().map(report).take_while(fits).collect();
         Reports { sidecar: sidecar.clone(), started_unix_ms, reports }
     }
+}
+
+/// The fleet limits of the configuration, in force at the calls of this sidecar.
+fn granting(shared: &Shared) -> Granting {
+    let (config, regions) = (&shared.config, shared.registry.regions());
+    let limited = |limit: &FleetLimit| {
+        let region = regions.iter().find(|region| region.id == limit.region)?;
+        Some(Limited::new(limit.region.clone(), limit.on_hub_loss, Arc::clone(shared.concurrency.grant(region.index))))
+    };
+    Granting::new(config.fleet_limits.iter().filter_map(limited).collect(), config.limits.call_timeout)
 }
 
 /// The queues in use, where the sidecar routes by their load.

@@ -18,11 +18,11 @@ use super::notes::Notes;
 use super::world::{Source, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
-use crate::config::{Config, MetricsDetail, RegionConfig};
+use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
-use crate::region::{ExcludedQueues, Owners, Region, SetupError, Traffic, Workers};
+use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffic, Workers};
 use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
 use watch::Watch;
@@ -100,6 +100,7 @@ impl Reloader {
             self.notes.set("log.level", "the running level is kept".to_owned());
         }
         let next = Arc::new(next);
+        limit_fleet(&next.concurrency, &next.registry, &next.config);
         self.current.store(Arc::clone(&next));
         // Regions that the old loops have not probed yet are probed by the new ones: readiness waits for them instead.
         self.loops = control::start_loops(&next, &self.world, &self.notes, self.first_round.upgrade());
@@ -144,7 +145,6 @@ impl Reloader {
 /// The shared state of the first configuration.
 pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError> {
     use crate::ojs::Class;
-    use crate::region::Registry;
     use crate::telemetry::Metrics;
 
     let mut regions = Vec::with_capacity(config.regions.len());
@@ -156,6 +156,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     let journal = first_journal(&config, world, &metrics);
     journal.set_follows_hub(config.hub.is_some());
     registry.set_switches(&journal.switches());
+    let concurrency = Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls);
+    limit_fleet(&concurrency, &registry, &config);
     Ok(Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
         buffered: Buffered::default(),
@@ -166,7 +168,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         running: Running::default(),
         workers: Arc::new(Workers::default()),
         unfit: ExcludedQueues::default(),
-        concurrency: Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls),
+        concurrency,
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
         registry: Arc::new(registry),
         metrics,
@@ -232,11 +234,19 @@ const fn bounds(config: &Config) -> Bounds {
     Bounds::below(config.limits.calls_per_region)
 }
 
+/// Puts the fleet limits of a configuration in force: until the hub has granted calls, each sidecar has those without a grant.
+fn limit_fleet(concurrency: &Concurrency, registry: &Registry, config: &Config) {
+    for region in registry.regions() {
+        let limit = config.fleet_limits.iter().find(|limit| limit.region == region.id);
+        concurrency.grant(region.index).set_limit(limit.map(FleetLimit::calls_without_grant));
+    }
+}
+
 /// Calls that are under way go on counting, unless the limits have changed.
 fn concurrency(old: &Shared, config: &Config) -> Concurrency {
     let limits = |config: &Config| (config.limits.calls, config.limits.calls_per_region);
     if limits(&old.config) != limits(config) {
-        return Concurrency::new(config.regions.len(), bounds(config), config.limits.calls);
+        return old.concurrency.bounded_anew(bounds(config), config.limits.calls, known_as(old, config));
     }
     old.concurrency.carried_over(bounds(config), known_as(old, config))
 }

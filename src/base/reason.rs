@@ -71,6 +71,8 @@ words! {
         LeaseLost = "lease_lost",
         /// Too many connections or requests at once.
         Overloaded = "overloaded",
+        /// The grant of a fleet limit is used up.
+        FleetLimit = "fleet_limit",
         /// An operator has paused the type or the tenant of a new job.
         SourcePaused = "source_paused",
         /// The process is about to end.
@@ -265,6 +267,9 @@ reasons! {
         Overloaded = "overloaded" in Overloaded:
             "more than `limits.client_connections` connections, more than `limits.buffered_bytes` of bodies in \
              memory, or as many calls under way as `limits.calls` and the region's limit permit; nothing was sent",
+        FleetLimit = "fleet_limit" in FleetLimit:
+            "the limit of the fleet, `limits.fleet`, leaves this sidecar no call to the region; nothing was sent: send it again after \
+             `Retry-After`",
         SourcePaused = "source_paused" in SourcePaused:
             "an operator has paused the job type or the tenant, `details.switch` names it; nothing was stored: send it \
              again after `Retry-After`",

@@ -149,6 +149,9 @@ pub(super) struct FleetArgs {
     /// Print the outcomes that any sidecar has reported, in place of the sidecars
     #[arg(long)]
     pub(super) outcomes: bool,
+    /// Print the limits of calls and the sidecars that hold them, in place of the sidecars
+    #[arg(long, conflicts_with = "outcomes")]
+    pub(super) limits: bool,
     /// Only outcomes in this state
     #[arg(long, value_name = "STATE", value_parser = State::ALL.map(State::as_str), requires = "outcomes")]
     pub(super) state: Option<String>,

@@ -1,4 +1,4 @@
-//! `ojs-sidecar fleet`: the inventory of a hub, and the outcomes that its sidecars have reported.
+//! `ojs-sidecar fleet`: the inventory of a hub, the outcomes that its sidecars have reported, and the limits that they share.
 
 use http::Method;
 
@@ -12,6 +12,9 @@ use super::query::{OUTCOME_HEADS, cell, list, outcome_row, table};
 pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
     if arguments.outcomes {
         return outcomes(arguments);
+    }
+    if arguments.limits {
+        return limits(arguments);
     }
     let answer = order(To::Hub(&arguments.hub), Method::GET, "/v1/hub/sidecars", |it| it["sidecars"].is_array());
     let Some(document) = answer else { return FAILED };
@@ -35,6 +38,30 @@ pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
         ]
     });
     table(heads, rows.collect());
+    DONE
+}
+
+/// Shows the limits of the fleet, a row for each holder.
+fn limits(arguments: &FleetArgs) -> u8 {
+    let answer = order(To::Hub(&arguments.hub), Method::GET, "/v1/hub/limits", |it| it["limits"].is_array());
+    let Some(document) = answer else { return FAILED };
+    if arguments.json {
+        say(format_args!("{document:#}"));
+        return DONE;
+    }
+    let mut rows = Vec::new();
+    for limit in list(&document["limits"]) {
+        let [region, granted, calls] = ["region", "granted", "calls"].map(|key| cell(&limit[key]));
+        say(format_args!("{region}: {granted} of {calls} calls at once are granted"));
+        let row = |it: &serde_json::Value| {
+            [region.clone(), cell(&it["sidecar"]), cell(&it["calls"]), cell(&it["needs"]), cell(&it["ends"])]
+        };
+        rows.extend(list(&limit["holders"]).iter().map(row));
+    }
+    if list(&document["limits"]).is_empty() {
+        say("the hub has no limits");
+    }
+    table(["REGION", "SIDECAR", "CALLS", "NEEDS", "ENDS"], rows);
     DONE
 }
 

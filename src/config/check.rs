@@ -4,6 +4,7 @@
 //! one section.
 
 mod collect;
+mod fleet_limits;
 mod hub;
 mod listen;
 mod region;
@@ -65,6 +66,7 @@ impl Check {
         let limits = self.limits(sections.limits);
         self.health_source(health_check.source, !raw.hub.urls.is_empty());
         let hub = self.hub(raw.hub);
+        let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
         let resolved = drafts.into_iter();
@@ -92,6 +94,7 @@ impl Check {
             decisions: sections.decisions,
             idempotency: sections.idempotency,
             limits,
+            fleet_limits,
             compat: sections.compat,
             log: sections.log,
             metrics: sections.metrics,

@@ -6,7 +6,7 @@ use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
 };
-use super::types::{HubConfig, Listen, RegionConfig, Tenant};
+use super::types::{FleetLimit, HubConfig, Listen, RegionConfig, Tenant};
 use crate::base::RegionId;
 
 /// Everything that an operator can set.
@@ -56,6 +56,8 @@ pub struct Config {
     pub idempotency: Idempotency,
     /// Bounds on sizes, times and counts.
     pub limits: Limits,
+    /// The limits that the hub keeps for all sidecars; regions are named once. Needs a hub.
+    pub fleet_limits: Vec<FleetLimit>,
     /// Switches for clients that cannot read the specified form.
     pub compat: Compat,
     /// Logging.

@@ -5,7 +5,7 @@
 use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
-use super::types::{ClientListen, RegionConfig, RegionTls, Rule, ServerIdentity, Tenant};
+use super::types::{ClientListen, FleetLimit, RegionConfig, RegionTls, Rule, ServerIdentity, Tenant};
 use super::yaml::Yaml;
 use crate::base::RegionId;
 
@@ -53,7 +53,10 @@ pub fn effective(config: &Config) -> String {
     }
     write_section(&mut yaml, "decisions", &config.decisions);
     write_section(&mut yaml, "idempotency", &config.idempotency);
-    write_section(&mut yaml, "limits", &config.limits);
+    yaml.section("limits", |yaml| {
+        config.limits.write(yaml);
+        yaml.list("fleet", &config.fleet_limits, fleet_limit);
+    });
     write_section(&mut yaml, "compat", &config.compat);
     write_section(&mut yaml, "log", &config.log);
     write_section(&mut yaml, "metrics", &config.metrics);
@@ -118,6 +121,12 @@ fn tenant(yaml: &mut Yaml, tenant: &Tenant) {
         yaml.texts::<RegionId>("regions", &tenant.regions);
     }
     yaml.text_if("home", tenant.home.as_ref());
+}
+
+fn fleet_limit(yaml: &mut Yaml, limit: &FleetLimit) {
+    yaml.text("region", &limit.region);
+    yaml.text("on_hub_loss", limit.on_hub_loss.as_str());
+    yaml.plain_if("local_calls", limit.local_calls);
 }
 
 fn rule(yaml: &mut Yaml, rule: &Rule) {

@@ -5,7 +5,7 @@ use figment::value::Value;
 use super::section::Setting;
 use super::types::{
     AccessLog, ClientReplicatedFrom, DuplicateIds, HealthSource, JsonContentType, LoadSource, LogFormat, MetricsDetail,
-    MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
+    MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -57,5 +57,6 @@ names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
 names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });
 names!(DuplicateIds { Auto = "auto", Refuse = "refuse", Same = "same", Overwrite = "overwrite" });
+names!(OnHubLoss { Hold = "hold", Local = "local", Refuse = "refuse" });
 names!(OnUnknown { Fail = "fail", Redirect = "redirect" });
 names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

@@ -34,6 +34,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) hub: RawHub,
     #[serde(default)]
+    pub(super) limits: RawLimits,
+    #[serde(default)]
     pub(super) replication: RawReplication,
 }
 
@@ -108,6 +110,19 @@ pub(super) struct RawHub {
     pub(super) name: Option<String>,
     #[serde(default)]
     pub(super) tls: RawTls,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct RawLimits {
+    #[serde(default)]
+    pub(super) fleet: Vec<Option<RawFleetLimit>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawFleetLimit {
+    pub(super) region: Option<String>,
+    pub(super) on_hub_loss: Option<String>,
+    pub(super) local_calls: Option<u64>,
 }
 
 #[derive(Deserialize)]

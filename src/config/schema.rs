@@ -36,6 +36,7 @@ const RULES: &[Rule] = &[
     ("tenants", || json!({ "maxItems": 1024 })),
     ("tenants[]", || json!({ "required": ["match"] })),
     ("tenants[].regions", || json!({ "minItems": 1 })),
+    ("limits.fleet[]", || json!({ "required": ["region", "on_hub_loss"] })),
     ("routing.geographic", || json!({ "required": ["meta_key", "regions"] })),
     ("routing.geographic.regions", || json!({ "minProperties": 1 })),
     ("health_check.accepted_status", || json!({ "minItems": 1 })),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::base::{RegionId, Strategy};
 
 mod compat;
+mod fleet_limit;
 mod hub;
 mod journal;
 mod listen;
@@ -17,6 +18,7 @@ mod surface;
 mod tenant;
 
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
+pub use fleet_limit::{FleetLimit, OnHubLoss};
 pub use hub::HubConfig;
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};

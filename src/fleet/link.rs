@@ -1,5 +1,7 @@
 //! The connection of a sidecar to its hub.
 
+mod grants;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::connect::{authority, connect};
 use super::events::Events;
+use super::granting::Granting;
 use super::report::{REPORTS_MAX, Reports};
 use super::status::Status;
 use super::views::{FEED_HEADER, WITH_VIEWS, take_views};
@@ -81,6 +84,8 @@ pub struct Link {
     pub status: Box<dyn Fn() -> Status>,
     /// The outcomes that were changed behind a revision, in the order of their revisions, at most [`REPORTS_MAX`].
     pub reports: Box<dyn Fn(u64) -> Reports>,
+    /// The fleet limits that this sidecar keeps to.
+    pub granting: Granting,
     /// Time for waits.
     pub clock: Clock,
     /// For the jitter of waits.
@@ -135,6 +140,9 @@ impl Link {
             failures += 1;
             let is_round = failures % self.config.urls.len() == 0;
             is_new |= before.insert(self.url().text.clone(), error.clone()).as_ref() != Some(&error);
+            if is_round {
+                self.granting.hub_lost(self.clock.now());
+            }
             self.lost(&error, is_round && std::mem::take(&mut is_new));
             self.replica.set(self.replica.get().wrapping_add(1));
             if is_round {
@@ -177,6 +185,7 @@ impl Link {
         tokio::select! {
             failure = self.keep_reporting(sender.clone(), first, share) => failure,
             failure = self.keep_reporting_outcomes(sender.clone()) => failure,
+            failure = self.keep_asking_for_grants(sender.clone()) => failure,
             failure = self.read_feed(sender) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }

@@ -2,6 +2,7 @@
 //!
 //! - [`Link`] keeps the connection for as long as the configuration has a hub.
 //! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes.
+//! - [`Granting`] asks for the calls of fleet limits, and puts them in force.
 //! - `views` hands views of regions to [`crate::region::views::HubViews`].
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
@@ -10,11 +11,15 @@
 
 mod connect;
 mod events;
+mod grant;
+mod granting;
 mod link;
 mod report;
 mod status;
 mod views;
 
+pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
+pub use granting::{Granting, Limited};
 pub use link::{Link, OnState};
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};

@@ -100,6 +100,21 @@ fn metrics(hub: &Hub) -> String {
         gauge("ojs_hub_regions", "Regions that it probes for sidecars", &regions);
         gauge("ojs_hub_regions_healthy", "Those of them that are healthy", &healthy);
     }
+    let limits: Vec<_> = hub.limits.counts().collect();
+    if !limits.is_empty() {
+        let _ = writeln!(
+            out,
+            "# HELP ojs_hub_limit_calls Calls at once that all sidecars may make\n# TYPE ojs_hub_limit_calls gauge"
+        );
+        for (region, calls, _) in &limits {
+            let _ = writeln!(out, "ojs_hub_limit_calls{{region=\"{region}\"}} {calls}");
+        }
+        let _ =
+            writeln!(out, "# HELP ojs_hub_granted_calls Those that sidecars hold\n# TYPE ojs_hub_granted_calls gauge");
+        for (region, _, granted) in &limits {
+            let _ = writeln!(out, "ojs_hub_granted_calls{{region=\"{region}\"}} {granted}");
+        }
+    }
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
     let _ = write!(

@@ -14,6 +14,7 @@ use super::access::Caller;
 use super::endpoint::Endpoint;
 use super::feed;
 use super::fleet::Refused;
+use super::grants;
 use super::outcomes;
 use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
@@ -71,6 +72,8 @@ async fn carried_out(
             outcomes::take(&hub, &caller, &body).await?;
             empty(StatusCode::NO_CONTENT)
         }
+        Endpoint::Grants => document(&grants::take(&hub, &caller, &body).await?),
+        Endpoint::Limits => document(&grants::list(&hub).await?),
         Endpoint::Outcomes => document(&outcomes::list(&hub, &query).await?),
         Endpoint::Sidecars => {
             document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms()) }))

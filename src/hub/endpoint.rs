@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
-use crate::fleet::{REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
+use crate::fleet::{GRANTS_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,10 @@ pub(super) enum Endpoint {
     Status,
     /// `POST /v1/hub/reports`: outcomes of one sidecar.
     Reports,
+    /// `POST /v1/hub/grants`: parts of fleet limits for one sidecar.
+    Grants,
+    /// `GET /v1/hub/limits`: fleet limits and their holders.
+    Limits,
     /// `GET /v1/hub/outcomes`: those of all.
     Outcomes,
     /// `GET /v1/hub/sidecars`: the inventory.
@@ -40,6 +44,8 @@ impl Endpoint {
             "/v1/hub/feed" => &[(Method::GET, Self::Feed)],
             "/v1/hub/status" => &[(Method::PUT, Self::Status)],
             "/v1/hub/reports" => &[(Method::POST, Self::Reports)],
+            "/v1/hub/grants" => &[(Method::POST, Self::Grants)],
+            "/v1/hub/limits" => &[(Method::GET, Self::Limits)],
             "/v1/hub/outcomes" => &[(Method::GET, Self::Outcomes)],
             "/v1/hub/sidecars" => &[(Method::GET, Self::Sidecars)],
             "/v1/hub/switches" => {
@@ -51,7 +57,7 @@ impl Endpoint {
         let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
         found.ok_or(Some(match path {
             "/v1/hub/status" => "PUT",
-            "/v1/hub/reports" => "POST",
+            "/v1/hub/reports" | "/v1/hub/grants" => "POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             _ => "GET",
         }))
@@ -62,6 +68,7 @@ impl Endpoint {
         match self {
             Self::Status => STATUS_BYTES_MAX,
             Self::Reports => REPORTS_BYTES_MAX,
+            Self::Grants => GRANTS_BYTES_MAX,
             _ => 0,
         }
     }
@@ -69,8 +76,8 @@ impl Endpoint {
     /// The right that a client needs.
     pub(super) const fn need(self) -> Need {
         match self {
-            Self::Feed | Self::Status | Self::Reports => Need::Sidecar,
-            Self::Sidecars | Self::Switches | Self::Outcomes => Need::Operator(Scope::Read),
+            Self::Feed | Self::Status | Self::Reports | Self::Grants => Need::Sidecar,
+            Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits => Need::Operator(Scope::Read),
             Self::SetSwitch | Self::EndSwitch => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),
         }

@@ -4,6 +4,7 @@
 //! - `access` has the rights of clients, by the names in the client's certificate.
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
+//! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
@@ -17,7 +18,10 @@ mod endpoint;
 mod feed;
 mod fleet;
 mod follow;
+mod grants;
 mod identity;
+mod limit_settings;
+mod limits;
 mod name;
 mod outcomes;
 mod postgres_settings;
@@ -33,6 +37,7 @@ mod views;
 
 pub use audit::{AuditRow, ChainError, verify};
 pub use identity::IdentityError;
+pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};
 pub use record::{PostgresError, RecordError};
 pub use run::{Bound, RunError, bind, check, migrate};

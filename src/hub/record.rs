@@ -13,7 +13,7 @@ use super::settings::RecordSettings;
 use crate::switch::Version;
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedReport, SavedSidecar, State, Statuses,
+    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State, Statuses,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
@@ -155,6 +155,26 @@ impl Record {
         match self {
             Self::Sqlite(it) => it.prune_reports(end).await,
             Self::Postgres(it) => it.prune_reports(end).await,
+        }
+    }
+
+    /// The holders of the limit of a region; none before the first change.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.limit(region).await,
+            Self::Postgres(it) => it.limit(region).await,
+        }
+    }
+
+    /// Keeps the holders of a limit that were made from the version `from`.
+    ///
+    /// Errors: [`RecordError`]; they may have been kept.
+    pub(super) async fn change_limit(&self, region: &str, from: u64, holders: String) -> Result<Kept, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.change_limit(region, from, holders).await,
+            Self::Postgres(it) => it.change_limit(region, from, &holders).await,
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::admin;
 use super::follow::{Failures, follow_record, keep_inventory, load, prune_reports, save_inventory};
 use super::identity::{Files, IdentityError};
+use super::limits::Limits;
 use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
 use super::settings::{HubTls, Settings};
@@ -145,6 +146,7 @@ impl Bound {
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
         let mut hub = Hub::new(settings.access(), record, clock);
         hub.views = views.map(Rc::new);
+        hub.limits = Limits::new(settings.limits.clone());
         let hub = Rc::new(hub);
         let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
         tokio::select! {
@@ -179,6 +181,7 @@ async fn serve_loaded(
         }
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
+        () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
         () = prune_reports(hub) => Err(RunError::Ended("reports")),
         () = follow_record(hub) => Err(RunError::Ended("record")),
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
+use super::limit_settings::LimitSettings;
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
 use crate::config::{Config, Log, LogFormat, is_log_level};
@@ -30,6 +31,9 @@ pub struct Settings {
     pub record: RecordSettings,
     /// The rights of clients; the first rule that fits a name of the client's certificate decides.
     pub access: Vec<Rule>,
+    /// The fleet limits, of which it grants sidecars their parts.
+    #[serde(default)]
+    pub limits: Vec<LimitSettings>,
     /// Logging.
     #[serde(default)]
     pub log: LogSettings,
@@ -150,6 +154,8 @@ impl Settings {
         }
         let postgres = settings.record.postgres.iter().flat_map(PostgresSettings::mistakes);
         wrong.extend(postgres.map(|mistake| format!("record.postgres.{mistake}")));
+        let is_durable = settings.record.path.is_some() || settings.record.postgres.is_some();
+        wrong.extend(LimitSettings::mistakes(&settings.limits, is_durable));
         if !["text", "json"].contains(&settings.log.format.as_str()) {
             wrong.push("log.format: expected text or json".to_owned());
         }
@@ -245,6 +251,23 @@ access:
     fn a_short_file_is_enough() {
         let settings = parse(RIGHT).unwrap();
         assert_eq!((settings.admin.port(), settings.record.path.is_none(), settings.access.len()), (9465, true, 2));
+    }
+
+    #[test]
+    fn limits_need_a_record_that_outlives_the_hub_and_their_mistakes_name_their_key() {
+        let with = |limits: &str, record: &str| parse(&format!("{RIGHT}{record}limits: [{limits}]\n"));
+        let (right, record) = ("{ region: a, calls: 7 }", "record: { path: hub.db }\n");
+        assert_eq!(with(right, record).unwrap().limits[0].ttl_ms(), 60_000);
+        for (limits, record, words) in [
+            (right, "", "limits: a hub without `record.path`"),
+            ("{ region: a, calls: 0 }", record, "limits[0].calls"),
+            ("{ region: a, calls: 7, ttl: 1s }", record, "limits[0].ttl"),
+            ("{ region: a, calls: 7 }, { region: a, calls: 8 }", record, "limits[1].region"),
+            ("{ region: a, calls: 7, ttl: soon }", record, "expected a duration"),
+        ] {
+            let error = with(limits, record).unwrap_err().to_string();
+            assert!(error.contains(words), "{limits}: {error}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use super::access::{Access, Caller};
 use super::audit::{AuditRow, Entry};
 use super::fleet::Fleet;
+use super::limits::Limits;
 use super::name::random_name;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State};
 use super::views::Views;
@@ -35,6 +36,8 @@ pub(super) struct Hub {
     pub(super) dropped_reports: Cell<u64>,
     /// Places for reports that wait for the record.
     pub(super) report_places: Semaphore,
+    /// The fleet limits that it grants parts of.
+    pub(super) limits: Limits,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
     /// Places for changes that wait for the one before them, or for the disk.
@@ -57,6 +60,7 @@ impl Hub {
             mark: Cell::new(0),
             dropped_reports: Cell::new(0),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
+            limits: Limits::default(),
             views: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             current,

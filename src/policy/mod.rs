@@ -34,8 +34,9 @@ pub(crate) mod testing;
 mod view;
 
 pub use attempt::{
-    Answer, Bounds, Budgets, CallPermit, Concurrency, End, Ending, Limit, Outcome, Pays, Progress, Repeat, RetryBudget,
-    Shed, Step, Stop, TRIES_MAX, Then, Toward, Tries, classify_enqueue, effect, is_turned_away, next,
+    Answer, Bounds, Budgets, CallPermit, CallsSeen, Concurrency, End, Ending, Grant, Limit, Outcome, Pays, Progress,
+    Repeat, RetryBudget, Shed, Step, Stop, TRIES_MAX, Then, Toward, Tries, classify_enqueue, effect, is_turned_away,
+    next,
 };
 pub use error::RouteError;
 pub use glob::Glob;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use ojs_handles::Clock;
 use parking_lot::Mutex;
 
+use super::at_once::AtOnce;
 use super::dialect::DuplicateIds;
 use super::envelope::Reading;
 use super::faults::Faults;
@@ -20,6 +21,7 @@ pub(super) struct Context {
     pub(super) store: Mutex<Store>,
     pub(super) record: Record,
     pub(super) faults: Faults,
+    pub(super) at_once: AtOnce,
     pub(super) reading: Reading,
     /// The policy for taken ids that the manifest announces.
     pub(super) duplicate_ids: Option<DuplicateIds>,

@@ -11,6 +11,7 @@
 
 mod act;
 mod answer;
+mod at_once;
 mod bounds;
 mod caller;
 mod certs;

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::sync::{mpsc, oneshot};
 
+use super::at_once::AtOnce;
 use super::certs::Identity;
 use super::context::Context;
 use super::dialect::{Dialect, DuplicateIds};
@@ -123,6 +124,7 @@ impl DemoRegion {
             clock: options.clock,
             record: Record::new(options.record_bytes_max),
             faults: Faults::default(),
+            at_once: AtOnce::default(),
             reading: Reading { dialect: options.dialect, any_id: options.any_id, retry },
             body_bytes_max: options.body_bytes_max,
         });
@@ -169,6 +171,18 @@ impl DemoRegion {
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.context.record
+    }
+
+    /// The enqueues of single jobs under way now.
+    #[must_use]
+    pub fn enqueues_under_way(&self) -> usize {
+        self.context.at_once.now()
+    }
+
+    /// The most enqueues of single jobs that were under way at once.
+    #[must_use]
+    pub fn enqueues_at_once(&self) -> usize {
+        self.context.at_once.most()
     }
 
     /// The jobs as they stand.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
@@ -51,6 +51,8 @@ pub(super) async fn serve(
     let order = context.record.began(recorded(&peer, &request));
     let fault = context.faults.for_request(request.method(), request.uri().path());
     let view = context.faults.view(request.method(), request.uri().path());
+    let is_enqueue = request.method() == Method::POST && request.uri().path() == "/ojs/v1/jobs";
+    let _under_way = is_enqueue.then(|| context.at_once.begin());
     let (mut head, body) = request.into_parts();
     head.extensions.insert(view);
     let body = Arriving::new(body, context.record.clone(), order);

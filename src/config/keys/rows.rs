@@ -11,7 +11,7 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Workers,
 };
-use super::super::types::DuplicateIds;
+use super::super::types::{DuplicateIds, OnHubLoss};
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +105,18 @@ const FAILOVER: &[Key] = &[
         "Regions never failed over to; still usable as first choice and as pins"),
 ];
 
+/// The limits of the fleet.
+#[rustfmt::skip]
+const FLEET_LIMITS: &[Key] = &[
+    open("limits.fleet[].region", NAME, "",
+        "A region whose calls the hub limits for all sidecars together: enqueues, reads and changes, neither FETCH nor words about leased jobs"),
+    open("limits.fleet[].on_hub_loss", Choice(OnHubLoss::NAMES), "",
+        "Without a hub: `hold` keeps to the last grant until its time is over, and then makes no calls; `local` makes `local_calls` at once then; \
+            `refuse` makes none as soon as no hub can be reached; required"),
+    open("limits.fleet[].local_calls", Integer(1, 1_000_000), "calls",
+        "The calls at once of this sidecar without a grant, with `local` only: all sidecars together may then exceed the limit"),
+];
+
 /// The hub.
 #[rustfmt::skip]
 const HUB: &[Key] = &[
@@ -138,7 +150,7 @@ const IGNORED: &[Key] = &[
 
 /// Every row, in the order of `config/example.yaml`.
 pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let tables: [&[Key]; 25] = [
+    let tables: [&[Key]; 26] = [
         PLACES,
         Routing::KEYS,
         RULES,
@@ -158,6 +170,7 @@ pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         Decisions::KEYS,
         Idempotency::KEYS,
         Limits::KEYS,
+        FLEET_LIMITS,
         Compat::KEYS,
         Log::KEYS,
         MetricsConfig::KEYS,

@@ -327,3 +327,24 @@ fn views_of_a_hub_need_a_hub() {
     assert_eq!(source(""), HealthSource::Own);
     assert_eq!(source("health_check: { source: hub }\n"), HealthSource::Hub);
 }
+
+#[test]
+fn a_fleet_limit_names_a_region_once_and_says_what_becomes_of_its_calls_without_a_hub() {
+    let hub = "hub: { urls: [https://h.example.com], tls: { cert: a, key: b } }\n";
+    let limits = |text: &str| format!("{REGIONS}{hub}limits: {{ fleet: [{text}] }}\n");
+    let right = "{ region: us-east-1, on_hub_loss: local, local_calls: 4 }";
+    let config = loaded(&limits(right)).config;
+    assert_eq!((config.fleet_limits.len(), config.fleet_limits[0].calls_without_grant()), (1, 4));
+    for (text, key) in [
+        (limits("{ region: mars-1, on_hub_loss: hold }"), "limits.fleet[0].region"),
+        (limits("{ on_hub_loss: hold }"), "limits.fleet[0].region"),
+        (limits("{ region: us-east-1 }"), "limits.fleet[0].on_hub_loss"),
+        (limits("{ region: us-east-1, on_hub_loss: local }"), "limits.fleet[0].local_calls"),
+        (limits("{ region: us-east-1, on_hub_loss: hold, local_calls: 4 }"), "limits.fleet[0].local_calls"),
+        (limits(&format!("{right}, {right}")), "limits.fleet[1].region"),
+        (limits(right).replace(hub, ""), "limits.fleet"),
+    ] {
+        let wrong = load_layers(&[&text], &[], &[]).unwrap_err().problems;
+        assert!(wrong.len() == 1 && wrong[0].key == key, "{key}: {wrong:?}");
+    }
+}

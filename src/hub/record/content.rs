@@ -150,6 +150,17 @@ pub(in crate::hub) struct Outcomes {
     pub(in crate::hub) counts: Vec<(String, u64)>,
 }
 
+/// The holders of a fleet limit, as the record keeps them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct SavedLimit {
+    /// The number of changes.
+    pub(in crate::hub) version: u64,
+    /// As JSON.
+    pub(in crate::hub) holders: String,
+    /// The time at the record, so that all hubs which share it have one clock. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) now_ms: u64,
+}
+
 /// The times before which reports are dropped. Units: milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) struct ReportsEnd {

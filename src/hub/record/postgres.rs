@@ -19,7 +19,8 @@ use tokio_postgres::types::Type;
 use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
-    Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedReport, SavedSidecar, State, Statuses,
+    Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State,
+    Statuses,
 };
 use super::postgres_error::PostgresError;
 use crate::switch::Version;
@@ -92,6 +93,17 @@ const DROP_REPORTS_BEYOND: &str = "
 WITH dropped AS (
   DELETE FROM ojs_hub_report WHERE mark <= (SELECT mark FROM ojs_hub_report ORDER BY mark DESC OFFSET $1 LIMIT 1) RETURNING 1)
 SELECT count(*) FROM dropped";
+
+/// The clock of the server, which all hubs share.
+const LIMIT: &str = "
+SELECT coalesce(version, 0), coalesce(holders, '{}'), (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM (SELECT 1) AS one LEFT JOIN ojs_hub_limit ON region = $1";
+
+/// One row where the limit was at the version that the change was made from.
+const CHANGE_LIMIT: &str = "
+INSERT INTO ojs_hub_limit SELECT $1, $2 + 1, $3 WHERE $2 = 0 OR EXISTS (SELECT 1 FROM ojs_hub_limit WHERE region = $1)
+ON CONFLICT (region) DO UPDATE SET version = excluded.version, holders = excluded.holders WHERE ojs_hub_limit.version = $2
+RETURNING 1";
 
 /// Statuses that are read at once, of some kilobytes each; the rest comes the next time.
 const STATUSES_MAX: i64 = 5_000;
@@ -234,6 +246,18 @@ impl Postgres {
         let max = signed(REPORTS_MAX);
         let dropped = self.ask(DROP_REPORTS_BEYOND, &[(&max, Type::INT8)]).await?;
         Ok(number(&dropped, 0, 0)?)
+    }
+
+    pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {
+        let rows = self.ask(LIMIT, &[(&region, Type::TEXT)]).await?;
+        Ok(SavedLimit { version: number(&rows, 0, 0)?, holders: text(&rows, 0, 1)?, now_ms: number(&rows, 0, 2)? })
+    }
+
+    pub(super) async fn change_limit(&self, region: &str, from: u64, holders: &str) -> Result<Kept, RecordError> {
+        let from = signed(from);
+        let values: [Value<'_>; 3] = [(&region, Type::TEXT), (&from, Type::INT8), (&holders, Type::TEXT)];
+        let changed = self.ask(CHANGE_LIMIT, &values).await?;
+        Ok(if changed.is_empty() { Kept::Behind } else { Kept::Kept })
     }
 
     pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {

@@ -2,6 +2,7 @@
 //!
 //! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
 
+mod limits;
 mod reports;
 mod tables;
 
@@ -16,7 +17,8 @@ use tokio::sync::oneshot;
 
 use super::super::audit::AuditRow;
 use super::content::{
-    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedReport, SavedSidecar, State, Statuses,
+    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State,
+    Statuses,
 };
 use crate::switch::Version;
 
@@ -120,6 +122,17 @@ impl Sqlite {
 
     pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
         self.ask(move |connection| reports::prune(connection, end)).await
+    }
+
+    pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {
+        let region = region.to_owned();
+        let found = self.ask(move |connection| limits::read(connection, &region));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
+    pub(super) async fn change_limit(&self, region: &str, from: u64, holders: String) -> Result<Kept, RecordError> {
+        let region = region.to_owned();
+        self.ask(move |connection| limits::change(connection, &region, from, &holders)).await
     }
 
     /// Those of earlier processes: this one holds the file alone.

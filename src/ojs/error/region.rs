@@ -168,6 +168,17 @@ impl ErrorDocument {
         )
     }
 
+    /// 503: the fleet's limit leaves this sidecar no call to the region. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn fleet_limit(region: &str, retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::FleetLimit,
+            retry_after,
+            "the limit of calls to this region over all sidecars leaves no call to this one; nothing was sent, try again later",
+        )
+        .with("region", region)
+    }
+
     /// 503: too many connections, requests or calls. Units: `retry_after` in seconds.
     #[must_use]
     pub fn overloaded(retry_after: u64) -> Self {

@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::time::Instant;
 
-use super::attempt::{Call, attempt};
+use super::attempt::{Call, attempt, shed_document};
 use super::exchange::Exchange;
 use super::feedback::source;
 use crate::base::text::whole_seconds;
@@ -110,7 +110,10 @@ pub(crate) async fn ask(
         pressing: question.leased,
     };
     let (tried, _) = attempt(proxy, index, &mut call, std::time::Instant::now(), &[]).await;
-    if tried.shed.is_some() || tried.crowded_out {
+    if let Some(shed) = tried.shed {
+        return Err(NoAnswer::Closed(shed_document(shed, &proxy.region(index).id)));
+    }
+    if tried.crowded_out {
         return Err(NoAnswer::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
     let not_sent = tried.ending.outcome() == Outcome::NotSent;

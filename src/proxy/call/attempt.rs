@@ -12,18 +12,19 @@ use http::{HeaderMap, Method, StatusCode};
 use super::feedback;
 use super::headers::CallHeaders;
 use super::race::Race;
+use crate::base::RegionId;
 use crate::net::body::Outgoing;
 use crate::net::dial::{DialError, Elsewhere, Endpoint};
 use crate::net::headers::{number, strip_answer};
 use crate::net::pool::{NotSent, Pool, SendError};
 use crate::ojs::header::QUEUE_STATUS;
-use crate::ojs::{Class, Segments, answer, segments_len};
+use crate::ojs::{Class, ErrorDocument, Segments, answer, segments_len};
 use crate::outcome::Lost;
 use crate::policy::{
     Answer, CallPermit, Ending, GuardClass, Limit, RegionIndex, Shed, classify_enqueue, is_turned_away,
 };
 use crate::proxy::{
-    body::collect::{CollectError, collect_answer},
+    body::collect::{CollectError, OVERLOADED_RETRY_AFTER, collect_answer},
     state::{Proxy, RegionAnswer, Waiting},
 };
 use crate::telemetry::span::in_span;
@@ -80,6 +81,14 @@ pub(crate) struct Tried {
     pub(crate) crowded_out: bool,
 }
 
+/// The answer to a call that a limit has refused, at this region.
+pub(crate) fn shed_document(shed: Shed, region: &RegionId) -> ErrorDocument {
+    match shed {
+        Shed::Fleet => ErrorDocument::fleet_limit(region.as_str(), OVERLOADED_RETRY_AFTER),
+        Shed::Region | Shed::Total | Shed::Sockets => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
+    }
+}
+
 /// When a try ended, and how long it took.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
@@ -97,7 +106,7 @@ pub(crate) async fn attempt(
     others: &[RegionIndex],
 ) -> (Tried, Ended) {
     let class = if call.pressing { GuardClass::Ack } else { call.guard };
-    let permit = match proxy.shared.concurrency.acquire(index, class) {
+    let permit = match proxy.shared.concurrency.acquire(index, class, started) {
         Ok(permit) => permit,
         Err(shed) => {
             let ended = Ended { at: started, took: Duration::ZERO };

@@ -22,7 +22,7 @@ use crate::proxy::{
     },
     call::{
         ask::shut_for,
-        attempt::{Call, Ended, Tried, attempt},
+        attempt::{Call, Ended, Tried, attempt, shed_document},
         exchange::Exchange,
         failover,
         head::{in_parts, tenant_of, unboxed},
@@ -343,8 +343,8 @@ fn settle(
     tried: Tried,
 ) -> Result<RegionAnswer, ErrorDocument> {
     let id = &proxy.region(index).id;
-    if tried.shed.is_some() {
-        return Err(overloaded());
+    if let Some(shed) = tried.shed {
+        return Err(shed_document(shed, id));
     }
     match (stop, tried.answer) {
         (Stop::Answered | Stop::RetryBudget { answered: true }, Some(answer)) => {

@@ -22,7 +22,11 @@ use crate::policy::{CallPermit, GuardClass, RegionIndex, RequestOutcome, effect}
 use crate::proxy::{
     body::collect::{OVERLOADED_RETRY_AFTER, broken_body},
     call::{
-        ask::unavailable, attempt::reason, disconnected::disconnected, exchange::Exchange, feedback,
+        ask::unavailable,
+        attempt::{reason, shed_document},
+        disconnected::disconnected,
+        exchange::Exchange,
+        feedback,
         shut::check_breaker,
     },
     state::{Proxy, Reply},
@@ -117,9 +121,9 @@ pub(crate) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) 
     // A call without a class is a read by its method, or may change something: unread reads leave room for jobs.
     let unknown = if exchange.is_read() { GuardClass::Read } else { GuardClass::Admin };
     let class = GuardClass::of(exchange.matched.operation).unwrap_or(unknown);
-    proxy.shared.concurrency.acquire_owned(index, class).map_err(|_| {
+    proxy.shared.concurrency.acquire_owned(index, class, Instant::now()).map_err(|shed| {
         exchange.region = None;
-        ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
+        shed_document(shed, &proxy.region(index).id)
     })
 }
 

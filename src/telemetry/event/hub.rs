@@ -66,6 +66,19 @@ pub fn hub_reports_refused(url: &str, error: &str) {
     );
 }
 
+/// The hub grants this sidecar no calls of fleet limits for now; the last grants hold until their time is over.
+pub fn hub_grants_refused(url: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_grants_refused", url, error,
+        "the hub grants no calls of limits.fleet; the last grants hold until their time is over"
+    );
+}
+
+/// The hub grants calls of fleet limits again.
+pub fn hub_grants_return(url: &str) {
+    info!(target: TARGET, event = "ojs.federation.hub_grants_return", url, "the hub grants calls of limits.fleet again");
+}
+
 /// A sidecar lost the feed of its hub, or cannot open it. Switches that it received before stay in force until they end.
 pub fn hub_lost(url: &str, error: &str) {
     warn!(

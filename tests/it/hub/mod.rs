@@ -2,6 +2,7 @@
 
 mod history;
 mod later;
+mod limits;
 mod outcomes;
 mod postgres;
 mod several;
@@ -177,7 +178,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 9] = [
+    let cells: [(Method, &str, [u16; 4]); 11] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -185,6 +186,8 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::GET, "/v1/hub/audit", [403, 200, 403, 403]),
         (Method::GET, "/v1/hub/feed?sidecar=x", [200, 403, 403, 403]),
         (Method::GET, "/v1/hub/outcomes", [403, 200, 200, 403]),
+        (Method::GET, "/v1/hub/limits", [403, 200, 200, 403]),
+        (Method::POST, "/v1/hub/grants", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/reports", [400, 403, 403, 403]),
         // Without a body it is no status, which only a sidecar gets to hear.
         (Method::PUT, "/v1/hub/status", [400, 403, 403, 403]),

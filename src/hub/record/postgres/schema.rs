@@ -10,7 +10,8 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
 CREATE TABLE ojs_hub_state (
@@ -30,7 +31,12 @@ CREATE TABLE ojs_hub_report (
   is_open boolean NOT NULL, state text NOT NULL, document text NOT NULL, received_unix_ms bigint NOT NULL,
   mark bigint NOT NULL DEFAULT nextval('ojs_hub_mark'), PRIMARY KEY (sidecar, number));
 CREATE INDEX ojs_hub_report_mark ON ojs_hub_report (mark);
-"];
+",
+    // The holders of fleet limits.
+    "
+CREATE TABLE ojs_hub_limit (region text PRIMARY KEY, version bigint NOT NULL, holders text NOT NULL);
+",
+];
 
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.
 const HAS_TABLES: &str = "

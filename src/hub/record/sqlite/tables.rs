@@ -16,7 +16,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -36,6 +36,8 @@ CREATE TABLE report (
   revision INTEGER NOT NULL, is_open INTEGER NOT NULL, state TEXT NOT NULL, document TEXT NOT NULL,
   received_unix_ms INTEGER NOT NULL, UNIQUE (sidecar, number));
 ",
+    // The holders of fleet limits.
+    "CREATE TABLE fleet_limit (region TEXT PRIMARY KEY, version INTEGER NOT NULL, holders TEXT NOT NULL);",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.

@@ -6,6 +6,7 @@
 //! second run; they are counted, so that others make room for them. How long a caller waits for a permit is its own affair.
 
 mod gradient;
+mod grant;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering
 use std::time::{Duration, Instant};
 
 use gradient::Gradient;
+pub use grant::{CallsSeen, Grant};
 use parking_lot::Mutex;
 
 use crate::policy::index::RegionIndex;
@@ -39,6 +41,8 @@ pub struct Bounds {
 pub enum Shed {
     /// The region bears no more of such calls.
     Region,
+    /// The fleet's limit has no room for this sidecar's calls to the region.
+    Fleet,
     /// We bear no more of such calls.
     Total,
     /// This machine has no socket left for the call.
@@ -60,6 +64,8 @@ pub struct Concurrency {
 pub struct CallPermit<L: Deref<Target = Limit> = Arc<Limit>> {
     region: L,
     total: L,
+    /// Whether it counts in the grant of the region.
+    is_granted: bool,
 }
 
 /// How many calls may be under way at once, and how many are.
@@ -68,6 +74,7 @@ pub struct Limit {
     in_flight: AtomicU64,
     limit: AtomicU64,
     gradient: Mutex<Gradient>,
+    grant: Arc<Grant>,
 }
 
 impl Concurrency {
@@ -75,8 +82,8 @@ impl Concurrency {
     #[must_use]
     pub fn new(regions: usize, region: Bounds, total: u64) -> Self {
         let total = Bounds { floor: total, start: total, ceiling: total };
-        let regions = (0..regions).map(|_| Arc::new(Limit::new(region))).collect();
-        Self { total: Arc::new(Limit::new(total)), regions }
+        let regions = (0..regions).map(|_| Arc::new(Limit::new(region, Arc::default()))).collect();
+        Self { total: Arc::new(Limit::new(total, Arc::default())), regions }
     }
 
     /// The limits of a new configuration with the same bounds: `known_as` gives for each of its regions its index here.
@@ -84,26 +91,52 @@ impl Concurrency {
     #[must_use]
     pub fn carried_over(&self, region: Bounds, known_as: impl Iterator<Item = Option<RegionIndex>>) -> Self {
         let known = |index: Option<RegionIndex>| self.regions.get(index?.get()).cloned();
-        let limit = |index| known(index).unwrap_or_else(|| Arc::new(Limit::new(region)));
+        let limit = |index| known(index).unwrap_or_else(|| Arc::new(Limit::new(region, Arc::default())));
         Self { total: Arc::clone(&self.total), regions: known_as.map(limit).collect() }
     }
 
-    /// A place for a call of this class at a region, for a call that ends while the limits are at hand. Two compare-exchanges.
+    /// The limits of a new configuration with other bounds: they begin anew, and grants go on with the calls that count in them.
+    #[must_use]
+    pub fn bounded_anew(
+        &self,
+        region: Bounds,
+        total: u64,
+        known_as: impl Iterator<Item = Option<RegionIndex>>,
+    ) -> Self {
+        let grant = |index: Option<RegionIndex>| self.regions.get(index?.get()).map(|it| Arc::clone(&it.grant));
+        let limit = |index| Arc::new(Limit::new(region, grant(index).unwrap_or_default()));
+        Self { regions: known_as.map(limit).collect(), ..Self::new(0, region, total) }
+    }
+
+    /// The grant of a region. Panics: the region is not among these.
+    #[must_use]
+    pub fn grant(&self, index: RegionIndex) -> &Arc<Grant> {
+        &self.regions[index.get()].grant
+    }
+
+    /// A place for a call of this class at a region, for a call that ends while the limits are at hand. Two compare-exchanges, and a third
+    /// one where the region has a fleet limit.
     ///
     /// Errors: [`Shed`]: no place is free; never for words about leased jobs.
-    pub fn acquire(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit<&Limit>, Shed> {
-        self.enter(index, class).map(|(region, total)| CallPermit { region: &**region, total: &**total })
+    pub fn acquire(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<CallPermit<&Limit>, Shed> {
+        let entered = self.enter(index, class, now);
+        entered.map(|(region, is_granted)| CallPermit { region: &**region, total: &*self.total, is_granted })
     }
 
     /// The same for a call that may last longer than anything else that knows of it.
     ///
     /// Errors: as of [`Concurrency::acquire`].
-    pub fn acquire_owned(&self, index: RegionIndex, class: GuardClass) -> Result<CallPermit, Shed> {
-        self.enter(index, class)
-            .map(|(region, total)| CallPermit { region: Arc::clone(region), total: Arc::clone(total) })
+    pub fn acquire_owned(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<CallPermit, Shed> {
+        let entered = self.enter(index, class, now);
+        entered.map(|(region, is_granted)| CallPermit {
+            region: Arc::clone(region),
+            total: Arc::clone(&self.total),
+            is_granted,
+        })
     }
 
-    fn enter(&self, index: RegionIndex, class: GuardClass) -> Result<(&Arc<Limit>, &Arc<Limit>), Shed> {
+    /// Takes the places of a call; returns the limit of its region, and whether it counts in the grant there.
+    fn enter(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<(&Arc<Limit>, bool), Shed> {
         let Some(region) = self.regions.get(index.get()) else { return Err(Shed::Region) };
         if !self.total.enter(class) {
             return Err(Shed::Total);
@@ -112,13 +145,25 @@ impl Concurrency {
             self.total.leave();
             return Err(Shed::Region);
         }
-        Ok((region, &self.total))
+        let is_granted = region.grant.is_limited() && is_limited_for_fleet(class);
+        if is_granted && !region.grant.enter(now) {
+            region.leave();
+            self.total.leave();
+            return Err(Shed::Fleet);
+        }
+        Ok((region, is_granted))
     }
 
     /// The limit of a region now. Units: calls at once.
     #[must_use]
     pub fn limit(&self, index: RegionIndex) -> u64 {
         self.regions.get(index.get()).map_or(0, |region| region.limit.load(Relaxed))
+    }
+
+    /// The calls at once that the limit of the fleet leaves this sidecar at a region; none without such a limit.
+    #[must_use]
+    pub fn granted(&self, index: RegionIndex, now: Instant) -> Option<u64> {
+        self.regions.get(index.get()).filter(|it| it.grant.is_limited()).map(|it| it.grant.calls(now))
     }
 
     /// The limit over all regions now. Units: calls at once.
@@ -160,24 +205,28 @@ impl<L: Deref<Target = Limit>> CallPermit<L> {
 
 impl<L: Deref<Target = Limit>> Drop for CallPermit<L> {
     fn drop(&mut self) {
+        if self.is_granted {
+            self.region.grant.leave();
+        }
         self.region.leave();
         self.total.leave();
     }
 }
 
 impl Limit {
-    fn new(bounds: Bounds) -> Self {
+    fn new(bounds: Bounds, grant: Arc<Grant>) -> Self {
         let gradient = Gradient::new(bounds.floor, bounds.start, bounds.ceiling);
-        Self { in_flight: AtomicU64::new(0), limit: AtomicU64::new(gradient.limit()), gradient: Mutex::new(gradient) }
+        let limit = AtomicU64::new(gradient.limit());
+        Self { in_flight: AtomicU64::new(0), limit, gradient: Mutex::new(gradient), grant }
     }
 
     fn enter(&self, class: GuardClass) -> bool {
         let limit = self.limit.load(Relaxed);
         let room = match class {
-            GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat => u64::MAX,
+            _ if is_word_about_leased(class) => u64::MAX,
             // A worker that gets no job now asks again; a job that is not stored may be lost.
             GuardClass::Read => (limit.saturating_mul(READS_PERCENT) / 100).max(1),
-            GuardClass::Enqueue | GuardClass::Fetch | GuardClass::Admin => limit,
+            _ => limit,
         };
         let enters = |in_flight: u64| (in_flight < room).then(|| in_flight.saturating_add(1));
         self.in_flight.fetch_update(AcqRel, Acquire, enters).is_ok()
@@ -194,4 +243,14 @@ impl Limit {
             self.limit.store(gradient.limit(), Relaxed);
         }
     }
+}
+
+/// Whether the limit of a fleet is for such calls. A FETCH may wait for minutes without work for its region.
+const fn is_limited_for_fleet(class: GuardClass) -> bool {
+    !is_word_about_leased(class) && !matches!(class, GuardClass::Fetch)
+}
+
+/// Whether such calls are about jobs that the region leased.
+const fn is_word_about_leased(class: GuardClass) -> bool {
+    matches!(class, GuardClass::Ack | GuardClass::Nack | GuardClass::Heartbeat)
 }

@@ -10,7 +10,7 @@ const MANY: u64 = 10_000;
 
 /// Places that are granted to this class until one is refused, of at most 1 000.
 fn fill(limits: &Concurrency, index: RegionIndex, class: GuardClass) -> Vec<CallPermit<&Limit>> {
-    (0..1_000).map_while(|_| limits.acquire(index, class).ok()).collect()
+    (0..1_000).map_while(|_| limits.acquire(index, class, Instant::now()).ok()).collect()
 }
 
 #[test]
@@ -21,12 +21,12 @@ fn reads_are_shed_first_then_enqueues_and_words_about_leased_jobs_never() {
     let enqueues = fill(&limits, A, GuardClass::Enqueue);
     assert_eq!(enqueues.len(), 20);
     for class in [GuardClass::Read, GuardClass::Enqueue, GuardClass::Fetch, GuardClass::Admin] {
-        assert_eq!(limits.acquire(A, class).err(), Some(Shed::Region), "{}", class.as_str());
+        assert_eq!(limits.acquire(A, class, Instant::now()).err(), Some(Shed::Region), "{}", class.as_str());
     }
     for class in [GuardClass::Ack, GuardClass::Nack, GuardClass::Heartbeat] {
         assert_eq!(fill(&limits, A, class).len(), 1_000, "{}", class.as_str());
     }
-    assert!(limits.acquire(B, GuardClass::Read).is_ok(), "another region is not full");
+    assert!(limits.acquire(B, GuardClass::Read, Instant::now()).is_ok(), "another region is not full");
     drop((reads, enqueues));
     assert_eq!(limits.in_flight(A), 0);
 }
@@ -36,11 +36,11 @@ fn the_total_bounds_all_regions_and_a_refusal_holds_no_place() {
     let limits = Concurrency::new(2, ROOMY, 100);
     let held = fill(&limits, A, GuardClass::Enqueue);
     assert_eq!(held.len(), 100);
-    assert_eq!(limits.acquire(B, GuardClass::Enqueue).err(), Some(Shed::Total));
+    assert_eq!(limits.acquire(B, GuardClass::Enqueue, Instant::now()).err(), Some(Shed::Total));
     drop(held);
     let limits = Concurrency::new(1, BOUNDS, MANY);
     let held = fill(&limits, A, GuardClass::Enqueue);
-    assert!((0..10).all(|_| limits.acquire(A, GuardClass::Enqueue).is_err()));
+    assert!((0..10).all(|_| limits.acquire(A, GuardClass::Enqueue, Instant::now()).is_err()));
     drop(held);
     assert_eq!((limits.in_flight(A), limits.total.in_flight.load(Relaxed)), (0, 0));
 }
@@ -67,7 +67,7 @@ fn a_limit_that_nobody_reaches_does_not_grow() {
     let (limits, mut now) = (Concurrency::new(1, BOUNDS, MANY), Instant::now());
     for _ in 0..10_000 {
         now += Duration::from_millis(30);
-        limits.acquire(A, GuardClass::Enqueue).unwrap().done(now, Some(Duration::from_millis(20)));
+        limits.acquire(A, GuardClass::Enqueue, Instant::now()).unwrap().done(now, Some(Duration::from_millis(20)));
     }
     assert_eq!(limits.limit(A), 100);
 }
@@ -86,7 +86,7 @@ fn a_burst_at_a_region_next_door_takes_nothing_from_its_limit() {
     let (limits, mut now) = (Concurrency::new(1, Bounds::below(500), MANY), Instant::now());
     for _ in 0..1_000 {
         now += Duration::from_millis(10);
-        limits.acquire(A, GuardClass::Enqueue).unwrap().done(now, Some(Duration::from_micros(300)));
+        limits.acquire(A, GuardClass::Enqueue, Instant::now()).unwrap().done(now, Some(Duration::from_micros(300)));
     }
     busy(&limits, &mut now, 10, |_| 40);
     assert_eq!(limits.limit(A), 500);
@@ -134,7 +134,7 @@ proptest! {
         for (wait, latency, calls, class, gives_up) in steps {
             now += Duration::from_millis(wait);
             let class = GuardClass::ALL[class];
-            let permits: Vec<_> = (0..calls).map_while(|_| limits.acquire(A, class).ok()).collect();
+            let permits: Vec<_> = (0..calls).map_while(|_| limits.acquire(A, class, Instant::now()).ok()).collect();
             if class.is_refusable() {
                 prop_assert!(permits.len() as u64 <= limits.limit(A));
             }
@@ -154,7 +154,7 @@ proptest! {
         let mut before = limits.limit(A);
         for _ in 0..100 {
             now += Duration::from_millis(100);
-            let permits: Vec<_> = (0..calls).map_while(|_| limits.acquire(A, GuardClass::Enqueue).ok()).collect();
+            let permits: Vec<_> = (0..calls).map_while(|_| limits.acquire(A, GuardClass::Enqueue, Instant::now()).ok()).collect();
             permits.into_iter().for_each(|permit| permit.done(now, Some(Duration::from_millis(latency))));
             prop_assert!(limits.limit(A) >= before);
             before = limits.limit(A);

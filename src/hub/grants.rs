@@ -1,0 +1,72 @@
+//! The requests of sidecars for calls of fleet limits, and the list of the holders.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::access::Caller;
+use super::limits::{Ask, Share};
+use super::record::RecordError;
+use super::response::Refusal;
+use super::state::Hub;
+use crate::base::text::rfc3339;
+use crate::fleet::{GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
+
+/// Grants a sidecar calls; they are durable when this returns.
+///
+/// Errors: the sidecar keeps to its last grants, and asks again.
+pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
+    let request: GrantRequest = serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad_request(format!("expected a request for grants: {error}")))?;
+    if let Some(mistake) = request.mistake() {
+        return Err(Refusal::bad_request(mistake.to_owned()));
+    }
+    if !hub.fleet.borrow().is_of(&request.sidecar, caller) {
+        let message =
+            "`sidecar`: expected the name of a sidecar whose status came with the same certificate".to_owned();
+        return Err(Refusal::new(StatusCode::CONFLICT, "unknown_sidecar", message));
+    }
+    let regions = request.regions.iter().map(|calls| region_grant(hub, &request, calls));
+    let regions = futures_util::future::try_join_all(regions).await?;
+    Ok(json!(GrantAnswer { regions }))
+}
+
+async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) -> Result<RegionGrant, Refusal> {
+    let region = calls.region.clone();
+    let Some(limit) = hub.limits.of(&region) else { return Ok(RegionGrant::NoLimit { region }) };
+    let ask = Ask {
+        holder: format!("{} {}", request.sidecar, request.started_unix_ms),
+        sequence: request.sequence,
+        holds: calls.holds,
+        needs: calls.needs,
+        wants: calls.wants,
+        longest_call_ms: request.longest_call_ms,
+    };
+    let unavailable =
+        |error: Rc<RecordError>| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", error.to_string());
+    Ok(match limit.ask(ask).await.map_err(unavailable)? {
+        Share::Calls(calls) => {
+            RegionGrant::Granted { region, calls, lasts_ms: limit.ttl_ms(), renew_ms: limit.renew_ms() }
+        }
+        Share::Late(sequence) => RegionGrant::Late { region, sequence },
+        Share::Full => {
+            let message = "the limit has as many holders as may be".to_owned();
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "limit_full", message));
+        }
+    })
+}
+
+/// The limits, with the calls that each sidecar holds. Shape: by the order of the configuration.
+pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
+    let limits = hub.limits.holders(&hub.record).await?;
+    let limits = limits.iter().map(|(limit, holders)| {
+        let shown = holders.iter().map(|(name, it)| {
+            let sidecar = name.split(' ').next().unwrap_or_default();
+            json!({ "sidecar": sidecar, "calls": it.calls, "needs": it.needs, "ends": rfc3339(it.ends_ms) })
+        });
+        let shown: Vec<Value> = shown.collect();
+        json!({ "region": limit.region.as_str(), "calls": limit.calls, "granted": holders.calls(), "holders": shown })
+    });
+    Ok(json!({ "limits": limits.collect::<Vec<_>>() }))
+}

@@ -1,0 +1,159 @@
+//! Fleet limits: calls at once to a region, over all sidecars, which the hub grants in parts.
+//!
+//! A sidecar asks for calls and gets a number of them for a time; until that is over it decides without the hub. Calls that it may still make are
+//! counted until then, whether it lives or not. The parts are in the record, so that hubs which share it grant from one limit.
+
+mod holders;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use super::limit_settings::LimitSettings;
+use super::record::{Kept, Record, RecordError};
+use crate::base::RegionId;
+use holders::Holders;
+pub(super) use holders::{Ask, Share};
+
+/// Requests for one limit that wait for the record. A full queue means that the record is stuck.
+const WAITING_MAX: usize = 1_024;
+/// Tries of a change while other hubs change the same limit.
+const TRIES_MAX: usize = 8;
+/// For grants to be durable; shorter than the sidecar's wait for the answer.
+const GRANT_WAIT: Duration = Duration::from_secs(4);
+/// A change writes all holders of a limit, some 100 bytes each: this pause a holder keeps the record at some 400 kB/s, and makes one change of
+/// many requests. Units: microseconds.
+const PAUSE_US_PER_HOLDER: u64 = 250;
+/// The longest pause between two changes of a limit.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A sidecar asks again so many times within the time of a grant.
+const RENEWALS: u32 = 6;
+/// The longest time until a sidecar asks again, and the shortest.
+const RENEW: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(500));
+
+/// A request that waits for the record.
+#[derive(Debug)]
+struct Waiting {
+    ask: Ask,
+    answer: oneshot::Sender<Result<Share, Rc<RecordError>>>,
+}
+
+/// One limit.
+#[derive(Debug)]
+pub(super) struct Limit {
+    settings: LimitSettings,
+    send: mpsc::Sender<Waiting>,
+    /// The calls that sidecars held after the last change by this hub.
+    granted: Cell<u64>,
+    /// Taken by the loop that grants.
+    receive: Mutex<mpsc::Receiver<Waiting>>,
+}
+
+/// The limits of a hub.
+#[derive(Debug, Default)]
+pub(super) struct Limits(Vec<Limit>);
+
+impl Limits {
+    pub(super) fn new(settings: Vec<LimitSettings>) -> Self {
+        let limit = |settings| {
+            let (send, receive) = mpsc::channel(WAITING_MAX);
+            Limit { settings, send, granted: Cell::new(0), receive: Mutex::new(receive) }
+        };
+        Self(settings.into_iter().map(limit).collect())
+    }
+
+    /// Grants the calls that wait, for ever.
+    pub(super) async fn grant(&self, record: &Record) {
+        futures_util::future::join_all(self.0.iter().map(|limit| limit.grant(record))).await;
+        std::future::pending().await
+    }
+
+    /// The limits with their holders. Shape: by the order of the configuration.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn holders(&self, record: &Record) -> Result<Vec<(&LimitSettings, Holders)>, RecordError> {
+        let mut all = Vec::new();
+        for Limit { settings, .. } in &self.0 {
+            let saved = record.limit(settings.region.as_str()).await?;
+            let mut holders = Limit::read(&saved.holders)?;
+            holders.expire(saved.now_ms);
+            all.push((settings, holders));
+        }
+        Ok(all)
+    }
+
+    /// The region, the calls and the held calls of each limit.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.0.iter().map(|it| (it.settings.region.as_str(), it.settings.calls, it.granted.get()))
+    }
+
+    /// The limit of a region.
+    pub(super) fn of(&self, region: &RegionId) -> Option<&Limit> {
+        self.0.iter().find(|it| it.settings.region == *region)
+    }
+}
+
+impl Limit {
+    async fn grant(&self, record: &Record) {
+        let mut waiting = self.receive.lock().await;
+        let mut batch = Vec::new();
+        // The sender lives as long as this.
+        while waiting.recv_many(&mut batch, WAITING_MAX).await > 0 {
+            let result = self.shares(record, &batch).await;
+            let holders = result.as_ref().map_or(0, |(_, holders)| *holders);
+            let result = result.map(|(shares, _)| shares).map_err(Rc::new);
+            for (place, it) in batch.drain(..).enumerate() {
+                // A sidecar that disconnected waits for nothing.
+                let _ = it.answer.send(result.as_ref().map(|shares| shares[place]).map_err(Rc::clone));
+            }
+            let pause = Duration::from_micros(PAUSE_US_PER_HOLDER.saturating_mul(holders as u64));
+            tokio::time::sleep(pause.min(PAUSE_MAX)).await;
+        }
+    }
+
+    /// The shares of these requests, once the record has them; and the number of holders.
+    async fn shares(&self, record: &Record, batch: &[Waiting]) -> Result<(Vec<Share>, usize), RecordError> {
+        let LimitSettings { region, calls, .. } = &self.settings;
+        for _ in 0..TRIES_MAX {
+            let saved = record.limit(region.as_str()).await?;
+            let mut holders = Self::read(&saved.holders)?;
+            holders.expire(saved.now_ms);
+            let share = |it: &Waiting| holders.share(*calls, self.settings.ttl_ms(), &it.ask, saved.now_ms);
+            let shares: Vec<Share> = batch.iter().map(share).collect();
+            let after = json!(holders).to_string();
+            if record.change_limit(region.as_str(), saved.version, after).await? == Kept::Kept {
+                self.granted.set(holders.calls());
+                return Ok((shares, holders.len()));
+            }
+        }
+        Err(RecordError::Contended)
+    }
+
+    fn read(text: &str) -> Result<Holders, RecordError> {
+        serde_json::from_str(text).map_err(|_| RecordError::Later)
+    }
+
+    /// The share of a process, once the record has it.
+    ///
+    /// Errors: [`RecordError`]; the record may have it all the same.
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Share, Rc<RecordError>> {
+        let (answer, share) = oneshot::channel();
+        self.send.try_send(Waiting { ask, answer }).map_err(|_| RecordError::Busy)?;
+        let share = tokio::time::timeout(GRANT_WAIT, share).await.map_err(|_| RecordError::Slow)?;
+        share.map_err(|_| RecordError::Ended)?
+    }
+
+    /// How long a grant lasts. Units: milliseconds.
+    pub(super) fn ttl_ms(&self) -> u64 {
+        self.settings.ttl_ms()
+    }
+
+    /// When a sidecar is to ask again. Units: milliseconds.
+    pub(super) fn renew_ms(&self) -> u64 {
+        let renew = (self.settings.ttl.0 / RENEWALS).clamp(RENEW.1, RENEW.0);
+        u64::try_from(renew.as_millis()).unwrap_or(u64::MAX)
+    }
+}
