@@ -182,6 +182,7 @@ impl Fleet {
             started_unix_ms: 1,
             applied: journal.hub().version,
             region_sets: region_sets.clone(),
+            own_switches: ojs_sidecar::switch::Switches::default(),
             unknown: 0,
             watched: 0,
             queues: Vec::new(),

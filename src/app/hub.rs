@@ -22,7 +22,7 @@ use crate::fleet::{
 use crate::outcome::{Placement, State};
 use crate::proxy::{Random, Shared};
 use crate::region::views::HubViews;
-use crate::switch::RegionSets;
+use crate::switch::{RegionSets, Switches};
 
 /// The subject of its note in `/readyz`.
 const ABOUT: &str = "hub";
@@ -81,6 +81,7 @@ fn link(
             let journal = &of_status.journal;
             Status {
                 applied: journal.hub().version,
+                own_switches: journal.own_switches(),
                 unknown: journal.count(State::Unknown),
                 watched: journal.count(State::Watched),
                 queues: if has_views { queues(&of_status) } else { Vec::new() },
@@ -153,6 +154,7 @@ fn status(shared: &Shared) -> Status {
         started_unix_ms: shared.journal.opened_unix_ms(),
         applied: shared.journal.hub().version,
         region_sets: RegionSets::of(config).smallest(SET_MEMBERS_MAX),
+        own_switches: Switches::default(),
         unknown: 0,
         watched: 0,
         queues: Vec::new(),

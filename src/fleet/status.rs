@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::base::RegionId;
-use crate::switch::{RegionSet, Version};
+use crate::switch::{RegionSet, SWITCHES_MAX, Switches, Version};
 
 /// The state of a sidecar, as its hub's inventory has it. Shape: JSON. It holds nothing of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Status {
     pub applied: Version,
     /// The regions that its jobs are bound to.
     pub region_sets: Vec<RegionSet>,
+    /// The switches that were set at this sidecar.
+    #[serde(default)]
+    pub own_switches: Switches,
     /// Jobs whose outcome is unknown.
     pub unknown: usize,
     /// Jobs that are watched for a late copy.
@@ -75,6 +78,9 @@ impl Status {
         }
         if !is_text(&self.federation_id) {
             return Some("`federation_id`: expected at most 512 bytes without control characters");
+        }
+        if self.own_switches.iter().count() > SWITCHES_MAX {
+            return Some("`own_switches`: expected no more than a sidecar takes");
         }
         let is_queue = |name: &String| name.len() <= QUEUE_BYTES_MAX && !name.chars().any(char::is_control);
         if self.queues.len() > QUEUES_MAX || !self.queues.iter().all(is_queue) {

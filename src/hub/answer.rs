@@ -123,8 +123,8 @@ async fn opened_feed(
         )
     })?;
     let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
-    // The sidecar may come from another hub with a state that this one has not read yet.
-    let is_other = known.as_ref().is_some_and(|known| *known != hub.current().version);
+    // The sidecar may come from another hub with a state that this one has not read yet, also where it names none.
+    let is_other = known.as_ref() != Some(&hub.current().version);
     if hub.record.is_behind() || (is_other && hub.refresh_in_time().await.is_err()) {
         let message = "the record does not answer, and this hub may lack switches that others have set".to_owned();
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));

@@ -184,7 +184,7 @@ impl Fleet {
     /// A sidecar that was seen lately, and the key of its configuration whose jobs a switch would leave without a region.
     pub(super) fn stranded(&self, set: &Switch, after: &Switches, unix_ms: u64) -> Option<(String, String)> {
         self.binding(unix_ms).find_map(|it| {
-            let found = stranded(&it.status.region_sets, set, after)?;
+            let found = stranded(&it.status.region_sets, set, &after.joined(&it.status.own_switches))?;
             Some((it.status.name.clone(), found.key.clone()))
         })
     }
@@ -233,6 +233,7 @@ mod tests {
             started_unix_ms: 0,
             applied: Version::default(),
             region_sets: Vec::new(),
+            own_switches: Switches::default(),
             unknown: 0,
             watched: 0,
             queues: Vec::new(),

@@ -13,7 +13,8 @@ use super::settings::RecordSettings;
 use crate::switch::Version;
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State, Statuses,
+    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace,
+    Statuses,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
@@ -178,10 +179,10 @@ impl Record {
         }
     }
 
-    /// The statuses that other hubs, or earlier processes, have kept since the mark `after`; 0 for all.
+    /// The statuses that other hubs, or earlier processes, have kept from a place on; the default place is before all.
     ///
     /// Errors: [`RecordError`].
-    pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
+    pub(super) async fn statuses(&self, after: &StatusPlace) -> Result<Statuses, RecordError> {
         match self {
             Self::Sqlite(it) => it.statuses(after).await,
             Self::Postgres(it) => it.statuses(after).await,

@@ -199,13 +199,8 @@ async fn end_switches(hub: &Hub) {
         }
         let ended = hub.expire().await;
         failures.note(&ended);
-        match ended {
-            Ok(ended) => {
-                for switch in ended {
-                    event::switch_ended(switch.kind, &switch.subject, None);
-                }
-            }
-            Err(_) => hub.clock.sleep(EXPIRE_RETRY).await,
+        if ended.is_err() {
+            hub.clock.sleep(EXPIRE_RETRY).await;
         }
     }
 }

@@ -11,10 +11,11 @@ use super::audit::{AuditRow, Entry};
 use super::fleet::Fleet;
 use super::limits::Limits;
 use super::name::random_name;
-use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State};
+use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
 use super::views::Views;
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Switches, Version};
+use crate::telemetry::event;
 
 /// Changes that wait at once. Operators are few; more means that the disk is stuck.
 const CHANGES_MAX: usize = 16;
@@ -30,7 +31,7 @@ pub(super) struct Hub {
     pub(super) record: Record,
     pub(super) clock: Clock,
     pub(super) fleet: RefCell<Fleet>,
-    /// The mark behind the statuses of the record that are known.
+    /// Where the statuses of the record begin that may not be known yet.
     mark: Cell<u64>,
     /// How many reports had to make room for others.
     pub(super) dropped_reports: Cell<u64>,
@@ -105,13 +106,17 @@ impl Hub {
     ///
     /// Errors: some are missing.
     pub(super) async fn take_statuses(&self) -> Result<(), RecordError> {
+        let mut from = StatusPlace { written: self.mark.get(), ..StatusPlace::default() };
+        let mut next = None;
         loop {
-            let found = self.record.statuses(self.mark.get()).await?;
+            let found = self.record.statuses(&from).await?;
             self.fleet.borrow_mut().merge(found.sidecars, self.record.is_shared());
-            self.mark.set(found.mark.max(self.mark.get()));
-            if !found.more {
+            let next = *next.get_or_insert(found.mark);
+            let Some(last) = found.last else {
+                self.mark.set(next);
                 return Ok(());
-            }
+            };
+            from = last;
         }
     }
 
@@ -135,37 +140,43 @@ impl Hub {
         &self,
         change: impl Fn(&mut Switches, Moment) -> (T, Vec<Entry>),
     ) -> Result<T, RecordError> {
-        let _turn = self.turn.lock().await;
-        self.refresh_in_turn().await?;
+        // An order that waits for longer is given up: its operator has stopped waiting, too.
+        let begun = tokio::time::timeout(ANSWER_WAIT, async {
+            let turn = self.turn.lock().await;
+            self.refresh_in_turn().await.map(|()| turn)
+        });
+        let _turn = begun.await.map_err(|_| RecordError::Slow)??;
         for _ in 0..TRIES_MAX {
             let current = self.current();
             let (mut switches, mut head) = (current.switches.clone(), current.head.clone());
+            let ended = switches.expire(self.now());
             let (result, entries) = change(&mut switches, self.now());
             if entries.is_empty() {
                 return Ok(result);
             }
             let rows: Vec<AuditRow> = entries.into_iter().map(|entry| head.add(entry)).collect();
             if self.publish(&current, State { version: next(&current), switches, head }, rows).await? == Kept::Kept {
+                note_ended(&ended);
                 return Ok(result);
             }
         }
         Err(RecordError::Contended)
     }
 
-    /// Ends the switches whose time is over, and returns them; none where another hub was first.
-    pub(super) async fn expire(&self) -> Result<Vec<Switch>, RecordError> {
+    /// Ends the switches whose time is over, unless another hub is first.
+    pub(super) async fn expire(&self) -> Result<(), RecordError> {
         let _turn = self.turn.lock().await;
         let current = self.current();
         let mut switches = current.switches.clone();
         let ended = switches.expire(self.now());
         if ended.is_empty() {
-            return Ok(ended);
+            return Ok(());
         }
         let after = State { version: next(&current), switches, head: current.head.clone() };
-        Ok(match self.publish(&current, after, Vec::new()).await? {
-            Kept::Kept => ended,
-            Kept::Behind => Vec::new(),
-        })
+        if self.publish(&current, after, Vec::new()).await? == Kept::Kept {
+            note_ended(&ended);
+        }
+        Ok(())
     }
 
     /// Keeps a state and puts it in force; where another hub was first, the state of the record.
@@ -197,6 +208,13 @@ impl Hub {
             ticket,
             author,
         }
+    }
+}
+
+/// Logs the end of switches whose time is over.
+fn note_ended(ended: &[Switch]) {
+    for switch in ended {
+        event::switch_ended(switch.kind, &switch.subject, None);
     }
 }
 

@@ -171,11 +171,19 @@ pub(in crate::hub) struct ReportsEnd {
 /// Reports in a record: a fleet in an outage has some thousands. Beyond, those received first are dropped.
 pub(in crate::hub) const REPORTS_MAX: u64 = 100_000;
 
-/// Statuses that a record has, and the mark behind the last of them.
+/// Some of the statuses that a record has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::hub) struct Statuses {
     pub(in crate::hub) sidecars: Vec<SavedSidecar>,
+    /// Where to begin the next time, so that no status is missed that is not committed yet.
     pub(in crate::hub) mark: u64,
-    /// Whether there may be more behind the mark.
-    pub(in crate::hub) more: bool,
+    /// The place of the last one, where there may be more.
+    pub(in crate::hub) last: Option<StatusPlace>,
+}
+
+/// The place of a status in the order in which they are read: the transaction that has written it, and the sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::hub) struct StatusPlace {
+    pub(in crate::hub) written: u64,
+    pub(in crate::hub) sidecar: String,
 }

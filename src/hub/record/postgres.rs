@@ -1,4 +1,4 @@
-//! The record of several hubs in PostgreSQL, over two connections of each hub.
+//! The record of several hubs in PostgreSQL, over three connections of each hub.
 //!
 //! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
 //! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
@@ -20,7 +20,7 @@ use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
     Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State,
-    Statuses,
+    StatusPlace, Statuses,
 };
 use super::postgres_error::PostgresError;
 use crate::switch::Version;
@@ -60,16 +60,17 @@ const SAVE: &str = "
 INSERT INTO ojs_hub_sidecar (name, caller, status, seen_unix_ms, hub)
 SELECT name, caller, status, seen_unix_ms, $2 FROM json_populate_recordset(NULL::ojs_hub_sidecar, $1::json)
 ON CONFLICT (name) DO UPDATE SET caller = excluded.caller, status = excluded.status, seen_unix_ms = excluded.seen_unix_ms,
-  hub = excluded.hub, mark = excluded.mark
+  hub = excluded.hub, written = excluded.written
 WHERE ojs_hub_sidecar.seen_unix_ms <= excluded.seen_unix_ms";
 
 const FORGET: &str = "DELETE FROM ojs_hub_sidecar WHERE seen_unix_ms < $1";
 
+/// One row at least, with the first transaction that may still be under way: those before it have committed all that they have written.
 const STATUSES: &str = "
-SELECT name, caller, status, seen_unix_ms, mark FROM ojs_hub_sidecar WHERE mark > $1 AND hub <> $2 ORDER BY mark LIMIT $3";
-
-/// Marks that are read again each time.
-const OVERLAP: u64 = 32;
+SELECT name, caller, status, seen_unix_ms, written, pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+FROM (SELECT 1) AS one LEFT JOIN (
+  SELECT name, caller, status, seen_unix_ms, written FROM ojs_hub_sidecar
+  WHERE (written, name) > ($1, $2) AND hub <> $3 ORDER BY written, name LIMIT $4) AS found ON true";
 
 /// A later report takes the place of an earlier one, with a mark of its own, unless it is the same.
 const SAVE_REPORTS: &str = "
@@ -116,6 +117,8 @@ pub(in crate::hub) struct Postgres {
     hub: String,
     /// For the state, so that neither statuses nor reports delay it.
     of_state: Line,
+    /// For reports, so that many of them do not delay the inventory, which orders need.
+    of_reports: Line,
     /// For everything else.
     of_rest: Line,
     /// When the state was read or changed last.
@@ -129,7 +132,8 @@ impl Postgres {
     pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         connect::access(settings)?;
         let (settings, hub) = (settings.clone(), super::super::name::random_name());
-        Ok(Self { settings, hub, of_state: Line::default(), of_rest: Line::default(), answered: Cell::new(None) })
+        let (of_state, of_reports, of_rest) = (Line::default(), Line::default(), Line::default());
+        Ok(Self { settings, hub, of_state, of_reports, of_rest, answered: Cell::new(None) })
     }
 
     pub(super) fn is_stuck(&self) -> bool {
@@ -215,14 +219,14 @@ impl Postgres {
 
     pub(super) async fn save_reports(&self, reports: &[SavedReport]) -> Result<(), RecordError> {
         let reports = json!(reports).to_string();
-        self.ask(SAVE_REPORTS, &[(&reports, Type::TEXT)]).await.map(drop)
+        self.ask_of_reports(SAVE_REPORTS, &[(&reports, Type::TEXT)]).await.map(drop)
     }
 
     pub(super) async fn outcomes(&self, query: &OutcomeQuery) -> Result<Outcomes, RecordError> {
         let (before, max) = (query.before.map(signed), i64::try_from(query.max).unwrap_or(i64::MAX));
         let values: [Value<'_>; 4] =
             [(&query.state, Type::TEXT), (&query.sidecar, Type::TEXT), (&before, Type::INT8), (&max, Type::INT8)];
-        let found = self.ask(FIND_REPORTS, &values).await?;
+        let found = self.ask_of_reports(FIND_REPORTS, &values).await?;
         let report = |place| {
             let column = |column| text(&found, place, column);
             let whole = |column| number(&found, place, column);
@@ -235,16 +239,17 @@ impl Postgres {
             Ok::<_, PostgresError>((whole(8)?, report))
         };
         let rows = (0..found.len()).map(report).collect::<Result<_, _>>()?;
-        let counted = self.ask("SELECT state, count(*) FROM ojs_hub_report GROUP BY state ORDER BY state", &[]).await?;
+        let count = "SELECT state, count(*) FROM ojs_hub_report GROUP BY state ORDER BY state";
+        let counted = self.ask_of_reports(count, &[]).await?;
         let count = |place| Ok::<_, PostgresError>((text(&counted, place, 0)?, number(&counted, place, 1)?));
         Ok(Outcomes { rows, counts: (0..counted.len()).map(count).collect::<Result<_, _>>()? })
     }
 
     pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
         let (closed, open) = (signed(end.closed_before), signed(end.open_before));
-        self.ask(DROP_OLD_REPORTS, &[(&closed, Type::INT8), (&open, Type::INT8)]).await?;
+        self.ask_of_reports(DROP_OLD_REPORTS, &[(&closed, Type::INT8), (&open, Type::INT8)]).await?;
         let max = signed(REPORTS_MAX);
-        let dropped = self.ask(DROP_REPORTS_BEYOND, &[(&max, Type::INT8)]).await?;
+        let dropped = self.ask_of_reports(DROP_REPORTS_BEYOND, &[(&max, Type::INT8)]).await?;
         Ok(number(&dropped, 0, 0)?)
     }
 
@@ -260,23 +265,34 @@ impl Postgres {
         Ok(if changed.is_empty() { Kept::Behind } else { Kept::Kept })
     }
 
-    pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
-        // Marks are given before commits: one that is lower may come later.
-        let mark = signed(after.saturating_sub(OVERLAP));
-        let values: [Value<'_>; 3] = [(&mark, Type::INT8), (&self.hub, Type::TEXT), (&STATUSES_MAX, Type::INT8)];
+    pub(super) async fn statuses(&self, after: &StatusPlace) -> Result<Statuses, RecordError> {
+        let written = signed(after.written);
+        let values: [Value<'_>; 4] = [
+            (&written, Type::INT8),
+            (&after.sidecar, Type::TEXT),
+            (&self.hub, Type::TEXT),
+            (&STATUSES_MAX, Type::INT8),
+        ];
         let rows = self.ask(STATUSES, &values).await?;
-        let more = i64::try_from(rows.len()) == Ok(STATUSES_MAX);
-        let mut found = Statuses { sidecars: Vec::with_capacity(rows.len()), mark: after, more };
-        for place in 0..rows.len() {
+        let mut found = Statuses { mark: number(&rows, 0, 5)?, ..Statuses::default() };
+        let is_empty = rows.first().is_some_and(|row| matches!(row.try_get::<_, Option<&str>>(0), Ok(None)));
+        for place in 0..if is_empty { 0 } else { rows.len() } {
             let (name, caller, status) = (text(&rows, place, 0)?, text(&rows, place, 1)?, text(&rows, place, 2)?);
-            let seen_unix_ms = number(&rows, place, 3)?;
-            found.sidecars.push(SavedSidecar { name, caller, status, seen_unix_ms });
-            found.mark = found.mark.max(number(&rows, place, 4)?);
+            found.last = Some(StatusPlace { written: number(&rows, place, 4)?, sidecar: name.clone() });
+            found.sidecars.push(SavedSidecar { name, caller, status, seen_unix_ms: number(&rows, place, 3)? });
+        }
+        if i64::try_from(found.sidecars.len()) != Ok(STATUSES_MAX) {
+            found.last = None;
         }
         Ok(found)
     }
 
-    /// The rows of a statement that is not about the state.
+    /// The rows of a statement about reports.
+    async fn ask_of_reports(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, RecordError> {
+        self.of_reports.ask(&self.settings, statement, values).await
+    }
+
+    /// The rows of a statement about neither the state nor reports.
     async fn ask(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, RecordError> {
         self.of_rest.ask(&self.settings, statement, values).await
     }

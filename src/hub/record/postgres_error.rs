@@ -60,8 +60,11 @@ impl PostgresError {
     pub(super) fn is_of_configuration(&self) -> bool {
         match self {
             Self::Password(_) | Self::Tls(_) | Self::Content(_) => true,
-            // Without a code the connection was lost.
-            Self::Migration(error) => error.code().is_some_and(|code| !code.code().starts_with("57")),
+            // Class 42 is also a right that the role lacks; others end with a lock, a connection or space on the disk.
+            Self::Migration(error) => {
+                let is_wrong = |code: &SqlState| ["3F", "42"].iter().any(|class| code.code().starts_with(class));
+                is_refused_for_good(error) || error.code().is_some_and(is_wrong)
+            }
             Self::Connect { is_of_configuration, .. } => *is_of_configuration,
             Self::Server(error) => is_refused_for_good(error),
         }

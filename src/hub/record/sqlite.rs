@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::super::audit::AuditRow;
 use super::content::{
     ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State,
-    Statuses,
+    StatusPlace, Statuses,
 };
 use crate::switch::Version;
 
@@ -136,11 +136,9 @@ impl Sqlite {
     }
 
     /// Those of earlier processes: this one holds the file alone.
-    pub(super) async fn statuses(&self, after: u64) -> Result<Statuses, RecordError> {
-        if after > 0 {
-            return Ok(Statuses { mark: after, ..Statuses::default() });
-        }
-        Ok(Statuses { sidecars: self.ask(tables::sidecars).await?, mark: 1, more: false })
+    pub(super) async fn statuses(&self, after: &StatusPlace) -> Result<Statuses, RecordError> {
+        let sidecars = if after.written > 0 { Vec::new() } else { self.ask(tables::sidecars).await? };
+        Ok(Statuses { sidecars, mark: 1, last: None })
     }
 
     async fn ask<T: Send + 'static>(

@@ -235,6 +235,27 @@ async fn an_order_without_its_reasons_is_refused_and_the_last_region_of_any_side
 }
 
 #[tokio::test]
+async fn the_last_region_is_also_that_which_switches_of_a_sidecar_have_left() {
+    let mut stage = HubStage::new("");
+    let _hub = stage.run().await;
+    let one = stage.federation("one", "").await;
+    let sidecar = Process::run(&one.config, &INFO).await;
+    stage.follows("one").await;
+    let address = sidecar.admin.address().to_string();
+    for region in ["us-east-1", "eu-west-1"] {
+        let why = ["--for", "1h", "--reason", "r", "--ticket", "t", "--author", "a", "--address", &address];
+        let done = command(&[&["drain", region], &why[..]].concat(), &[], "");
+        assert_eq!(done.code, Some(0), "{}", done.all());
+    }
+    // The status that confirms this order has the switches of the sidecar.
+    assert_eq!(stage.order("ann", &["maintenance", "on", "--for", "1h"]).await.code, Some(0));
+    eventually("the sidecar has said so", async || stage.fleet().await[0]["current"] == true).await;
+    let last = stage.order("ann", &["drain", "ap-south-1", "--for", "1h"]).await;
+    assert!(last.code == Some(1) && last.stderr.contains("409: `region`"), "{}", last.all());
+    assert_eq!(stage.order("ann", &["drain", "ap-south-1", "--for", "1h", "--force"]).await.code, Some(0));
+}
+
+#[tokio::test]
 async fn the_audit_trail_names_who_did_what_and_a_flipped_byte_by_its_row() {
     let mut stage = HubStage::new("");
     let mut hub = stage.run().await;

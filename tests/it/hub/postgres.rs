@@ -19,6 +19,23 @@ pub struct Postgres {
     child: Option<Child>,
 }
 
+/// An open session; dropped, it ends, and its transaction is undone.
+pub struct Session(Child);
+
+impl Session {
+    pub fn tell(&mut self, statement: &str) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{statement};").unwrap();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Fails when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Where Debian and others put the server's programs; none where it is not installed.
 fn programs() -> Option<PathBuf> {
     let installed = std::fs::read_dir("/usr/lib/postgresql").ok();
@@ -141,6 +158,14 @@ impl Postgres {
         let mut psql = program("psql");
         psql.args(["-AtX", "-v", "ON_ERROR_STOP=1", "-c", statement, &self.address()]);
         String::from_utf8(done(&mut psql).stdout).unwrap().trim().to_owned()
+    }
+
+    /// A session that carries out what it is told, for transactions that stay open.
+    pub fn session(&self) -> Session {
+        let mut psql = program("psql");
+        psql.args(["-AtX", "-v", "ON_ERROR_STOP=1", &self.address()]).env_clear().current_dir("/");
+        let child = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap();
+        Session(child)
     }
 
     fn address(&self) -> String {

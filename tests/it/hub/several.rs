@@ -117,7 +117,7 @@ async fn hubs_that_start_at_once_make_the_tables_once() {
         let done = run.await.unwrap();
         assert_eq!(done.code, Some(0), "{}", done.all());
     }
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "2");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "3");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_database_of_a_later_version_or_with_another_password_is_refused_and_n
     let path = path.to_str().unwrap();
     let later = run(&["hub", "--config", path]).await;
     assert!(later.code == Some(78) && later.stderr.contains("a later version"), "{}", later.all());
-    server.query("UPDATE ojs_hub_version SET version = 2");
+    server.query("UPDATE ojs_hub_version SET version = 3");
     let migrated = run(&["hub", "--config", path, "--migrate"]).await;
     assert!(migrated.code == Some(0) && migrated.stdout.contains("of this version"), "{}", migrated.all());
     std::fs::write(stage.path("password"), "wrong").unwrap();
@@ -143,4 +143,52 @@ async fn a_database_of_a_later_version_or_with_another_password_is_refused_and_n
     std::fs::remove_file(stage.path("password")).unwrap();
     let missing = run(&["hub", "--config", path, "--check"]).await;
     assert!(missing.code == Some(78) && missing.stderr.contains("record.postgres: password_file"), "{}", missing.all());
+}
+
+#[tokio::test]
+async fn a_sidecar_that_another_hub_commits_late_is_known_all_the_same() {
+    let Some((mut stage, server)) = two_hubs().await else { return };
+    let _hubs = [stage.run_replica(0).await, stage.run_replica(1).await];
+    let one = stage.federation("one", "").await;
+    let _sidecar = Process::run(&one.config, &INFO).await;
+    let count = "SELECT count(*) FROM ojs_hub_sidecar";
+    eventually("the status is kept", async || server.query(count) == "1").await;
+    let copy = |name: &str| {
+        format!(
+            "INSERT INTO ojs_hub_sidecar (name, caller, status, seen_unix_ms, hub)
+             SELECT {name}, caller, replace(status, '\"one\"', '\"' || {name} || '\"'), seen_unix_ms, 'other'
+             FROM ojs_hub_sidecar WHERE name = 'one'"
+        )
+    };
+    let mut late = server.session();
+    late.tell(&format!("BEGIN; {}", copy("'late'")));
+    let under_way =
+        "SELECT count(*) FROM pg_locks WHERE relation = 'ojs_hub_sidecar'::regclass AND mode = 'RowExclusiveLock'";
+    eventually("the late one is written", async || server.query(under_way) != "0").await;
+    let many = copy("'early-' || number")
+        .replace("FROM ojs_hub_sidecar", "FROM generate_series(1, 50) AS number, ojs_hub_sidecar");
+    server.query(&many);
+    let knows = async |name: &str| stage.fleet().await.iter().any(|it| it["name"] == name);
+    eventually("the hub has read further", async || knows("early-50").await).await;
+    assert!(!knows("late").await);
+    late.tell("COMMIT");
+    eventually("the hub reads it, too", async || knows("late").await).await;
+}
+
+#[tokio::test]
+async fn a_hub_waits_for_another_one_that_takes_long_to_make_the_tables() {
+    let Some((stage, server)) = two_hubs().await else { return };
+    let mut other = server.session();
+    other.tell("BEGIN; SELECT pg_advisory_xact_lock(1330271048)");
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+    eventually("the other hub makes tables", async || server.query(held) == "1").await;
+    let path = stage.write_config(0);
+    let migrated = tokio::task::spawn_blocking(move || {
+        crate::support::command(&["hub", "--config", path.to_str().unwrap(), "--migrate"], &[], "")
+    });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND now() - query_start > '4.5 s'";
+    eventually("the hub waits for longer than for other locks", async || server.query(waits) == "1").await;
+    other.tell("COMMIT");
+    let migrated = migrated.await.unwrap();
+    assert_eq!(migrated.code, Some(0), "{}", migrated.all());
 }

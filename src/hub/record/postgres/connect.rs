@@ -15,6 +15,8 @@ use crate::net::tls::{TlsFiles, build};
 
 /// For connecting to one server, TLS and the password included.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
+/// For one address of a name: a name may have some of which one does not answer.
+const ADDRESS_WAIT: Duration = Duration::from_secs(1);
 /// A peer that has not answered for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// PostgreSQL's own.
@@ -38,6 +40,7 @@ pub(super) fn access(settings: &PostgresSettings) -> Result<Access, PostgresErro
         let password = std::fs::read_to_string(path).map_err(PostgresError::Password)?;
         config.password(password.trim_end_matches(['\r', '\n']));
     }
+    config.connect_timeout(ADDRESS_WAIT);
     config.tcp_user_timeout(SILENCE_MAX).keepalives_idle(SILENCE_MAX);
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     let tls = settings.tls.as_ref().map(tls).transpose()?;

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -36,6 +36,12 @@ CREATE INDEX ojs_hub_report_mark ON ojs_hub_report (mark);
     "
 CREATE TABLE ojs_hub_limit (region text PRIMARY KEY, version bigint NOT NULL, holders text NOT NULL);
 ",
+    // Statuses by the transaction that has written them: numbers of a sequence are given before commits, in another order.
+    "
+ALTER TABLE ojs_hub_sidecar DROP COLUMN mark;
+ALTER TABLE ojs_hub_sidecar ADD COLUMN written bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint);
+CREATE INDEX ojs_hub_sidecar_written ON ojs_hub_sidecar (written, name);
+",
 ];
 
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.
@@ -58,6 +64,8 @@ pub(super) async fn migrate(client: &Client) -> Result<(), RecordError> {
     }
     let changed = client.batch_execute("BEGIN");
     changed.await.map_err(PostgresError::Migration)?;
+    // Another hub may make the tables for longer than other statements wait for a lock.
+    client.batch_execute("SET LOCAL lock_timeout = 0").await.map_err(PostgresError::Migration)?;
     let migrated = migrate_locked(client).await;
     let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = client.batch_execute(end).await.map_err(PostgresError::Migration);
