@@ -68,15 +68,17 @@ impl Rule {
     }
 }
 
-/// A client of the hub, as its certificate proves it.
+/// A client of the hub, as its certificate or its token proves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Caller {
-    /// The name in its certificate that a rule fitted.
+    /// The name in its certificate that a rule fitted, or the one that its token gives it.
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) scopes: Vec<Scope>,
     /// The region of a sidecar, where its rule names one.
     pub(super) region: Option<RegionId>,
+    /// The operator of its token; none with a certificate, whose requests name the operator.
+    pub(super) author: Option<String>,
 }
 
 /// The needed right of an endpoint.
@@ -96,6 +98,19 @@ impl Caller {
             Need::Operator(scope) => self.role == Role::Operator && self.scopes.contains(&scope),
         }
     }
+
+    /// Why it has no right: what it lacks, and the key of the configuration that would give it.
+    pub(super) fn lack(&self, need: Need) -> String {
+        let lacks = match need {
+            Need::Sidecar => "the role sidecar".to_owned(),
+            Need::Operator(scope) => format!("the scope {}", scope.as_str()),
+        };
+        let place = match self.author {
+            Some(_) => "`tokens.scopes` and the claims of its token",
+            None => "the role and the scopes of its rule in `access`",
+        };
+        format!("`{}` has no right to this, which needs {lacks}: see {place}", self.name)
+    }
 }
 
 /// The rules of access, in the order of the configuration.
@@ -111,7 +126,13 @@ impl Access {
     pub(super) fn caller(&self, names: &[String]) -> Option<Caller> {
         self.0.iter().find_map(|(pattern, rule)| {
             let name = names.iter().find(|name| pattern.matches(name))?.clone();
-            Some(Caller { name, role: rule.role, scopes: rule.scopes.clone(), region: rule.region.clone() })
+            Some(Caller {
+                name,
+                role: rule.role,
+                scopes: rule.scopes.clone(),
+                region: rule.region.clone(),
+                author: None,
+            })
         })
     }
 }

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::access::Caller;
+use super::credentials::{Certificate, caller};
 use super::endpoint::Endpoint;
 use super::feed;
 use super::fleet::Refused;
@@ -30,24 +31,24 @@ const BODY_WAIT: Duration = Duration::from_secs(10);
 /// Rows of the audit trail in one answer.
 const AUDIT_ROWS_MAX: usize = 1_000;
 
-/// Answers one request of a client. `caller` is none where no rule of access fits the certificate of the client.
-pub(super) async fn answer(hub: Rc<Hub>, caller: Option<Rc<Caller>>, request: Request<Incoming>) -> Response<Body> {
-    carried_out(hub, caller, request).await.unwrap_or_else(Refusal::response)
+/// Answers one request of a client that has shown this certificate.
+pub(super) async fn answer(hub: Rc<Hub>, certificate: &Certificate, request: Request<Incoming>) -> Response<Body> {
+    carried_out(hub, certificate, request).await.unwrap_or_else(Refusal::response)
 }
 
 async fn carried_out(
     hub: Rc<Hub>,
-    caller: Option<Rc<Caller>>,
+    certificate: &Certificate,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let (head, body) = request.into_parts();
     let endpoint = Endpoint::of(&head.method, head.uri.path());
-    let is_permitted = |endpoint: &Endpoint| caller.as_ref().is_some_and(|caller| caller.may(endpoint.need()));
+    let caller = caller(&hub, certificate, &head.headers);
+    let is_permitted = |endpoint: &Endpoint| caller.as_ref().is_ok_and(|caller| caller.may(endpoint.need()));
     let bytes_max = endpoint.as_ref().ok().filter(|it| is_permitted(it)).map_or(0, |it| it.body_bytes_max());
     // Before any answer, so that a request whose body is malformed is never answered as if it were not.
     let body = received(body, bytes_max).await;
-    let forbidden = |message: &str| Refusal::new(StatusCode::FORBIDDEN, "forbidden", message.to_owned());
-    let caller = caller.ok_or_else(|| forbidden("no rule of `access` fits a name of the client certificate"))?;
+    let caller = caller?;
     let endpoint = endpoint.map_err(|methods| match methods {
         None => Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such path at a hub".to_owned()),
         Some(methods) => {
@@ -56,9 +57,7 @@ async fn carried_out(
         }
     })?;
     if !caller.may(endpoint.need()) {
-        let message =
-            format!("`{}` has no right to this: see the role and the scopes of its rule in `access`", caller.name);
-        return Err(forbidden(&message));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", caller.lack(endpoint.need())));
     }
     let body = body?;
     let query = head.uri.query().unwrap_or_default().to_owned();

@@ -17,7 +17,7 @@ pub struct AuditRow {
     pub number: u64,
     /// When, by the hub's clock. Units: milliseconds since the Unix epoch.
     pub unix_ms: u64,
-    /// The name in the certificate of the client that asked for it.
+    /// The name of the client that asked for it: the one in its certificate, or `token ISSUER#SUBJECT`.
     pub caller: String,
     /// The change, such as `switch_set`.
     pub action: String,
@@ -31,7 +31,7 @@ pub struct AuditRow {
     pub reason: String,
     /// The ticket.
     pub ticket: String,
-    /// The operator, as the request named them.
+    /// The operator, as the request named them, or as their token does.
     pub author: String,
     /// The hash of the row before.
     pub previous: String,

@@ -220,7 +220,7 @@ mod tests {
     use crate::hub::access::Role;
 
     fn caller(name: &str) -> Caller {
-        Caller { name: name.to_owned(), role: Role::Sidecar, scopes: Vec::new(), region: None }
+        Caller { name: name.to_owned(), role: Role::Sidecar, scopes: Vec::new(), region: None, author: None }
     }
 
     fn status(name: &str) -> Status {

@@ -51,16 +51,16 @@ impl Files {
     }
 
     /// The configuration for rustls: TLS 1.3, a client certificate of one of the authorities, no resumption, because a resumed session would
-    /// keep an identity that was withdrawn.
-    pub(super) fn config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+    /// keep an identity that was withdrawn. `with_tokens`: clients may have no certificate, but none of another authority.
+    pub(super) fn config(&self, with_tokens: bool) -> Result<Arc<ServerConfig>, IdentityError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
         for authority in certificates("tls.client_ca", &self.client_ca)? {
             roots.add(authority).map_err(|error| wrong("tls.client_ca")(error.to_string()))?;
         }
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .map_err(|error| wrong("tls.client_ca")(error.to_string()))?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let verifier = if with_tokens { verifier.allow_unauthenticated() } else { verifier };
+        let verifier = verifier.build().map_err(|error| wrong("tls.client_ca")(error.to_string()))?;
         let chain = certificates("tls.cert", &self.cert)?;
         // The parser's own words may quote the file, which may be a private key.
         let key = PrivateKeyDer::from_pem_slice(&self.key)
@@ -88,12 +88,16 @@ fn certificates(key: &'static str, content: &[u8]) -> Result<Vec<CertificateDer<
     }
 }
 
-/// The URIs and DNS names in a certificate.
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The URIs and DNS names in a certificate. A text with spaces or control characters is neither.
 pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
     let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return Vec::new() };
     let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
     let name = |name: &GeneralName<'_>| match name {
-        GeneralName::URI(text) | GeneralName::DNSName(text) => Some((*text).to_owned()),
+        GeneralName::URI(text) | GeneralName::DNSName(text) if is_visible(text) => Some((*text).to_owned()),
         _ => None,
     };
     names.value.general_names.iter().filter_map(name).collect()

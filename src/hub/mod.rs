@@ -1,7 +1,8 @@
 //! The second role of the program, `ojs-sidecar hub`: state that outlives and spans the sidecars. No job passes it.
 //!
 //! - [`Settings`] are read from a file of their own.
-//! - `access` has the rights of clients, by the names in the client's certificate.
+//! - `access` has the rights of clients, by the names in the client's certificate; `tokens` those of operators by their tokens, and
+//!   `credentials` decides between the two.
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
@@ -14,6 +15,7 @@ mod access;
 mod admin;
 mod answer;
 mod audit;
+mod credentials;
 mod endpoint;
 mod feed;
 mod fleet;
@@ -33,6 +35,7 @@ mod serve;
 mod settings;
 mod state;
 mod switches;
+mod tokens;
 mod views;
 
 pub use audit::{AuditRow, ChainError, verify};
@@ -43,3 +46,4 @@ pub use record::{PostgresError, RecordError};
 pub use run::{Bound, RunError, bind, check, migrate};
 pub use serve::CONNECTIONS_MAX;
 pub use settings::{Settings, SettingsError};
+pub use tokens::{KeysError, TokenSettings};

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ pub(super) struct Refusal {
     status: StatusCode,
     code: &'static str,
     message: String,
-    allow: Option<&'static str>,
+    header: Option<(HeaderName, &'static str)>,
 }
 
 impl Refusal {
     pub(super) const fn new(status: StatusCode, code: &'static str, message: String) -> Self {
-        Self { status, code, message, allow: None }
+        Self { status, code, message, header: None }
     }
 
     pub(super) const fn bad_request(message: String) -> Self {
@@ -48,15 +48,21 @@ impl Refusal {
 
     /// The same with the methods of the path.
     pub(super) fn allowing(self, methods: &'static str) -> Self {
-        Self { allow: Some(methods), ..self }
+        Self { header: Some((header::ALLOW, methods)), ..self }
+    }
+
+    /// For a request without valid credentials.
+    pub(super) fn unauthorized(message: String) -> Self {
+        let challenge = Some((header::WWW_AUTHENTICATE, "Bearer"));
+        Self { header: challenge, ..Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message) }
     }
 
     pub(super) fn response(self) -> Response<Body> {
         let retryable = self.status == StatusCode::SERVICE_UNAVAILABLE;
         let body = json!({"error": {"code": self.code, "message": self.message, "retryable": retryable}});
         let mut response = json_response(self.status, &body);
-        if let Some(allow) = self.allow {
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }

@@ -18,8 +18,9 @@ use super::identity::{Files, IdentityError};
 use super::limits::Limits;
 use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
-use super::settings::{HubTls, Settings};
+use super::settings::Settings;
 use super::state::Hub;
+use super::tokens::{KeysError, Tokens};
 use super::views::Views;
 use crate::base::Clock;
 use crate::region::SetupError;
@@ -40,6 +41,9 @@ pub enum RunError {
     /// Its TLS files.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The keys of tokens.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// The files of a region.
     #[error(transparent)]
     Region(#[from] SetupError),
@@ -69,7 +73,7 @@ impl RunError {
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         match self {
-            Self::Identity(_) | Self::Region(_) => true,
+            Self::Identity(_) | Self::Keys(_) | Self::Region(_) => true,
             Self::Record(error) => error.is_of_configuration(),
             _ => false,
         }
@@ -91,13 +95,15 @@ pub struct Bound {
     record: Record,
     clock: Clock,
     views: Option<Views>,
+    tokens: Option<Tokens>,
 }
 
 /// Whether a hub could use the files of these settings. Opens no record.
 ///
-/// Errors: [`RunError::Identity`], [`RunError::Record`] and [`RunError::Region`].
+/// Errors: [`RunError::Identity`], [`RunError::Keys`], [`RunError::Record`] and [`RunError::Region`].
 pub fn check(settings: &Settings) -> Result<(), RunError> {
-    Files::read(&settings.tls)?.config()?;
+    Files::read(&settings.tls)?.config(settings.tokens.is_some())?;
+    settings.tokens.clone().map(Tokens::load).transpose()?;
     settings.probing.clone().map(|probing| Views::new(probing, Clock::system())).transpose()?;
     Ok(Record::check(&settings.record)?)
 }
@@ -115,12 +121,13 @@ fn runtime() -> Result<LocalRuntime, RunError> {
     builder.enable_all().build_local(LocalOptions::default()).map_err(RunError::Runtime)
 }
 
-/// Reads the TLS files, opens the record and binds the addresses.
+/// Reads the TLS files and the keys of tokens, opens the record and binds the addresses.
 ///
 /// Errors: [`RunError`]; nothing is left bound.
 pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     let files = Files::read(&settings.tls)?;
-    let tls = Arc::new(ArcSwap::new(files.config()?));
+    let tokens = settings.tokens.clone().map(Tokens::load).transpose()?;
+    let tls = Arc::new(ArcSwap::new(files.config(tokens.is_some())?));
     let views = settings.probing.clone().map(|probing| Views::new(probing, clock.clone())).transpose()?;
     let record = Record::open(&settings.record)?;
     let listen = |key, address| {
@@ -129,7 +136,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     };
     let (address, listener) = listen("listen", settings.listen)?;
     let (admin, admin_listener) = listen("admin", settings.admin)?;
-    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock, views })
+    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock, views, tokens })
 }
 
 impl Bound {
@@ -141,19 +148,21 @@ impl Bound {
     }
 
     async fn run_here(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
-        let Self { address, admin, listener, admin_listener, settings, files, tls, record, clock, views } = self;
+        let Self { address, admin, listener, admin_listener, settings, files, tls, record, clock, views, tokens } =
+            self;
         let listener = registered(listener).map_err(RunError::Runtime)?;
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
         let mut hub = Hub::new(settings.access(), record, clock);
         hub.views = views.map(Rc::new);
         hub.limits = Limits::new(settings.limits.clone());
+        hub.tokens = tokens;
         let hub = Rc::new(hub);
         let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
         tokio::select! {
             ended = serve_loaded(listener, Arc::clone(&tls), &hub, started, until) => ended,
             () = admin::serve(admin_listener, Rc::clone(&hub)) => Err(RunError::Ended("admin listener")),
             () = probe_regions(&hub) => Err(RunError::Ended("probes")),
-            () = reload_files(&settings.tls, files, &tls) => Err(RunError::Ended("watch over files")),
+            () = reload_files(&settings, files, &tls, hub.tokens.as_ref()) => Err(RunError::Ended("watch over files")),
         }
     }
 }
@@ -213,10 +222,10 @@ async fn probe_regions(hub: &Hub) {
     }
 }
 
-/// Takes changed TLS files for new connections, every ten seconds and at SIGHUP, for ever. Files that cannot be used change nothing but the
-/// log.
-async fn reload_files(settings: &HubTls, mut files: Files, tls: &ArcSwap<ServerConfig>) {
-    let mut refused: Option<String> = None;
+/// Takes changed TLS files for new connections and changed keys of tokens, every ten seconds and at SIGHUP, for ever. Files that cannot be used
+/// change nothing but the log.
+async fn reload_files(settings: &Settings, mut files: Files, tls: &ArcSwap<ServerConfig>, tokens: Option<&Tokens>) {
+    let (mut refused, mut refused_keys) = (None, None);
     let mut hangup = signal(SignalKind::hangup()).ok();
     loop {
         let asked = async {
@@ -229,26 +238,38 @@ async fn reload_files(settings: &HubTls, mut files: Files, tls: &ArcSwap<ServerC
             () = tokio::time::sleep(FILES_EVERY) => {}
             () = asked => {}
         }
-        let loaded = Files::read(settings).and_then(|new| {
-            let config = if new == files { None } else { Some(new.config()?) };
+        let loaded = Files::read(&settings.tls).and_then(|new| {
+            let config = if new == files { None } else { Some(new.config(tokens.is_some())?) };
             Ok((new, config))
         });
-        match loaded {
+        let why = match loaded {
             Ok((new, config)) => {
-                refused = None;
                 files = new;
                 if let Some(config) = config {
                     tls.store(config);
                     event::hub_identity_reloaded();
                 }
+                None
             }
-            Err(error) => {
-                let why = error.to_string();
-                if refused.as_ref() != Some(&why) {
-                    event::hub_identity_refused(&why);
-                }
-                refused = Some(why);
+            Err(error) => Some(error.to_string()),
+        };
+        note_refused(&mut refused, why, event::hub_identity_refused);
+        let why = match tokens.map(Tokens::reload) {
+            Some(Ok(true)) => {
+                event::hub_keys_reloaded();
+                None
             }
-        }
+            Some(Ok(false)) | None => None,
+            Some(Err(error)) => Some(error.to_string()),
+        };
+        note_refused(&mut refused_keys, why, event::hub_keys_refused);
     }
+}
+
+/// Logs why files are refused, once for each reason.
+fn note_refused(last: &mut Option<String>, why: Option<String>, log: fn(&str)) {
+    if let Some(why) = why.as_ref().filter(|why| last.as_ref() != Some(*why)) {
+        log(why);
+    }
+    *last = why;
 }

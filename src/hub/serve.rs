@@ -22,15 +22,18 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::access::Caller;
 use super::answer::answer;
-use super::identity::names;
+use super::credentials::Certificate;
 use super::state::Hub;
 use crate::net::{LocalExecutor, descriptors};
 
 /// One connection a sidecar, and some for operators.
 pub const CONNECTIONS_MAX: usize = 24_000;
-/// Handshakes at once: clients without a certificate can take no other places.
+/// Connections without a certificate at once, where the hub takes tokens: anyone can open them, and they take no places of the others.
+const BARE_CONNECTIONS_MAX: usize = 256;
+/// A command of an operator needs a second.
+const BARE_LIFETIME: Duration = Duration::from_secs(60);
+/// Handshakes at once: clients without a certificate can take only these, and [`BARE_CONNECTIONS_MAX`] where the hub takes tokens.
 const HANDSHAKES_MAX: usize = 512;
 /// For the handshake. A sidecar in another continent needs less than a second.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,6 +63,7 @@ pub(super) async fn serve(
 ) {
     let (stop, stopped) = watch::channel(());
     let places = Arc::new(Semaphore::new(descriptors::room_for(CONNECTIONS_MAX, 1)));
+    let bare_places = Arc::new(Semaphore::new(BARE_CONNECTIONS_MAX));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let mut connections = JoinSet::new();
     let mut until = pin!(until);
@@ -68,20 +72,22 @@ pub(super) async fn serve(
             () = &mut until => break,
             (stream, peer, handshake) = accept(&listener, &handshakes) => {
                 let (acceptor, hub, mut stopped) = (TlsAcceptor::from(tls.load_full()), Rc::clone(&hub), stopped.clone());
-                let places = Arc::clone(&places);
+                let (places, bare_places) = (Arc::clone(&places), Arc::clone(&bare_places));
                 connections.spawn_local(async move {
-                    let ended = async {
-                        tokio::select! {
-                            _ = stopped.changed() => {}
-                            () = sleep(LIFETIME) => {}
-                        }
-                    };
                     let shaken = shaken(acceptor, stream, peer).await;
                     drop(handshake);
                     let Some(stream) = shaken else { return };
+                    let is_bare = stream.get_ref().1.peer_certificates().is_none();
+                    let (places, lifetime) = if is_bare { (bare_places, BARE_LIFETIME) } else { (places, LIFETIME) };
                     let Ok(_place) = places.try_acquire_owned() else {
-                        tracing::warn!(%peer, "the hub has as many connections as it may; this one is closed");
+                        refuse(peer, is_bare);
                         return;
+                    };
+                    let ended = async {
+                        tokio::select! {
+                            _ = stopped.changed() => {}
+                            () = sleep(lifetime) => {}
+                        }
                     };
                     connection(stream, hub, ended).await;
                 });
@@ -93,6 +99,15 @@ pub(super) async fn serve(
     hub.end_feeds();
     drop(stop);
     let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+/// Says that there is no place for a connection. Anyone can open those without a certificate, so that they must not fill the log.
+fn refuse(peer: SocketAddr, is_bare: bool) {
+    if is_bare {
+        tracing::debug!(%peer, "the hub has as many connections without a certificate as it may; this one is closed");
+    } else {
+        tracing::warn!(%peer, "the hub has as many connections as it may; this one is closed");
+    }
 }
 
 /// The next connection, after as many tries as it takes, once there is room for it.
@@ -139,11 +154,10 @@ macro_rules! until_ended {
 async fn connection(stream: TlsStream<TcpStream>, hub: Rc<Hub>, ended: impl Future<Output = ()>) {
     let session = stream.get_ref().1;
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let leaf = session.peer_certificates().and_then(<[_]>::first);
-    let caller: Option<Rc<Caller>> = leaf.and_then(|leaf| hub.access.caller(&names(leaf))).map(Rc::new);
+    let certificate = Rc::new(Certificate::new(&hub, session.peer_certificates().and_then(<[_]>::first)));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (hub, caller) = (Rc::clone(&hub), caller.clone());
-        async move { Ok::<_, Infallible>(answer(hub, caller, request).await) }
+        let (hub, certificate) = (Rc::clone(&hub), Rc::clone(&certificate));
+        async move { Ok::<_, Infallible>(answer(hub, &certificate, request).await) }
     });
     if is_http2 {
         let served = http2::Builder::new(LocalExecutor)

@@ -10,6 +10,7 @@ use super::access::{Access, Rule};
 use super::limit_settings::LimitSettings;
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
+use super::tokens::TokenSettings;
 use crate::config::{Config, Log, LogFormat, is_log_level};
 
 /// A larger file is a mistake.
@@ -34,6 +35,8 @@ pub struct Settings {
     /// The fleet limits, of which it grants sidecars their parts.
     #[serde(default)]
     pub limits: Vec<LimitSettings>,
+    /// The bearer tokens of operators; none where every client needs a certificate.
+    pub tokens: Option<TokenSettings>,
     /// Logging.
     #[serde(default)]
     pub log: LogSettings,
@@ -131,7 +134,8 @@ impl Settings {
         let HubTls { cert, key, client_ca } = &mut settings.tls;
         let RecordSettings { path, postgres } = &mut settings.record;
         let of_postgres = postgres.iter_mut().flat_map(PostgresSettings::paths);
-        for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres) {
+        let keys = settings.tokens.as_mut().map(|tokens| &mut tokens.jwks_file);
+        for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres).chain(keys) {
             *path = folder.join(&*path);
         }
         Ok(settings)
@@ -149,6 +153,8 @@ impl Settings {
         for (place, rule) in settings.access.iter().enumerate() {
             wrong.extend(rule.mistakes().into_iter().map(|mistake| format!("access[{place}].{mistake}")));
         }
+        let tokens = settings.tokens.iter().flat_map(TokenSettings::mistakes);
+        wrong.extend(tokens.map(|mistake| format!("tokens.{mistake}")));
         if settings.record.path.is_some() && settings.record.postgres.is_some() {
             wrong.push("record.path: expected either a file or `record.postgres`; leave one of them out".to_owned());
         }
@@ -245,6 +251,31 @@ access:
         }
         let alone = parse(&format!("{RIGHT}health_check: {{ interval: 3s }}\n")).unwrap_err().to_string();
         assert!(alone.contains("health_check: without `regions`"), "{alone}");
+    }
+
+    #[test]
+    fn tokens_are_read_and_their_mistakes_name_their_keys() {
+        let tokens = "tokens: { jwks_file: k.json, issuer: \"https://sso\", audience: hub, scopes: { admins: [read, operate] } }\n";
+        let read = parse(&format!("{RIGHT}{tokens}")).unwrap().tokens.unwrap();
+        assert_eq!((read.scope_claim.as_str(), read.scopes["admins"].len()), ("scope", 2));
+        assert_eq!(parse(RIGHT).unwrap().tokens, None);
+        for (from, to, key) in [
+            ("jwks_file: k.json, ", "", "jwks_file"),
+            ("issuer: \"https://sso\", ", "", "issuer"),
+            ("audience: hub, ", "", "audience"),
+            ("https://sso", "https://sso#a", "tokens.issuer"),
+            ("https://sso", "", "tokens.issuer"),
+            ("audience: hub", "audience: \"a b\"", "tokens.audience"),
+            ("scopes:", "scope_claim: \"\", scopes:", "tokens.scope_claim"),
+            ("[read, operate]", "[]", "tokens.scopes"),
+            ("{ admins: [read, operate] }", "{}", "tokens.scopes"),
+            ("admins", "\"\"", "tokens.scopes"),
+            ("[read, operate]", "[sidecar]", "admins"),
+            ("issuer:", "issuers:", "issuers"),
+        ] {
+            let error = parse(&format!("{RIGHT}{}", tokens.replace(from, to))).unwrap_err().to_string();
+            assert!(error.contains(key), "{to}: {error}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::fleet::Fleet;
 use super::limits::Limits;
 use super::name::random_name;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
+use super::tokens::Tokens;
 use super::views::Views;
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Switches, Version};
@@ -41,6 +42,8 @@ pub(super) struct Hub {
     pub(super) limits: Limits,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
+    /// The tokens that it takes; none where every client needs a certificate.
+    pub(super) tokens: Option<Tokens>,
     /// Places for changes that wait for the one before them, or for the disk.
     pub(super) places: Arc<Semaphore>,
     current: watch::Sender<Arc<State>>,
@@ -63,6 +66,7 @@ impl Hub {
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
             views: None,
+            tokens: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             current,
             ending: watch::Sender::new(false),

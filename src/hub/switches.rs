@@ -19,9 +19,18 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     Ok(json!({ "version": current.version.to_string(), "switches": shown(current.switches.iter()) }))
 }
 
+/// The order of a query. A token says who its author is, a certificate is that of a person or of a tool, which names its author.
+fn order(caller: &Caller, query: &str, sets: bool) -> Result<Order, Refusal> {
+    let order = match &caller.author {
+        Some(author) => Order::read_of(author, query, sets),
+        None => Order::read(query, sets),
+    };
+    order.map_err(Refusal::bad_request)
+}
+
 /// Sets the switch of a query; see [`Order::read`]. The answer comes once the switch is on disk.
 pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
-    let order = Order::read(query, true).map_err(Refusal::bad_request)?;
+    let order = order(caller, query, true)?;
     let taken = hub.take_statuses().await;
     // A forced order needs no sidecar to agree.
     taken.or_else(|error| if order.force { Ok(()) } else { Err(Refusal::unchanged(error)) })?;
@@ -78,7 +87,7 @@ fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Swi
 
 /// Ends the switches of a query; see [`Order::read`].
 pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
-    let order = Order::read(query, false).map_err(Refusal::bad_request)?;
+    let order = order(caller, query, false)?;
     let ended = hub
         .change(|all, _| {
             let ended = all.end(order.kind, &order.subject);

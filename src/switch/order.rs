@@ -42,12 +42,14 @@ impl Order {
     ///
     /// Errors: a sentence that names the field, and what was expected.
     pub fn read(query: &str, sets: bool) -> Result<Self, String> {
-        let mut fields = Fields::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            fields.take(name, query_text(value))?;
-        }
-        fields.checked(sets)
+        Fields::read(query)?.checked(sets)
+    }
+
+    /// The same for an operator whose name is proven, whatever the query says about the author.
+    ///
+    /// Errors: as [`Self::read`].
+    pub fn read_of(author: &str, query: &str, sets: bool) -> Result<Self, String> {
+        Fields { author: Some(author.to_owned()), ..Fields::read(query)? }.checked(sets)
     }
 
     /// The switch that this order sets; none where it ends one.
@@ -74,6 +76,15 @@ struct Fields {
 }
 
 impl Fields {
+    fn read(query: &str) -> Result<Self, String> {
+        let mut fields = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            fields.take(name, query_text(value))?;
+        }
+        Ok(fields)
+    }
+
     fn take(&mut self, name: &str, value: String) -> Result<(), String> {
         match name {
             "switch" => self.kind = Some(kind(&value)?),
@@ -200,6 +211,9 @@ mod tests {
         assert_eq!(order.subject, SwitchSubject::Tenant("acme".to_owned()));
         let order = Order::read(&format!("region=eu-west-1&{WHO}"), false).unwrap();
         assert_eq!((order.kind, order.switch(Moment(1), 1)), (None, None));
+        for query in [format!("region=a&{WHO}"), "region=a&reason=r&ticket=t".to_owned()] {
+            assert_eq!(Order::read_of("eve", &query, false).unwrap().author, "eve");
+        }
     }
 
     #[test]

@@ -45,6 +45,19 @@ pub fn hub_identity_refused(error: &str) {
     );
 }
 
+/// Tokens are verified with the changed keys.
+pub fn hub_keys_reloaded() {
+    info!(target: TARGET, event = "ojs.federation.hub_keys_reloaded", "the keys of tokens were read again");
+}
+
+/// The changed file of keys cannot be used; the keys read before stay in use.
+pub fn hub_keys_refused(error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_keys_refused", error,
+        "the changed keys of tokens cannot be used; those read before stay in use"
+    );
+}
+
 /// A sidecar holds the feed of its hub.
 pub fn hub_connected(url: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_connected", url, "the feed of the hub is open");
