@@ -129,6 +129,9 @@ pub(super) struct HubArgs {
     /// PEM private key of the certificate
     #[arg(long, value_name = "FILE", requires = "hub", requires = "hub_cert")]
     pub(super) hub_key: Option<PathBuf>,
+    /// A file with the operator's bearer token, in place of a certificate
+    #[arg(long, value_name = "FILE", requires = "hub", conflicts_with = "hub_cert")]
+    pub(super) token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -191,9 +194,9 @@ pub(super) struct SwitchedBy {
     /// The ticket of the change
     #[arg(long, value_name = "TICKET")]
     pub(super) ticket: String,
-    /// The name of the operator
-    #[arg(long, value_name = "NAME")]
-    pub(super) author: String,
+    /// The name of the operator; a token names its own, whatever this says
+    #[arg(long, value_name = "NAME", required_unless_present = "token_file")]
+    pub(super) author: Option<String>,
     #[command(flatten)]
     pub(super) at: AtArgs,
     #[command(flatten)]

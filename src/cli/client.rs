@@ -1,11 +1,13 @@
 //! A client of a running sidecar, as small as the questions that the command line asks.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
+use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::uri::Authority;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full, Limited};
@@ -21,6 +23,8 @@ use crate::net::tls::{self, TlsError, TlsFiles, explain};
 
 /// A sidecar on the same machine that takes longer is not well.
 const TIMEOUT: Duration = Duration::from_secs(35);
+/// A hub takes no token that is half as long.
+const TOKEN_FILE_BYTES_MAX: u64 = 16 * 1024;
 /// The most that is read of an answer.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -38,9 +42,10 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
     }
     let asked = async {
         if let Some(path_of_socket) = address.strip_prefix("unix:") {
-            exchange(UnixStream::connect(path_of_socket).await?, "localhost", method, path, body).await
+            let stream = UnixStream::connect(path_of_socket).await?;
+            exchange(stream, "localhost", None, method, path, body).await
         } else {
-            exchange(TcpStream::connect(address).await?, address, method, path, body).await
+            exchange(TcpStream::connect(address).await?, address, None, method, path, body).await
         }
     };
     match tokio::time::timeout(TIMEOUT, asked).await {
@@ -52,7 +57,7 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
     }
 }
 
-/// Asks a hub over mutual TLS. Errors: a sentence for the person at the terminal.
+/// Asks a hub over TLS, as the operator of a certificate or of a token. Errors: a sentence for the person at the terminal.
 pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result<Answer, String> {
     let Some(url) = hub.hub.as_deref() else { return Err("--hub: expected the URL of the hub".to_owned()) };
     let rest = url.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
@@ -65,6 +70,7 @@ pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result
         key: hub.hub_key.clone(),
         identity: ServerIdentity::UrlHost,
     };
+    let token = hub.token_file.as_deref().map(token).transpose()?;
     let named = |error: TlsError| error.to_string().replace("tls.", "--hub-");
     let files = TlsFiles::read(&tls).map_err(named)?;
     let tls = tls::build(&tls, &files, host).map_err(named)?;
@@ -74,11 +80,27 @@ pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result
         let connector = TlsConnector::from(Arc::clone(&tls.config_http1));
         let shaken = connector.connect(tls.name.clone(), socket).await;
         let stream = shaken.map_err(|error| explained(&error))?;
-        exchange(stream, authority.as_str(), method, path, Bytes::new()).await.map_err(|error| explained(&error))
+        let answer = exchange(stream, authority.as_str(), token, method, path, Bytes::new()).await;
+        answer.map_err(|error| explained(&error))
     };
     let asked = tokio::time::timeout(TIMEOUT, asked).await;
     let asked = asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?;
     asked.map_err(|error| format!("no hub answers at {authority}: {error}; start one, or name another with --hub"))
+}
+
+/// The header with the token of a file. Its content is never shown.
+fn token(path: &Path) -> Result<HeaderValue, String> {
+    let wrong = |why: &str| format!("--token-file {}: expected a file with a bearer token: {why}", path.display());
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| wrong(&error.to_string()))?;
+    file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| wrong(&error.to_string()))?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong("it holds something else"));
+    }
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| wrong("it holds something else"))?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 /// In TLS 1.3 a client learns only at its first read that its certificate was refused.
@@ -86,19 +108,27 @@ fn explained(error: &io::Error) -> String {
     explain(error).replace("the region", "the hub").replace("tls.", "--hub-")
 }
 
-async fn exchange<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> io::Result<Answer>
+async fn exchange<S>(
+    stream: S,
+    host: &str,
+    token: Option<HeaderValue>,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> io::Result<Answer>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     tokio::task::spawn_local(async move { drop(connection.await) });
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(method)
         .uri(path)
         .header(HOST, host)
         .header("content-type", crate::ojs::header::MEDIA_TYPE)
         .body(Full::new(body))
         .map_err(io::Error::other)?;
+    request.headers_mut().extend(token.map(|token| (AUTHORIZATION, token)));
     let (parts, body) = sender.send_request(request).await.map_err(io::Error::other)?.into_parts();
     let whole = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
     Ok((parts, whole.to_bytes()))

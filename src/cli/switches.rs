@@ -77,8 +77,9 @@ pub(super) fn switches(arguments: &SwitchesArgs) -> u8 {
 
 fn change(method: Method, what: &str, by: &SwitchedBy) -> u8 {
     let SwitchedBy { reason, ticket, author, at, hub } = by;
-    let [reason, ticket, author] = [reason, ticket, author].map(|text| path_segment(text));
-    let query = format!("?{what}&reason={reason}&ticket={ticket}&author={author}");
+    let [reason, ticket] = [reason, ticket].map(|text| path_segment(text));
+    let author = author.as_ref().map(|author| format!("&author={}", path_segment(author))).unwrap_or_default();
+    let query = format!("?{what}&reason={reason}&ticket={ticket}{author}");
     let Some(document) = answer(To::of(hub, at), method, &query) else { return FAILED };
     for switch in document["switches"].as_array().into_iter().flatten() {
         say_switch(switch);

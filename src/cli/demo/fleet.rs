@@ -93,8 +93,13 @@ access:
         let url = format!("https://localhost:{}", bound.address.port());
         let section =
             format!("  urls: [\"{url}\"]\n  tls: {{ ca: {ca:?}, cert: {:?}, key: {:?} }}\n", sidecar.cert, sidecar.key);
-        let operator =
-            HubArgs { hub: Some(url), hub_ca: Some(ca), hub_cert: Some(operator.cert), hub_key: Some(operator.key) };
+        let operator = HubArgs {
+            hub: Some(url),
+            hub_ca: Some(ca),
+            hub_cert: Some(operator.cert),
+            hub_key: Some(operator.key),
+            token_file: None,
+        };
         let running = Running::start(move |until| {
             if let Err(error) = bound.run(until) {
                 tracing::error!(%error, "the hub of the demo has ended");
