@@ -101,15 +101,17 @@ impl Caller {
 
     /// Why it has no right: what it lacks, and the key of the configuration that would give it.
     pub(super) fn lack(&self, need: Need) -> String {
-        let lacks = match need {
-            Need::Sidecar => "the role sidecar".to_owned(),
-            Need::Operator(scope) => format!("the scope {}", scope.as_str()),
+        let why = match (need, &self.author) {
+            (Need::Sidecar, Some(_)) => "only the certificate of a sidecar gives it".to_owned(),
+            (Need::Sidecar, None) => "it needs the role sidecar: see its rule in `access`".to_owned(),
+            (Need::Operator(scope), Some(_)) => {
+                format!("it needs the scope {}: see `tokens.scopes` and the claims of the token", scope.as_str())
+            }
+            (Need::Operator(scope), None) => {
+                format!("it needs the scope {}: see the role and the scopes of its rule in `access`", scope.as_str())
+            }
         };
-        let place = match self.author {
-            Some(_) => "`tokens.scopes` and the claims of its token",
-            None => "the role and the scopes of its rule in `access`",
-        };
-        format!("`{}` has no right to this, which needs {lacks}: see {place}", self.name)
+        format!("`{}` has no right to this; {why}", self.name)
     }
 }
 

@@ -102,3 +102,19 @@ pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
     };
     names.value.general_names.iter().filter_map(name).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, SanType};
+
+    use super::*;
+
+    #[test]
+    fn no_name_in_a_certificate_can_be_that_of_a_token() {
+        let mut params = CertificateParams::new(["ann.test".to_owned()]).unwrap();
+        let uris = ["spiffe://test/ann", "token https://sso.test#ann", "a\nb"];
+        params.subject_alt_names.extend(uris.map(|it| SanType::URI(it.try_into().unwrap())));
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(names(certificate.der()), ["ann.test", "spiffe://test/ann"]);
+    }
+}

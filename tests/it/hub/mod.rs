@@ -6,7 +6,9 @@ mod limits;
 mod outcomes;
 mod postgres;
 mod several;
+mod sso;
 mod stage;
+mod tokens;
 mod views;
 
 use http::Method;

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use http::Method;
+use http::response::Parts;
+use http_body_util::Empty;
+use hyper::client::conn::http1::SendRequest;
 use ojs_testbed::Authority;
 use serde_json::Value;
 
@@ -218,6 +222,11 @@ impl Hub {
         self.child.try_wait().unwrap().map(|_| self.log.lock().unwrap().clone())
     }
 
+    /// Whether a line of its log has all of these words.
+    pub fn log_has(&self, words: &[&str]) -> bool {
+        self.log.lock().unwrap().iter().any(|line| words.iter().all(|word| line.contains(word)))
+    }
+
     /// Stops the process without ending it, or lets it go on.
     pub fn pause(&self, pauses: bool) {
         let signal = if pauses { "-STOP" } else { "-CONT" };
@@ -246,25 +255,48 @@ impl Drop for Hub {
 
 /// A request as curl would send it, with a certificate of one of the clients.
 pub async fn status(stage: &HubStage, who: &str, method: &Method, path: &str) -> (u16, Value) {
+    let (head, document) = ask(stage, Some(who), method, path, &[]).await;
+    (head.status.as_u16(), document)
+}
+
+/// The same with headers of credentials, and with a certificate or none.
+pub async fn ask(
+    stage: &HubStage,
+    who: Option<&str>,
+    method: &Method,
+    path: &str,
+    authorization: &[&str],
+) -> (Parts, Value) {
     use http_body_util::BodyExt as _;
-    let files =
-        ["hub.ca.pem".to_owned(), format!("{who}.cert.pem"), format!("{who}.key.pem")].map(|it| Some(stage.path(&it)));
-    let [ca, cert, key] = files;
-    let tls = ojs_sidecar::config::RegionTls { ca, cert, key, ..Default::default() };
+    let mut sender = connected(stage, who).await;
+    let mut request = http::Request::builder().method(method).uri(path).header("host", "hub");
+    for header in authorization {
+        request = request.header("authorization", *header);
+    }
+    let (head, body) = sender.send_request(request.body(Empty::new()).unwrap()).await.unwrap().into_parts();
+    if head.headers.get("content-type").is_some_and(|it| it == "text/event-stream") {
+        return (head, Value::Null);
+    }
+    let body = body.collect().await.unwrap().to_bytes();
+    (head, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+/// A connection with a certificate of one of the clients, or with none.
+pub async fn connected(stage: &HubStage, who: Option<&str>) -> SendRequest<Empty<Bytes>> {
+    let file = |name: &str| Some(stage.path(name));
+    let tls = ojs_sidecar::config::RegionTls {
+        ca: file("hub.ca.pem"),
+        cert: who.and_then(|who| file(&format!("{who}.cert.pem"))),
+        key: who.and_then(|who| file(&format!("{who}.key.pem"))),
+        ..Default::default()
+    };
     let files = ojs_sidecar::net::tls::TlsFiles::read(&tls).unwrap();
     let tls = ojs_sidecar::net::tls::build(&tls, &files, "127.0.0.1").unwrap();
     let socket = tokio::net::TcpStream::connect(stage.url().trim_start_matches("https://")).await.unwrap();
     let stream =
         tokio_rustls::TlsConnector::from(tls.config_http1.clone()).connect(tls.name.clone(), socket).await.unwrap();
-    let (mut sender, connection) =
+    let (sender, connection) =
         hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    let request = http::Request::builder().method(method).uri(path).header("host", "hub");
-    let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
-    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
-    if head.headers.get("content-type").is_some_and(|it| it == "text/event-stream") {
-        return (head.status.as_u16(), Value::Null);
-    }
-    let body = body.collect().await.unwrap().to_bytes();
-    (head.status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
+    sender
 }
