@@ -10,7 +10,7 @@ use super::identity::names;
 use super::response::Refusal;
 use super::state::Hub;
 
-/// What a connection proves of its client.
+/// The proof of a client's identity that its connection has.
 #[derive(Debug)]
 pub(super) enum Certificate {
     /// It has none, which only a hub with `tokens` lets pass.
@@ -22,7 +22,7 @@ pub(super) enum Certificate {
 }
 
 impl Certificate {
-    /// What this certificate of a client proves at a hub.
+    /// The proof of this certificate by the rules of the hub.
     pub(super) fn new(hub: &Hub, leaf: Option<&CertificateDer<'_>>) -> Self {
         let Some(leaf) = leaf else { return Self::Absent };
         hub.access.caller(&names(leaf)).map_or(Self::Unknown, |caller| Self::Of(Rc::new(caller)))

@@ -21,7 +21,7 @@ pub use settings::TokenSettings;
 
 /// A longer set of keys is a mistake. Units: bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// What the name of a caller by token begins with. No name in a certificate has a space, so that no certificate can be taken for a token.
+/// The begin of the name of a caller by token. No name in a certificate has a space, so that no certificate can be taken for a token.
 const NAME_PREFIX: &str = "token ";
 
 /// Why the keys of tokens cannot be used. Says neither path nor content: a secret pasted in place of a path must not be shown.

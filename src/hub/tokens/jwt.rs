@@ -1,4 +1,4 @@
-//! A signed token, and what it must say to be taken.
+//! A signed token, and the claims that it must have to be taken.
 //!
 //! Spec: RFC 7515, RFC 7519, RFC 8725.
 

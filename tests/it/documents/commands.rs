@@ -69,7 +69,7 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
-const OTHERS: &str = "$as_owner [ cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \
+const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \
                       openssl promtool sed systemctl systemd-sysusers tail true until wait";
 
 /// Whether a block is one that is not run.
