@@ -19,7 +19,7 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     Ok(json!({ "version": current.version.to_string(), "switches": shown(current.switches.iter()) }))
 }
 
-/// The order of a query. A token says who its author is, a certificate is that of a person or of a tool, which names its author.
+/// The order of a query. A token names its author. A certificate may be that of a tool, and its request names the author.
 fn order(caller: &Caller, query: &str, sets: bool) -> Result<Order, Refusal> {
     let order = match &caller.author {
         Some(author) => Order::read_of(author, query, sets),

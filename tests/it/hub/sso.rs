@@ -1,10 +1,9 @@
 //! An issuer of tokens: a key, its set of public keys, and tokens of operators.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use data_encoding::BASE64URL_NOPAD;
+use ojs_sidecar::base::Clock;
 use serde_json::{Value, json};
 
 use super::stage::HubStage;
@@ -29,15 +28,17 @@ impl Sso {
 
     /// A token of an operator that lasts an hour.
     pub fn token(&self, subject: &str, scope: &str) -> String {
-        self.token_until(SystemTime::now() + Duration::from_secs(3_600), subject, scope)
+        self.token_for(3_600, subject, scope)
     }
 
-    pub fn token_until(&self, end: SystemTime, subject: &str, scope: &str) -> String {
-        let end = end.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    /// One that ends in so many seconds, or has ended.
+    pub fn token_for(&self, seconds: i64, subject: &str, scope: &str) -> String {
+        let now = i64::try_from(Clock::system().unix_ms() / 1_000).unwrap();
+        let end = now + seconds;
         self.signed(&json!({ "iss": "https://sso.test", "aud": "hub", "sub": subject, "exp": end, "scope": scope }))
     }
 
-    pub fn signed(&self, claims: &Value) -> String {
+    fn signed(&self, claims: &Value) -> String {
         let header = json!({ "alg": "ES256", "kid": self.id, "typ": "JWT" });
         let [header, claims] = [&header, claims].map(|it| BASE64URL_NOPAD.encode(it.to_string().as_bytes()));
         let message = format!("{header}.{claims}");
