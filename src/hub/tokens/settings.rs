@@ -20,7 +20,7 @@ pub struct TokenSettings {
     pub issuer: String,
     /// The claim `aud` that a token must have, or have among others.
     pub audience: String,
-    /// The claim whose values give scopes: a text with spaces between values, or an array of texts.
+    /// The claim with the values that give scopes: a text with spaces between values, or an array of texts.
     #[serde(default = "scope_claim")]
     pub scope_claim: String,
     /// The operator's scopes by the values of that claim. Other values give nothing.
