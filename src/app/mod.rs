@@ -22,10 +22,12 @@ mod world;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use crate::admin::{self, Readiness};
+use crate::base::Clock;
 use crate::config::Config;
 use crate::net::descriptors;
 use crate::net::memory;
@@ -42,6 +44,9 @@ pub use world::{LoadAgain, Source, World};
 
 /// The most worker threads when the configuration leaves the number to us: a sidecar is a guest in its pod.
 const WORKERS_MAX: usize = 2;
+/// How long the end of the process waits for the hub to take grants back, and between two looks. A hub answers in milliseconds.
+const GIVE_BACK_WAIT: Duration = Duration::from_secs(1);
+const GIVE_BACK_LOOK: Duration = Duration::from_millis(20);
 
 /// Everything bound, nothing running.
 #[derive(Debug)]
@@ -199,6 +204,7 @@ impl Bound {
             end = closed => end,
         };
         event::drain_finished(end == DrainEnd::Idle);
+        give_back(&self.current.load_full(), &self.world.clock).await;
         end
     }
 
@@ -207,6 +213,22 @@ impl Bound {
         let shared = self.current.load();
         let (local, regions) = (shared.config.local_region.as_str(), shared.config.regions.len());
         event::started(&clients.join(" "), &self.admin.to_string(), local, regions);
+    }
+}
+
+/// Gives the calls of fleet limits back to the hub, so that the next process of this pod has them at once.
+async fn give_back(shared: &Shared, clock: &Clock) {
+    let grants: Vec<_> = shared.registry.regions().iter().map(|it| shared.concurrency.grant(it.index)).collect();
+    grants.iter().for_each(|grant| grant.end());
+    let given_back = async {
+        while !grants.iter().all(|grant| grant.is_given_back()) {
+            clock.sleep(GIVE_BACK_LOOK).await;
+        }
+    };
+    // Without an answer the hub counts them until their time is over.
+    tokio::select! {
+        () = given_back => {}
+        () = clock.sleep(GIVE_BACK_WAIT) => {}
     }
 }
 

@@ -22,8 +22,6 @@ pub struct GrantRequest {
     pub sidecar: String,
     /// When its process started: a grant is of one process. Units: milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
-    /// Rises with each request of the process, so that one that comes late changes nothing.
-    pub sequence: u64,
     /// How long a call may go on that began just before the end of a grant. Units: milliseconds.
     pub longest_call_ms: u64,
     /// One for each limited region.
@@ -36,6 +34,8 @@ pub struct GrantRequest {
 pub struct RegionCalls {
     /// The region.
     pub region: RegionId,
+    /// Rises with each request of the process for this region, so that one that comes late changes nothing.
+    pub sequence: u64,
     /// The most calls at once from now on, until there is another grant.
     pub holds: u64,
     /// The calls at once that clients have wanted of late.
@@ -78,6 +78,13 @@ pub enum RegionGrant {
         /// The region.
         region: RegionId,
     },
+    /// The hub cannot grant calls of the region now; the last grant holds until its time is over.
+    Unavailable {
+        /// The region.
+        region: RegionId,
+        /// Why, for the operator.
+        cause: String,
+    },
 }
 
 impl GrantRequest {
@@ -91,7 +98,7 @@ impl GrantRequest {
             return Some("`regions`: expected at most 256 of them");
         }
         let is_number = |number: u64| i64::try_from(number).is_ok();
-        if !is_number(self.started_unix_ms) || !is_number(self.sequence) {
+        if !is_number(self.started_unix_ms) || !self.regions.iter().all(|it| is_number(it.sequence)) {
             return Some("`started_unix_ms` and `sequence`: expected numbers below 2^63");
         }
         if self.longest_call_ms > LONGEST_CALL_MS_MAX {
@@ -111,18 +118,17 @@ mod tests {
 
     #[test]
     fn requests_that_cannot_be_right_are_named_by_their_member() {
-        let region = RegionCalls { region: RegionId::parse("a").unwrap(), holds: 1, needs: 1, wants: 2 };
+        let region = RegionCalls { region: RegionId::parse("a").unwrap(), sequence: 1, holds: 1, needs: 1, wants: 2 };
         let right = GrantRequest {
             sidecar: "pod".to_owned(),
             started_unix_ms: 1,
-            sequence: 1,
             longest_call_ms: 25_000,
             regions: vec![region.clone()],
         };
         assert_eq!(right.mistake(), None);
         for (wrong, member) in [
             (GrantRequest { sidecar: "a b".to_owned(), ..right.clone() }, "`sidecar`"),
-            (GrantRequest { sequence: u64::MAX, ..right.clone() }, "`started_unix_ms` and `sequence`"),
+            (GrantRequest { started_unix_ms: u64::MAX, ..right.clone() }, "`started_unix_ms` and `sequence`"),
             (GrantRequest { longest_call_ms: u64::MAX, ..right.clone() }, "`longest_call_ms`"),
             (GrantRequest { regions: vec![region.clone(); 257], ..right.clone() }, "`regions`"),
             (GrantRequest { regions: vec![RegionCalls { wants: u64::MAX, ..region }], ..right }, "`holds`"),

@@ -1,6 +1,6 @@
 //! Asks the hub for calls, and puts its grants in force.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,10 @@ use crate::policy::Grant;
 
 /// Between two requests of grants at most, where a hub says nothing else.
 const RENEW_MAX: Duration = Duration::from_secs(10);
+/// Before the next request where the hub has granted fewer calls than are needed: others give theirs back as they ask.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+/// Before the next request where one has failed.
+const FAILED_WAIT: Duration = Duration::from_secs(2);
 /// Refused calls count as a need up to this, or up to the calls at once: a client that repeats its call fast needs one place, and not many.
 const REFUSED_MIN: u64 = 8;
 
@@ -22,30 +26,52 @@ pub struct Limited {
     grant: Arc<Grant>,
     /// The most calls at once of late.
     needs: Cell<u64>,
+    /// The most calls at once that the hub was told of.
+    told: Cell<u64>,
 }
 
 impl Limited {
     /// A limit without a grant.
     #[must_use]
     pub const fn new(region: RegionId, on_hub_loss: OnHubLoss, grant: Arc<Grant>) -> Self {
-        Self { region, on_hub_loss, grant, needs: Cell::new(0) }
+        Self { region, on_hub_loss, grant, needs: Cell::new(0), told: Cell::new(0) }
     }
 
-    /// Notes the calls since the last look. Returns whether calls were refused.
+    /// Notes the calls since the last look. Returns whether some were refused.
     fn look(&self) -> bool {
         let seen = self.grant.seen();
         let needs = seen.peak + seen.refused.min(seen.peak.max(REFUSED_MIN));
         self.needs.set(self.needs.get().max(needs));
-        seen.refused > 0
+        seen.refused > 0 || (self.grant.is_ending() && !self.grant.is_given_back())
     }
 
     fn ask(&self, now: Instant) -> RegionCalls {
+        let holds = self.grant.lower(u64::MAX, now);
+        self.told.set(holds);
+        let (region, sequence) = (self.region.clone(), self.grant.next_sequence());
+        if self.grant.is_ending() {
+            return RegionCalls { region, sequence, holds, needs: 0, wants: 0 };
+        }
         let needs = self.needs.get();
+        // One more than needed, so that the first call of an idle sidecar is not refused.
+        let wants = needs + needs / 4 + 1;
+        RegionCalls { region, sequence, holds, needs, wants }
+    }
+
+    /// Puts a grant in force. Returns how long to wait at most before the next request.
+    fn take(&self, calls: u64, ends: Instant) -> Duration {
+        self.grant.take(calls, ends);
+        if self.grant.is_ending() && self.told.get() == 0 {
+            self.grant.note_given_back();
+        }
+        let needs = self.needs.get();
+        if calls < needs {
+            return SHORT_WAIT;
+        }
         // A quarter less each time, so that a short pause gives nothing back.
         self.needs.set(needs - needs.div_ceil(4));
-        let holds = self.grant.lower(u64::MAX, now);
-        // One more than needed, so that the first call of an idle sidecar is not refused.
-        RegionCalls { region: self.region.clone(), holds, needs, wants: needs + needs / 4 + 1 }
+        // Calls that are given back are free for others once the hub knows.
+        if calls < self.told.get() { Duration::ZERO } else { RENEW_MAX }
     }
 }
 
@@ -54,12 +80,10 @@ impl Limited {
 pub struct Granting {
     limits: Vec<Limited>,
     longest_call: Duration,
-    /// That of the last request.
-    sequence: Cell<u64>,
     /// When the hub is asked again at the latest.
     next: Cell<Option<Instant>>,
-    /// The limits that the hub does not have.
-    missing: Cell<usize>,
+    /// The reason why the last answer did not grant calls of each region.
+    refused: RefCell<Option<String>>,
 }
 
 impl Granting {
@@ -84,40 +108,51 @@ impl Granting {
         refused > 0 || self.next.get().is_none_or(|next| next <= now)
     }
 
-    /// The next request: its sequence, and the calls of each region. From now on there are no more calls than it says.
-    pub(super) fn ask(&self, now: Instant) -> (u64, Vec<RegionCalls>) {
-        self.sequence.set(self.sequence.get() + 1);
-        self.next.set(Some(now + RENEW_MAX));
-        (self.sequence.get(), self.limits.iter().map(|it| it.ask(now)).collect())
+    /// The next request, by region. From now on there are no more calls than it says.
+    pub(super) fn ask(&self, now: Instant) -> Vec<RegionCalls> {
+        // Until an answer says when to ask again, the request counts as failed.
+        self.next.set(Some(now + FAILED_WAIT));
+        self.limits.iter().map(|it| it.ask(now)).collect()
     }
 
     /// Puts the grants of an answer in force. `asked`: when the request was made.
     pub(super) fn take(&self, answer: &GrantAnswer, asked: Instant) {
-        let mut missing = 0;
+        let (mut wait, mut refused) = (RENEW_MAX, None);
         for it in &answer.regions {
-            match it {
+            let after = match it {
                 RegionGrant::Granted { region, calls, lasts_ms, renew_ms } => {
                     let Some(limit) = self.limits.iter().find(|it| it.region == *region) else { continue };
-                    limit.grant.take(*calls, asked + Duration::from_millis(*lasts_ms));
-                    self.ask_again(asked + Duration::from_millis(*renew_ms));
+                    let ends = asked + Duration::from_millis(*lasts_ms);
+                    limit.take(*calls, ends).min(Duration::from_millis(*renew_ms))
                 }
-                RegionGrant::Late { sequence, .. } => {
-                    self.sequence.set(self.sequence.get().max(*sequence));
-                    self.ask_again(asked);
+                RegionGrant::Late { region, sequence } => {
+                    let limit = self.limits.iter().find(|it| it.region == *region);
+                    limit.iter().for_each(|it| it.grant.set_sequence(*sequence));
+                    Duration::ZERO
                 }
-                RegionGrant::NoLimit { .. } => missing += 1,
-            }
+                RegionGrant::NoLimit { region } => {
+                    refused = Some(format!("the hub has no limit for {region}, which limits.fleet names"));
+                    RENEW_MAX
+                }
+                RegionGrant::Unavailable { region, cause } => {
+                    refused = Some(format!("{region}: {cause}"));
+                    FAILED_WAIT
+                }
+            };
+            wait = wait.min(after);
         }
-        self.missing.set(missing);
+        self.next.set(Some(asked + wait));
+        self.refused.replace(refused);
     }
 
-    /// The limits that the hub does not have.
-    pub(super) const fn missing(&self) -> usize {
-        self.missing.get()
+    /// The reason why the last answer did not grant calls of each region; none where it did.
+    pub(super) fn take_refused(&self) -> Option<String> {
+        self.refused.take()
     }
 
-    fn ask_again(&self, at: Instant) {
-        self.next.set(Some(self.next.get().map_or(at, |next| next.min(at))));
+    /// A hub is reached: it is asked at once.
+    pub(super) fn hub_reached(&self) {
+        self.next.set(None);
     }
 
     /// No hub can be reached: ends the grants that may not be used without one.

@@ -120,7 +120,7 @@ impl Link {
     pub async fn run(mut self) {
         // The last error of each replica, and whether one of them is new in this round.
         let (mut before, mut is_new) = (HashMap::new(), false);
-        let (mut wait, mut failures) = (WAITS.0, 0);
+        let (mut wait, mut failures, mut was_followed) = (WAITS.0, 0, false);
         let share = self.draw.unit();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few URLs")]
         self.replica.set((share * self.config.urls.len() as f64) as usize);
@@ -140,7 +140,8 @@ impl Link {
             failures += 1;
             let is_round = failures % self.config.urls.len() == 0;
             is_new |= before.insert(self.url().text.clone(), error.clone()).as_ref() != Some(&error);
-            if is_round {
+            was_followed |= self.metrics.hub_connected.get() == 1;
+            if is_round && !std::mem::take(&mut was_followed) {
                 self.granting.hub_lost(self.clock.now());
             }
             self.lost(&error, is_round && std::mem::take(&mut is_new));

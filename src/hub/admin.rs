@@ -109,8 +109,10 @@ fn metrics(hub: &Hub) -> String {
         for (region, calls, _) in &limits {
             let _ = writeln!(out, "ojs_hub_limit_calls{{region=\"{region}\"}} {calls}");
         }
-        let _ =
-            writeln!(out, "# HELP ojs_hub_granted_calls Those that sidecars hold\n# TYPE ojs_hub_granted_calls gauge");
+        let _ = writeln!(
+            out,
+            "# HELP ojs_hub_granted_calls Those that sidecars held after the last change by this hub\n# TYPE ojs_hub_granted_calls gauge"
+        );
         for (region, _, granted) in &limits {
             let _ = writeln!(out, "ojs_hub_granted_calls{{region=\"{region}\"}} {granted}");
         }

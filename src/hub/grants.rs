@@ -1,13 +1,10 @@
 //! The requests of sidecars for calls of fleet limits, and the list of the holders.
 
-use std::rc::Rc;
-
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::limits::{Ask, Share};
-use super::record::RecordError;
 use super::response::Refusal;
 use super::state::Hub;
 use crate::base::text::rfc3339;
@@ -28,33 +25,31 @@ pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Valu
         return Err(Refusal::new(StatusCode::CONFLICT, "unknown_sidecar", message));
     }
     let regions = request.regions.iter().map(|calls| region_grant(hub, &request, calls));
-    let regions = futures_util::future::try_join_all(regions).await?;
+    let regions = futures_util::future::join_all(regions).await;
     Ok(json!(GrantAnswer { regions }))
 }
 
-async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) -> Result<RegionGrant, Refusal> {
+async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) -> RegionGrant {
     let region = calls.region.clone();
-    let Some(limit) = hub.limits.of(&region) else { return Ok(RegionGrant::NoLimit { region }) };
+    let Some(limit) = hub.limits.of(&region) else { return RegionGrant::NoLimit { region } };
     let ask = Ask {
         holder: format!("{} {}", request.sidecar, request.started_unix_ms),
-        sequence: request.sequence,
+        sequence: calls.sequence,
         holds: calls.holds,
         needs: calls.needs,
         wants: calls.wants,
         longest_call_ms: request.longest_call_ms,
     };
-    let unavailable =
-        |error: Rc<RecordError>| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", error.to_string());
-    Ok(match limit.ask(ask).await.map_err(unavailable)? {
-        Share::Calls(calls) => {
+    match limit.ask(ask).await {
+        Ok(Share::Calls(calls)) => {
             RegionGrant::Granted { region, calls, lasts_ms: limit.ttl_ms(), renew_ms: limit.renew_ms() }
         }
-        Share::Late(sequence) => RegionGrant::Late { region, sequence },
-        Share::Full => {
-            let message = "the limit has as many holders as may be".to_owned();
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "limit_full", message));
+        Ok(Share::Late(sequence)) => RegionGrant::Late { region, sequence },
+        Ok(Share::Full) => {
+            RegionGrant::Unavailable { region, cause: "the limit has as many holders as may be".to_owned() }
         }
-    })
+        Err(error) => RegionGrant::Unavailable { region, cause: error.to_string() },
+    }
 }
 
 /// The limits, with the calls that each sidecar holds. Shape: by the order of the configuration.

@@ -12,9 +12,10 @@ use super::super::status::Status;
 use super::{ANSWER_BYTES_MAX, Failure, Link, TIMEOUT};
 use crate::telemetry::event;
 
-/// Between two looks whether calls were refused by a fleet limit, so that the hub is asked for more; and before a refused request is sent
-/// again.
-const LOOKS_EVERY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
+/// Between two looks whether calls were refused by a fleet limit, so that the hub is asked for more.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Before a refused request is sent again, also where calls are refused.
+const REFUSED_WAIT: Duration = Duration::from_secs(2);
 
 impl Link {
     /// Asks for the calls of fleet limits until that fails.
@@ -23,9 +24,10 @@ impl Link {
             return std::future::pending().await;
         }
         let mut before = None;
+        self.granting.hub_reached();
         loop {
             if !self.granting.is_due(self.clock.now()) {
-                self.clock.sleep(LOOKS_EVERY.0).await;
+                self.clock.sleep(LOOK_EVERY).await;
                 continue;
             }
             match self.ask_for_grants(&mut sender).await {
@@ -36,20 +38,20 @@ impl Link {
                         event::hub_grants_refused(&self.url().text, &error);
                     }
                     before = Some(error);
-                    self.clock.sleep(LOOKS_EVERY.1).await;
+                    self.clock.sleep(REFUSED_WAIT).await;
                 }
                 Err(failure) => return failure,
             }
-            self.clock.sleep(LOOKS_EVERY.0).await;
+            self.clock.sleep(LOOK_EVERY).await;
         }
     }
 
     async fn ask_for_grants(&self, sender: &mut SendRequest<Full<Bytes>>) -> Result<(), Failure> {
         let asked = self.clock.now();
-        let (sequence, regions) = self.granting.ask(asked);
+        let regions = self.granting.ask(asked);
         let Status { name: sidecar, started_unix_ms, .. } = (self.status)();
         let longest_call_ms = self.granting.longest_call_ms();
-        let request = GrantRequest { sidecar, started_unix_ms, sequence, longest_call_ms, regions };
+        let request = GrantRequest { sidecar, started_unix_ms, longest_call_ms, regions };
         let body = serde_json::to_vec(&request).map_err(Failure::lost)?;
         let request = self.request(Method::POST, "/v1/hub/grants", body).map_err(Failure::Lost)?;
         let body = self.answered(sender, request).await?.into_body();
@@ -59,8 +61,7 @@ impl Link {
         let answer: GrantAnswer = serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Failure::Refused(format!("the grants cannot be read: {error}")))?;
         self.granting.take(&answer, asked);
-        if self.granting.missing() > 0 {
-            let error = format!("the hub has no limit for {} of the regions in limits.fleet", self.granting.missing());
+        if let Some(error) = self.granting.take_refused() {
             return Err(Failure::Refused(error));
         }
         Ok(())

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// More holders than sidecars that one hub serves.
 const HOLDERS_MAX: usize = 20_000;
+/// A sidecar asks again at least every ten seconds: one that has missed three times needs nothing. Units: milliseconds.
+const NEEDS_FOR_MS: u64 = 30_000;
 /// Clocks of two databases, or a request that was under way for long, differ by less. Units: milliseconds.
 const MARGIN_MS: u64 = 5_000;
 
@@ -42,9 +44,32 @@ pub(in crate::hub) struct Holder {
     /// The most calls at once that it may make, as far as is known.
     pub(in crate::hub) calls: u64,
     pub(in crate::hub) needs: u64,
+    /// When its needs are forgotten. Units: milliseconds of the record's clock.
+    pub(in crate::hub) needs_end_ms: u64,
     pub(in crate::hub) sequence: u64,
     /// When nothing of it is left. Units: milliseconds of the record's clock.
     pub(in crate::hub) ends_ms: u64,
+}
+
+impl Holder {
+    /// Its needs; none where it has not asked for long.
+    fn needs_at(&self, now_ms: u64) -> u64 {
+        if self.needs_end_ms > now_ms { self.needs } else { 0 }
+    }
+}
+
+/// The most calls that each need is met up to, so that all of them together stay within the limit: who needs less leaves the rest to others.
+fn level(limit: u64, mut needs: Vec<u64>) -> u64 {
+    needs.sort_unstable();
+    let mut left = limit;
+    for (place, need) in needs.iter().enumerate() {
+        let part = left / (needs.len() - place) as u64;
+        if *need > part {
+            return part.max(1);
+        }
+        left -= need;
+    }
+    limit
 }
 
 /// The holders of one limit.
@@ -59,7 +84,7 @@ impl Holders {
     }
 
     /// Divides the limit anew for a request: the calls are all that the process may make for `ttl_ms`, counted from before `now_ms`. The sum
-    /// of all calls never rises above the limit by it; it falls where others need calls that this holder has above its part.
+    /// of all calls never rises above the limit by it. Where others lack calls that they are due, this holder gives back those beyond its own.
     pub(super) fn share(&mut self, limit: u64, ttl_ms: u64, ask: &Ask, now_ms: u64) -> Share {
         let known = self.0.get(&ask.holder);
         if let Some(known) = known.filter(|it| it.sequence >= ask.sequence) {
@@ -68,22 +93,29 @@ impl Holders {
         if known.is_none() && self.0.len() >= HOLDERS_MAX {
             return Share::Full;
         }
-        let others = || self.0.iter().filter(|(name, _)| **name != ask.holder).map(|(_, it)| it);
-        let needy = others().filter(|it| it.needs > 0).count() as u64 + u64::from(ask.needs > 0);
-        let part = (limit / needy.max(1)).max(1);
-        let free = limit.saturating_sub(others().fold(0, |sum, it| sum.saturating_add(it.calls)));
-        let lacks = |it: &Holder| it.calls < it.needs.min(part);
-        let is_short = free < ask.holds || others().any(lacks);
-        let most = if is_short { ask.needs.min(part) } else { ask.wants };
+        let others: Vec<&Holder> = self.0.iter().filter(|(name, _)| **name != ask.holder).map(|(_, it)| it).collect();
+        let level = level(limit, others.iter().map(|it| it.needs_at(now_ms)).chain([ask.needs]).collect());
+        let due = |it: &Holder| it.needs_at(now_ms).min(level);
+        let sum = |calls: &dyn Fn(&Holder) -> u64| others.iter().fold(0, |sum, it| calls(it).saturating_add(sum));
+        let free = limit.saturating_sub(sum(&|it| it.calls));
+        // Beyond its own part a holder gets the calls that no other one holds or is due.
+        let rest = limit.saturating_sub(sum(&|it| it.calls.max(due(it))));
+        let most = ask.wants.min(rest.max(ask.needs.min(level)));
         // Calls beyond those that it holds come from those that nobody holds.
         let calls = most.min(ask.holds.max(free));
         let holder = Holder {
             calls: calls.max(ask.holds),
             needs: ask.needs,
+            needs_end_ms: now_ms.saturating_add(NEEDS_FOR_MS),
             sequence: ask.sequence,
             ends_ms: now_ms.saturating_add(ttl_ms).saturating_add(ask.longest_call_ms).saturating_add(MARGIN_MS),
         };
-        self.0.insert(ask.holder.clone(), holder);
+        if ask.wants == 0 && ask.holds == 0 {
+            // The process ends, and nothing of it is under way.
+            self.0.remove(&ask.holder);
+        } else {
+            self.0.insert(ask.holder.clone(), holder);
+        }
         Share::Calls(calls)
     }
 
@@ -128,14 +160,35 @@ mod tests {
         let mut all = Holders::default();
         assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 1, 0, 40), 0)), 20);
         assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 1, 0, 8), 0)), 0, "a may still make 20 calls");
-        assert_eq!(
-            calls(all.share(20, TTL_MS, &ask("a", 2, 20, 40), 0)),
-            10,
-            "b needs 8, and half of them are its part"
-        );
+        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 2, 20, 40), 0)), 12, "b is due 8");
         assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 2, 0, 8), 0)), 0, "the calls of a go on");
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 3, 10, 40), 0)), 10);
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 3, 0, 8), 0)), 10, "its needs, and room for more");
+        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 3, 12, 40), 0)), 12);
+        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 3, 0, 8), 0)), 8);
+        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 4, 8, 30), 0)), 8);
+        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 4, 12, 40), 0)), 10, "half for each");
+    }
+
+    #[test]
+    fn one_refused_call_costs_a_busy_holder_one_call() {
+        let mut all = Holders::default();
+        assert_eq!(calls(all.share(200, TTL_MS, &ask("busy", 1, 0, 150), 0)), 188);
+        for at in 0..12 {
+            assert_eq!(calls(all.share(200, TTL_MS, &ask(&format!("idle-{at}"), 1, 0, 0), 0)), 1);
+        }
+        assert_eq!(calls(all.share(200, TTL_MS, &ask("quiet", 1, 0, 1), 0)), 0);
+        assert_eq!(calls(all.share(200, TTL_MS, &ask("busy", 2, 188, 150), 0)), 187);
+    }
+
+    #[test]
+    fn the_needs_of_a_holder_that_asks_no_more_are_forgotten_and_one_that_ends_leaves_nothing() {
+        let mut all = Holders::default();
+        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 1, 0, 8), 0)), 10);
+        assert_eq!(calls(all.share(10, TTL_MS, &ask("b", 1, 0, 8), 0)), 0);
+        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 2, 10, 8), 1)), 5);
+        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 3, 5, 8), NEEDS_FOR_MS)), 10, "b has gone");
+        let last = Ask { holds: 0, needs: 0, wants: 0, ..ask("a", 4, 0, 0) };
+        assert_eq!(calls(all.share(10, TTL_MS, &last, NEEDS_FOR_MS)), 0);
+        assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
@@ -220,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the needs, every holder ends at its needs or at its part, and keeps it.
+        /// Whatever the needs, every holder ends at its needs, or at an equal part where they exceed the limit, and keeps it.
         #[test]
         fn shares_settle(needs in proptest::collection::vec(0..40_u64, 1..8), limit in 1..60_u64) {
             let mut all = Holders::default();
@@ -232,10 +285,12 @@ mod tests {
                     has[at] = calls(all.share(limit, TTL_MS, &ask(&at.to_string(), round, has[at], *needs), 0));
                 }
             }
-            let needy = needs.iter().filter(|needs| **needs > 0).count() as u64;
-            let part = limit / needy.max(1);
+            let part = level(limit, needs.clone());
             prop_assert_eq!(&has, &before);
-            prop_assert!(needs.iter().zip(&has).all(|(needs, has)| *has >= *needs.min(&part)), "{:?} of {:?}", has, needs);
+            let lack = needs.iter().zip(&has).filter(|(needs, has)| **has < (**needs).min(part)).count();
+            // A limit below the number of those who need calls leaves some without.
+            let most = needs.iter().filter(|needs| **needs > 0).count().saturating_sub(limit as usize);
+            prop_assert!(lack <= most, "{:?} of {:?}, part {}", has, needs, part);
         }
     }
 }

@@ -185,6 +185,23 @@ async fn a_limit_that_refuses_without_a_hub_does_so_at_once_and_one_that_the_hub
     stage.set_more("");
     let _hub = stage.run().await;
     sidecar.wait_for_line("ojs.federation.hub_grants_refused").await;
-    assert!(sidecar.log().iter().any(|line| line.contains("no limit for 1 of the regions")), "{:?}", sidecar.log());
+    assert!(sidecar.log().iter().any(|line| line.contains("no limit for us-east-1")), "{:?}", sidecar.log());
     assert!(!is_accepted(&sidecar).await);
+}
+
+#[tokio::test]
+async fn a_sidecar_that_ends_gives_its_calls_back_to_the_next_one() {
+    let mut stage = HubStage::new(&limit(4, "60s"));
+    let _hub = stage.run().await;
+    let federation = stage.federation("one", &keeps("on_hub_loss: hold")).await;
+    let mut sidecar = Process::run(&federation.config, &INFO).await;
+    let mut clients = JoinSet::new();
+    press(&mut clients, &sidecar, 8);
+    eventually("it has the whole limit", async || granted(&stage, "one").await == 4).await;
+    clients.shutdown().await;
+    sidecar.terminate();
+    assert!(sidecar.ended().await.0.success());
+    assert_eq!(granted(&stage, "one").await, 0);
+    let next = Process::run(&federation.config, &[&INFO[..], &["--set", "hub.name=two"]].concat()).await;
+    eventually("the next one has calls", async || is_accepted(&next).await).await;
 }

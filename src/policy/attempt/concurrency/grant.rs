@@ -3,7 +3,7 @@
 //! The hub grants a number of calls at once for a time. Calls decide by it in memory, without a request to the hub. A FETCH and
 //! words about leased jobs are not counted.
 
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::time::Instant;
 
 use parking_lot::RwLock;
@@ -25,6 +25,11 @@ pub struct Grant {
     otherwise: AtomicU64,
     peak: AtomicU64,
     refused: AtomicU64,
+    /// That of the last request for it.
+    sequence: AtomicU64,
+    /// Whether the process ends, and whether the hub knows that nothing is held.
+    ending: AtomicBool,
+    given_back: AtomicBool,
 }
 
 /// The counted calls of a region since the last look.
@@ -40,8 +45,9 @@ impl Default for Grant {
     /// No limit.
     fn default() -> Self {
         let otherwise = AtomicU64::new(NO_LIMIT);
-        let (calls, peak, refused) = Default::default();
-        Self { calls, ends: RwLock::default(), otherwise, peak, refused }
+        let (calls, peak, refused, sequence) = Default::default();
+        let (ending, given_back) = Default::default();
+        Self { calls, ends: RwLock::default(), otherwise, peak, refused, sequence, ending, given_back }
     }
 }
 
@@ -95,6 +101,39 @@ impl Grant {
     #[must_use]
     pub fn calls(&self, now: Instant) -> u64 {
         if self.has_ended(now) { self.otherwise.load(Relaxed) } else { halves(self.calls.load(Relaxed)).0 }
+    }
+
+    /// The sequence of the next request to the hub. It goes on over a reload of the configuration, as the calls do.
+    pub fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Relaxed) + 1
+    }
+
+    /// A later request has reached the hub: the next one comes behind it.
+    pub fn set_sequence(&self, sequence: u64) {
+        self.sequence.fetch_max(sequence, Relaxed);
+    }
+
+    /// The process ends: there are no more calls, and the hub gets the grant back.
+    pub fn end(&self) {
+        self.ending.store(true, Relaxed);
+        self.set_calls(|_| 0);
+    }
+
+    /// Whether the process ends.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed)
+    }
+
+    /// The hub knows that nothing is held.
+    pub fn note_given_back(&self) {
+        self.given_back.store(true, Relaxed);
+    }
+
+    /// Whether the hub knows that nothing is held, or there is nothing to give back.
+    #[must_use]
+    pub fn is_given_back(&self) -> bool {
+        !self.is_limited() || self.given_back.load(Relaxed) || self.ends.read().is_none()
     }
 
     /// The calls since the last look.
