@@ -231,7 +231,10 @@ impl Registry {
         self.change(index, |keeper, view| {
             (view.last_probe_unix_ms, view.probed_by) = (Some(probed_unix_ms), probed_by);
             let change = match probed_by {
-                HealthSource::Own => keeper.on_probe(now, index, permit, probe, view),
+                HealthSource::Own => {
+                    view.own_probe_at = Some(now);
+                    keeper.on_probe(now, index, permit, probe, view)
+                }
                 HealthSource::Hub => keeper.on_view(now, index, permit, probe, view),
             };
             if let Some(mean) = view.latency {

@@ -91,6 +91,8 @@ pub struct RegionView {
     pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
     pub last_probe_unix_ms: Option<u64>,
+    /// When the last probe of our own ended, whatever the wall clock says.
+    pub own_probe_at: Option<Instant>,
     /// Whose probe that was.
     pub probed_by: HealthSource,
     /// The time of the last change of its health, for display. Units: milliseconds since the Unix epoch.
@@ -120,6 +122,7 @@ impl RegionView {
             switch: None,
             silent: false,
             last_probe_unix_ms: None,
+            own_probe_at: None,
             probed_by: HealthSource::Own,
             status_since_unix_ms: None,
         }

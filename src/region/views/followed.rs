@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::event::{FeedFigure, FeedView, FeedViews};
 use super::freshness::{FRESH_INTERVALS, Freshness};
 use crate::base::Draw;
-use crate::config::{Config, HealthSource};
+use crate::config::Config;
 use crate::policy::{Figure, Health, RegionIndex};
 use crate::region::{ProbeReport, Registry, Traffic, Trouble};
 
@@ -92,15 +92,15 @@ impl HubViews {
     fn take_view(&self, index: RegionIndex, view: &FeedView, at: Instant) {
         let (is_new, is_doubtful) = {
             let state = &mut *self.state.borrow_mut();
-            state.freshness.on_view(index, at, view.healthy);
             let seen = Some((view.probe, view.healthy));
             let before = state.last.get_mut(index.get()).and_then(|last| std::mem::replace(last, seen));
             (before != seen, state.freshness.is_doubtful(index))
         };
-        let age = self.now().saturating_duration_since(at);
-        if !is_new || (!view.healthy && is_doubtful) || self.knows_better(index, age) {
+        if !is_new || (!view.healthy && is_doubtful) || self.knows_better(index, at) {
             return;
         }
+        // Only now: a view that is not used keeps no probe of our own away.
+        self.state.borrow_mut().freshness.on_view(index, at, view.healthy);
         let region = self.registry.region(index);
         // The hub decides when it probes next.
         region.set_next_probe(0);
@@ -113,17 +113,15 @@ impl HubViews {
             Trouble::of_hub((&region.config().url, &region.addresses()), message, status, unix_ms)
         });
         let why = if view.healthy { "ok" } else { "hub_probe" };
+        let age = self.now().saturating_duration_since(at);
         let round_trip = view.round_trip_us.map(Duration::from_micros);
         let report = ProbeReport { healthy: view.healthy, round_trip, why, of_hub: Some(age) };
         self.registry.on_view(index, report, trouble);
     }
 
-    /// Whether a probe of our own is younger than a view of this age, such as the first one of a feed that is open again.
-    fn knows_better(&self, index: RegionIndex, age: Duration) -> bool {
-        let view = self.registry.view();
-        let region = view.region(index);
-        let seen_unix_ms = self.registry.clock().unix_ms().saturating_sub(millis(age));
-        region.probed_by == HealthSource::Own && region.last_probe_unix_ms.is_some_and(|own| own > seen_unix_ms)
+    /// Whether a probe of our own ended behind the one of a view, such as the first view of a feed that is open again.
+    fn knows_better(&self, index: RegionIndex, at: Instant) -> bool {
+        self.registry.view().region(index).own_probe_at.is_some_and(|own| own > at)
     }
 
     fn take_load(&self, index: RegionIndex, view: &FeedView, sent_ms_ago: u64) {
@@ -212,8 +210,4 @@ impl HubViews {
             }
         }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -133,6 +133,27 @@ fn a_probe_of_our_own_is_not_undone_by_an_older_one_of_the_hub() {
 }
 
 #[test]
+fn views_are_used_although_the_wall_clock_was_set_back_after_a_probe_of_our_own() {
+    let it = sidecar();
+    let own = ProbeReport { healthy: true, round_trip: None, why: "ok", of_hub: None };
+    it.registry.on_probe(A, it.registry.probe_permitted(A).unwrap(), own);
+    it.time.set_wall(10_000);
+    it.time.advance(Duration::from_secs(1));
+    it.views.take(&event(vec![view("a", 1, false), view("b", 1, true)]));
+    assert_eq!(it.health(A), Health::Unhealthy);
+}
+
+#[test]
+fn a_view_that_is_not_used_keeps_no_probe_of_our_own_away() {
+    let it = sidecar();
+    it.time.advance(Duration::from_secs(60));
+    let own = ProbeReport { healthy: true, round_trip: None, why: "ok", of_hub: None };
+    it.registry.on_probe(A, it.registry.probe_permitted(A).unwrap(), own);
+    it.views.take(&event(vec![FeedView { age_ms: 1, ..view("a", 1, true) }]));
+    assert!(!it.views.is_followed(A));
+}
+
+#[test]
 fn failures_of_all_regions_at_the_hub_change_nothing_and_bring_own_probes() {
     let it = sidecar();
     it.views.take(&event(vec![view("a", 1, true), view("b", 1, true)]));
