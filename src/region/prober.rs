@@ -3,8 +3,8 @@
 //! Closed: a probe every interval, jittered so that many sidecars do not ask at once. Open: silence until the cooldown
 //! is over. Half-open: exactly one probe, whose result closes or reopens the breaker; never a client's job. While jobs
 //! are refused for lack of any region, an unusable one is asked each `circuit_breaker.early_probe` at most, also while
-//! its breaker is open. Fresh views of a hub stand for all of these but two: early probes, and the half-open probe of a breaker that our own
-//! requests opened.
+//! its breaker is open. Fresh views of a hub stand for all of these but early probes, the half-open probe of a breaker that our own requests
+//! opened, and one that checks a failure that only the hub may see: the first of several, and that of a half-open breaker.
 //!
 //! Spec: federation-spec §4.2, §4.3.
 
@@ -85,12 +85,16 @@ impl Prober {
         if let Some(views) = &self.views {
             views.first(self.index).await;
         }
-        let began = clock.now();
-        if !self.is_followed() {
+        let (began, is_followed) = (clock.now(), self.is_followed());
+        if !is_followed {
             self.probe(self.config.timeout, self.registry.probe_permitted(self.index)).await;
         }
         first();
         let mut schedule = self.schedule(began);
+        if is_followed {
+            // The views alone say when the first probe is due.
+            schedule.due = began;
+        }
         let mut was_silent = false;
         loop {
             self.wait(&clock, &schedule).await;
@@ -143,7 +147,7 @@ impl Prober {
         }
     }
 
-    /// When the region is probed in turn: not before the views of the hub are too old.
+    /// When the region is probed in turn: not before the views of the hub are too old, or one is to be checked.
     fn due(&self, schedule: &Schedule) -> Instant {
         self.views.as_ref().map_or(schedule.due, |views| schedule.due.max(views.own_from(self.index)))
     }

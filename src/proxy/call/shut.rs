@@ -32,6 +32,7 @@ pub(crate) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: Regio
     );
     let class = GuardClass::of(exchange.matched.operation);
     if let Some(wait) = shut_for(proxy, region, class).filter(|_| !about_a_lease) {
+        proxy.shared.registry.lacked(index);
         return Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait));
     }
     exchange.region = Some(region.id.clone());

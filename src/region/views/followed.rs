@@ -10,7 +10,7 @@ use super::event::{FeedFigure, FeedView, FeedViews};
 use super::freshness::{FRESH_INTERVALS, Freshness};
 use crate::base::Draw;
 use crate::config::Config;
-use crate::policy::{Figure, Health, RegionIndex};
+use crate::policy::{BreakerState, Figure, Health, RegionIndex};
 use crate::region::{ProbeReport, Registry, Traffic, Trouble};
 
 /// A figure that is no more than this younger than the known one is the known one, sent again: its age is rounded, and its way takes time.
@@ -100,7 +100,12 @@ impl HubViews {
             return;
         }
         // Only now: a view that is not used keeps no probe of our own away.
-        self.state.borrow_mut().freshness.on_view(index, at, view.healthy);
+        let decides = self.breaker(index) == BreakerState::HalfOpen;
+        self.note_used(index, at, view.healthy, decides);
+        if !view.healthy && decides {
+            // Only the hub may be cut off from the region: a probe of our own decides.
+            return;
+        }
         let region = self.registry.region(index);
         // The hub decides when it probes next.
         region.set_next_probe(0);
@@ -117,6 +122,23 @@ impl HubViews {
         let round_trip = view.round_trip_us.map(Duration::from_micros);
         let report = ProbeReport { healthy: view.healthy, round_trip, why, of_hub: Some(age) };
         self.registry.on_view(index, report, trouble);
+        if self.breaker(index) == BreakerState::Open {
+            // Silence; the first failure behind the cooldown is checked.
+            self.state.borrow_mut().freshness.call_off_check(index);
+        }
+    }
+
+    fn note_used(&self, index: RegionIndex, at: Instant, healthy: bool, decides: bool) {
+        let (now, state) = (self.now(), &mut *self.state.borrow_mut());
+        state.freshness.on_view(index, at, healthy);
+        if !healthy {
+            let share = state.draw.unit();
+            state.freshness.on_failure(index, now, decides, share);
+        }
+    }
+
+    fn breaker(&self, index: RegionIndex) -> BreakerState {
+        self.registry.view().region(index).breaker
     }
 
     /// Whether a probe of our own ended behind the one of a view, such as the first view of a feed that is open again.
@@ -168,28 +190,27 @@ impl HubViews {
         self.registry.clock().now()
     }
 
-    /// From when on this sidecar probes the region by itself, unless views come before.
+    /// From when on this sidecar probes the region by itself, unless views come before: without views, or to check a failed one.
     pub(in crate::region) fn own_from(&self, index: RegionIndex) -> Instant {
         self.state.borrow().freshness.own_from(index)
     }
 
-    /// Whether the hub's views stand for probes of our own.
+    /// Whether the hub's views stand for probes of our own, and none of them is to be checked.
     pub(in crate::region) fn is_followed(&self, index: RegionIndex) -> bool {
         self.now() < self.own_from(index)
     }
 
     /// Whether the hub's figures stand for load polls of our own.
     pub(in crate::region) fn is_load_followed(&self, index: RegionIndex) -> bool {
-        self.state.borrow().has_load && self.is_followed(index)
+        let state = self.state.borrow();
+        state.has_load && self.now() < state.freshness.used_until(index)
     }
 
     /// Takes the result of a probe of our own. One that is answered well while the hub's failed means that the hub is not heeded.
     pub(in crate::region) fn on_own_probe(&self, index: RegionIndex, healthy: bool) {
         let state = &mut *self.state.borrow_mut();
         let hub_failed = state.last.get(index.get()).is_some_and(|last| matches!(last, Some((_, false))));
-        if healthy && hub_failed {
-            state.freshness.dispute(index);
-        }
+        state.freshness.on_own_probe(index, healthy, healthy && hub_failed);
     }
 
     /// Resolves when [`HubViews::own_from`] may be another moment since the last call.

@@ -1,7 +1,8 @@
 //! From when on a sidecar that follows a hub probes a region by itself.
 //!
 //! Three things end the use of views: the feed is lost, a view is older than two intervals, or the hub sees no region healthy. Each sidecar
-//! begins its own probes a random part of an interval later, so that those of a fleet are spread over one. Pure: moments come from the caller.
+//! begins its own probes a random part of an interval later, so that those of a fleet are spread over one. A failure that only the hub may see
+//! is checked by one own probe, spread likewise. Pure: moments come from the caller.
 
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,10 @@ struct RegionFreshness {
     seen: Option<Instant>,
     /// Whether a probe of our own was answered well while the hub's failed.
     disputed: bool,
+    /// Whether the hub's last probe failed, and no probe of our own was answered since.
+    fails: bool,
+    /// From when on a failure of the hub is to be checked by a probe of our own; none where none is to be checked.
+    check: Option<Instant>,
 }
 
 impl Freshness {
@@ -60,20 +65,44 @@ impl Freshness {
         if self.lost.is_none() {
             (self.lost, self.spread) = (Some(now), self.interval.mul_f64(share));
         }
+        // The hub of the next feed may stand elsewhere.
+        self.regions.iter_mut().for_each(|region| region.fails = false);
     }
 
     /// A view of a region, whose probe ended at `at`.
     pub(super) fn on_view(&mut self, index: RegionIndex, at: Instant, healthy: bool) {
         if let Some(region) = self.regions.get_mut(index.get()) {
             region.seen = Some(at);
-            region.disputed &= !healthy;
+            if healthy {
+                (region.disputed, region.fails, region.check) = (false, false, None);
+            }
         }
     }
 
-    /// A probe of our own was answered well while the hub's failed: the hub is not heeded until it agrees.
-    pub(super) fn dispute(&mut self, index: RegionIndex) {
+    /// A view of a failed probe: it is checked by a probe of our own, a share of an interval from now, where it is the first one behind one that
+    /// was answered, or where `decides`.
+    pub(super) fn on_failure(&mut self, index: RegionIndex, now: Instant, decides: bool, share: f64) {
+        let due = now + self.interval.mul_f64(share);
+        if let Some(region) = self.regions.get_mut(index.get())
+            && (!std::mem::replace(&mut region.fails, true) || decides)
+        {
+            region.check.get_or_insert(due);
+        }
+    }
+
+    /// No failure is checked until the next one that is to be.
+    pub(super) fn call_off_check(&mut self, index: RegionIndex) {
         if let Some(region) = self.regions.get_mut(index.get()) {
-            region.disputed = true;
+            region.check = None;
+        }
+    }
+
+    /// A probe of our own ended. Where it was answered well while the hub's failed (`disputes`), the hub is not heeded until it agrees.
+    pub(super) fn on_own_probe(&mut self, index: RegionIndex, healthy: bool, disputes: bool) {
+        if let Some(region) = self.regions.get_mut(index.get()) {
+            region.check = None;
+            region.fails &= !healthy;
+            region.disputed |= disputes;
         }
     }
 
@@ -82,8 +111,14 @@ impl Freshness {
         self.blind.is_some() || self.regions.get(index.get()).is_some_and(|region| region.disputed)
     }
 
-    /// From when on the region is probed by this sidecar, unless views come before.
+    /// From when on the region is probed by this sidecar, unless views come before: because there are none that are used, or to check one.
     pub(super) fn own_from(&self, index: RegionIndex) -> Instant {
+        let check = self.regions.get(index.get()).and_then(|region| region.check);
+        check.into_iter().fold(self.used_until(index), Instant::min)
+    }
+
+    /// Until when the views of the region are used, unless others come before.
+    pub(super) fn used_until(&self, index: RegionIndex) -> Instant {
         let region = self.regions.get(index.get()).cloned().unwrap_or_default();
         if region.disputed {
             return self.start;
@@ -159,12 +194,41 @@ mod tests {
         let start = Instant::now();
         let mut freshness = followed(start, 0.0);
         freshness.on_view(A, start, false);
-        freshness.dispute(A);
+        freshness.on_own_probe(A, true, true);
         assert!(freshness.own_from(A) <= start && freshness.own_from(B) > start);
         freshness.on_view(A, start + seconds(10), false);
         assert!(freshness.is_doubtful(A) && !freshness.is_doubtful(B));
         freshness.on_view(A, start + seconds(20), true);
         assert_eq!(freshness.own_from(A), start + seconds(40));
+    }
+
+    #[test]
+    fn a_thousand_sidecars_check_a_failure_of_their_hub_once_each_spread_over_an_interval() {
+        let (start, mut draw, mut tenths) = (Instant::now(), Draw::from_seed(45), [0; 10]);
+        for _ in 0..1_000 {
+            let mut freshness = followed(start, draw.unit());
+            let mut checks = Vec::new();
+            // Ten minutes in which the hub's probes of b are answered, and those of a are not from the fifth minute on.
+            for second in 0..600 {
+                let (now, failed) = (start + seconds(second), second >= 300);
+                if second % 10 == 0 {
+                    freshness.on_views(now, true, draw.unit());
+                    freshness.on_view(A, now, !failed);
+                    freshness.on_view(B, now, true);
+                }
+                if second % 10 == 0 && failed {
+                    freshness.on_failure(A, now, false, draw.unit());
+                }
+                assert!(freshness.own_from(B) > now, "no probe while all is well");
+                if freshness.own_from(A) <= now {
+                    checks.push(second);
+                    freshness.on_own_probe(A, false, false);
+                }
+            }
+            assert!(matches!(checks[..], [301..=310]), "one each, of a region that is down: {checks:?}");
+            tenths[usize::try_from(checks[0] - 301).unwrap()] += 1;
+        }
+        assert!(tenths.iter().all(|count| (60..=140).contains(count)), "{tenths:?}");
     }
 
     #[test]

@@ -64,6 +64,34 @@ impl Sidecar {
         self.registry.view().region(index).breaker
     }
 
+    /// Lets the prober of region a, which `answers` us or not, do what it does once a second. Whether it has sent a probe.
+    fn prober_turn(&self, answers: bool) -> bool {
+        self.registry.tick(A);
+        if self.views.is_followed(A) && !self.registry.is_by_requests(A) {
+            return false;
+        }
+        let Some(permit) = self.registry.probe_permitted(A) else { return false };
+        let report = ProbeReport { healthy: answers, round_trip: None, why: "test", of_hub: None };
+        self.registry.on_probe(A, permit, report);
+        self.views.on_own_probe(A, answers);
+        true
+    }
+
+    /// Ten minutes of a hub whose probes of region a fail from the second one on. The seconds at which the sidecar probes it itself.
+    fn failed_at_the_hub(&self, answers: bool, mut each: impl FnMut(u64)) -> Vec<u64> {
+        let second = |second: u64| {
+            if second.is_multiple_of(10) {
+                let probe = second / 10 + 1;
+                self.views.take(&event(vec![view("a", probe, probe == 1), view("b", probe, true)]));
+            }
+            self.time.advance(Duration::from_secs(1));
+            let sent = self.prober_turn(answers);
+            each(second);
+            sent.then_some(second)
+        };
+        (0..600).filter_map(second).collect()
+    }
+
     /// Five failed probes of region a, which open its breaker.
     fn failed_by_views(&self, from: u64) {
         (from..from + 5).for_each(|probe| self.views.take(&event(vec![view("a", probe, false), view("b", 1, true)])));
@@ -167,6 +195,51 @@ fn failures_of_all_regions_at_the_hub_change_nothing_and_bring_own_probes() {
     // A probe of our own is answered: the hub is not heeded until it agrees.
     it.views.on_own_probe(A, true);
     assert!(!it.views.is_followed(A) && it.views.is_followed(B));
+}
+
+#[test]
+fn a_region_that_only_the_hub_cannot_reach_is_usable_within_an_interval_although_no_job_was_refused() {
+    let it = sidecar();
+    let probes = it.failed_at_the_hub(true, |second| {
+        assert_eq!(it.breaker(A), BreakerState::Closed);
+        assert!(second < 30 || it.health(A) == Health::Healthy, "at {second}");
+    });
+    assert!(probes[0] < 20 && probes.iter().filter(|second| **second < 20).count() <= 11, "{probes:?}");
+}
+
+#[test]
+fn a_region_that_is_down_is_checked_by_one_probe_at_first_and_one_behind_each_cooldown() {
+    let it = sidecar();
+    let mut opened = 0;
+    let mut was = BreakerState::Closed;
+    let probes = it.failed_at_the_hub(false, |_| {
+        let is = it.breaker(A);
+        opened += usize::from(is == BreakerState::Open && was != is);
+        was = is;
+    });
+    assert!((10..=20).contains(&probes[0]), "{probes:?}");
+    assert_eq!(probes.len(), opened, "the first one, and each that opened the breaker again: {probes:?}");
+    let is_apart = |pair: &[u64]| pair[1] - pair[0] >= 30;
+    assert!(opened > 9 && probes.windows(2).all(is_apart), "a cooldown apart: {probes:?}");
+}
+
+#[test]
+fn a_breaker_that_views_opened_is_closed_by_our_own_probe_where_the_region_answers_us_again() {
+    let it = sidecar();
+    let mut answers_from = None;
+    it.views.take(&event(vec![view("a", 1, true), view("b", 1, true)]));
+    for second in 0..300 {
+        if second % 10 == 0 {
+            it.views.take(&event(vec![view("a", second / 10 + 2, false), view("b", second / 10 + 2, true)]));
+        }
+        it.time.advance(Duration::from_secs(1));
+        it.prober_turn(answers_from.is_some());
+        if it.breaker(A) == BreakerState::Open {
+            answers_from.get_or_insert(second);
+        }
+        let back = answers_from.is_some_and(|from| second > from + 30 + 10 + 10 + 20);
+        assert!(!back || (it.breaker(A) == BreakerState::Closed && it.health(A) == Health::Healthy), "at {second}");
+    }
 }
 
 #[test]

@@ -57,6 +57,23 @@ async fn a_region_that_is_back_takes_jobs_within_seconds_where_no_other_may() {
 }
 
 #[tokio::test]
+async fn a_region_that_is_back_hands_out_jobs_within_seconds_where_only_workers_ask() {
+    let federation = impatient().start().await;
+    fail(&federation, 5).await;
+    check_state(&federation, "open").await;
+    let region = &federation.regions[0];
+    region.faults().clear();
+    federation.settle().await;
+    check_state(&federation, "open").await;
+    let fetch = r#"{"queues":["default"],"count":1,"worker_id":"w"}"#;
+    let fetch = async || federation.client.post("/ojs/v1/workers/fetch", fetch).await.status;
+    assert_eq!(fetch().await, 503);
+    probed_early(&federation).await;
+    check_state(&federation, "closed").await;
+    assert_eq!(fetch().await, 200);
+}
+
+#[tokio::test]
 async fn an_open_region_is_asked_once_a_second_and_only_while_jobs_are_refused() {
     let federation = impatient().start().await;
     fail(&federation, 5).await;

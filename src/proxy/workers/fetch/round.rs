@@ -119,7 +119,13 @@ impl<'p, 'b> Round<'p, 'b> {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
             Ok(answer) => self.take_in(index, answer, |_| true).map_or(Local::Unasked, Local::Refused),
             Err(NoAnswer::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
-            Err(silence) => Local::Silent(silence),
+            Err(silence) => {
+                if matches!(silence, NoAnswer::Closed(_)) {
+                    // Jobs may wait there that no other region hands out.
+                    self.proxy.shared.registry.lacked(index);
+                }
+                Local::Silent(silence)
+            }
         };
     }
 
