@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Journal;
-use crate::outcome::{Event, Identity, Lost, Placement, Rules, Told};
+use crate::outcome::{Event, Identity, Lost, Placement, Rules, Settlement, Told};
 
 impl Journal {
     /// Begins a placement. No other thread sees it before it is saved.
@@ -30,12 +30,15 @@ pub struct Hold {
     journal: Arc<Journal>,
     placement: Placement,
     rules: Rules,
+    /// Whether its outcome was unknown before the call, so that a hub may have been told so.
+    had_outcome: bool,
     ended: bool,
 }
 
 impl Hold {
-    const fn new(journal: Arc<Journal>, placement: Placement, rules: Rules) -> Self {
-        Self { journal, placement, rules, ended: false }
+    fn new(journal: Arc<Journal>, placement: Placement, rules: Rules) -> Self {
+        let had_outcome = placement.has_outcome();
+        Self { journal, placement, rules, had_outcome, ended: false }
     }
 
     /// The placement as it is.
@@ -73,7 +76,8 @@ impl Hold {
         self.ended = true;
         let is_stored = matches!(told, Told::Stored { .. });
         self.apply(Event::Told(told));
-        if self.placement.has_traces() || (is_stored && self.placement.identity.key.is_some()) {
+        self.settle();
+        if self.is_kept() || (is_stored && self.placement.identity.key.is_some()) {
             self.save();
         } else {
             self.journal.forget(self.placement.number);
@@ -85,6 +89,7 @@ impl Hold {
     pub async fn end_durably(mut self, told: Told) {
         self.ended = true;
         self.apply(Event::Told(told));
+        self.settle();
         self.save_durably().await;
         self.journal.release(self.placement.number);
     }
@@ -92,10 +97,24 @@ impl Hold {
     /// Leaves the placement as the journal has it, without the events since.
     pub fn leave(mut self) {
         self.ended = true;
+        self.settle();
         if self.placement.number != 0 {
             self.save();
         }
         self.journal.release(self.placement.number);
+    }
+
+    /// Says how it ended where its outcome was unknown before: the record outlives this process and is kept as long as other outcomes, until
+    /// the hub that was told `unknown` knows better.
+    fn settle(&mut self) {
+        if self.had_outcome && self.placement.settled.is_none() && self.placement.is_at_rest() {
+            let how = if self.placement.stored().is_some() { Settlement::Stored } else { Settlement::Absent };
+            self.apply(Event::Settled(how));
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.had_outcome || self.placement.has_traces()
     }
 }
 
@@ -114,7 +133,8 @@ impl Drop for Hold {
         if self.placement.told == Told::Nothing {
             self.placement.apply(Event::Told(Told::BrokenOff), now, self.rules);
         }
-        if self.placement.has_traces() {
+        self.settle();
+        if self.is_kept() {
             self.journal.record(&mut self.placement);
         } else {
             self.journal.forget(self.placement.number);

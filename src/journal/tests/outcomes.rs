@@ -49,3 +49,38 @@ async fn the_outcomes_of_a_file_are_those_of_the_next_process() {
     let second = open(&path);
     eventually(|| after(&second, 0) == ["a unknown"]).await;
 }
+
+/// Takes the job with this id for a call that finds it in its region, and ends with this answer to its client.
+fn found_by_a_call(store: &Arc<Journal>, job_id: &str, told: Told) {
+    let mut hold = store.hold(of(store, job_id).unwrap().number, RULES).unwrap();
+    hold.apply(Event::Stored(0));
+    hold.end(told);
+}
+
+#[tokio::test]
+async fn an_outcome_that_a_call_finds_to_be_well_is_there_after_a_restart_and_for_a_week() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let first = open(&path);
+    sent(&first, "a", None, Told::Unknown).await;
+    let (taken, _) = first.outcomes_after(0, 1).pop().unwrap();
+    found_by_a_call(&first, "a", stored("a"));
+    assert_eq!(after(&first, taken), ["a stored"]);
+    first.prune(Duration::from_secs(60));
+    assert_eq!(after(&first, taken), ["a stored"], "the hub may be away");
+    drop(first);
+    let second = open(&path);
+    eventually(|| after(&second, 0) == ["a stored"]).await;
+}
+
+#[tokio::test]
+async fn an_outcome_that_was_proven_absent_before_its_job_is_refused_for_good_is_kept_as_absent() {
+    let store = open_at(None, 100);
+    sent(&store, "a", None, Told::Unknown).await;
+    let (taken, known) = store.outcomes_after(0, 1).pop().unwrap();
+    let mut hold = store.hold(known.number, RULES).unwrap();
+    hold.apply(Event::NotStored(0));
+    hold.end(Told::Refused);
+    let kept = store.outcomes_after(taken, 10);
+    assert_eq!(kept.iter().map(|(_, it)| it.state()).collect::<Vec<_>>(), [State::Absent]);
+}
