@@ -15,7 +15,7 @@ mod unread;
 use super::abridged::Abridged;
 use super::attributes::{Attributes, Place, Slot, join, unknown_keys};
 use super::fault::Fault;
-use super::key::Text;
+use super::key::{Likeness, Text, likeness};
 use super::scan::Scanner;
 use draft::Draft;
 pub(super) use parts::Id;
@@ -163,6 +163,28 @@ impl<'b> Envelope<'b> {
             scanner.skip().map(drop)
         });
         read.is_ok() && has_args && self.job_type.is_some()
+    }
+
+    /// Whether any region may make a job of it, where a job must not slip by: also without arguments, or with a name of them that only some
+    /// servers read. A workflow or a cron definition without arguments, which holds others, is none, nor is a policy of `retry` or `backoff`.
+    #[must_use]
+    pub fn may_be_job(&self) -> bool {
+        let (mut has_args, mut holds) = (false, false);
+        let read = Scanner::again(self.text, self.span.0, &[]).object(|scanner, key| {
+            let name = key.decode();
+            has_args |= likeness(&name, "args") != Likeness::Different;
+            holds |= ["steps", "jobs", "job_template"].contains(&&*name);
+            scanner.skip().map(drop)
+        });
+        let is_policy = || self.stands_under("retry") || self.stands_under("backoff");
+        read.is_err() || has_args || self.stands_under("job_template") || !(holds || is_policy())
+    }
+
+    /// Whether it is the value of a member with this name, spelled letter for letter.
+    fn stands_under(&self, name: &str) -> bool {
+        let before = self.text.get(..self.span.0).and_then(|text| text.trim_ascii_end().strip_suffix(':'));
+        let key = before.and_then(|text| text.trim_ascii_end().strip_suffix('"'));
+        key.and_then(|text| text.strip_suffix(name)).is_some_and(|text| text.ends_with('"'))
     }
 
     /// The client's own id, when it is a string.

@@ -119,6 +119,20 @@ async fn a_paused_type_makes_no_new_jobs_by_any_call_and_those_that_exist_go_on(
         let answer = federation.client.call(method, path, body.to_string()).await;
         check_paused(&answer, "type mail.send");
     }
+    // Some servers make jobs of these, too.
+    let bare = json!({ "type": "mail.send" });
+    let folded = json!({ "type": "mail.send", "Args": [] });
+    let holding = json!({ "type": "mail.send", "steps": [] });
+    for (path, body) in [
+        ("/ojs/v1/jobs/batch", json!({ "jobs": [folded] })),
+        ("/ojs/v1/jobs/bulk", json!({ "jobs": [bare] })),
+        ("/ojs/v1/jobs/batch", json!({ "jobs": [holding] })),
+        ("/ojs/v1/cron", json!({ "name": "n", "expression": "0 3 * * *", "job_template": bare })),
+        ("/ojs/v1/cron", json!({ "name": "n", "expression": "0 3 * * *", "job_template": holding })),
+        ("/ojs/v1/workflows", json!({ "name": "w", "type": "chain", "steps": [bare] })),
+    ] {
+        check_paused(&federation.client.post(path, body.to_string()).await, "type mail.send");
+    }
     let after: Vec<usize> =
         (0..3).map(|place| federation.regions[place].record().requests_to("/ojs/v1").len()).collect();
     assert_eq!(after, before, "no region got anything");
@@ -127,6 +141,10 @@ async fn a_paused_type_makes_no_new_jobs_by_any_call_and_those_that_exist_go_on(
     assert_eq!(federation.client.enqueue(job("mail.send.now").to_string()).await.status, 201, "names are exact");
     let chain = json!({ "name": "w", "type": "mail.send", "steps": [other] }).to_string();
     assert_ne!(federation.client.post("/ojs/v1/workflows", chain).await.status, 503, "no job is of this type");
+    let policy =
+        json!({ "type": "other", "args": [], "options": {}, "retry": { "backoff" : { "type": "mail.send" } } });
+    let batch = json!({ "jobs": [policy] }).to_string();
+    assert_eq!(federation.client.post("/ojs/v1/jobs/batch", batch).await.status, 201, "nor one of its backoff");
     assert_eq!(fetch(&federation, &json!(["q"])).await, ["mail.send"], "the job that exists goes on");
     assert!(federation.metric(r#"refusals_total{reason="source_paused",region="none"}"#).await >= 6.0);
     resumed(&federation, "type", "mail.send").await;

@@ -17,14 +17,14 @@ pub(crate) fn check_source(view: &View, envelope: &Envelope<'_>) -> Result<(), E
     }
 }
 
-/// As [`check_source`] for the jobs of a call with several. The type of an object that is no job, such as a workflow, is none of a job;
-/// its tenant is that of the jobs within.
+/// As [`check_source`] for the jobs of a call with several. The type of an object that no region makes a job of, such as a workflow, is none of
+/// a job; its tenant is that of the jobs within.
 pub(crate) fn check_sources<'e, 'b: 'e>(
     view: &View,
     mut envelopes: impl Iterator<Item = &'e Envelope<'b>>,
 ) -> Result<(), ErrorDocument> {
     let Some(pauses) = view.pauses.as_ref().filter(|pauses| pauses.has_sources()) else { return Ok(()) };
-    envelopes.try_for_each(|envelope| check(pauses, envelope, envelope.is_job()))
+    envelopes.try_for_each(|envelope| check(pauses, envelope, envelope.may_be_job()))
 }
 
 #[cold]

@@ -18,6 +18,7 @@ use crate::proxy::{
         notes::write_down,
     },
     routing::{
+        paused::check_source,
         plan::{StampRoom, Stamped, in_turn, refusal, with_word},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
@@ -84,6 +85,8 @@ fn plan_noted(
     };
     notes.jobs = batch.jobs.len();
     let inside = batch.jobs.iter().flat_map(|job| std::iter::once(&job.envelope).chain(&job.within));
+    // Each of these is a job, whatever it holds.
+    batch.jobs.iter().try_for_each(|job| check_source(&view, &job.envelope))?;
     check_each(shared, &view, inside.chain(&batch.beside))?;
     let planned = plan_batch(proxy, (scope, has_key), &view, &batch, body, notes);
     if planned.is_err() && notes.is_empty() {
