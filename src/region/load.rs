@@ -42,23 +42,30 @@ impl LoadPoller {
         loop {
             clock.sleep(self.config.interval).await;
             self.traffic.measure_rate(self.index);
-            if self.answers() && !self.is_followed() {
+            if self.answers() {
                 self.poll().await;
+            } else if let Some(views) = &self.views {
+                views.await_figures(self.index);
             }
         }
     }
 
-    /// Polls once.
+    /// Polls the figures once that no hub has polled for us.
     pub async fn poll(&self) {
-        match self.config.source {
-            LoadSource::Admin => self.poll_total().await,
-            LoadSource::Queue => {
-                for queue in self.traffic.queues() {
-                    // A region that does not answer about one queue is not asked about the others in this round.
-                    if !self.poll_queue(&queue).await {
-                        return;
-                    }
-                }
+        let figures = match self.config.source {
+            LoadSource::Admin => vec![None],
+            LoadSource::Queue => self.traffic.queues().into_iter().map(Some).collect(),
+        };
+        let missing = match &self.views {
+            Some(views) => views.without_figure(self.index, figures),
+            None => figures,
+        };
+        for figure in missing {
+            match figure {
+                None => self.poll_total().await,
+                // A region that does not answer about one queue is not asked about the others in this round.
+                Some(queue) if !self.poll_queue(&queue).await => return,
+                Some(_) => {}
             }
         }
     }
@@ -67,10 +74,6 @@ impl LoadPoller {
         let view = self.registry.view();
         let region = view.region(self.index);
         region.breaker == BreakerState::Closed && region.health == Health::Healthy
-    }
-
-    fn is_followed(&self) -> bool {
-        self.views.as_ref().is_some_and(|views| views.is_load_followed(self.index))
     }
 
     async fn poll_total(&self) {

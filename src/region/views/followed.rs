@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::event::{FeedFigure, FeedView, FeedViews};
+use super::figures::{Figures, Of};
 use super::freshness::{FRESH_INTERVALS, Freshness};
 use crate::base::Draw;
 use crate::config::Config;
@@ -25,6 +26,7 @@ pub struct HubViews {
     traffic: Arc<Traffic>,
     /// The figure that this sidecar routes by, as `load.source` names it.
     load: &'static str,
+    load_interval: Duration,
     queues_max: usize,
     fresh_for: Duration,
     state: RefCell<State>,
@@ -39,6 +41,8 @@ struct State {
     last: Vec<Option<(u64, bool)>>,
     /// Whether the hub polls the figures that this sidecar routes by.
     has_load: bool,
+    /// Those that it has sent of each region.
+    figures: Vec<Figures>,
 }
 
 impl HubViews {
@@ -49,9 +53,16 @@ impl HubViews {
         let freshness = Freshness::new(regions, interval, registry.clock().now(), draw.unit());
         Self {
             load: config.load.source.as_str(),
+            load_interval: config.load.interval,
             queues_max: config.load.queues_max,
             fresh_for: interval * FRESH_INTERVALS,
-            state: RefCell::new(State { freshness, draw, last: vec![None; regions], has_load: false }),
+            state: RefCell::new(State {
+                freshness,
+                draw,
+                last: vec![None; regions],
+                has_load: false,
+                figures: (0..regions).map(|_| Figures::default()).collect(),
+            }),
             changed: (0..regions).map(|_| Notify::new()).collect(),
             registry,
             traffic,
@@ -148,18 +159,21 @@ impl HubViews {
 
     fn take_load(&self, index: RegionIndex, view: &FeedView, sent_ms_ago: u64) {
         let ours = if view.queues.is_empty() { Vec::new() } else { self.traffic.queues() };
-        let queues = ours.iter().filter_map(|queue| Some((Some(&**queue), view.queues.get(&**queue)?)));
-        let figures: Vec<_> = view.total.iter().map(|total| (None, total)).chain(queues).collect();
-        for (queue, figure) in figures {
+        let queues = ours.into_iter().filter_map(|queue| view.queues.get(&*queue).map(|figure| (Some(queue), figure)));
+        for (queue, figure) in view.total.iter().map(|total| (None, total)).chain(queues) {
             self.take_figure(index, queue, figure, sent_ms_ago);
         }
     }
 
     /// Takes a figure of a queue, or the total. Jobs that were sent until now count as part of it: they are those of the second or so since it
     /// was polled, as with the figures of our own polls.
-    fn take_figure(&self, index: RegionIndex, queue: Option<&str>, figure: &FeedFigure, sent_ms_ago: u64) {
+    fn take_figure(&self, index: RegionIndex, of: Of, figure: &FeedFigure, sent_ms_ago: u64) {
         let age = Duration::from_millis(figure.age_ms.saturating_add(sent_ms_ago));
         let Some(at) = self.now().checked_sub(age) else { return };
+        if let Some(figures) = self.state.borrow_mut().figures.get_mut(index.get()) {
+            figures.on_figure(of.clone(), at);
+        }
+        let queue = of.as_deref();
         let is_new = {
             let view = self.registry.view();
             let load = &view.region(index).load;
@@ -200,10 +214,23 @@ impl HubViews {
         self.now() < self.own_from(index)
     }
 
-    /// Whether the hub's figures stand for load polls of our own.
-    pub(in crate::region) fn is_load_followed(&self, index: RegionIndex) -> bool {
-        let state = self.state.borrow();
-        state.has_load && self.now() < state.freshness.used_until(index)
+    /// Those among the figures of a region that are to be polled here, because the hub does not send them: all where it is not followed. None
+    /// among the figures is the total.
+    pub(in crate::region) fn without_figure(&self, index: RegionIndex, wanted: Vec<Of>) -> Vec<Of> {
+        let (now, state) = (self.now(), &mut *self.state.borrow_mut());
+        let Some(figures) = state.figures.get_mut(index.get()) else { return wanted };
+        if state.has_load && now < state.freshness.used_until(index) {
+            return figures.missing(now, self.load_interval, wanted);
+        }
+        figures.clear();
+        wanted
+    }
+
+    /// A region that is not polled now: once it is, the hub's figures are waited for, so that a fleet does not poll it at once.
+    pub(in crate::region) fn await_figures(&self, index: RegionIndex) {
+        if let Some(figures) = self.state.borrow_mut().figures.get_mut(index.get()) {
+            figures.clear();
+        }
     }
 
     /// Takes the result of a probe of our own. One that is answered well while the hub's failed means that the hub is not heeded.

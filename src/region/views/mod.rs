@@ -2,9 +2,11 @@
 //!
 //! - [`FeedViews`] is the event of the feed.
 //! - `freshness` says from when on a sidecar probes a region by itself: no clock, no sockets.
+//! - `figures` says which load figures the hub leaves to the sidecar, as `freshness` does for probes.
 //! - [`HubViews`] puts views in force at a sidecar, and is asked by its prober and its load poller.
 
 mod event;
+mod figures;
 mod followed;
 mod freshness;
 

@@ -255,13 +255,49 @@ fn figures_are_taken_with_their_age_and_only_those_of_queues_in_use() {
     let load = |name: &str| it.registry.view().region(A).load.queue(name).map(|it| (it.depth, it.at));
     let at = it.registry.clock().now() - Duration::from_secs(2);
     assert_eq!((load("mail"), load("other")), (Some((7, at)), None));
-    assert!(it.views.is_load_followed(A));
+    let polled = |names: &[&str]| {
+        let wanted = names.iter().map(|name| Some(Arc::from(*name))).collect();
+        let polled = it.views.without_figure(A, wanted);
+        polled.into_iter().flatten().map(|name| name.to_string()).collect::<Vec<_>>()
+    };
+    assert!(polled(&["mail"]).is_empty());
     // The same figure, sent again a second later, is the figure of before.
     it.time.advance(Duration::from_secs(1));
     it.views.take(&event(vec![with(2, 7, 2_950)]));
     assert_eq!(load("mail"), Some((7, at)));
     it.views.take(&FeedViews { load: "admin".to_owned(), ..event(vec![with(3, 9, 0)]) });
-    assert!(it.views.is_followed(A) && !it.views.is_load_followed(A), "the hub polls other figures than this sidecar");
+    assert!(it.views.is_followed(A));
+    assert_eq!(polled(&["mail"]), ["mail"], "the hub polls other figures than this sidecar");
+}
+
+#[test]
+fn a_queue_that_the_hub_does_not_poll_is_polled_here_and_the_others_are_not() {
+    let it = sidecar();
+    ["left-out", "mail", "new"].iter().for_each(|queue| it.traffic.sent(A, Some(&it.traffic.known().queue(queue))));
+    let mut polled = Vec::new();
+    for second in 0..300 {
+        if second % 10 == 0 {
+            let figure = FeedFigure { depth: 7, age_ms: 0 };
+            let mut queues = BTreeMap::from([("mail".to_owned(), figure)]);
+            // The hub hears of one later, and leaves one out from the hundredth second on.
+            let sent = [("new", second >= 20), ("left-out", second < 100)];
+            queues.extend(sent.iter().filter(|(_, is_sent)| *is_sent).map(|(name, _)| ((*name).to_owned(), figure)));
+            let region = |id| FeedView { queues: queues.clone(), ..view(id, second / 10 + 1, true) };
+            it.views.take(&event(vec![region("a"), view("b", second / 10 + 1, true)]));
+            let wanted = it.traffic.queues().into_iter().map(Some).collect();
+            polled.extend(
+                it.views.without_figure(A, wanted).into_iter().flatten().map(|name| (second, name.to_string())),
+            );
+        }
+        it.time.advance(Duration::from_secs(1));
+    }
+    let from_120: Vec<_> = (120..300).step_by(10).map(|second| (second, "left-out".to_owned())).collect();
+    assert_eq!(polled, from_120);
+    it.views.await_figures(A);
+    assert!(
+        it.views.without_figure(A, vec![Some(Arc::from("left-out"))]).is_empty(),
+        "behind an outage the hub is waited for"
+    );
 }
 
 #[test]
