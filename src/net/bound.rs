@@ -17,6 +17,11 @@ use super::socket::Socket;
 /// client's own socket. Its default is 4 MiB for each connection, counted against our control group. Units: bytes.
 pub(super) const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
+/// Clients that wait to be let in, on one TCP address. One more would try again after a second and later, so that many that connect
+/// at once, as after a restart, must fit; the system has its own bound, which is usually the same, and holds some hundred bytes for
+/// each.
+pub(super) const QUEUE: i32 = 4096;
+
 /// Why an address cannot be listened on; the message has the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {

@@ -2,21 +2,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use socket2::SockRef;
 
 use crate::config::{ClientListen, Listen};
 
-use super::bound::{BindError, BoundListener, LocalAddress, SocketFile};
+use super::bound::{BindError, BoundListener, LocalAddress, QUEUE};
 use super::handover::HandedOver;
+use unix::bind_unix;
 
-/// Clients that wait to be let in, on one TCP address. One more would try again after a second and later, so that many that connect
-/// at once, as after a restart, must fit; the system has its own bound, which is usually the same, and holds some hundred bytes for
-/// each.
-const QUEUE: i32 = 4096;
 /// Every process that can open the control socket gives orders.
 const CONTROL_MODE: u32 = 0o600;
 
@@ -94,44 +89,14 @@ pub fn bind_control(path: &Path) -> Result<BoundListener, BindError> {
     })
 }
 
-/// Binds beside the path and moves the socket there once its mode is set, so that no client connects before, and a
-/// stale file is replaced in one step.
-fn bind_unix(path: &Path, mode: u32) -> Result<BoundListener, BindError> {
-    let local = LocalAddress::Unix(path.to_owned());
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => BindError::NoDirectory(local.clone()),
-        _ => BindError::System { address: local.clone(), source },
-    };
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Err(BindError::NoSocket(local)),
-        Ok(_) if is_answered(path) => return Err(BindError::Taken(local)),
-        _ => {}
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push("~");
-    let beside = PathBuf::from(beside);
-    if std::fs::symlink_metadata(&beside).is_ok_and(|found| found.file_type().is_socket()) {
-        std::fs::remove_file(&beside).map_err(failed)?;
-    }
-    let listener = UnixListener::bind(&beside).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
-    std::fs::rename(&beside, path).map_err(failed)?;
-    let file = SocketFile::at(path).map_err(failed)?;
-    Ok(BoundListener::unix(listener, local, file))
-}
-
-/// Whether a process listens on a socket's file: only a refused connection proves that none does.
-fn is_answered(path: &Path) -> bool {
-    !UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
 /// Whether the machine lacks the address, or its whole family.
 fn is_family_missing(error: &io::Error) -> bool {
     // The standard library has no kind for this one.
     const FAMILY_NOT_SUPPORTED: i32 = if cfg!(target_os = "linux") { 97 } else { 47 };
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(FAMILY_NOT_SUPPORTED)
 }
+
+mod unix;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use super::collect::Check;
 use http::HeaderName;
 use rustls_pki_types::ServerName;
 
-/// The kernel's bound on the path of a Unix socket, its closing zero excluded.
-const UNIX_PATH_BYTES_MAX: usize = 107;
+/// The kernel's bound on the path of a Unix socket, without its closing zero, and without the `~` of the path that it is bound at first.
+const UNIX_PATH_BYTES_MAX: usize = 106;
 
 /// Without these a region would read another call; `Authorization` has a rule of its own.
 const KEPT: [&str; 4] = ["authorization", "content-length", "content-type", "host"];
@@ -75,7 +75,7 @@ impl Check {
     pub(super) fn control_socket(&mut self, path: Option<PathBuf>, listen: &Listen) -> Option<PathBuf> {
         let path = path?;
         if !is_socket_path(&path) {
-            self.refuse("control.socket", "expected an absolute path of at most 107 bytes");
+            self.refuse("control.socket", "expected an absolute path of at most 106 bytes");
         }
         let is_taken = |client: &ClientListen| matches!(client, ClientListen::Unix { path: other } if *other == path);
         if listen.clients.iter().any(is_taken) {
@@ -109,7 +109,7 @@ fn client_listen(text: &str, optional: bool) -> Result<ClientListen, &'static st
     if let Some(path) = text.strip_prefix("unix:") {
         let path = PathBuf::from(path);
         if !is_socket_path(&path) {
-            return Err("expected unix: and an absolute path of at most 107 bytes");
+            return Err("expected unix: and an absolute path of at most 106 bytes");
         }
         return Ok(ClientListen::Unix { path });
     }

@@ -73,7 +73,9 @@ fn regions_have_ids_that_differ_and_urls_that_are_safe() {
 
 #[test]
 fn the_control_socket_is_a_path_of_its_own() {
-    check(&format!("control: {{ socket: '/{}' }}", "x".repeat(107)), &["control.socket"]);
+    let long = |bytes: usize| format!("control: {{ socket: '/{}' }}", "x".repeat(bytes - 1));
+    check(&long(107), &["control.socket"]);
+    assert!(loaded(&format!("{REGIONS}\n{}", long(106))).config.control_socket.is_some());
     check("listen: { clients: ['unix:/run/c.sock'] }\ncontrol: { socket: /run/c.sock }", &["control.socket"]);
     let socket = loaded(&format!("{REGIONS}\ncontrol: {{ socket: /run/c.sock }}")).config.control_socket;
     assert_eq!(socket, Some("/run/c.sock".into()));

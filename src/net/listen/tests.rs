@@ -1,4 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::*;
 use crate::net::bound::UNSENT_BYTES_MAX;
@@ -136,4 +138,12 @@ async fn what_a_client_does_not_read_waits_here_and_not_in_the_kernel() {
     let in_client = SockRef::from(&client).recv_buffer_size().unwrap();
     let bound = in_client + UNSENT_BYTES_MAX as usize + piece.len();
     assert!(taken > 0 && taken <= bound, "{taken} of {bound}");
+}
+
+#[test]
+fn the_longest_path_that_the_configuration_takes_can_be_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = "s".repeat(106 - directory.path().as_os_str().len() - 1);
+    let path = directory.path().join(name);
+    bind_control(&path).unwrap();
 }
