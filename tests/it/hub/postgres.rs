@@ -23,7 +23,7 @@ pub struct Postgres {
 pub struct Session(Child);
 
 impl Session {
-    pub fn tell(&mut self, statement: &str) {
+    pub fn run(&mut self, statement: &str) {
         writeln!(self.0.stdin.as_mut().unwrap(), "{statement};").unwrap();
     }
 }

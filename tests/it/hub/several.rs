@@ -161,7 +161,7 @@ async fn a_sidecar_that_another_hub_commits_late_is_known_all_the_same() {
         )
     };
     let mut late = server.session();
-    late.tell(&format!("BEGIN; {}", copy("'late'")));
+    late.run(&format!("BEGIN; {}", copy("'late'")));
     let under_way =
         "SELECT count(*) FROM pg_locks WHERE relation = 'ojs_hub_sidecar'::regclass AND mode = 'RowExclusiveLock'";
     eventually("the late one is written", async || server.query(under_way) != "0").await;
@@ -171,7 +171,7 @@ async fn a_sidecar_that_another_hub_commits_late_is_known_all_the_same() {
     let knows = async |name: &str| stage.fleet().await.iter().any(|it| it["name"] == name);
     eventually("the hub has read further", async || knows("early-50").await).await;
     assert!(!knows("late").await);
-    late.tell("COMMIT");
+    late.run("COMMIT");
     eventually("the hub reads it, too", async || knows("late").await).await;
 }
 
@@ -179,7 +179,7 @@ async fn a_sidecar_that_another_hub_commits_late_is_known_all_the_same() {
 async fn a_hub_waits_for_another_one_that_takes_long_to_make_the_tables() {
     let Some((stage, server)) = two_hubs().await else { return };
     let mut other = server.session();
-    other.tell("BEGIN; SELECT pg_advisory_xact_lock(1330271048)");
+    other.run("BEGIN; SELECT pg_advisory_xact_lock(1330271048)");
     let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
     eventually("the other hub makes tables", async || server.query(held) == "1").await;
     let path = stage.write_config(0);
@@ -188,7 +188,7 @@ async fn a_hub_waits_for_another_one_that_takes_long_to_make_the_tables() {
     });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND now() - query_start > '4.5 s'";
     eventually("the hub waits for longer than for other locks", async || server.query(waits) == "1").await;
-    other.tell("COMMIT");
+    other.run("COMMIT");
     let migrated = migrated.await.unwrap();
     assert_eq!(migrated.code, Some(0), "{}", migrated.all());
 }
