@@ -65,6 +65,7 @@ impl Check {
         let journal = self.journal(sections.journal);
         let limits = self.limits(sections.limits);
         self.health_source(health_check.source, !raw.hub.urls.is_empty());
+        self.key_scope(&sections.idempotency, !raw.hub.urls.is_empty());
         let hub = self.hub(raw.hub);
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();

@@ -4,8 +4,9 @@ use figment::value::Value;
 
 use super::section::Setting;
 use super::types::{
-    AccessLog, ClientReplicatedFrom, DuplicateIds, HealthSource, JsonContentType, LoadSource, LogFormat, MetricsDetail,
-    MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl, ReadResidency, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, DuplicateIds, HealthSource, JsonContentType, KeyScope, LimitWithoutHub,
+    LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl,
+    ReadResidency, Stamp, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -53,10 +54,12 @@ names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MetricsDetail { Basic = "basic", Full = "full" });
 names!(HealthSource { Own = "own", Hub = "hub" });
+names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });
+names!(OnHubLoss { Local = "local", Refuse = "refuse" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
 names!(QueueControl { All = "all", Local = "local" });
 names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });
 names!(DuplicateIds { Auto = "auto", Refuse = "refuse", Same = "same", Overwrite = "overwrite" });
-names!(OnHubLoss { Hold = "hold", Local = "local", Refuse = "refuse" });
+names!(LimitWithoutHub { Hold = "hold", Local = "local", Refuse = "refuse" });
 names!(OnUnknown { Fail = "fail", Redirect = "redirect" });
 names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

@@ -14,8 +14,9 @@ use super::kind::Kind::{self, Choice, Flag, Integer, Number, Path, Size, Text};
 use super::kind::{COUNT, DAY, HOUR, NAMES, SECOND, SOME_TIME};
 use super::section::{Section, Setting, default_of, keep, section, write_section};
 use super::types::{
-    AccessLog, ClientReplicatedFrom, Geographic, HealthSource, JsonContentType, LoadSource, LogFormat, MetricsDetail,
-    MixedBatch, OnAllUnhealthy, OnUnknown, QueueControl, ReadResidency, Rule, Stamp, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, Geographic, HealthSource, JsonContentType, KeyScope, LoadSource, LogFormat,
+    MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl, ReadResidency, Rule, Stamp,
+    UnknownKeys,
 };
 use super::yaml::Yaml;
 use crate::base::{RegionId, Strategy};
@@ -185,6 +186,11 @@ section! {
         enabled: bool = Flag, "true", "",
             "Whether a single enqueue with a known `Idempotency-Key` is answered from what is known";
         ttl: Duration = Kind::Duration(SECOND, 7 * DAY), "24h", "duration", "How long an `Idempotency-Key` is remembered";
+        scope: KeyScope = Choice(KeyScope::NAMES), "sidecar", "",
+            "Who knows a key: the sidecar that it came to, or all sidecars of the hub";
+        // No default: either answer is wrong for some operator, and the wrong one is noticed in an outage only.
+        on_hub_loss: Option<OnHubLoss> = Choice(OnHubLoss::NAMES), none, "",
+            "Needed with `idempotency.scope: hub`: what a single enqueue with a key gets that the hub cannot claim: `local`, it is sent and the key is that of this sidecar alone; `refuse`, 503 `hub_unavailable`, and nothing is sent";
     }
 }
 

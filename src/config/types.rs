@@ -18,8 +18,8 @@ mod surface;
 mod tenant;
 
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
-pub use fleet_limit::{FleetLimit, OnHubLoss};
-pub use hub::HubConfig;
+pub use fleet_limit::{FleetLimit, LimitWithoutHub};
+pub use hub::{HubConfig, KeyScope, OnHubLoss};
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::grant::{GrantAnswer, RegionCalls, RegionGrant};
 use crate::base::RegionId;
-use crate::config::OnHubLoss;
+use crate::config::LimitWithoutHub;
 use crate::policy::Grant;
 
 /// Between two requests of grants at most, where a hub says nothing else.
@@ -22,7 +22,7 @@ const REFUSED_MIN: u64 = 8;
 #[derive(Debug)]
 pub struct Limited {
     region: RegionId,
-    on_hub_loss: OnHubLoss,
+    on_hub_loss: LimitWithoutHub,
     grant: Arc<Grant>,
     /// The most calls at once of late.
     needs: Cell<u64>,
@@ -33,7 +33,7 @@ pub struct Limited {
 impl Limited {
     /// A limit without a grant.
     #[must_use]
-    pub const fn new(region: RegionId, on_hub_loss: OnHubLoss, grant: Arc<Grant>) -> Self {
+    pub const fn new(region: RegionId, on_hub_loss: LimitWithoutHub, grant: Arc<Grant>) -> Self {
         Self { region, on_hub_loss, grant, needs: Cell::new(0), told: Cell::new(0) }
     }
 
@@ -157,7 +157,7 @@ impl Granting {
 
     /// No hub can be reached: ends the grants that may not be used without one.
     pub(super) fn hub_lost(&self, now: Instant) {
-        for it in self.limits.iter().filter(|it| it.on_hub_loss == OnHubLoss::Refuse) {
+        for it in self.limits.iter().filter(|it| it.on_hub_loss == LimitWithoutHub::Refuse) {
             it.grant.lower(0, now);
         }
     }

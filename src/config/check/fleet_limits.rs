@@ -1,7 +1,7 @@
 //! The limits that the hub keeps for all sidecars.
 
 use super::super::raw::RawFleetLimit;
-use super::super::types::{FleetLimit, OnHubLoss};
+use super::super::types::{FleetLimit, LimitWithoutHub};
 use super::collect::{Check, Registered};
 
 impl Check {
@@ -37,13 +37,13 @@ impl Check {
         if raw.on_hub_loss.is_none() && !self.is_wrong_within(&on_loss) {
             self.refuse(&on_loss, "expected hold, local or refuse: what becomes of the calls while the hub is away");
         }
-        let on_hub_loss = OnHubLoss::parse(&raw.on_hub_loss?)?;
+        let on_hub_loss = LimitWithoutHub::parse(&raw.on_hub_loss?)?;
         let of_calls = format!("{path}.local_calls");
         match (on_hub_loss, raw.local_calls) {
-            (OnHubLoss::Local, None) if !self.is_wrong_within(&of_calls) => {
+            (LimitWithoutHub::Local, None) if !self.is_wrong_within(&of_calls) => {
                 self.refuse(&of_calls, "expected the calls at once of this sidecar without a grant, for `local`");
             }
-            (OnHubLoss::Hold | OnHubLoss::Refuse, Some(_)) => {
+            (LimitWithoutHub::Hold | LimitWithoutHub::Refuse, Some(_)) => {
                 self.refuse(&of_calls, "only `on_hub_loss: local` uses it: leave it out");
             }
             _ => {}

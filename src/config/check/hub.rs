@@ -1,7 +1,8 @@
 //! The hub: its URL, its identity, and ours.
 
 use super::super::raw::RawHub;
-use super::super::types::{HealthSource, HubConfig, RegionUrl};
+use super::super::sections::Idempotency;
+use super::super::types::{HealthSource, HubConfig, KeyScope, RegionUrl};
 use super::super::url;
 use super::collect::Check;
 
@@ -16,6 +17,28 @@ impl Check {
                 "health_check.source",
                 "`hub` needs hub.urls: set that, too, or `own`, so that this sidecar probes by itself",
             );
+        }
+    }
+
+    /// Keys that all sidecars know need a hub, and a word about its loss.
+    pub(super) fn key_scope(&mut self, keys: &Idempotency, has_hub: bool) {
+        if keys.scope == KeyScope::Sidecar {
+            return;
+        }
+        if !has_hub {
+            let rule = "`hub` needs hub.urls: set that, too, or `sidecar`, so that keys are known to one sidecar only";
+            self.refuse("idempotency.scope", rule);
+        }
+        if !keys.enabled {
+            self.refuse(
+                "idempotency.scope",
+                "`hub` has no effect with `idempotency.enabled: false`: leave one of them out",
+            );
+        }
+        if keys.on_hub_loss.is_none() {
+            let rule = "expected local or refuse: with `idempotency.scope: hub` a job with a key whose hub is away is either sent under a key of \
+                        this sidecar alone, or refused";
+            self.refuse("idempotency.on_hub_loss", rule);
         }
     }
 

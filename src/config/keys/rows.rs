@@ -11,7 +11,7 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Workers,
 };
-use super::super::types::{DuplicateIds, OnHubLoss};
+use super::super::types::{DuplicateIds, LimitWithoutHub};
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +110,7 @@ const FAILOVER: &[Key] = &[
 const FLEET_LIMITS: &[Key] = &[
     open("limits.fleet[].region", NAME, "",
         "A region whose calls the hub limits for all sidecars together: enqueues, reads and changes, neither FETCH nor words about leased jobs"),
-    open("limits.fleet[].on_hub_loss", Choice(OnHubLoss::NAMES), "",
+    open("limits.fleet[].on_hub_loss", Choice(LimitWithoutHub::NAMES), "",
         "Without a hub: `hold` keeps to the last grant until its time is over, and then makes no calls; `local` makes `local_calls` at once then; \
             `refuse` makes none as soon as no hub can be reached; required"),
     open("limits.fleet[].local_calls", Integer(1, 1_000_000), "calls",

@@ -318,6 +318,31 @@ fn rules_that_restrict_regions_are_warned_of_while_reads_are_not_decided() {
 }
 
 #[test]
+fn keys_of_all_sidecars_need_a_hub_and_a_word_about_its_loss() {
+    let hub = "hub: { urls: ['https://hub.test:8443'], tls: { cert: /t/pod.crt, key: /t/pod.key } }\n";
+    let wrong = |text: &str| {
+        let problems = load_layers(&[&format!("{REGIONS}{text}")], &[], &[]).unwrap_err().problems;
+        problems.into_iter().map(|problem| (problem.key, problem.rule)).collect::<Vec<_>>()
+    };
+    for (text, key, word) in [
+        ("idempotency: { scope: hub, on_hub_loss: local }\n", "idempotency.scope", "hub.urls"),
+        (&format!("{hub}idempotency: {{ scope: hub }}\n"), "idempotency.on_hub_loss", "local or refuse"),
+        (
+            &format!("{hub}idempotency: {{ scope: hub, on_hub_loss: local, enabled: false }}\n"),
+            "idempotency.scope",
+            "enabled",
+        ),
+    ] {
+        let problems = wrong(text);
+        assert!(problems.len() == 1 && problems[0].0 == key && problems[0].1.contains(word), "{text}: {problems:?}");
+    }
+    let keys =
+        loaded(&format!("{REGIONS}{hub}idempotency: {{ scope: hub, on_hub_loss: refuse }}\n")).config.idempotency;
+    assert_eq!((keys.scope, keys.on_hub_loss), (KeyScope::Hub, Some(OnHubLoss::Refuse)));
+    assert_eq!(loaded(REGIONS).config.idempotency.scope, KeyScope::Sidecar);
+}
+
+#[test]
 fn views_of_a_hub_need_a_hub() {
     let wrong = load_layers(&[&format!("{REGIONS}health_check: {{ source: hub }}\n")], &[], &[]).unwrap_err().problems;
     assert!(

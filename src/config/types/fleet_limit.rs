@@ -8,8 +8,8 @@ pub struct FleetLimit {
     /// A registered region, named by one limit only.
     pub region: RegionId,
     /// The fate of its calls while the hub is away.
-    pub on_hub_loss: OnHubLoss,
-    /// The calls at once of this sidecar without a grant, for [`OnHubLoss::Local`] only. At least 1.
+    pub on_hub_loss: LimitWithoutHub,
+    /// The calls at once of this sidecar without a grant, for [`LimitWithoutHub::Local`] only. At least 1.
     pub local_calls: Option<u64>,
 }
 
@@ -23,7 +23,7 @@ impl FleetLimit {
 
 /// The fate of the calls to a region with a fleet limit while the hub is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnHubLoss {
+pub enum LimitWithoutHub {
     /// The last grant holds until its time is over; then there are no calls.
     Hold,
     /// The last grant holds until its time is over; then a configured number of calls.

@@ -1,4 +1,4 @@
-//! The hub of a sidecar.
+//! The hub of a sidecar, and its share in `Idempotency-Key`s.
 
 use super::{RegionTls, RegionUrl};
 
@@ -11,4 +11,22 @@ pub struct HubConfig {
     pub tls: RegionTls,
     /// The name of this sidecar in the inventory; the host and the port of the first client listener when absent.
     pub name: Option<String>,
+}
+
+/// The sidecars that know an `Idempotency-Key`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyScope {
+    /// The sidecar that it came to.
+    Sidecar,
+    /// All sidecars of the hub.
+    Hub,
+}
+
+/// The answer to an enqueue with an `Idempotency-Key` that the hub cannot claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHubLoss {
+    /// The key is that of this sidecar alone, and the job is sent.
+    Local,
+    /// 503, and nothing is sent.
+    Refuse,
 }
