@@ -160,6 +160,7 @@ impl Fleet {
             granting: Granting::default(),
             clock,
             draw: Random::default().draw(),
+            keys_ttl: Duration::from_secs(60),
             resolver: Arc::new(SystemResolver),
             replica: Cell::new(0),
             views: None,

@@ -307,6 +307,8 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
             let count = i64::try_from(shared.journal.count(state)).unwrap_or(i64::MAX);
             shared.metrics.outcomes_pending[fate].set(count);
         }
+        let unsettled = i64::try_from(shared.journal.unsettled_count()).unwrap_or(i64::MAX);
+        shared.metrics.hub_keys.unsettled.set(unsettled);
         let switches = shared.journal.switches();
         for kind in SwitchKind::ALL {
             let count = switches.iter().filter(|it| it.kind == kind).count();

@@ -66,6 +66,7 @@ fn link(
 ) -> Link {
     let has_views = views.is_some();
     let (of_status, notes, status) = (Arc::clone(shared), notes.clone(), status.clone());
+    let keys_ttl = shared.config.idempotency.ttl;
     let reports = reports(shared, status.name.clone(), status.started_unix_ms);
     Link {
         config: config.clone(),
@@ -90,6 +91,7 @@ fn link(
         }),
         reports: Box::new(reports),
         granting: granting(shared),
+        keys_ttl,
         clock: world.clock.clone(),
         draw: Random::default().draw(),
         resolver: Arc::clone(&world.resolver),

@@ -53,6 +53,8 @@ words! {
         RetryBudget = "retry_budget",
         /// A call that may be repeated could not be recorded, and `journal.required` is set.
         JournalUnavailable = "journal_unavailable",
+        /// The hub could not claim an `Idempotency-Key`, and `idempotency.on_hub_loss` is `refuse`.
+        HubUnavailable = "hub_unavailable",
         /// An enqueue may or may not have been stored.
         OutcomeUnknown = "outcome_unknown",
         /// A region did not answer a call in time.
@@ -262,6 +264,9 @@ reasons! {
         JournalUnavailable = "journal_unavailable" in JournalUnavailable:
             "a call with a key, or with the client's own id, cannot be recorded and `journal.required` is set; \
              nothing was stored",
+        HubUnavailable = "hub_unavailable" in HubUnavailable:
+            "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; nothing \
+             was sent: send it again after `Retry-After`",
         NoTimeLeft = "no_time_left":
             "the call waited for an earlier one until its time was nearly over; nothing was sent",
         Overloaded = "overloaded" in Overloaded:

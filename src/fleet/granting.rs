@@ -26,15 +26,15 @@ pub struct Limited {
     grant: Arc<Grant>,
     /// The most calls at once of late.
     needs: Cell<u64>,
-    /// The most calls at once that the hub was told of.
-    told: Cell<u64>,
+    /// The most calls at once, as the hub has it.
+    held: Cell<u64>,
 }
 
 impl Limited {
     /// A limit without a grant.
     #[must_use]
     pub const fn new(region: RegionId, on_hub_loss: LimitWithoutHub, grant: Arc<Grant>) -> Self {
-        Self { region, on_hub_loss, grant, needs: Cell::new(0), told: Cell::new(0) }
+        Self { region, on_hub_loss, grant, needs: Cell::new(0), held: Cell::new(0) }
     }
 
     /// Notes the calls since the last look. Returns whether some were refused.
@@ -47,7 +47,7 @@ impl Limited {
 
     fn ask(&self, now: Instant) -> RegionCalls {
         let holds = self.grant.lower(u64::MAX, now);
-        self.told.set(holds);
+        self.held.set(holds);
         let (region, sequence) = (self.region.clone(), self.grant.next_sequence());
         if self.grant.is_ending() {
             return RegionCalls { region, sequence, holds, needs: 0, wants: 0 };
@@ -61,7 +61,7 @@ impl Limited {
     /// Puts a grant in force. Returns how long to wait at most before the next request.
     fn take(&self, calls: u64, ends: Instant) -> Duration {
         self.grant.take(calls, ends);
-        if self.grant.is_ending() && self.told.get() == 0 {
+        if self.grant.is_ending() && self.held.get() == 0 {
             self.grant.note_given_back();
         }
         let needs = self.needs.get();
@@ -71,7 +71,7 @@ impl Limited {
         // A quarter less each time, so that a short pause gives nothing back.
         self.needs.set(needs - needs.div_ceil(4));
         // Calls that are given back are free for others once the hub knows.
-        if calls < self.told.get() { Duration::ZERO } else { RENEW_MAX }
+        if calls < self.held.get() { Duration::ZERO } else { RENEW_MAX }
     }
 }
 

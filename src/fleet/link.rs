@@ -9,18 +9,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, Uri};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::SendRequest;
-use serde_json::Value;
+use http::{HeaderValue, Method};
+use http_body_util::BodyExt as _;
 use tokio::sync::Notify;
 
-use super::connect::{authority, connect};
+use super::connect::connect;
 use super::events::Events;
+use super::failure::Failure;
 use super::granting::Granting;
+use super::keys::Desk;
 use super::report::{REPORTS_MAX, Reports};
+use super::request::Requests;
 use super::status::Status;
 use super::views::{FEED_HEADER, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
@@ -32,8 +31,6 @@ use crate::region::views::HubViews;
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
-/// For the answer to a request.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// The hub shows itself every three seconds; after three missed signs it is taken for lost.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Between two statuses.
@@ -46,29 +43,9 @@ const STATUS_SPREAD: Duration = Duration::from_secs(1);
 const RENEW_AFTER: Duration = Duration::from_secs(45 * 60);
 /// Waits between two tries to connect: the first one, and the longest. A fleet spreads over them by its jitter.
 const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// An answer to a status has no body; an error document is short. Units: bytes.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// A receiver of the sentence that says why the hub is not followed, or not in full; none while it is.
 pub type OnState = Box<dyn Fn(Option<&str>)>;
-
-/// Why a connection to the hub is over, or a request to it failed.
-enum Failure {
-    /// The hub answers, and does not take the request.
-    Refused(String),
-    /// The hub does not answer the request in time.
-    Slow(String),
-    /// The connection is lost, or never came about.
-    Lost(String),
-    /// It has lived for long enough: the next one shows the certificates of today.
-    Renewal,
-}
-
-impl Failure {
-    fn lost(error: impl std::fmt::Display) -> Self {
-        Self::Lost(error.to_string())
-    }
-}
 
 /// Keeps the connection of a sidecar to its hub.
 pub struct Link {
@@ -86,6 +63,8 @@ pub struct Link {
     pub reports: Box<dyn Fn(u64) -> Reports>,
     /// The fleet limits that this sidecar keeps to.
     pub granting: Granting,
+    /// How long an `Idempotency-Key` is remembered.
+    pub keys_ttl: Duration,
     /// Time for waits.
     pub clock: Clock,
     /// For the jitter of waits.
@@ -127,7 +106,7 @@ impl Link {
         loop {
             let began = self.clock.now();
             let failure = match self.connect().await {
-                Ok(sender) => self.follow(sender, share).await,
+                Ok(requests) => Box::pin(self.follow(&requests, share)).await,
                 Err(error) => Failure::Lost(error),
             };
             let error = match failure {
@@ -174,31 +153,37 @@ impl Link {
         }
     }
 
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        connect(self.url(), &self.config.tls, self.resolver.as_ref()).await
+    async fn connect(&self) -> Result<Requests, String> {
+        let sender = connect(self.url(), &self.config.tls, self.resolver.as_ref()).await?;
+        Ok(Requests { url: self.url().clone(), sender })
     }
 
     /// Follows the feed and reports until the connection is over. `share`: the place of this sidecar among many, from 0 to 1, so that they do
     /// not do the same at once.
-    async fn follow(&self, sender: SendRequest<Full<Bytes>>, share: f64) -> Failure {
+    async fn follow(&self, requests: &Requests, share: f64) -> Failure {
         // The first status comes before the feed, so that the inventory shows the feed at once.
-        let first = self.report(&mut sender.clone()).await;
+        let first = self.report(requests).await;
+        let desk = Desk {
+            journal: &self.journal,
+            metrics: &self.metrics,
+            clock: &self.clock,
+            status: (self.status)(),
+            ttl: self.keys_ttl,
+            requests,
+        };
         tokio::select! {
-            failure = self.keep_reporting(sender.clone(), first, share) => failure,
-            failure = self.keep_reporting_outcomes(sender.clone()) => failure,
-            failure = self.keep_asking_for_grants(sender.clone()) => failure,
-            failure = self.read_feed(sender) => failure,
+            failure = desk.answer() => failure,
+            failure = desk.settle() => failure,
+            failure = self.keep_reporting(requests, first, share) => failure,
+            failure = self.keep_reporting_outcomes(requests) => failure,
+            failure = self.keep_asking_for_grants(requests) => failure,
+            failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }
     }
 
     /// Reports until that fails; `result` is that of the first report. A hub that refuses the status is followed all the same.
-    async fn keep_reporting(
-        &self,
-        mut sender: SendRequest<Full<Bytes>>,
-        mut result: Result<(), Failure>,
-        share: f64,
-    ) -> Failure {
+    async fn keep_reporting(&self, requests: &Requests, mut result: Result<(), Failure>, share: f64) -> Failure {
         let mut before: Option<String> = None;
         loop {
             let refused = match result {
@@ -216,18 +201,18 @@ impl Link {
                 () = self.clock.sleep(STATUS_EVERY) => {}
                 () = self.applied.notified() => self.clock.sleep(STATUS_SPREAD.mul_f64(share)).await,
             }
-            result = self.report(&mut sender).await;
+            result = self.report(requests).await;
         }
     }
 
     /// Sends outcomes until that fails. The hub has none of them at first: it may have lost its record.
-    async fn keep_reporting_outcomes(&self, mut sender: SendRequest<Full<Bytes>>) -> Failure {
+    async fn keep_reporting_outcomes(&self, requests: &Requests) -> Failure {
         let (mut taken, mut before) = (0, None);
         loop {
             let reports = (self.reports)(taken);
             let last = reports.reports.last().map(|it| it.revision);
             let result = match last {
-                Some(_) => self.send(&mut sender, Method::POST, "/v1/hub/reports", &reports).await,
+                Some(_) => requests.send(Method::POST, "/v1/hub/reports", &reports).await,
                 None => Ok(()),
             };
             let wait = match result {
@@ -250,45 +235,20 @@ impl Link {
         }
     }
 
-    async fn report(&self, sender: &mut SendRequest<Full<Bytes>>) -> Result<(), Failure> {
-        self.send(sender, Method::PUT, "/v1/hub/status", &(self.status)()).await
+    async fn report(&self, requests: &Requests) -> Result<(), Failure> {
+        requests.send(Method::PUT, "/v1/hub/status", &(self.status)()).await
     }
 
-    /// Sends a document and waits until the hub has taken it.
-    async fn send(
-        &self,
-        sender: &mut SendRequest<Full<Bytes>>,
-        method: Method,
-        path: &str,
-        document: &impl serde::Serialize,
-    ) -> Result<(), Failure> {
-        let document = serde_json::to_vec(document).map_err(Failure::lost)?;
-        let request = self.request(method, path, document).map_err(Failure::Lost)?;
-        self.answered(sender, request).await.map(drop)
-    }
-
-    /// The answer to a request, where it is a success.
-    async fn answered(
-        &self,
-        sender: &mut SendRequest<Full<Bytes>>,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Failure> {
-        let path = request.uri().path().to_owned();
-        let asked = async { accepted(sender.send_request(request).await.map_err(Failure::lost)?).await };
-        let answered = tokio::time::timeout(TIMEOUT, asked).await;
-        answered.map_err(|_| Failure::Slow(format!("no answer to {path} within {} s", TIMEOUT.as_secs())))?
-    }
-
-    async fn read_feed(&self, sender: SendRequest<Full<Bytes>>) -> Failure {
-        match self.try_read_feed(sender).await {
+    async fn read_feed(&self, requests: &Requests) -> Failure {
+        match self.try_read_feed(requests).await {
             Ok(never) => match never {},
             Err(failure) => failure,
         }
     }
 
-    async fn try_read_feed(&self, mut sender: SendRequest<Full<Bytes>>) -> Result<Infallible, Failure> {
+    async fn try_read_feed(&self, requests: &Requests) -> Result<Infallible, Failure> {
         let path = format!("/v1/hub/feed?sidecar={}", path_segment(&(self.status)().name));
-        let mut request = self.request(Method::GET, &path, Vec::new()).map_err(Failure::Lost)?;
+        let mut request = requests.get(&path).map_err(Failure::Lost)?;
         let known = self.journal.hub().version;
         if known != Version::default()
             && let Ok(known) = known.to_string().parse()
@@ -299,7 +259,7 @@ impl Link {
             views.opened();
             request.headers_mut().insert(FEED_HEADER, HeaderValue::from_static(WITH_VIEWS));
         }
-        let mut body = self.answered(&mut sender, request).await?.into_body();
+        let mut body = requests.answered(request).await?.into_body();
         self.connected();
         let mut events = Events::default();
         loop {
@@ -356,28 +316,4 @@ impl Link {
         }
         self.unknown.replace(unknown);
     }
-
-    fn request(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
-        let url = self.url();
-        let uri = Uri::builder()
-            .scheme("https")
-            .authority(authority(url)?)
-            .path_and_query(format!("{}{path}", url.base_path));
-        let uri = uri.build().map_err(|error| error.to_string())?;
-        let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body)));
-        request.map_err(|error| error.to_string())
-    }
-}
-
-/// The answer, where it is a success; else its message.
-async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    let body = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let document = body.ok().and_then(|body| serde_json::from_slice::<Value>(&body.to_bytes()).ok());
-    let message = document.as_ref().and_then(|it| it["error"]["message"].as_str());
-    let message = message.unwrap_or("without an error document");
-    Err(Failure::Refused(format!("the hub answered {}: {message}", status.as_u16())))
 }

@@ -3,6 +3,7 @@
 //! - [`Link`] keeps the connection for as long as the configuration has a hub.
 //! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes.
 //! - [`Granting`] asks for the calls of fleet limits, and puts them in force.
+//! - `keys` claims `Idempotency-Key`s for calls, and reports their ends.
 //! - `views` hands views of regions to [`crate::region::views::HubViews`].
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
@@ -11,15 +12,19 @@
 
 mod connect;
 mod events;
+mod failure;
 mod grant;
 mod granting;
+mod keys;
 mod link;
 mod report;
+mod request;
 mod status;
 mod views;
 
 pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
 pub use granting::{Granting, Limited};
+pub use keys::{KEY_BYTES_MAX, KEY_TTL_MAX, KeyRequest, KeySettled};
 pub use link::{Link, OnState};
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};

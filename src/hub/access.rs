@@ -99,7 +99,7 @@ impl Caller {
         }
     }
 
-    /// Why it has no right: what it lacks, and the key of the configuration that would give it.
+    /// The missing right, and the key of the configuration that would give it.
     pub(super) fn lack(&self, need: Need) -> String {
         let why = match (need, &self.author) {
             (Need::Sidecar, Some(_)) => "only the certificate of a sidecar gives it".to_owned(),

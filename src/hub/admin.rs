@@ -96,6 +96,7 @@ fn metrics(hub: &Hub) -> String {
     gauge("ojs_hub_sidecars_connected", "Sidecars that hold a feed", &connected);
     gauge("ojs_hub_change", "The number of the last change of the switches", &current.version.change);
     gauge("ojs_hub_record_durable", "1 where a restart keeps the record", &u8::from(hub.record.is_durable()));
+    gauge("ojs_hub_keys", "Idempotency keys in the record, as of a minute ago at most", &hub.keys.get());
     if let Some((regions, healthy)) = hub.views.as_ref().map(|views| views.counts()) {
         gauge("ojs_hub_regions", "Regions that it probes for sidecars", &regions);
         gauge("ojs_hub_regions_healthy", "Those of them that are healthy", &healthy);

@@ -16,6 +16,7 @@ use super::endpoint::Endpoint;
 use super::feed;
 use super::fleet::Refused;
 use super::grants;
+use super::keys;
 use super::outcomes;
 use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
@@ -73,6 +74,8 @@ async fn carried_out(
         }
         Endpoint::Grants => document(&grants::take(&hub, &caller, &body).await?),
         Endpoint::Limits => document(&grants::list(&hub).await?),
+        Endpoint::ClaimKey => document(&keys::claim(&hub, &caller, &body).await?),
+        Endpoint::SettleKey => document(&keys::settle(&hub, &caller, &body).await?),
         Endpoint::Outcomes => document(&outcomes::list(&hub, &query).await?),
         Endpoint::Sidecars => {
             document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms()) }))

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
-use crate::fleet::{GRANTS_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
+use crate::fleet::{GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub(super) enum Endpoint {
     Grants,
     /// `GET /v1/hub/limits`: fleet limits and their holders.
     Limits,
+    /// `POST /v1/hub/keys/claim`: a key for one call of one sidecar.
+    ClaimKey,
+    /// `POST /v1/hub/keys/settle`: its end.
+    SettleKey,
     /// `GET /v1/hub/outcomes`: those of all.
     Outcomes,
     /// `GET /v1/hub/sidecars`: the inventory.
@@ -46,6 +50,8 @@ impl Endpoint {
             "/v1/hub/reports" => &[(Method::POST, Self::Reports)],
             "/v1/hub/grants" => &[(Method::POST, Self::Grants)],
             "/v1/hub/limits" => &[(Method::GET, Self::Limits)],
+            "/v1/hub/keys/claim" => &[(Method::POST, Self::ClaimKey)],
+            "/v1/hub/keys/settle" => &[(Method::POST, Self::SettleKey)],
             "/v1/hub/outcomes" => &[(Method::GET, Self::Outcomes)],
             "/v1/hub/sidecars" => &[(Method::GET, Self::Sidecars)],
             "/v1/hub/switches" => {
@@ -57,7 +63,7 @@ impl Endpoint {
         let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
         found.ok_or(Some(match path {
             "/v1/hub/status" => "PUT",
-            "/v1/hub/reports" | "/v1/hub/grants" => "POST",
+            "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             _ => "GET",
         }))
@@ -69,6 +75,7 @@ impl Endpoint {
             Self::Status => STATUS_BYTES_MAX,
             Self::Reports => REPORTS_BYTES_MAX,
             Self::Grants => GRANTS_BYTES_MAX,
+            Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
             _ => 0,
         }
     }
@@ -76,7 +83,9 @@ impl Endpoint {
     /// The right that a client needs.
     pub(super) const fn need(self) -> Need {
         match self {
-            Self::Feed | Self::Status | Self::Reports | Self::Grants => Need::Sidecar,
+            Self::Feed | Self::Status | Self::Reports | Self::Grants | Self::ClaimKey | Self::SettleKey => {
+                Need::Sidecar
+            }
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits => Need::Operator(Scope::Read),
             Self::SetSwitch | Self::EndSwitch => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),

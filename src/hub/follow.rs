@@ -11,7 +11,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often changes of the inventory go to the record: for so long another hub does not know a new sidecar. A killed hub loses so much of
 /// it, and sidecars report it again.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// How often reports that are too old are dropped.
+/// How often reports and keys that are too old are dropped.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// A sidecar shows an outcome for a week after its end; the record keeps it for a day longer. Units: milliseconds.
 const CLOSED_FOR_MS: u64 = 8 * 24 * 60 * 60 * 1_000;
@@ -96,6 +96,19 @@ pub(super) async fn prune_reports(hub: &Hub) {
             hub.dropped_reports.set(hub.dropped_reports.get() + dropped);
             event::hub_reports_dropped(dropped);
         }
+    }
+}
+
+/// Drops the keys that are over, and counts the others, for ever.
+pub(super) async fn prune_keys(hub: &Hub) {
+    let mut failures = Failures::default();
+    loop {
+        let pruned = hub.record.prune_keys(hub.clock.unix_ms()).await;
+        failures.note(&pruned);
+        if let Ok(left) = pruned {
+            hub.keys.set(left);
+        }
+        hub.clock.sleep(PRUNE_EVERY).await;
     }
 }
 

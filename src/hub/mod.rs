@@ -1,4 +1,5 @@
-//! The second role of the program, `ojs-sidecar hub`: state that outlives and spans the sidecars. No job passes it.
+//! The second role of the program, `ojs-sidecar hub`: state that outlives and spans the sidecars. No job passes it, but for
+//! the fingerprint of an `Idempotency-Key` where sidecars share them.
 //!
 //! - [`Settings`] are read from a file of their own.
 //! - `access` has the rights of clients, by the names in the client's certificate; `tokens` those of operators by their tokens, and
@@ -6,6 +7,7 @@
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
+//! - `keys` has the `Idempotency-Key`s that sidecars share.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
@@ -22,6 +24,7 @@ mod fleet;
 mod follow;
 mod grants;
 mod identity;
+mod keys;
 mod limit_settings;
 mod limits;
 mod name;

@@ -13,8 +13,8 @@ use super::settings::RecordSettings;
 use crate::switch::Version;
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace,
-    Statuses,
+    ANSWER_WAIT, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes, ReportsEnd, SavedKey, SavedLimit, SavedReport,
+    SavedSidecar, State, StatusPlace, Statuses,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
@@ -156,6 +156,50 @@ impl Record {
         match self {
             Self::Sqlite(it) => it.prune_reports(end).await,
             Self::Postgres(it) => it.prune_reports(end).await,
+        }
+    }
+
+    /// Claims a key. Returns the key as another claim has it; `None` where this one has it.
+    ///
+    /// Errors: [`RecordError`]; it may have been claimed, and a second time changes nothing.
+    pub(super) async fn claim_key(&self, claim: SavedKey) -> Result<Option<KnownKey>, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.claim_key(claim).await,
+            // Boxed, because it can make a connection, which needs much room.
+            Self::Postgres(it) => Box::pin(it.claim_key(&claim)).await,
+        }
+    }
+
+    /// Keeps that the job of a claimed key is stored: its status, region and id. Also where the claim was never kept, unless another one has
+    /// the key. Returns whether the record has it.
+    ///
+    /// Errors: [`RecordError`]; it may have been kept, and a second time changes nothing.
+    pub(super) async fn settle_key(&self, claim: SavedKey, stored: (u64, String, String)) -> Result<bool, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.settle_key(claim, stored).await,
+            // Boxed, because it can make a connection, which needs much room.
+            Self::Postgres(it) => Box::pin(it.settle_key(&claim, stored)).await,
+        }
+    }
+
+    /// Frees a key that this claim has.
+    ///
+    /// Errors: [`RecordError`]; it may have been freed, and a second time changes nothing.
+    pub(super) async fn release_key(&self, claim: SavedKey) -> Result<(), RecordError> {
+        match self {
+            Self::Sqlite(it) => it.release_key(claim).await,
+            // Boxed, because it can make a connection, which needs much room.
+            Self::Postgres(it) => Box::pin(it.release_key(&claim)).await,
+        }
+    }
+
+    /// Drops the keys that are over. Returns how many are left.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.prune_keys(now_unix_ms).await,
+            Self::Postgres(it) => it.prune_keys(now_unix_ms).await,
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
-use super::follow::{Failures, follow_record, keep_inventory, load, prune_reports, save_inventory};
+use super::follow::{Failures, follow_record, keep_inventory, load, prune_keys, prune_reports, save_inventory};
 use super::identity::{Files, IdentityError};
 use super::limits::Limits;
 use super::record::{Record, RecordError};
@@ -191,6 +191,7 @@ async fn serve_loaded(
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
+        () = prune_keys(hub) => Err(RunError::Ended("keys")),
         () = prune_reports(hub) => Err(RunError::Ended("reports")),
         () = follow_record(hub) => Err(RunError::Ended("record")),
     }

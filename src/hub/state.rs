@@ -22,6 +22,8 @@ use crate::telemetry::event;
 const CHANGES_MAX: usize = 16;
 /// Requests of reports that wait at once, so that a fleet which comes back leaves the record to operators.
 const REPORTS_AT_ONCE: usize = 32;
+/// Requests about keys that the record has at once, so that a wave of them leaves room to operators; further ones wait.
+const KEYS_AT_ONCE: usize = 64;
 /// Tries of a change while other hubs change the record: operators are few.
 const TRIES_MAX: usize = 8;
 
@@ -36,6 +38,10 @@ pub(super) struct Hub {
     mark: Cell<u64>,
     /// How many reports had to make room for others.
     pub(super) dropped_reports: Cell<u64>,
+    /// How many keys the record has, as far as this hub knows.
+    pub(super) keys: Cell<u64>,
+    /// Places for keys that wait for the record.
+    pub(super) key_places: Semaphore,
     /// Places for reports that wait for the record.
     pub(super) report_places: Semaphore,
     /// The fleet limits that it grants parts of.
@@ -63,6 +69,8 @@ impl Hub {
             fleet: RefCell::new(Fleet::default()),
             mark: Cell::new(0),
             dropped_reports: Cell::new(0),
+            keys: Cell::new(0),
+            key_places: Semaphore::new(KEYS_AT_ONCE),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
             views: None,

@@ -30,7 +30,7 @@ pub struct Hold {
     journal: Arc<Journal>,
     placement: Placement,
     rules: Rules,
-    /// Whether its outcome was unknown before the call, so that a hub may have been told so.
+    /// Whether its outcome was unknown before the call, so that a hub may have it so.
     had_outcome: bool,
     ended: bool,
 }
@@ -80,9 +80,9 @@ impl Hold {
         if self.is_kept() || (is_stored && self.placement.identity.key.is_some()) {
             self.save();
         } else {
-            self.journal.forget(self.placement.number);
+            self.forget();
         }
-        self.journal.release(self.placement.number);
+        self.let_go();
     }
 
     /// As [`Hold::end`]; the remaining record is on disk before the client's answer is sent.
@@ -91,21 +91,37 @@ impl Hold {
         self.apply(Event::Told(told));
         self.settle();
         self.save_durably().await;
-        self.journal.release(self.placement.number);
+        self.let_go();
     }
 
     /// Leaves the placement as the journal has it, without the events since.
     pub fn leave(mut self) {
         self.ended = true;
-        self.settle();
-        if self.placement.number != 0 {
+        if self.placement.number == 0 {
+            // The answer to its claim may be lost, so that the hub holds the key for it.
+            self.apply(Event::Told(Told::BrokenOff));
+            self.journal.abandon(&self.placement);
+        } else {
+            self.settle();
             self.save();
         }
+        self.let_go();
+    }
+
+    fn forget(&self) {
+        self.journal.abandon(&self.placement);
+        self.journal.forget(self.placement.number);
+    }
+
+    fn let_go(&self) {
         self.journal.release(self.placement.number);
+        if self.placement.key_claim.is_some() {
+            self.journal.keys().wake();
+        }
     }
 
     /// Says how it ended where its outcome was unknown before: the record outlives this process and is kept as long as other outcomes, until
-    /// the hub that was told `unknown` knows better.
+    /// the hub that has it as `unknown` knows better.
     fn settle(&mut self) {
         if self.had_outcome && self.placement.settled.is_none() && self.placement.is_at_rest() {
             let how = if self.placement.stored().is_some() { Settlement::Stored } else { Settlement::Absent };
@@ -137,8 +153,8 @@ impl Drop for Hold {
         if self.is_kept() {
             self.journal.record(&mut self.placement);
         } else {
-            self.journal.forget(self.placement.number);
+            self.forget();
         }
-        self.journal.release(self.placement.number);
+        self.let_go();
     }
 }

@@ -14,11 +14,13 @@ mod deciding;
 mod decision;
 mod engine;
 mod hold;
+mod keys;
 mod lease;
 mod leases;
 mod leasing;
 mod older;
 mod record;
+mod settling;
 mod shared;
 mod sqlite;
 mod switching;
@@ -46,6 +48,7 @@ use clock::JournalClock;
 use decision::Decisions;
 pub use decision::{CallKind, Decided, Note, Notebook, NotedCall, Wanted, milliseconds};
 pub use hold::Hold;
+pub use keys::{Asked, Claimed, KeyAnswer, KeyAsk, KeyQuestion, Keys};
 pub use lease::Lease;
 use leases::Leases;
 pub use record::{ID_BYTES_MAX, Secret};
@@ -109,6 +112,7 @@ impl Journal {
             changed: Notify::new(),
             switched: Notify::new(),
             decisions: Arc::new(Decisions::new(0)),
+            keys: Keys::new(clock.clone(), Arc::clone(&metrics)),
             clock,
             metrics,
         });

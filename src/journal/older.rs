@@ -87,7 +87,16 @@ fn unknown(row: &Row<'_>) -> rusqlite::Result<Option<Known>> {
     let ended = resolved.and_then(|at| u64::try_from(at).ok()).map_or(at, Moment);
     let settled = how.map(|how| Settled { how, at: ended });
     let identity = identity(row, row.get("tenant")?, None, row.get("request_id")?)?;
-    let placement = Placement { number: number(row, "number")?, identity, at, unix_ms: at_ms, copies, told, settled };
+    let placement = Placement {
+        number: number(row, "number")?,
+        identity,
+        at,
+        unix_ms: at_ms,
+        copies,
+        told,
+        settled,
+        key_claim: None,
+    };
     Ok(Some(Known { run: number(row, "run")?, placement, known_as: row.get("known_as")? }))
 }
 
@@ -112,7 +121,7 @@ fn add_key(row: &Row<'_>, rows: &mut Vec<Known>) -> rusqlite::Result<()> {
     let last = rows.iter().map(|it| it.placement.number).max().unwrap_or(0);
     let number = (at_ms << 16).max(last + 1);
     let run = self::number(row, "run")?;
-    let placement = Placement { number, identity, at, unix_ms: at_ms, copies, told, settled: None };
+    let placement = Placement { number, identity, at, unix_ms: at_ms, copies, told, settled: None, key_claim: None };
     rows.push(Known { run, placement, known_as: None });
     Ok(())
 }

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::clock::JournalClock;
 use super::decision::Decisions;
+use super::keys::Keys;
 use super::leases::Leases;
 use super::record::Secret;
 use super::table::Table;
@@ -42,6 +43,7 @@ pub(super) struct Inner {
     /// Whether switches have come or gone.
     pub(super) switched: Notify,
     pub(super) decisions: Arc<Decisions>,
+    pub(super) keys: Keys,
     pub(super) clock: Clock,
     pub(super) metrics: Arc<Metrics>,
 }

@@ -58,6 +58,8 @@ pub(super) struct Table {
     order: BTreeSet<Order>,
     /// Those with an outcome that others want to know, or with one before, by the revision of their last change.
     outcomes: BTreeMap<u64, u64>,
+    /// Those with the end of a key that the hub does not have.
+    unsettled: BTreeSet<u64>,
     /// Those that a call is busy with.
     held: HashSet<u64, RandomState>,
     revisions: u64,
@@ -78,6 +80,7 @@ impl Table {
             pending: BTreeSet::new(),
             order: BTreeSet::new(),
             outcomes: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
             held: HashSet::default(),
             revisions: 0,
             last_number: 0,
@@ -127,6 +130,9 @@ impl Table {
         if !placement.is_at_rest() {
             self.pending.insert(number);
         }
+        if placement.unsettled().is_some() {
+            self.unsettled.insert(number);
+        }
         self.order.insert(order(&placement));
         self.revisions += 1;
         if was_reported || placement.has_outcome() {
@@ -140,6 +146,7 @@ impl Table {
         let Some(row) = self.rows.get_mut(&number) else { return };
         self.order.remove(&order(&row.placement));
         row.placement.identity.key = None;
+        self.unsettled.remove(&number);
         self.order.insert(order(&row.placement));
     }
 
@@ -147,6 +154,7 @@ impl Table {
         let Some(Row { placement, revision, .. }) = self.rows.remove(&number) else { return false };
         self.outcomes.remove(&revision);
         self.pending.remove(&number);
+        self.unsettled.remove(&number);
         self.order.remove(&order(&placement));
         if let Some(key) = placement.identity.key
             && self.by_key.get(&key) == Some(&number)
@@ -237,6 +245,16 @@ impl Table {
         let rows = free.filter_map(|number| self.rows.get(number));
         rows.filter(move |row| is_due(&row.placement))
             .map(|row| Found { placement: row.placement.clone(), revision: row.revision })
+    }
+
+    /// Those with the end of a key that the hub does not have and that no call holds, the oldest first.
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = Found> {
+        self.unsettled.iter().filter_map(|number| self.found(*number))
+    }
+
+    /// How many have the end of a key that the hub does not have.
+    pub(super) fn unsettled_count(&self) -> usize {
+        self.unsettled.len()
     }
 
     pub(super) fn found(&self, number: u64) -> Option<Found> {

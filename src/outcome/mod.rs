@@ -14,6 +14,7 @@
 mod absence;
 pub mod background;
 pub mod call;
+mod claim;
 mod copy;
 mod event;
 mod hex;
@@ -24,13 +25,16 @@ mod ruling;
 #[cfg(test)]
 mod tests;
 mod told;
+mod verdict;
 mod word;
 
 pub use crate::base::Moment;
 pub use absence::{Rules, Trust};
+pub use claim::KeyClaim;
 pub use copy::{Absence, Copy, Fate, Lost, Place, Ruling};
 pub use event::Event;
 pub use hex::Digest;
 pub use placement::{Identity, Placement, Settled, Settlement, ShownTo, State};
 pub use told::Told;
+pub use verdict::Verdict;
 pub use word::{Progress, Word};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::claim::KeyClaim;
 use super::copy::{Absence, Copy, Fate, Place};
 use super::hex::{self, Digest};
 use super::remedy::{Remedy, remedy};
@@ -115,13 +116,25 @@ pub struct Placement {
     pub told: Told,
     /// How it ended; none while something is to be found out or done.
     pub settled: Option<Settled>,
+    /// The claim of its key at the hub; boxed, because hardly any has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_claim: Option<Box<KeyClaim>>,
 }
 
 impl Placement {
     /// A job that was sent nowhere yet.
     #[must_use]
     pub const fn new(identity: Identity, now: Moment, unix_ms: u64) -> Self {
-        Self { number: 0, identity, at: now, unix_ms, copies: Vec::new(), told: Told::Nothing, settled: None }
+        Self {
+            number: 0,
+            identity,
+            at: now,
+            unix_ms,
+            copies: Vec::new(),
+            told: Told::Nothing,
+            settled: None,
+            key_claim: None,
+        }
     }
 
     /// The state of the job.

@@ -17,7 +17,7 @@ pub use access::{AccessEvent, AccessJob};
 pub use log::{LogError, LogHandle, init, install_panic_hook};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, FailoverReason, Gauge, HeadRejection, Held,
-    Histogram, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
+    Histogram, HubKey, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
     ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope, StatusClass,
 };
 pub use process_counts::{dropped_lines, panics};

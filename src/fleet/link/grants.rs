@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Method;
-use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http2::SendRequest;
-
+use super::super::failure::Failure;
 use super::super::grant::{GrantAnswer, GrantRequest};
+use super::super::request::Requests;
 use super::super::status::Status;
-use super::{ANSWER_BYTES_MAX, Failure, Link, TIMEOUT};
+use super::Link;
 use crate::telemetry::event;
 
 /// Between two looks whether calls were refused by a fleet limit, so that the hub is asked for more.
@@ -19,7 +16,7 @@ const REFUSED_WAIT: Duration = Duration::from_secs(2);
 
 impl Link {
     /// Asks for the calls of fleet limits until that fails.
-    pub(super) async fn keep_asking_for_grants(&self, mut sender: SendRequest<Full<Bytes>>) -> Failure {
+    pub(super) async fn keep_asking_for_grants(&self, requests: &Requests) -> Failure {
         if self.granting.is_empty() {
             return std::future::pending().await;
         }
@@ -30,12 +27,12 @@ impl Link {
                 self.clock.sleep(LOOK_EVERY).await;
                 continue;
             }
-            match self.ask_for_grants(&mut sender).await {
-                Ok(()) if before.take().is_some() => event::hub_grants_return(&self.url().text),
+            match self.ask_for_grants(requests).await {
+                Ok(()) if before.take().is_some() => event::hub_grants_return(&requests.url.text),
                 Ok(()) => {}
                 Err(Failure::Refused(error) | Failure::Slow(error)) => {
                     if before.as_ref() != Some(&error) {
-                        event::hub_grants_refused(&self.url().text, &error);
+                        event::hub_grants_refused(&requests.url.text, &error);
                     }
                     before = Some(error);
                     self.clock.sleep(REFUSED_WAIT).await;
@@ -46,24 +43,17 @@ impl Link {
         }
     }
 
-    async fn ask_for_grants(&self, sender: &mut SendRequest<Full<Bytes>>) -> Result<(), Failure> {
+    async fn ask_for_grants(&self, requests: &Requests) -> Result<(), Failure> {
         let asked = self.clock.now();
         let regions = self.granting.ask(asked);
         let Status { name: sidecar, started_unix_ms, .. } = (self.status)();
         let longest_call_ms = self.granting.longest_call_ms();
         let request = GrantRequest { sidecar, started_unix_ms, longest_call_ms, regions };
-        let body = serde_json::to_vec(&request).map_err(Failure::lost)?;
-        let request = self.request(Method::POST, "/v1/hub/grants", body).map_err(Failure::Lost)?;
-        let body = self.answered(sender, request).await?.into_body();
-        let body = http_body_util::Limited::new(body, ANSWER_BYTES_MAX).collect();
-        let silent = || Failure::Slow(format!("the grants did not arrive within {} s", TIMEOUT.as_secs()));
-        let body = tokio::time::timeout(TIMEOUT, body).await.map_err(|_| silent())?.map_err(Failure::lost)?;
-        let answer: GrantAnswer = serde_json::from_slice(&body.to_bytes())
-            .map_err(|error| Failure::Refused(format!("the grants cannot be read: {error}")))?;
+        let answer: GrantAnswer = requests.ask("/v1/hub/grants", &request).await?;
         self.granting.take(&answer, asked);
-        if let Some(error) = self.granting.take_refused() {
-            return Err(Failure::Refused(error));
+        match self.granting.take_refused() {
+            Some(error) => Err(Failure::Refused(error)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

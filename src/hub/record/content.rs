@@ -52,6 +52,11 @@ pub enum RecordError {
     /// Other hubs were first, several times.
     #[error("other hubs changed the record at the same time; send the request again")]
     Contended,
+    /// As many keys as it may have.
+    #[error(
+        "the record has as many idempotency keys as it may, which are {KEYS_MAX}; lower `idempotency.ttl` of the sidecars"
+    )]
+    KeysFull,
     /// The thread of the record has ended, which is a defect.
     #[error("the thread of the record has ended; restart the hub")]
     Ended,
@@ -170,6 +175,41 @@ pub(in crate::hub) struct ReportsEnd {
 
 /// Reports in a record: a fleet in an outage has some thousands. Beyond, those received first are dropped.
 pub(in crate::hub) const REPORTS_MAX: u64 = 100_000;
+
+/// Keys in a record, of some 300 bytes each. Hubs that share it count once a minute, so that there may be as many more as come in one.
+pub(in crate::hub) const KEYS_MAX: u64 = 2_000_000;
+/// How long a key that was released is kept, so that a claim which comes late does not take it. Requests take seconds. Units: milliseconds.
+pub(super) const RELEASED_FOR_MS: u64 = 60_000;
+
+/// A claim of a key as the record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct SavedKey {
+    /// The fingerprint of the key.
+    pub(in crate::hub) key: String,
+    /// The fingerprint of the body.
+    pub(in crate::hub) body: String,
+    pub(in crate::hub) token: String,
+    pub(in crate::hub) attempt: u32,
+    pub(in crate::hub) sidecar: String,
+    /// Of the sidecar's process. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) started_unix_ms: u64,
+    /// Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) now_unix_ms: u64,
+    /// Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) ends_unix_ms: u64,
+}
+
+/// A key that another claim has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct KnownKey {
+    pub(in crate::hub) body: String,
+    pub(in crate::hub) token: String,
+    /// `open`, `stored` or `free`.
+    pub(in crate::hub) state: String,
+    pub(in crate::hub) claimed_unix_ms: u64,
+    /// Status, region and id of the job, where it is stored.
+    pub(in crate::hub) stored: Option<(u64, String, String)>,
+}
 
 /// Some of the statuses that a record has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

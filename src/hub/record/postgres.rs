@@ -5,9 +5,11 @@
 //! for a standby was cancelled as durable.
 
 mod connect;
+mod keys;
 mod line;
 mod schema;
 mod tls;
+mod values;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -19,12 +21,13 @@ use tokio_postgres::types::Type;
 use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
-    Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State,
-    StatusPlace, Statuses,
+    Kept, KnownKey, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
+    SavedSidecar, State, StatusPlace, Statuses,
 };
 use super::postgres_error::PostgresError;
 use crate::switch::Version;
 use line::{Line, Value};
+use values::{number, signed, text};
 
 /// After so long without an answer other hubs may have changed the record unseen.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -117,6 +120,8 @@ pub(in crate::hub) struct Postgres {
     hub: String,
     /// For the state, so that neither statuses nor reports delay it.
     of_state: Line,
+    /// For keys, for which calls wait.
+    of_keys: Line,
     /// For reports, so that many of them do not delay the inventory, which orders need.
     of_reports: Line,
     /// For everything else.
@@ -132,8 +137,9 @@ impl Postgres {
     pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         connect::access(settings)?;
         let (settings, hub) = (settings.clone(), super::super::name::random_name());
-        let (of_state, of_reports, of_rest) = (Line::default(), Line::default(), Line::default());
-        Ok(Self { settings, hub, of_state, of_reports, of_rest, answered: Cell::new(None) })
+        let of_rest = Line::default();
+        let (of_state, of_keys, of_reports) = (Line::default(), Line::default(), Line::default());
+        Ok(Self { settings, hub, of_state, of_keys, of_reports, of_rest, answered: Cell::new(None) })
     }
 
     pub(super) fn is_stuck(&self) -> bool {
@@ -253,6 +259,28 @@ impl Postgres {
         Ok(number(&dropped, 0, 0)?)
     }
 
+    pub(super) async fn claim_key(&self, claim: &SavedKey) -> Result<Option<KnownKey>, RecordError> {
+        keys::claim(&self.of_keys, &self.settings, claim).await
+    }
+
+    pub(super) async fn settle_key(
+        &self,
+        claim: &SavedKey,
+        stored: (u64, String, String),
+    ) -> Result<bool, RecordError> {
+        keys::settle(&self.of_keys, &self.settings, claim, stored).await
+    }
+
+    pub(super) async fn release_key(&self, claim: &SavedKey) -> Result<(), RecordError> {
+        keys::release(&self.of_keys, &self.settings, claim).await
+    }
+
+    pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
+        let now = signed(now_unix_ms);
+        self.ask("DELETE FROM ojs_hub_key WHERE ends_unix_ms <= $1", &[(&now, Type::INT8)]).await?;
+        Ok(number(&self.ask("SELECT count(*) FROM ojs_hub_key", &[]).await?, 0, 0)?)
+    }
+
     pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {
         let rows = self.ask(LIMIT, &[(&region, Type::TEXT)]).await?;
         Ok(SavedLimit { version: number(&rows, 0, 0)?, holders: text(&rows, 0, 1)?, now_ms: number(&rows, 0, 2)? })
@@ -306,23 +334,4 @@ fn state(row: &Row) -> Result<State, PostgresError> {
     };
     let switches = serde_json::from_str(&text(rows, 0, 2)?).map_err(PostgresError::content)?;
     Ok(State { version: Version { name: text(rows, 0, 1)?, change: number(rows, 0, 0)? }, switches, head })
-}
-
-fn text(rows: &[Row], place: usize, column: usize) -> Result<String, PostgresError> {
-    rows.get(place).ok_or_else(missing)?.try_get(column).map_err(PostgresError::content)
-}
-
-fn number(rows: &[Row], place: usize, column: usize) -> Result<u64, PostgresError> {
-    let number: i64 = rows.get(place).ok_or_else(missing)?.try_get(column).map_err(PostgresError::content)?;
-    u64::try_from(number).map_err(PostgresError::content)
-}
-
-fn missing() -> PostgresError {
-    PostgresError::content("a row is missing")
-}
-
-/// Times and numbers are far below 2^63.
-fn signed(number: u64) -> i64 {
-    debug_assert!(i64::try_from(number).is_ok());
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -2,6 +2,7 @@
 //!
 //! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
 
+mod keys;
 mod limits;
 mod reports;
 mod tables;
@@ -17,8 +18,8 @@ use tokio::sync::oneshot;
 
 use super::super::audit::AuditRow;
 use super::content::{
-    ANSWER_WAIT, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedLimit, SavedReport, SavedSidecar, State,
-    StatusPlace, Statuses,
+    ANSWER_WAIT, Kept, KnownKey, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
+    SavedSidecar, State, StatusPlace, Statuses,
 };
 use crate::switch::Version;
 
@@ -122,6 +123,22 @@ impl Sqlite {
 
     pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
         self.ask(move |connection| reports::prune(connection, end)).await
+    }
+
+    pub(super) async fn claim_key(&self, claim: SavedKey) -> Result<Option<KnownKey>, RecordError> {
+        self.ask(move |connection| keys::claim(connection, &claim)).await
+    }
+
+    pub(super) async fn settle_key(&self, claim: SavedKey, stored: (u64, String, String)) -> Result<bool, RecordError> {
+        self.ask(move |connection| keys::settle(connection, &claim, &stored)).await
+    }
+
+    pub(super) async fn release_key(&self, claim: SavedKey) -> Result<(), RecordError> {
+        self.ask(move |connection| keys::release(connection, &claim)).await
+    }
+
+    pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
+        self.ask(move |connection| keys::prune(connection, now_unix_ms)).await
     }
 
     pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {

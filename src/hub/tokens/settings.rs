@@ -35,7 +35,7 @@ impl TokenSettings {
     /// The mistakes in it, each beginning with its key.
     pub(in crate::hub) fn mistakes(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        // Without `#`, issuer and subject can be told apart in the names of callers.
+        // Without `#`, the names of callers have one issuer and one subject.
         if !is_name(&self.issuer) || self.issuer.contains('#') {
             wrong.push(
                 "issuer: expected the claim `iss` of the tokens, without `#`, such as https://sso.example.com"

@@ -146,6 +146,16 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-2001")
     }
 
+    /// 503: the hub could not claim the key of an enqueue. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn hub_unavailable(retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::HubUnavailable,
+            retry_after,
+            "the hub, which knows the `Idempotency-Key`s of all sidecars, does not answer; nothing was sent, try again later",
+        )
+    }
+
     /// 503: an operator has paused the type or the tenant of a new job. The reason of the switch is the operator's. Units: `retry_after` in
     /// seconds.
     #[must_use]

@@ -43,6 +43,7 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::owner_unavailable(None, 0),
         ErrorDocument::retry_budget(0),
         ErrorDocument::journal_unavailable(),
+        ErrorDocument::hub_unavailable(0),
         ErrorDocument::outcome_unknown("eu-west-1", Some("j")),
         ErrorDocument::upstream_timeout("eu-west-1"),
         ErrorDocument::broken_answer("eu-west-1"),

@@ -10,13 +10,16 @@ use http::HeaderValue;
 use tokio::time::{Instant, timeout_at};
 
 use crate::base::{RegionId, apart};
+use crate::config::KeyScope;
 use crate::journal::Hold;
 use crate::ojs::header::FEDERATION_REPLAYED;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::outcome::{Identity, Placement, State};
 use crate::proxy::{
     call::{exchange::Exchange, head::Head, header_flags::HeaderFlags, hops},
-    placement::{Caller, Known, Looked, Names, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules},
+    placement::{
+        Caller, Known, Looked, Names, Owned, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
+    },
     state::{End, Joined, Name, Proxy, Ran, RegionAnswer, Turn},
 };
 use crate::telemetry::ReplayBy;
@@ -99,7 +102,8 @@ async fn recognise_by(
         Waited::Turns(turns) => turns,
     };
     let identity = identity(proxy, &head.headers, names, &body.pieces());
-    let caller = Caller { proxy, exchange, head, digest: &identity.caller, planned };
+    let digest = identity.caller;
+    let caller = Caller { proxy, exchange, head, digest: &digest, planned };
     let hold = match earlier(proxy, &identity, names)? {
         Some((by, hold)) => match caller.look(hold).await? {
             Looked::Known(Known { answer, region }) => return Ok(replayed(proxy, by, answer, region)),
@@ -117,7 +121,13 @@ async fn recognise_by(
         return Err(ErrorDocument::no_time_left());
     }
     let begin = || Box::new(proxy.shared.journal.begin(identity, rules(&proxy.shared.config)));
-    let hold = hold.unwrap_or_else(begin);
+    let mut hold = hold.unwrap_or_else(begin);
+    if names.key.is_some() && proxy.shared.config.idempotency.scope == KeyScope::Hub {
+        hold = match caller.claim(hold).await? {
+            Owned::Ours(hold) => hold,
+            Owned::Known(Known { answer, region }) => return Ok(replayed(proxy, ReplayBy::Key, answer, region)),
+        };
+    }
     // Boxed, because most have none.
     Ok(Recognised::New(Some(Box::new(Turns { turns, hold: Some(hold) }))))
 }

@@ -196,7 +196,7 @@ impl Caller<'_> {
     }
 
     /// A job that is known to be stored: as its region shows it to this caller, else no more than its id.
-    async fn shown(self, place: &Place, status: StatusCode) -> Known {
+    pub(super) async fn shown(self, place: &Place, status: StatusCode) -> Known {
         let answer = match self.proxy.shared.registry.view().index_of(place.region.as_str()) {
             Some(index) => self.job(index, &place.job_id).await,
             None => None,

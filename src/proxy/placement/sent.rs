@@ -1,7 +1,7 @@
 //! The record of an enqueue while it is tried: its regions, the end of each try, and the end of the call.
 
 use super::job::Job;
-use super::{Names, identity, rules};
+use super::{Names, identity, key_end, rules};
 use crate::journal::ID_BYTES_MAX;
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
@@ -91,7 +91,7 @@ pub(crate) async fn ended(
     index: Option<RegionIndex>,
     result: Result<RegionAnswer, ErrorDocument>,
 ) -> Result<RegionAnswer, ErrorDocument> {
-    let Some(hold) = job.trail.hold.take().map(|hold| *hold) else { return result };
+    let Some(mut hold) = job.trail.hold.take().map(|hold| *hold) else { return result };
     match &result {
         Ok(answer) if answer.status.is_success() => {
             let shown = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX);
@@ -99,7 +99,11 @@ pub(crate) async fn ended(
             if let Some(index) = index {
                 let here = job.place_in(proxy, index);
                 let place = Place { job_id: shown.unwrap_or(here.job_id), ..here };
-                hold.end(Told::Stored { place, status: answer.status.as_u16() });
+                let told = Told::Stored { place, status: answer.status.as_u16() };
+                if hold.placement().key_claim.is_some() {
+                    key_end::settle(proxy, &mut hold, &told).await;
+                }
+                hold.end(told);
             }
             return result;
         }
@@ -122,6 +126,9 @@ pub(crate) async fn ended(
             result
         }
         None => {
+            if hold.placement().key_claim.is_some() {
+                key_end::settle(proxy, &mut hold, &Told::Refused).await;
+            }
             hold.end(Told::Refused);
             result
         }

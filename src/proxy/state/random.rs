@@ -36,6 +36,12 @@ impl Random {
         self.take()
     }
 
+    /// A token that nothing else has.
+    #[must_use]
+    pub fn token(&self) -> [u8; 32] {
+        self.take()
+    }
+
     /// The seed of one decision.
     #[must_use]
     pub fn draw(&self) -> Draw {

@@ -3,6 +3,7 @@
 use tracing::{info, warn};
 
 use super::TARGET;
+use crate::telemetry::{HubKey, Metrics};
 
 /// A hub serves.
 pub fn hub_started(address: &str, admin: &str, record: &str) {
@@ -90,6 +91,28 @@ pub fn hub_grants_refused(url: &str, error: &str) {
 /// The hub grants calls of fleet limits again.
 pub fn hub_grants_return(url: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_grants_return", url, "the hub grants calls of limits.fleet again");
+}
+
+/// The hub does not take questions about `Idempotency-Key`s; calls with a key are treated by `idempotency.on_hub_loss`.
+pub fn hub_keys_lost(error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_keys_lost", error,
+        "the hub does not claim keys; idempotency.on_hub_loss decides about calls with a key until it does"
+    );
+}
+
+/// The hub takes questions about `Idempotency-Key`s again.
+pub fn hub_keys_reached() {
+    info!(target: TARGET, event = "ojs.federation.hub_keys_reached", "the hub claims keys again");
+}
+
+/// Another sidecar has stored a job under the `Idempotency-Key` of one that was stored here while the hub was away.
+pub fn hub_key_doubled(metrics: &Metrics, job_id: Option<&str>) {
+    metrics.hub_keys.results[HubKey::Doubled].inc();
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_key_doubled", job_id,
+        "the key of this job was claimed by another sidecar while the hub was away: there may be two jobs of one key"
+    );
 }
 
 /// A sidecar lost the feed of its hub, or cannot open it. Switches that it received before stay in force until they end.

@@ -127,6 +127,9 @@ families! {
     HUB_CONNECTED = Kind::Gauge, "hub_connected", [], "1 while the feed of the hub is open; 0 also without a hub";
     HUB_SWITCHES_UNKNOWN = Kind::Gauge, "hub_switches_unknown", [],
         "Switches of the hub that this version of the program cannot read; the others are followed";
+    HUB_KEYS = Kind::Counter, "hub_keys_total", ["result"],
+        "Enqueues with an `Idempotency-Key` that the hub was asked for, with `idempotency.scope: hub`, by result";
+    HUB_KEYS_UNSETTLED = Kind::Gauge, "hub_keys_unsettled", [], "Keys whose end is known here and not at the hub yet";
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had disconnected by then, by result";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";

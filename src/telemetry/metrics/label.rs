@@ -155,6 +155,22 @@ labels! {
         Key = "idempotency_key",
     }
 
+    /// The fate of an `Idempotency-Key` that all sidecars know.
+    HubKey {
+        /// Its job was sent under it.
+        Claimed = "claimed",
+        /// Another sidecar had stored its job, which is the answer.
+        Stored = "stored",
+        /// Another sidecar has it and is not known to have ended: its outcome is unknown.
+        Held = "held",
+        /// The hub was away, and the job was sent under a key of this sidecar alone.
+        Local = "local",
+        /// The hub was away, and nothing was sent.
+        Refused = "refused",
+        /// A job was stored under it here, and another sidecar had claimed it while the hub was away.
+        Doubled = "doubled",
+    }
+
     /// The result of a record for the journal.
     JournalWrite {
         /// On disk.

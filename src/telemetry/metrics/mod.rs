@@ -7,6 +7,7 @@
 mod detail;
 mod families;
 mod family;
+mod keys;
 mod label;
 mod region;
 #[cfg(test)]
@@ -24,10 +25,11 @@ use crate::base::{RefusalReason, RegionId, SwitchKind};
 use families::Families;
 pub use families::{Counter, Gauge, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
+pub use keys::HubKeys;
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, JournalEviction,
-    JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult,
-    RemoteFetch, ReplayBy, Resolution, StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, HubKey,
+    JournalEviction, JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind,
+    ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -92,6 +94,8 @@ pub struct Metrics {
     pub hub_views: IntGauge,
     /// Switches of the hub that cannot be read.
     pub hub_switches_unknown: IntGauge,
+    /// Keys that all sidecars know.
+    pub hub_keys: HubKeys,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -137,7 +141,6 @@ impl Metrics {
     pub fn of(scope: Scope<'_>, regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
         let registry = prefixed_registry();
         let families = Families { registry: &registry };
-        let statuses = StatusClass::ALL;
         let requests = families.counters(&family::REQUESTS);
         let overhead = families.histograms(&family::OVERHEAD);
         let refusals = families.counters(&family::REFUSALS);
@@ -166,7 +169,7 @@ impl Metrics {
             info: families.int_gauges(&family::INFO),
             full: Arc::default(),
             requests: Cells::each(classes, |class| {
-                Cells::each(statuses, |status| requests.with_label_values(&[*class, status.as_str()]))
+                Cells::each(StatusClass::ALL, |status| requests.with_label_values(&[*class, status.as_str()]))
             }),
             overhead: Cells::each(classes, |class| overhead.with_label_values(&[*class])),
             refusals: Cells::each(RefusalReason::ALL, |reason| {
@@ -181,6 +184,7 @@ impl Metrics {
             hub_connected: families.int_gauge(&family::HUB_CONNECTED),
             hub_views: families.int_gauge(&family::HUB_VIEWS),
             hub_switches_unknown: families.int_gauge(&family::HUB_SWITCHES_UNKNOWN),
+            hub_keys: HubKeys::of(&families),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
@@ -245,6 +249,7 @@ impl Metrics {
             hub_connected: self.hub_connected.clone(),
             hub_views: self.hub_views.clone(),
             hub_switches_unknown: self.hub_switches_unknown.clone(),
+            hub_keys: self.hub_keys.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),

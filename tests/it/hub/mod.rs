@@ -1,6 +1,8 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
 mod history;
+mod keys;
+mod keys_history;
 mod later;
 mod limits;
 mod outcomes;
@@ -180,7 +182,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 11] = [
+    let cells: [(Method, &str, [u16; 4]); 13] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -191,6 +193,8 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::GET, "/v1/hub/limits", [403, 200, 200, 403]),
         (Method::POST, "/v1/hub/grants", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/reports", [400, 403, 403, 403]),
+        (Method::POST, "/v1/hub/keys/claim", [400, 403, 403, 403]),
+        (Method::POST, "/v1/hub/keys/settle", [400, 403, 403, 403]),
         // Without a body it is no status, which only a sidecar gets to hear.
         (Method::PUT, "/v1/hub/status", [400, 403, 403, 403]),
     ];

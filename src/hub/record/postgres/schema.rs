@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -41,6 +41,14 @@ CREATE TABLE ojs_hub_limit (region text PRIMARY KEY, version bigint NOT NULL, ho
 ALTER TABLE ojs_hub_sidecar DROP COLUMN mark;
 ALTER TABLE ojs_hub_sidecar ADD COLUMN written bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint);
 CREATE INDEX ojs_hub_sidecar_written ON ojs_hub_sidecar (written, name);
+",
+    // Idempotency keys.
+    "
+CREATE TABLE ojs_hub_key (
+  name text PRIMARY KEY, body text NOT NULL, token text NOT NULL, attempt bigint NOT NULL, sidecar text NOT NULL,
+  started_unix_ms bigint NOT NULL, state text NOT NULL, status bigint, region text, job_id text,
+  claimed_unix_ms bigint NOT NULL, ends_unix_ms bigint NOT NULL);
+CREATE INDEX ojs_hub_key_end ON ojs_hub_key (ends_unix_ms);
 ",
 ];
 

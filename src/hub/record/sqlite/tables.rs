@@ -16,7 +16,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -38,6 +38,14 @@ CREATE TABLE report (
 ",
     // The holders of fleet limits.
     "CREATE TABLE fleet_limit (region TEXT PRIMARY KEY, version INTEGER NOT NULL, holders TEXT NOT NULL);",
+    // Idempotency keys.
+    "
+CREATE TABLE claimed_key (
+  name TEXT PRIMARY KEY, body TEXT NOT NULL, token TEXT NOT NULL, attempt INTEGER NOT NULL, sidecar TEXT NOT NULL,
+  started_unix_ms INTEGER NOT NULL, state TEXT NOT NULL, status INTEGER, region TEXT, job_id TEXT,
+  claimed_unix_ms INTEGER NOT NULL, ends_unix_ms INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX claimed_key_end ON claimed_key (ends_unix_ms);
+",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.

@@ -17,7 +17,7 @@ const HALF_MAX: u64 = u32::MAX as u64;
 #[derive(Debug)]
 pub struct Grant {
     /// The granted calls in the upper half, those under way in the lower one. One word, so that no call begins between a lowered grant and the
-    /// count of calls that the hub is told of.
+    /// count of calls that the hub gets.
     calls: AtomicU64,
     /// When the grant ends; none before the first one.
     ends: RwLock<Option<Instant>>,
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(grant.seen().peak, 1, "since the last look");
     }
 
-    /// The number that the hub is told of is never below the calls under way, whatever other threads do.
+    /// The number that the hub gets is never below the calls under way, in spite of other threads.
     #[test]
     fn no_call_begins_beyond_a_lowered_grant() {
         let (grant, now) = (Grant::default(), Instant::now());

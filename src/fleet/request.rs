@@ -1,0 +1,95 @@
+//! Requests to a hub over one connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::connect::authority;
+use super::failure::Failure;
+use crate::config::RegionUrl;
+
+/// For the answer to a request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Answers to statuses and reports have no body; those about keys and error documents are short. Units: bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection to a replica of the hub.
+#[derive(Debug, Clone)]
+pub(super) struct Requests {
+    pub(super) url: RegionUrl,
+    pub(super) sender: SendRequest<Full<Bytes>>,
+}
+
+impl Requests {
+    /// A request without a body.
+    ///
+    /// Errors: a sentence for the operator.
+    pub(super) fn get(&self, path: &str) -> Result<Request<Full<Bytes>>, String> {
+        self.request(Method::GET, path, Vec::new())
+    }
+
+    /// Sends a document and waits until the hub has taken it.
+    pub(super) async fn send(&self, method: Method, path: &str, document: &impl Serialize) -> Result<(), Failure> {
+        let request = self.with_document(method, path, document)?;
+        self.answered(request).await.map(drop)
+    }
+
+    /// Sends a document; the document of the answer.
+    pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, Failure> {
+        let request = self.with_document(Method::POST, path, document)?;
+        let body = Limited::new(self.answered(request).await?.into_body(), ANSWER_BYTES_MAX).collect();
+        let body = tokio::time::timeout(TIMEOUT, body).await;
+        let body = body.map_err(|_| Failure::Slow(format!("the answer to {path} did not arrive")))?;
+        let body = body.map_err(Failure::lost)?.to_bytes();
+        serde_json::from_slice(&body).map_err(|error| Failure::Refused(format!("the answer to {path}: {error}")))
+    }
+
+    /// The answer to a request, where it is a success.
+    pub(super) async fn answered(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let path = request.uri().path().to_owned();
+        let mut sender = self.sender.clone();
+        let asked = async { accepted(sender.send_request(request).await.map_err(Failure::lost)?).await };
+        let answered = tokio::time::timeout(TIMEOUT, asked).await;
+        answered.map_err(|_| Failure::Slow(format!("no answer to {path} within {} s", TIMEOUT.as_secs())))?
+    }
+
+    fn with_document(
+        &self,
+        method: Method,
+        path: &str,
+        document: &impl Serialize,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        let document = serde_json::to_vec(document).map_err(Failure::lost)?;
+        self.request(method, path, document).map_err(Failure::Lost)
+    }
+
+    fn request(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
+        let uri = Uri::builder()
+            .scheme("https")
+            .authority(authority(&self.url)?)
+            .path_and_query(format!("{}{path}", self.url.base_path));
+        let uri = uri.build().map_err(|error| error.to_string())?;
+        let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body)));
+        request.map_err(|error| error.to_string())
+    }
+}
+
+/// The answer, where it is a success; else its message.
+async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let document = body.ok().and_then(|body| serde_json::from_slice::<Value>(&body.to_bytes()).ok());
+    let message = document.as_ref().and_then(|it| it["error"]["message"].as_str());
+    let message = message.unwrap_or("without an error document");
+    Err(Failure::Refused(format!("the hub answered {}: {message}", status.as_u16())))
+}

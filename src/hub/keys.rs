@@ -1,0 +1,112 @@
+//! `Idempotency-Key`s of the whole fleet: the claim of a sidecar that sends a job under one, and its end.
+//!
+//! A key that was claimed stays so until its claim ends or its time is over, whatever becomes of its sidecar: the job may have been sent.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::access::Caller;
+use super::record::{KEYS_MAX, KnownKey, RecordError, SavedKey};
+use super::response::Refusal;
+use super::state::Hub;
+use crate::base::RegionId;
+use crate::fleet::{KeyRequest, KeySettled};
+use crate::journal::Claimed;
+use crate::outcome::{Place, Verdict};
+
+/// For the record to decide; as long as a call of a sidecar waits.
+const RECORD_WAIT: Duration = Duration::from_secs(2);
+
+/// Claims a key for a call of a sidecar; the claim is durable when this returns.
+///
+/// Errors: the key may have been claimed; the sidecar repeats the claim or releases it.
+pub(super) async fn claim(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
+    let request = read(hub, caller, body)?;
+    if request.verdict.is_some() {
+        return Err(Refusal::bad_request("`verdict`: a claim has none; send it to /v1/hub/keys/settle".to_owned()));
+    }
+    if hub.keys.get() >= KEYS_MAX {
+        return Err(RecordError::KeysFull.into());
+    }
+    let (saved, now) = (saved(hub, &request), hub.clock.unix_ms());
+    let claimed = match in_time(hub, hub.record.claim_key(saved)).await? {
+        None => {
+            hub.keys.set(hub.keys.get() + 1);
+            Claimed::Taken
+        }
+        Some(known) => held(&request, known, now)?,
+    };
+    Ok(json!(claimed))
+}
+
+/// Takes the end of a key, which is durable when this returns.
+///
+/// Errors: it may have been taken; the sidecar sends it again.
+pub(super) async fn settle(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
+    let request = read(hub, caller, body)?;
+    let saved = saved(hub, &request);
+    let settled = match request.verdict {
+        None => return Err(Refusal::bad_request("`verdict`: expected `stored` or `absent`".to_owned())),
+        Some(Verdict::Stored { place, status }) => {
+            let stored = (u64::from(status), place.region.to_string(), place.job_id);
+            in_time(hub, hub.record.settle_key(saved, stored)).await?
+        }
+        Some(Verdict::Absent) => {
+            in_time(hub, hub.record.release_key(saved)).await?;
+            true
+        }
+    };
+    Ok(json!(KeySettled { settled }))
+}
+
+fn read(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<KeyRequest, Refusal> {
+    let request: KeyRequest = serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad_request(format!("expected a claim of a key, or its end: {error}")))?;
+    if let Some(mistake) = request.mistake() {
+        return Err(Refusal::bad_request(mistake.to_owned()));
+    }
+    if !hub.fleet.borrow().is_of(&request.sidecar, caller) {
+        let message =
+            "`sidecar`: expected the name of a sidecar whose status came with the same certificate".to_owned();
+        return Err(Refusal::new(StatusCode::CONFLICT, "unknown_sidecar", message));
+    }
+    Ok(request)
+}
+
+fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
+    let now_unix_ms = hub.clock.unix_ms();
+    SavedKey {
+        key: request.key.clone(),
+        body: request.body.clone(),
+        token: request.token.clone(),
+        attempt: request.attempt,
+        sidecar: request.sidecar.clone(),
+        started_unix_ms: request.started_unix_ms,
+        now_unix_ms,
+        ends_unix_ms: now_unix_ms + request.ttl_ms,
+    }
+}
+
+async fn in_time<T>(hub: &Hub, decided: impl Future<Output = Result<T, RecordError>>) -> Result<T, Refusal> {
+    let decided = async {
+        // The semaphore is never closed.
+        let _place = hub.key_places.acquire().await.map_err(|_| RecordError::Busy)?;
+        decided.await
+    };
+    Ok(tokio::time::timeout(RECORD_WAIT, decided).await.map_err(|_| RecordError::Slow)??)
+}
+
+/// The key as another claim has it.
+fn held(request: &KeyRequest, known: KnownKey, now_unix_ms: u64) -> Result<Claimed, Refusal> {
+    let same_body = known.body == request.body;
+    let Some((status, region, job_id)) = known.stored else {
+        return Ok(Claimed::Held { same_body, age_ms: now_unix_ms.saturating_sub(known.claimed_unix_ms) });
+    };
+    let unreadable =
+        || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the key cannot be read".to_owned());
+    let region = RegionId::parse(&region).map_err(|_| unreadable())?;
+    let status = u16::try_from(status).map_err(|_| unreadable())?;
+    Ok(Claimed::Stored { same_body, place: Place { region, job_id }, status })
+}

@@ -1,0 +1,83 @@
+//! Idempotency keys in a hub's record in SQLite. Each decision is one statement; a look behind it finds the owner of a key that was not taken.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::super::content::{KnownKey, RELEASED_FOR_MS, SavedKey};
+use super::tables::{signed, whole};
+
+/// Takes a key that is new, over, released, or this claim's by an earlier call.
+const CLAIM: &str = "
+INSERT INTO claimed_key VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', NULL, NULL, NULL, ?7, ?8)
+ON CONFLICT (name) DO UPDATE SET body = excluded.body, token = excluded.token, attempt = excluded.attempt, sidecar = excluded.sidecar,
+  started_unix_ms = excluded.started_unix_ms, state = 'open', status = NULL, region = NULL, job_id = NULL,
+  claimed_unix_ms = excluded.claimed_unix_ms, ends_unix_ms = excluded.ends_unix_ms
+WHERE claimed_key.ends_unix_ms <= excluded.claimed_unix_ms
+  OR (claimed_key.state = 'open' AND claimed_key.token = excluded.token AND claimed_key.attempt <= excluded.attempt)
+  OR (claimed_key.state = 'free' AND (claimed_key.token <> excluded.token OR claimed_key.attempt < excluded.attempt))";
+
+const KNOWN: &str = "SELECT * FROM claimed_key WHERE name = ?1";
+
+const SETTLE: &str = "
+INSERT INTO claimed_key VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'stored', ?9, ?10, ?11, ?7, ?8)
+ON CONFLICT (name) DO UPDATE SET body = excluded.body, token = excluded.token, attempt = excluded.attempt, sidecar = excluded.sidecar,
+  started_unix_ms = excluded.started_unix_ms, state = 'stored', status = excluded.status, region = excluded.region,
+  job_id = excluded.job_id, claimed_unix_ms = excluded.claimed_unix_ms, ends_unix_ms = excluded.ends_unix_ms
+WHERE claimed_key.ends_unix_ms <= excluded.claimed_unix_ms OR claimed_key.state = 'free' OR claimed_key.token = excluded.token";
+
+/// Leaves a mark for a while, so that the claim which this ends takes nothing when it comes later.
+const RELEASE: &str = "
+INSERT INTO claimed_key VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'free', NULL, NULL, NULL, ?7, ?8)
+ON CONFLICT (name) DO UPDATE SET attempt = excluded.attempt, state = 'free', ends_unix_ms = excluded.ends_unix_ms
+WHERE claimed_key.state = 'open' AND claimed_key.token = excluded.token AND claimed_key.attempt <= excluded.attempt";
+
+/// Returns the key as another claim has it.
+pub(super) fn claim(connection: &mut Connection, it: &SavedKey) -> rusqlite::Result<Option<KnownKey>> {
+    let (started, now, ends) = (signed(it.started_unix_ms), signed(it.now_unix_ms), signed(it.ends_unix_ms));
+    let values = params![it.key, it.body, it.token, it.attempt, it.sidecar, started, now, ends];
+    if connection.execute(CLAIM, values)? > 0 {
+        return Ok(None);
+    }
+    // This thread is the only one that changes the table.
+    known(connection, &it.key)
+}
+
+/// Returns whether the record has it.
+pub(super) fn settle(
+    connection: &mut Connection,
+    it: &SavedKey,
+    (status, region, job_id): &(u64, String, String),
+) -> rusqlite::Result<bool> {
+    let (started, now, ends) = (signed(it.started_unix_ms), signed(it.now_unix_ms), signed(it.ends_unix_ms));
+    let status = signed(*status);
+    let values = params![it.key, it.body, it.token, it.attempt, it.sidecar, started, now, ends, status, region, job_id];
+    Ok(connection.execute(SETTLE, values)? > 0)
+}
+
+pub(super) fn release(connection: &mut Connection, it: &SavedKey) -> rusqlite::Result<()> {
+    let (started, now) = (signed(it.started_unix_ms), signed(it.now_unix_ms));
+    let ends = signed(it.now_unix_ms + RELEASED_FOR_MS);
+    let values = params![it.key, it.body, it.token, it.attempt, it.sidecar, started, now, ends];
+    connection.execute(RELEASE, values).map(drop)
+}
+
+/// Returns how many are left.
+pub(super) fn prune(connection: &mut Connection, now_unix_ms: u64) -> rusqlite::Result<u64> {
+    connection.execute("DELETE FROM claimed_key WHERE ends_unix_ms <= ?1", [signed(now_unix_ms)])?;
+    connection.query_row("SELECT count(*) AS count FROM claimed_key", [], |row| whole(row, "count"))
+}
+
+fn known(connection: &Connection, key: &str) -> rusqlite::Result<Option<KnownKey>> {
+    let mut statement = connection.prepare(KNOWN)?;
+    statement
+        .query_row([key], |row| {
+            let state: String = row.get("state")?;
+            let stored = if state == "stored" {
+                Some((whole(row, "status")?, row.get("region")?, row.get("job_id")?))
+            } else {
+                None
+            };
+            let claimed_unix_ms = whole(row, "claimed_unix_ms")?;
+            Ok(KnownKey { body: row.get("body")?, token: row.get("token")?, state, claimed_unix_ms, stored })
+        })
+        .optional()
+}

@@ -1,0 +1,24 @@
+//! Figures of `Idempotency-Key`s that all sidecars of a hub know.
+
+use super::families::{Counter, Families, IntGauge};
+use super::family;
+use super::label::{Cells, HubKey};
+
+/// Figures of `Idempotency-Key`s that all sidecars of a hub know.
+#[derive(Debug, Clone)]
+pub struct HubKeys {
+    /// Calls with a key that the hub was asked for.
+    pub results: Cells<HubKey, Counter>,
+    /// Keys with an end that the hub does not have.
+    pub unsettled: IntGauge,
+}
+
+impl HubKeys {
+    pub(super) fn of(families: &Families) -> Self {
+        let results = families.counters(&family::HUB_KEYS);
+        Self {
+            results: Cells::each(HubKey::ALL, |result| results.with_label_values(&[result.as_str()])),
+            unsettled: families.int_gauge(&family::HUB_KEYS_UNSETTLED),
+        }
+    }
+}
