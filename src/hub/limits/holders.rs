@@ -58,7 +58,7 @@ impl Holder {
     }
 }
 
-/// The most calls that each need is met up to, so that all of them together stay within the limit: who needs less leaves the rest to others.
+/// The most calls that each need is met up to, so that all of them together stay within the limit: a lower need leaves the rest to others.
 fn level(limit: u64, mut needs: Vec<u64>) -> u64 {
     needs.sort_unstable();
     let mut left = limit;
