@@ -1,10 +1,12 @@
-//! A history with faults, by a seed: hubs are killed and paused, the primary of their database is paused, lost and replaced, while
-//! operators give orders and jobs flow. `HUB_HISTORY_SEED`, `HUB_HISTORY_SIDECARS` and `HUB_HISTORY_FAULTS` make it another or a longer one.
+//! A history with faults, by a seed: hubs are killed, paused and cut off from sidecars or from their database, whose primary is paused, lost
+//! and replaced, while operators give orders, jobs flow, and calls to one region want more than the fleet's limit. `HUB_HISTORY_SEED`, `HUB_HISTORY_SIDECARS` and `HUB_HISTORY_FAULTS` make it another or a longer one.
 
 mod load;
+mod network;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -14,6 +16,8 @@ use super::postgres::Postgres;
 use super::stage::{Hub, HubStage};
 use crate::support::{Process, Stage, command, eventually};
 use load::Load;
+use network::Link;
+use ojs_testbed::{Fault as RegionFault, When};
 
 /// How long a hub or a server is paused: shorter and longer than the waits of those that depend on it.
 const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(7)];
@@ -37,6 +41,10 @@ impl Draw {
 enum Fault {
     KillHub(usize),
     PauseHub(usize, Duration),
+    /// No sidecar reaches the hub.
+    CutHub(usize, Duration),
+    /// The hub reaches no server of its database.
+    CutRecord(usize, Duration),
     PausePrimary(Duration),
     LosePrimary,
 }
@@ -46,10 +54,12 @@ fn plan(draw: &mut Draw, faults: usize) -> Vec<Fault> {
     let mut plan: Vec<Fault> = Vec::new();
     for place in 0..faults {
         let (hub, pause) = (draw.below(2), PAUSES[draw.below(2)]);
-        plan.push(match draw.below(3) {
+        plan.push(match draw.below(5) {
             _ if place == faults / 2 => Fault::LosePrimary,
             0 => Fault::KillHub(hub),
             1 => Fault::PauseHub(hub, pause),
+            2 => Fault::CutHub(hub, pause),
+            3 => Fault::CutRecord(hub, pause),
             _ => Fault::PausePrimary(pause),
         });
     }
@@ -98,6 +108,12 @@ async fn order(stage: &HubStage, replica: usize, ticket: &str, sets: bool) -> An
     }
 }
 
+/// The region with a limit of the fleet, and the calls at once to it.
+const LIMITED: usize = 2;
+const LIMIT: usize = 6;
+const KEEPS_TO_LIMIT: &str = "limits: { fleet: [{ region: ap-south-1, on_hub_loss: hold }] }
+failover: { read_lag: 60s }";
+
 /// Operators that give orders at once.
 const OPERATORS: u64 = 4;
 
@@ -113,7 +129,44 @@ async fn operate(stage: &HubStage, operator: u64, is_over: &Cell<bool>) -> BTree
     answers
 }
 
-async fn break_things(stage: &HubStage, hubs: &mut [Option<Hub>; 2], database: &mut Database, plan: &[Fault]) {
+/// The links of two hubs.
+struct Network {
+    /// Those of sidecars to each hub.
+    to_hubs: [Link; 2],
+    /// Those of each hub to the servers of its database.
+    to_servers: [[Link; 2]; 2],
+}
+
+impl Network {
+    /// Puts links between the hubs and everything that they speak with, and runs the hubs.
+    async fn between(stage: &mut HubStage, servers: [&Postgres; 2]) -> (Self, [Option<Hub>; 2]) {
+        let mut hubs = [None, None];
+        let to_servers = [0, 1].map(|_| servers.map(|server| Link::to(server.listens_at())));
+        for (replica, hub) in hubs.iter_mut().enumerate() {
+            let servers = to_servers[replica].each_ref().map(|link| link.address);
+            stage.set_record_of(replica, Postgres::section_at(&servers, &stage.path(""), &stage.path("hub.ca.pem")));
+            *hub = Some(stage.run_replica(replica).await);
+        }
+        let address = |replica| stage.url_of(replica).trim_start_matches("https://").parse::<SocketAddr>().unwrap();
+        let to_hubs = [0, 1].map(|replica| Link::to(address(replica)));
+        stage.set_via(&to_hubs.each_ref().map(|link| link.address));
+        (Self { to_hubs, to_servers }, hubs)
+    }
+}
+
+async fn cut_for(links: &[&Link], pause: Duration) {
+    links.iter().for_each(|link| link.cut(true));
+    tokio::time::sleep(pause).await;
+    links.iter().for_each(|link| link.cut(false));
+}
+
+async fn break_things(
+    stage: &HubStage,
+    hubs: &mut [Option<Hub>; 2],
+    database: &mut Database,
+    network: &Network,
+    plan: &[Fault],
+) {
     for fault in plan {
         say(&format!("fault: {fault:?}"));
         match *fault {
@@ -126,6 +179,8 @@ async fn break_things(stage: &HubStage, hubs: &mut [Option<Hub>; 2], database: &
                 tokio::time::sleep(pause).await;
                 hubs[hub].as_ref().unwrap().pause(false);
             }
+            Fault::CutHub(hub, pause) => cut_for(&[&network.to_hubs[hub]], pause).await,
+            Fault::CutRecord(hub, pause) => cut_for(&network.to_servers[hub].each_ref(), pause).await,
             Fault::PausePrimary(pause) => {
                 database.pause(true);
                 tokio::time::sleep(pause).await;
@@ -162,7 +217,12 @@ struct Scene {
 
 impl Scene {
     async fn new(stage: &HubStage, sidecars: u64) -> Self {
-        let federation = stage.federation("s-0", "").await;
+        let federation = stage.federation("s-0", KEEPS_TO_LIMIT).await;
+        // Calls there overlap, and some lose their answer while reads lag: the sidecar reports their outcome.
+        let limited = federation.regions[LIMITED].faults();
+        limited.add(When::enqueue().chance(0.02, 1), RegionFault::CutAfterRequest { store: true });
+        limited.add(When::enqueue(), RegionFault::Slow { delay: Duration::from_millis(5) });
+        limited.add(When::lookup(), RegionFault::ReadsLag { by: Duration::from_secs(30) });
         let mut running = Vec::new();
         for sidecar in 0..sidecars {
             let name = format!("hub.name=s-{sidecar}");
@@ -192,6 +252,29 @@ impl Scene {
     }
 }
 
+/// Waits until each outcome of each sidecar is at the hub, once and in its last state; how many there are.
+async fn check_outcomes(stage: &HubStage, running: &[Process]) -> usize {
+    let row = |name: &str, it: &Value| (name.to_owned(), it["id"].to_string(), it["state"].to_string());
+    let mut count = 0;
+    eventually("the hub has each outcome once", async || {
+        let mut own = Vec::new();
+        for (number, sidecar) in running.iter().enumerate() {
+            let shown = sidecar.client.get("/v1/federation/outcomes?limit=1000").await.json();
+            own.extend(shown["outcomes"].as_array().unwrap().iter().map(|it| row(&format!("s-{number}"), it)));
+        }
+        let shown = stage.command("ann", &["fleet", "--outcomes", "--json"]).await;
+        let document: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+        let rows = document["outcomes"].as_array().cloned().unwrap_or_default();
+        let mut rows: Vec<_> = rows.iter().map(|it| row(it["sidecar"].as_str().unwrap(), it)).collect();
+        count = own.len();
+        own.sort();
+        rows.sort();
+        own == rows
+    })
+    .await;
+    count
+}
+
 /// Each order that was done has one row, each that was refused has none, and one without an answer at most one.
 fn check_orders(seed: u64, answers: &BTreeMap<String, Answer>, rows: &[Value]) {
     let mut of_tickets = BTreeMap::<&str, usize>::new();
@@ -215,20 +298,19 @@ fn check_orders(seed: u64, answers: &BTreeMap<String, Answer>, rows: &[Value]) {
 async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_the_hubs() {
     let seed = number("HUB_HISTORY_SEED", 1);
     let (sidecars, faults) = (number("HUB_HISTORY_SIDECARS", 3), number("HUB_HISTORY_FAULTS", 4));
-    let stage = HubStage::new("");
+    let mut stage = HubStage::new(&format!("limits: [{{ region: ap-south-1, calls: {LIMIT}, ttl: 10s }}]"));
     let Some(primary) = Postgres::start(&stage.authority).await else { return };
     let standby = primary.standby().await;
-    let record = Postgres::section(&[&primary, &standby], &stage.path(""), &stage.path("hub.ca.pem"));
+    stage = stage.on_record(String::new());
+    let (network, mut hubs) = Network::between(&mut stage, [&primary, &standby]).await;
     let mut database = Database { primary, standby, is_lost: false };
-    let mut stage = stage.on_record(record);
-    let mut hubs = [Some(stage.run_replica(0).await), Some(stage.run_replica(1).await)];
     let scene = Scene::new(&stage, sidecars).await;
     let before = scene.load.take();
     let plan = plan(&mut Draw(seed), usize::try_from(faults).unwrap());
     let is_over = Cell::new(false);
     let operators = (0..OPERATORS).map(|operator| operate(&stage, seed * OPERATORS + operator, &is_over));
     let (answers, ()) = tokio::join!(futures_util::future::join_all(operators), async {
-        break_things(&stage, &mut hubs, &mut database, &plan).await;
+        break_things(&stage, &mut hubs, &mut database, &network, &plan).await;
         is_over.set(true);
     });
     for hub in hubs.iter_mut().flatten() {
@@ -236,13 +318,22 @@ async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_t
     }
     let during = scene.load.take();
     let converged = scene.converges(&stage).await;
-    let Scene { federation, load, .. } = scene;
+    let Scene { federation, load, running } = scene;
     let phases = [("before", before), ("during", during), ("after", load.end())];
+    let outcomes = check_outcomes(&stage, &running).await;
+    assert!(outcomes > 0, "some answers were lost");
     say(&format!("converged after {converged:?}"));
     phases.iter().for_each(|(name, calls)| say(&format!("{name}: {}", calls.shown())));
     check_orders(seed, &answers.into_iter().flatten().collect(), &trail(&stage).await);
     let errors: Vec<&String> = phases.iter().flat_map(|(_, calls)| &calls.errors).collect();
     assert!(errors.is_empty(), "seed {seed}: {errors:?}");
+    let limited = &federation.regions[LIMITED];
+    let refused: usize = phases.iter().map(|(_, calls)| calls.refused).sum();
+    say(&format!(
+        "{} of {LIMIT} calls at once, {refused} refused, {outcomes} outcomes reported",
+        limited.enqueues_at_once()
+    ));
+    assert!((1..=LIMIT).contains(&limited.enqueues_at_once()), "the limit is exceeded; seed {seed}");
     let enqueued: usize = phases.iter().map(|(_, calls)| calls.enqueued).sum();
     let stored_in = |region: &ojs_testbed::DemoRegion| region.jobs().iter().map(|job| job.stored).collect::<Vec<_>>();
     let stored: Vec<u32> = federation.regions.iter().flat_map(stored_in).collect();

@@ -216,9 +216,19 @@ impl Postgres {
         let _ = Command::new("kill").arg(signal).args(all).stderr(Stdio::null()).status();
     }
 
+    /// Where it listens.
+    pub fn listens_at(&self) -> std::net::SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
     /// The section of a hub's configuration for these servers. `folder` gets the password.
     pub fn section(servers: &[&Self], folder: &Path, ca: &Path) -> String {
-        let hosts: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        Self::section_at(&servers.iter().map(|server| server.listens_at()).collect::<Vec<_>>(), folder, ca)
+    }
+
+    /// The same for servers that are reached at these addresses.
+    pub fn section_at(servers: &[std::net::SocketAddr], folder: &Path, ca: &Path) -> String {
+        let hosts: Vec<String> = servers.iter().map(ToString::to_string).collect();
         let password = folder.join("password");
         std::fs::write(&password, PASSWORD).unwrap();
         format!(

@@ -1,5 +1,6 @@
 //! A hub as a process, with an authority for its clients, and sidecars that follow it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,6 +22,10 @@ pub struct HubStage {
     /// Where each replica listens; port 0 until it has run once.
     listen: Vec<String>,
     record: String,
+    /// The records of replicas that reach it in another way.
+    records: BTreeMap<usize, String>,
+    /// Where sidecars reach the replicas, where that is not where they listen.
+    via: Vec<String>,
     more: String,
     pub authority: Authority,
 }
@@ -40,7 +45,8 @@ impl HubStage {
         authority.server(&["localhost", "127.0.0.1"]).write_to(dir.path(), "hub").unwrap();
         let record = format!("record: {{ path: {:?} }}", dir.path().join("hub.db"));
         let listen = vec!["127.0.0.1:0".to_owned()];
-        let stage = Self { dir, listen, record, more: more.to_owned(), authority };
+        let (records, via) = (BTreeMap::new(), Vec::new());
+        let stage = Self { dir, listen, record, records, via, more: more.to_owned(), authority };
         for (stem, name) in
             [("ann", "spiffe://test/ops/ann"), ("eve", "spiffe://test/ops/eve"), ("pod", "spiffe://test/pod")]
         {
@@ -58,6 +64,16 @@ impl HubStage {
     pub fn on_record(mut self, record: String) -> Self {
         self.listen.push("127.0.0.1:0".to_owned());
         self.with_record(record)
+    }
+
+    /// One replica reaches the record in another way, from its next run on.
+    pub fn set_record_of(&mut self, replica: usize, record: String) {
+        self.records.insert(replica, record);
+    }
+
+    /// Sidecars reach the replicas at these addresses.
+    pub fn set_via(&mut self, via: &[std::net::SocketAddr]) {
+        self.via = via.iter().map(|address| format!("https://{address}")).collect();
     }
 
     /// Adds this to the configuration of the hub, in place of what was added before, from its next run on.
@@ -105,7 +121,9 @@ access:
   - {{ san: \"spiffe://test/ops/ann\", role: operator, scopes: [read, operate, audit] }}
   - {{ san: \"spiffe://test/ops/eve\", role: operator, scopes: [read] }}
 {}",
-            self.listen[replica], self.record, self.more
+            self.listen[replica],
+            self.records.get(&replica).unwrap_or(&self.record),
+            self.more
         );
         let path = self.path(&format!("hub{replica}.yaml"));
         std::fs::write(&path, config).unwrap();
@@ -134,7 +152,8 @@ access:
     /// The same with the certificate of this stem.
     pub fn section_with(&self, name: &str, stem: &str) -> String {
         let dir = self.dir.path().display();
-        let urls: Vec<String> = (0..self.listen.len()).map(|replica| self.url_of(replica)).collect();
+        let own = || (0..self.listen.len()).map(|replica| self.url_of(replica)).collect();
+        let urls: Vec<String> = if self.via.is_empty() { own() } else { self.via.clone() };
         let tls = format!("ca: {dir}/hub.ca.pem, cert: {dir}/{stem}.cert.pem, key: {dir}/{stem}.key.pem");
         format!("hub: {{ urls: {urls:?}, name: {name}, tls: {{ {tls} }} }}")
     }

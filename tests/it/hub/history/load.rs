@@ -1,4 +1,4 @@
-//! Clients and workers of sidecars, on a thread of their own: enqueue, fetch and acknowledge.
+//! Clients and workers of sidecars, on a thread of their own: enqueue, fetch and acknowledge, and jobs for a region with a limit.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Client, eventually, job};
+use crate::support::{Client, eventually, job, pinned};
 
 /// Between two rounds of one client: a load that two cores carry beside everything else.
 const PACE: Duration = Duration::from_millis(40);
@@ -16,9 +16,14 @@ const PACE: Duration = Duration::from_millis(40);
 #[derive(Default)]
 pub struct Calls {
     pub enqueued: usize,
+    /// Jobs for the limited region that found it used up.
+    pub refused: usize,
     pub errors: Vec<String>,
     took: Vec<Duration>,
 }
+
+/// Jobs at once of each client for the limited region.
+const AT_ONCE: usize = 2;
 
 /// A load that runs until it is ended.
 pub struct Load {
@@ -52,8 +57,12 @@ impl Load {
         let (of_thread, until) = (Arc::clone(&calls), Arc::clone(&is_over));
         let body = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let rounds = sidecars.iter().map(|address| rounds(Client::new(*address), &of_thread, &until));
-            runtime.block_on(futures_util::future::join_all(rounds));
+            let all = sidecars.iter().map(|address| {
+                let client = Client::new(*address);
+                let limited = (0..AT_ONCE).map(|_| limited(client, &of_thread, &until));
+                futures_util::future::join(rounds(client, &of_thread, &until), futures_util::future::join_all(limited))
+            });
+            runtime.block_on(futures_util::future::join_all(all));
         };
         Self { calls, is_over, thread: std::thread::spawn(body) }
     }
@@ -97,6 +106,27 @@ async fn rounds(client: Client, calls: &Mutex<Calls>, is_over: &AtomicBool) {
             let body = serde_json::json!({ "job_id": id, "worker_id": "w" }).to_string();
             let answer = client.post("/ojs/v1/workers/ack", body).await;
             calls.lock().unwrap().note("ack", begun, 200, &answer);
+        }
+    }
+}
+
+/// Jobs for the limited region, one after the other.
+async fn limited(client: Client, calls: &Mutex<Calls>, is_over: &AtomicBool) {
+    let mut pace = tokio::time::interval(PACE);
+    pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while !is_over.load(Relaxed) {
+        pace.tick().await;
+        let begun = Instant::now();
+        let answer = client.enqueue(pinned("ap-south-1", "b")).await;
+        let mut noted = calls.lock().unwrap();
+        if answer.status == 503 && answer.reason() == "fleet_limit" {
+            noted.refused += 1;
+            continue;
+        }
+        noted.enqueued += 1;
+        // The region has stored a job of unknown outcome; how long the sidecar asks for it is no figure of the load.
+        if !(answer.status == 500 && answer.reason() == "outcome_unknown") {
+            noted.note("enqueue for the limited region", begun, 201, &answer);
         }
     }
 }
