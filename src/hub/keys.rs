@@ -2,6 +2,8 @@
 //!
 //! A key that was claimed stays so until its claim ends or its time is over, whatever becomes of its sidecar: the job may have been sent.
 
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -22,7 +24,7 @@ const RECORD_WAIT: Duration = Duration::from_secs(2);
 /// Claims a key for a call of a sidecar; the claim is durable when this returns.
 ///
 /// Errors: the key may have been claimed; the sidecar repeats the claim or releases it.
-pub(super) async fn claim(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
+pub(super) async fn claim(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
     let request = read(hub, caller, body)?;
     if request.verdict.is_some() {
         return Err(Refusal::bad_request("`verdict`: a claim has none; send it to /v1/hub/keys/settle".to_owned()));
@@ -31,7 +33,8 @@ pub(super) async fn claim(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Val
         return Err(RecordError::KeysFull.into());
     }
     let (saved, now) = (saved(hub, &request), hub.clock.unix_ms());
-    let claimed = match in_time(hub, hub.record.claim_key(saved)).await? {
+    let it = Rc::clone(hub);
+    let claimed = match in_time(hub, async move { it.record.claim_key(saved).await }).await? {
         None => {
             hub.keys.set(hub.keys.get() + 1);
             Claimed::Taken
@@ -44,17 +47,17 @@ pub(super) async fn claim(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Val
 /// Takes the end of a key, which is durable when this returns.
 ///
 /// Errors: it may have been taken; the sidecar sends it again.
-pub(super) async fn settle(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
+pub(super) async fn settle(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
     let request = read(hub, caller, body)?;
-    let saved = saved(hub, &request);
+    let (saved, it) = (saved(hub, &request), Rc::clone(hub));
     let settled = match request.verdict {
         None => return Err(Refusal::bad_request("`verdict`: expected `stored` or `absent`".to_owned())),
         Some(Verdict::Stored { place, status }) => {
             let stored = (u64::from(status), place.region.to_string(), place.job_id);
-            in_time(hub, hub.record.settle_key(saved, stored)).await?
+            in_time(hub, async move { it.record.settle_key(saved, stored).await }).await?
         }
         Some(Verdict::Absent) => {
-            in_time(hub, hub.record.release_key(saved)).await?;
+            in_time(hub, async move { it.record.release_key(saved).await }).await?;
             true
         }
     };
@@ -89,11 +92,20 @@ fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
     }
 }
 
-async fn in_time<T>(hub: &Hub, decided: impl Future<Output = Result<T, RecordError>>) -> Result<T, Refusal> {
+/// The decision of the record, where it comes in time. The request to the record goes on to its own end, so that a connection that does not
+/// answer is given up and another server is reached, however short calls wait.
+async fn in_time<T: 'static>(
+    hub: &Hub,
+    decided: impl Future<Output = Result<T, RecordError>> + 'static,
+) -> Result<T, Refusal> {
     let decided = async {
         // The semaphore is never closed.
-        let _place = hub.key_places.acquire().await.map_err(|_| RecordError::Busy)?;
-        decided.await
+        let place = Arc::clone(&hub.key_places).acquire_owned().await.map_err(|_| RecordError::Busy)?;
+        let task = tokio::task::spawn_local(async move {
+            let _place = place;
+            decided.await
+        });
+        task.await.map_err(|_| RecordError::Ended)?
     };
     Ok(tokio::time::timeout(RECORD_WAIT, decided).await.map_err(|_| RecordError::Slow)??)
 }

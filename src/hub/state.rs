@@ -41,7 +41,7 @@ pub(super) struct Hub {
     /// How many keys the record has, as far as this hub knows.
     pub(super) keys: Cell<u64>,
     /// Places for keys that wait for the record.
-    pub(super) key_places: Semaphore,
+    pub(super) key_places: Arc<Semaphore>,
     /// Places for reports that wait for the record.
     pub(super) report_places: Semaphore,
     /// The fleet limits that it grants parts of.
@@ -70,7 +70,7 @@ impl Hub {
             mark: Cell::new(0),
             dropped_reports: Cell::new(0),
             keys: Cell::new(0),
-            key_places: Semaphore::new(KEYS_AT_ONCE),
+            key_places: Arc::new(Semaphore::new(KEYS_AT_ONCE)),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
             views: None,

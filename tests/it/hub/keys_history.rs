@@ -112,3 +112,22 @@ async fn each_key_is_one_job_over_the_loss_of_the_primary_and_kills_of_hubs() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn keys_go_on_when_a_standby_takes_over_from_a_primary_that_hangs() {
+    let hubs = HubStage::new("");
+    let Some(primary) = Postgres::start(&hubs.authority).await else { return };
+    let standby = primary.standby().await;
+    let record = Postgres::section(&[&primary, &standby], &hubs.path(""), &hubs.path("hub.ca.pem"));
+    let mut hubs = hubs.on_record(record);
+    let _second = hubs.run_replica(1).await;
+    let (two, _first) = Two::before(hubs, "refuse", "limits: { call_timeout: 3s }").await;
+    survives(&two, async |done| {
+        goes_on(done).await;
+        // Its kernel still takes connections and bytes.
+        primary.pause(true);
+        standby.promote();
+        goes_on(done).await;
+    })
+    .await;
+}
