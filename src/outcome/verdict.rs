@@ -33,7 +33,8 @@ impl Placement {
         if let Told::Stored { place, status } = &self.told {
             return Some(Verdict::Stored { place: place.clone(), status: *status });
         }
-        if let Some(place) = self.stored() {
+        // While another copy may come, it is not known which of the two is kept.
+        if let Some(place) = self.stored().filter(|_| self.is_at_rest()) {
             return Some(Verdict::Stored { place: place.clone(), status: CREATED });
         }
         let is_open_ended =

@@ -78,6 +78,14 @@ fn a_copy_is_cancelled_only_when_every_other_was_seen_in_the_same_round() {
 }
 
 #[test]
+fn a_key_has_no_end_while_the_copy_that_is_kept_is_not_known() {
+    for fates in [&[WAITING, lost(Lost::Ended)][..], &[WAITING, WAITING]] {
+        assert_eq!(with_copies(fates, false).verdict(), None, "{fates:?}");
+    }
+    assert!(with_copies(&[GONE, WAITING], false).verdict().is_some());
+}
+
+#[test]
 fn a_cancellation_that_is_not_answered_is_repeated_in_the_next_round() {
     let round = at(10);
     let mut placement = heard(with_copies(&[WAITING, WAITING], true), round);
