@@ -1,11 +1,11 @@
 //! The requests of sidecars for calls of fleet limits, and the list of the holders.
 
-use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::limits::{Ask, Share};
 use super::response::Refusal;
+use super::sidecar_request::read;
 use super::state::Hub;
 use crate::base::text::rfc3339;
 use crate::fleet::{GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
@@ -14,16 +14,7 @@ use crate::fleet::{GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
 ///
 /// Errors: the sidecar keeps to its last grants, and asks again.
 pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
-    let request: GrantRequest = serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("expected a request for grants: {error}")))?;
-    if let Some(mistake) = request.mistake() {
-        return Err(Refusal::bad_request(mistake.to_owned()));
-    }
-    if !hub.fleet.borrow().is_of(&request.sidecar, caller) {
-        let message =
-            "`sidecar`: expected the name of a sidecar whose status came with the same certificate".to_owned();
-        return Err(Refusal::new(StatusCode::CONFLICT, "unknown_sidecar", message));
-    }
+    let request: GrantRequest = read(hub, caller, body)?;
     let regions = request.regions.iter().map(|calls| region_grant(hub, &request, calls));
     let regions = futures_util::future::join_all(regions).await;
     Ok(json!(GrantAnswer { regions }))
@@ -33,7 +24,8 @@ async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) ->
     let region = calls.region.clone();
     let Some(limit) = hub.limits.of(&region) else { return RegionGrant::NoLimit { region } };
     let ask = Ask {
-        holder: format!("{} {}", request.sidecar, request.started_unix_ms),
+        sidecar: request.sidecar.clone(),
+        started_unix_ms: request.started_unix_ms,
         sequence: calls.sequence,
         holds: calls.holds,
         needs: calls.needs,
@@ -56,10 +48,9 @@ async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) ->
 pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     let limits = hub.limits.holders(&hub.record).await?;
     let limits = limits.iter().map(|(limit, holders)| {
-        let shown = holders.iter().map(|(name, it)| {
-            let sidecar = name.split(' ').next().unwrap_or_default();
-            json!({ "sidecar": sidecar, "calls": it.calls, "needs": it.needs, "ends": rfc3339(it.ends_ms) })
-        });
+        let shown = holders.iter().map(
+            |it| json!({ "sidecar": it.sidecar, "calls": it.calls, "needs": it.needs, "ends": rfc3339(it.ends_ms) }),
+        );
         let shown: Vec<Value> = shown.collect();
         json!({ "region": limit.region.as_str(), "calls": limit.calls, "granted": holders.calls(), "holders": shown })
     });

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::record::{KEYS_MAX, KnownKey, RecordError, SavedKey};
 use super::response::Refusal;
+use super::sidecar_request::read;
 use super::state::Hub;
 use crate::base::RegionId;
 use crate::fleet::{KeyRequest, KeySettled};
@@ -25,13 +26,11 @@ const RECORD_WAIT: Duration = Duration::from_secs(2);
 ///
 /// Errors: the key may have been claimed; the sidecar repeats the claim or releases it.
 pub(super) async fn claim(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
-    let request = read(hub, caller, body)?;
+    let request: KeyRequest = read(hub, caller, body)?;
     if request.verdict.is_some() {
         return Err(Refusal::bad_request("`verdict`: a claim has none; send it to /v1/hub/keys/settle".to_owned()));
     }
-    if hub.keys.get() >= KEYS_MAX {
-        return Err(RecordError::KeysFull.into());
-    }
+    make_sure_of_room(hub, &request).await?;
     let (saved, now) = (saved(hub, &request), hub.clock.unix_ms());
     let it = Rc::clone(hub);
     let claimed = match in_time(hub, async move { it.record.claim_key(saved).await }).await? {
@@ -48,7 +47,8 @@ pub(super) async fn claim(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result
 ///
 /// Errors: it may have been taken; the sidecar sends it again.
 pub(super) async fn settle(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
-    let request = read(hub, caller, body)?;
+    let request: KeyRequest = read(hub, caller, body)?;
+    make_sure_of_room(hub, &request).await?;
     let (saved, it) = (saved(hub, &request), Rc::clone(hub));
     let settled = match request.verdict {
         None => return Err(Refusal::bad_request("`verdict`: expected `stored` or `absent`".to_owned())),
@@ -64,20 +64,6 @@ pub(super) async fn settle(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Resul
     Ok(json!(KeySettled { settled }))
 }
 
-fn read(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<KeyRequest, Refusal> {
-    let request: KeyRequest = serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("expected a claim of a key, or its end: {error}")))?;
-    if let Some(mistake) = request.mistake() {
-        return Err(Refusal::bad_request(mistake.to_owned()));
-    }
-    if !hub.fleet.borrow().is_of(&request.sidecar, caller) {
-        let message =
-            "`sidecar`: expected the name of a sidecar whose status came with the same certificate".to_owned();
-        return Err(Refusal::new(StatusCode::CONFLICT, "unknown_sidecar", message));
-    }
-    Ok(request)
-}
-
 fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
     let now_unix_ms = hub.clock.unix_ms();
     SavedKey {
@@ -90,6 +76,18 @@ fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
         now_unix_ms,
         ends_unix_ms: now_unix_ms + request.ttl_ms,
     }
+}
+
+/// Whether the record has a row for the key, or room for one.
+///
+/// Errors: [`RecordError::KeysFull`], or the record does not answer.
+async fn make_sure_of_room(hub: &Rc<Hub>, request: &KeyRequest) -> Result<(), Refusal> {
+    if hub.keys.get() < KEYS_MAX {
+        return Ok(());
+    }
+    let (it, key) = (Rc::clone(hub), request.key.clone());
+    let has_row = in_time(hub, async move { it.record.has_key(key).await }).await?;
+    if has_row { Ok(()) } else { Err(RecordError::KeysFull.into()) }
 }
 
 /// The decision of the record, where it comes in time. The request to the record goes on to its own end, so that a connection that does not

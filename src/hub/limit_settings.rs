@@ -14,7 +14,7 @@ use crate::fleet::GRANT_REGIONS_MAX;
 const CALLS_MAX: u64 = 1_000_000;
 /// A sidecar needs some renewals within the time of a grant.
 const TTL_MIN: Duration = Duration::from_secs(5);
-/// The calls of a sidecar that died are nobody's for so long.
+/// A killed sidecar keeps its calls from others for so long.
 const TTL_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// The limit of one region over all sidecars.

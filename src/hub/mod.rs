@@ -36,6 +36,7 @@ mod response;
 mod run;
 mod serve;
 mod settings;
+mod sidecar_request;
 mod state;
 mod switches;
 mod tokens;

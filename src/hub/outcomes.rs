@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::record::{OutcomeQuery, RecordError, SavedReport};
 use super::response::Refusal;
+use super::sidecar_request::read as read_request;
 use super::state::Hub;
 use crate::base::text::rfc3339;
 use crate::fleet::{Reports, is_name};
@@ -25,17 +25,7 @@ const LIMIT_MAX: usize = 1_000;
 ///
 /// Errors: nothing was kept; the sidecar sends them again.
 pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
-    let reports: Reports = serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("expected the reports of a sidecar: {error}")))?;
-    if let Some(mistake) = reports.mistake() {
-        return Err(Refusal::bad_request(mistake.to_owned()));
-    }
-    if !hub.fleet.borrow().is_of(&reports.sidecar, caller) {
-        let message =
-            "`sidecar`: expected the name of a sidecar whose status came with the same certificate".to_owned();
-        return Err(Refusal::new(StatusCode::CONFLICT, "unknown_sidecar", message));
-    }
-    let Reports { sidecar, started_unix_ms, reports } = reports;
+    let Reports { sidecar, started_unix_ms, reports } = read_request(hub, caller, body)?;
     let received_unix_ms = hub.clock.unix_ms();
     let saved = |it: crate::fleet::Report| SavedReport {
         sidecar: sidecar.clone(),

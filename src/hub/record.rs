@@ -193,6 +193,17 @@ impl Record {
         }
     }
 
+    /// Whether it has a row for a key, in any state.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn has_key(&self, key: String) -> Result<bool, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.has_key(key).await,
+            // Boxed, because it can make a connection, which needs much room.
+            Self::Postgres(it) => Box::pin(it.has_key(&key)).await,
+        }
+    }
+
     /// Drops the keys that are over. Returns how many are left.
     ///
     /// Errors: [`RecordError`].

@@ -14,8 +14,9 @@ const MARGIN_MS: u64 = 5_000;
 /// The request of one process for calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) struct Ask {
-    /// The process.
-    pub(in crate::hub) holder: String,
+    pub(in crate::hub) sidecar: String,
+    /// When its process started: a grant is of one process. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) started_unix_ms: u64,
     pub(in crate::hub) sequence: u64,
     /// The most calls at once that it makes until there is another grant.
     pub(in crate::hub) holds: u64,
@@ -25,6 +26,13 @@ pub(in crate::hub) struct Ask {
     pub(in crate::hub) wants: u64,
     /// How long a call goes on at most. Units: milliseconds.
     pub(in crate::hub) longest_call_ms: u64,
+}
+
+impl Ask {
+    /// The name of the process among the holders. A name of a sidecar has no space.
+    fn process(&self) -> String {
+        format!("{} {}", self.sidecar, self.started_unix_ms)
+    }
 }
 
 /// The answer to a request for calls.
@@ -39,8 +47,9 @@ pub(in crate::hub) enum Share {
 }
 
 /// One holder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::hub) struct Holder {
+    pub(in crate::hub) sidecar: String,
     /// The most calls at once that it may make, as far as is known.
     pub(in crate::hub) calls: u64,
     pub(in crate::hub) needs: u64,
@@ -83,45 +92,57 @@ impl Holders {
         self.0.retain(|_, it| it.ends_ms > now_ms);
     }
 
-    /// Divides the limit anew for a request: the calls are all that the process may make for `ttl_ms`, counted from before `now_ms`. The sum
-    /// of all calls never rises above the limit by it. Where others lack calls that they are due, this holder gives back those beyond its own.
-    pub(super) fn share(&mut self, limit: u64, ttl_ms: u64, ask: &Ask, now_ms: u64) -> Share {
-        let known = self.0.get(&ask.holder);
-        if let Some(known) = known.filter(|it| it.sequence >= ask.sequence) {
-            return Share::Late(known.sequence);
-        }
-        if known.is_none() && self.0.len() >= HOLDERS_MAX {
-            return Share::Full;
-        }
-        let others: Vec<&Holder> = self.0.iter().filter(|(name, _)| **name != ask.holder).map(|(_, it)| it).collect();
-        let level = level(limit, others.iter().map(|it| it.needs_at(now_ms)).chain([ask.needs]).collect());
-        let due = |it: &Holder| it.needs_at(now_ms).min(level);
-        let sum = |calls: &dyn Fn(&Holder) -> u64| others.iter().fold(0, |sum, it| calls(it).saturating_add(sum));
-        let free = limit.saturating_sub(sum(&|it| it.calls));
-        // Beyond its own part a holder gets the calls that no other one holds or is due.
-        let rest = limit.saturating_sub(sum(&|it| it.calls.max(due(it))));
-        let most = ask.wants.min(rest.max(ask.needs.min(level)));
-        // Calls beyond those that it holds come from those that nobody holds.
-        let calls = most.min(ask.holds.max(free));
-        let holder = Holder {
-            calls: calls.max(ask.holds),
-            needs: ask.needs,
-            needs_end_ms: now_ms.saturating_add(NEEDS_FOR_MS),
-            sequence: ask.sequence,
-            ends_ms: now_ms.saturating_add(ttl_ms).saturating_add(ask.longest_call_ms).saturating_add(MARGIN_MS),
+    /// Divides the limit anew for requests: the calls of each are all that the process may make for `ttl_ms`, counted from before `now_ms`.
+    /// The sum of all calls never rises above the limit by it. Where others lack calls that they are due, a holder gives back those beyond
+    /// its own. Takes a step for each holder and one for each request.
+    pub(super) fn share(&mut self, limit: u64, ttl_ms: u64, asks: &[&Ask], now_ms: u64) -> Vec<Share> {
+        asks.iter().for_each(|ask| self.note_needs(ask, now_ms));
+        let level = level(limit, self.0.values().map(|it| it.needs_at(now_ms)).collect());
+        let due = |it: &Holder| it.calls.max(it.needs_at(now_ms).min(level));
+        let sum =
+            |calls: &dyn Fn(&Holder) -> u64| self.0.values().fold(0, |sum: u64, it| sum.saturating_add(calls(it)));
+        let mut sums = (sum(&|it| it.calls), sum(&due));
+        let mut share = |ask: &&Ask| {
+            let Some(holder) = self.0.get_mut(&ask.process()) else { return Share::Full };
+            if holder.sequence >= ask.sequence {
+                return Share::Late(holder.sequence);
+            }
+            let others = (sums.0.saturating_sub(holder.calls), sums.1.saturating_sub(due(holder)));
+            let free = limit.saturating_sub(others.0);
+            // Beyond its own part a holder gets the calls that no other one holds or is due.
+            let most = ask.wants.min(limit.saturating_sub(others.1).max(ask.needs.min(level)));
+            // Further calls come from the part of the limit that has no holder.
+            let calls = most.min(ask.holds.max(free));
+            holder.calls = calls.max(ask.holds);
+            holder.sequence = ask.sequence;
+            holder.ends_ms =
+                now_ms.saturating_add(ttl_ms).saturating_add(ask.longest_call_ms).saturating_add(MARGIN_MS);
+            sums = (others.0.saturating_add(holder.calls), others.1.saturating_add(due(holder)));
+            // A process that ends with nothing under way leaves nothing.
+            if ask.wants == 0 && ask.holds == 0 {
+                self.0.remove(&ask.process());
+            }
+            Share::Calls(calls)
         };
-        if ask.wants == 0 && ask.holds == 0 {
-            // The process ends, and nothing of it is under way.
-            self.0.remove(&ask.holder);
-        } else {
-            self.0.insert(ask.holder.clone(), holder);
+        asks.iter().map(&mut share).collect()
+    }
+
+    /// Notes the needs of a process, where its request is not late and there is room for it.
+    fn note_needs(&mut self, ask: &Ask, now_ms: u64) {
+        let process = ask.process();
+        if !self.0.contains_key(&process) && self.0.len() >= HOLDERS_MAX {
+            return;
         }
-        Share::Calls(calls)
+        let known =
+            self.0.entry(process).or_insert_with(|| Holder { sidecar: ask.sidecar.clone(), ..Holder::default() });
+        if ask.sequence > known.sequence {
+            (known.needs, known.needs_end_ms) = (ask.needs, now_ms.saturating_add(NEEDS_FOR_MS));
+        }
     }
 
     /// The holders, by name.
-    pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = (&String, &Holder)> {
-        self.0.iter()
+    pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = &Holder> {
+        self.0.values()
     }
 
     /// The calls of all of them together.
@@ -143,9 +164,23 @@ mod tests {
 
     const TTL_MS: u64 = 60_000;
 
-    fn ask(holder: &str, sequence: u64, holds: u64, needs: u64) -> Ask {
-        let holder = holder.to_owned();
-        Ask { holder, sequence, holds, needs, wants: needs + needs / 4 + 1, longest_call_ms: 25_000 }
+    fn ask(sidecar: &str, sequence: u64, holds: u64, needs: u64) -> Ask {
+        let sidecar = sidecar.to_owned();
+        Ask {
+            sidecar,
+            started_unix_ms: 1,
+            sequence,
+            holds,
+            needs,
+            wants: needs + needs / 4 + 1,
+            longest_call_ms: 25_000,
+        }
+    }
+
+    impl Holders {
+        fn one(&mut self, limit: u64, ask: &Ask, now_ms: u64) -> Share {
+            self.share(limit, TTL_MS, &[ask], now_ms)[0]
+        }
     }
 
     fn calls(share: Share) -> u64 {
@@ -158,65 +193,72 @@ mod tests {
     #[test]
     fn one_sidecar_gets_what_it_wants_and_others_get_their_part_once_it_has_given_back() {
         let mut all = Holders::default();
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 1, 0, 40), 0)), 20);
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 1, 0, 8), 0)), 0, "a may still make 20 calls");
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 2, 20, 40), 0)), 12, "b is due 8");
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 2, 0, 8), 0)), 0, "the calls of a go on");
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 3, 12, 40), 0)), 12);
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 3, 0, 8), 0)), 8);
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("b", 4, 8, 30), 0)), 8);
-        assert_eq!(calls(all.share(20, TTL_MS, &ask("a", 4, 12, 40), 0)), 10, "half for each");
+        assert_eq!(calls(all.one(20, &ask("a", 1, 0, 40), 0)), 20);
+        assert_eq!(calls(all.one(20, &ask("b", 1, 0, 8), 0)), 0, "a may still make 20 calls");
+        assert_eq!(calls(all.one(20, &ask("a", 2, 20, 40), 0)), 12, "b is due 8");
+        assert_eq!(calls(all.one(20, &ask("b", 2, 0, 8), 0)), 0, "the calls of a go on");
+        assert_eq!(calls(all.one(20, &ask("a", 3, 12, 40), 0)), 12);
+        assert_eq!(calls(all.one(20, &ask("b", 3, 0, 8), 0)), 8);
+        assert_eq!(calls(all.one(20, &ask("b", 4, 8, 30), 0)), 8);
+        assert_eq!(calls(all.one(20, &ask("a", 4, 12, 40), 0)), 10, "half for each");
+    }
+
+    #[test]
+    fn requests_that_come_together_are_within_the_limit_and_are_met_up_to_one_level() {
+        let asks = [ask("a", 1, 0, 40), ask("b", 1, 0, 3), ask("c", 1, 0, 40), ask("a", 1, 0, 40)];
+        let shares = Holders::default().share(21, TTL_MS, &asks.iter().collect::<Vec<_>>(), 0);
+        assert_eq!(shares, [Share::Calls(9), Share::Calls(3), Share::Calls(9), Share::Late(1)]);
     }
 
     #[test]
     fn one_refused_call_costs_a_busy_holder_one_call() {
         let mut all = Holders::default();
-        assert_eq!(calls(all.share(200, TTL_MS, &ask("busy", 1, 0, 150), 0)), 188);
+        assert_eq!(calls(all.one(200, &ask("busy", 1, 0, 150), 0)), 188);
         for at in 0..12 {
-            assert_eq!(calls(all.share(200, TTL_MS, &ask(&format!("idle-{at}"), 1, 0, 0), 0)), 1);
+            assert_eq!(calls(all.one(200, &ask(&format!("idle-{at}"), 1, 0, 0), 0)), 1);
         }
-        assert_eq!(calls(all.share(200, TTL_MS, &ask("quiet", 1, 0, 1), 0)), 0);
-        assert_eq!(calls(all.share(200, TTL_MS, &ask("busy", 2, 188, 150), 0)), 187);
+        assert_eq!(calls(all.one(200, &ask("quiet", 1, 0, 1), 0)), 0);
+        assert_eq!(calls(all.one(200, &ask("busy", 2, 188, 150), 0)), 187);
     }
 
     #[test]
     fn the_needs_of_a_holder_that_asks_no_more_are_forgotten_and_one_that_ends_leaves_nothing() {
         let mut all = Holders::default();
-        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 1, 0, 8), 0)), 10);
-        assert_eq!(calls(all.share(10, TTL_MS, &ask("b", 1, 0, 8), 0)), 0);
-        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 2, 10, 8), 1)), 5);
-        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 3, 5, 8), NEEDS_FOR_MS)), 10, "b has gone");
+        assert_eq!(calls(all.one(10, &ask("a", 1, 0, 8), 0)), 10);
+        assert_eq!(calls(all.one(10, &ask("b", 1, 0, 8), 0)), 0);
+        assert_eq!(calls(all.one(10, &ask("a", 2, 10, 8), 1)), 5);
+        assert_eq!(calls(all.one(10, &ask("a", 3, 5, 8), NEEDS_FOR_MS)), 10, "b has gone");
         let last = Ask { holds: 0, needs: 0, wants: 0, ..ask("a", 4, 0, 0) };
-        assert_eq!(calls(all.share(10, TTL_MS, &last, NEEDS_FOR_MS)), 0);
-        assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(calls(all.one(10, &last, NEEDS_FOR_MS)), 0);
+        assert_eq!(all.iter().map(|it| it.sidecar.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
     fn an_idle_holder_gives_all_back_to_those_who_lack_calls() {
         let mut all = Holders::default();
-        assert_eq!(calls(all.share(2, TTL_MS, &ask("a", 1, 0, 0), 0)), 1);
-        assert_eq!(calls(all.share(2, TTL_MS, &ask("b", 1, 0, 2), 0)), 1);
-        assert_eq!(calls(all.share(2, TTL_MS, &ask("a", 2, 1, 0), 0)), 0);
-        assert_eq!(calls(all.share(2, TTL_MS, &ask("b", 2, 1, 2), 0)), 1, "a may still make one");
-        assert_eq!(calls(all.share(2, TTL_MS, &ask("a", 3, 0, 0), 0)), 0);
-        assert_eq!(calls(all.share(2, TTL_MS, &ask("b", 3, 1, 2), 0)), 2);
+        assert_eq!(calls(all.one(2, &ask("a", 1, 0, 0), 0)), 1);
+        assert_eq!(calls(all.one(2, &ask("b", 1, 0, 2), 0)), 1);
+        assert_eq!(calls(all.one(2, &ask("a", 2, 1, 0), 0)), 0);
+        assert_eq!(calls(all.one(2, &ask("b", 2, 1, 2), 0)), 1, "a may still make one");
+        assert_eq!(calls(all.one(2, &ask("a", 3, 0, 0), 0)), 0);
+        assert_eq!(calls(all.one(2, &ask("b", 3, 1, 2), 0)), 2);
     }
 
     #[test]
     fn a_lowered_limit_is_reached_as_holders_ask_again() {
         let mut all = Holders::default();
-        assert_eq!(calls(all.share(100, TTL_MS, &ask("a", 1, 0, 50), 0)), 63);
-        assert_eq!(calls(all.share(100, TTL_MS, &ask("b", 1, 0, 50), 0)), 37);
-        assert_eq!(calls(all.share(10, TTL_MS, &ask("a", 2, 63, 50), 0)), 5);
-        assert_eq!(calls(all.share(10, TTL_MS, &ask("b", 2, 37, 50), 0)), 5);
+        assert_eq!(calls(all.one(100, &ask("a", 1, 0, 50), 0)), 63);
+        assert_eq!(calls(all.one(100, &ask("b", 1, 0, 50), 0)), 37);
+        assert_eq!(calls(all.one(10, &ask("a", 2, 63, 50), 0)), 5);
+        assert_eq!(calls(all.one(10, &ask("b", 2, 37, 50), 0)), 5);
     }
 
     #[test]
     fn a_late_request_changes_nothing_and_an_ended_holder_is_forgotten_after_its_longest_call() {
         let mut all = Holders::default();
-        assert_eq!(calls(all.share(5, TTL_MS, &ask("a", 7, 0, 4), 0)), 5);
+        assert_eq!(calls(all.one(5, &ask("a", 7, 0, 4), 0)), 5);
         let before = all.clone();
-        assert_eq!(all.share(5, TTL_MS, &ask("a", 7, 0, 0), 0), Share::Late(7));
+        assert_eq!(all.one(5, &ask("a", 7, 0, 0), 0), Share::Late(7));
         assert_eq!(all, before);
         all.expire(TTL_MS + 25_000 + MARGIN_MS - 1);
         assert_eq!(all.len(), 1);
@@ -249,7 +291,7 @@ mod tests {
                     1 => it.under_way = it.under_way.min(number),
                     step => {
                         if let Some(delayed) = it.delayed.take() {
-                            let _ = all.share(LIMIT, TTL_MS, &delayed, 0);
+                            let _ = all.one(LIMIT, &delayed, 0);
                             continue;
                         }
                         it.sequence += 1;
@@ -257,8 +299,8 @@ mod tests {
                         match step {
                             2 => {}
                             3 => it.delayed = Some(asked),
-                            4 => drop(all.share(LIMIT, TTL_MS, &asked, 0)),
-                            _ => match all.share(LIMIT, TTL_MS, &asked, 0) {
+                            4 => drop(all.one(LIMIT, &asked, 0)),
+                            _ => match all.one(LIMIT, &asked, 0) {
                                 Share::Calls(calls) => it.may = calls,
                                 Share::Late(sequence) => it.sequence = sequence,
                                 Share::Full => unreachable!("there are four holders"),
@@ -282,7 +324,7 @@ mod tests {
             for round in 1..12 {
                 before.clone_from(&has);
                 for (at, needs) in needs.iter().enumerate() {
-                    has[at] = calls(all.share(limit, TTL_MS, &ask(&at.to_string(), round, has[at], *needs), 0));
+                    has[at] = calls(all.one(limit, &ask(&at.to_string(), round, has[at], *needs), 0));
                 }
             }
             let part = level(limit, needs.clone());

@@ -121,8 +121,8 @@ impl Limit {
             let saved = record.limit(region.as_str()).await?;
             let mut holders = Self::read(&saved.holders)?;
             holders.expire(saved.now_ms);
-            let share = |it: &Waiting| holders.share(*calls, self.settings.ttl_ms(), &it.ask, saved.now_ms);
-            let shares: Vec<Share> = batch.iter().map(share).collect();
+            let asks: Vec<&Ask> = batch.iter().map(|it| &it.ask).collect();
+            let shares = holders.share(*calls, self.settings.ttl_ms(), &asks, saved.now_ms);
             let after = json!(holders).to_string();
             if record.change_limit(region.as_str(), saved.version, after).await? == Kept::Kept {
                 self.granted.set(holders.calls());

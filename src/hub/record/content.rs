@@ -127,7 +127,7 @@ pub(in crate::hub) struct SavedReport {
     pub(in crate::hub) sidecar: String,
     /// The number of the outcome at its sidecar.
     pub(in crate::hub) number: u64,
-    /// Of the sidecar's process. Units: milliseconds since the Unix epoch.
+    /// When the process of the sidecar started. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) started_unix_ms: u64,
     pub(in crate::hub) revision: u64,
     pub(in crate::hub) is_open: bool,
@@ -191,7 +191,7 @@ pub(in crate::hub) struct SavedKey {
     pub(in crate::hub) token: String,
     pub(in crate::hub) attempt: u32,
     pub(in crate::hub) sidecar: String,
-    /// Of the sidecar's process. Units: milliseconds since the Unix epoch.
+    /// When the process of the sidecar started. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) started_unix_ms: u64,
     /// Units: milliseconds since the Unix epoch.
     pub(in crate::hub) now_unix_ms: u64,

@@ -137,6 +137,10 @@ impl Sqlite {
         self.ask(move |connection| keys::release(connection, &claim)).await
     }
 
+    pub(super) async fn has_key(&self, key: String) -> Result<bool, RecordError> {
+        self.ask(move |connection| Ok(keys::known(connection, &key)?.is_some())).await
+    }
+
     pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
         self.ask(move |connection| keys::prune(connection, now_unix_ms)).await
     }

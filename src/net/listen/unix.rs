@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_lets_nobody_in_before_its_mode_is_set() {
+    fn a_socket_takes_no_connection_before_its_mode_is_set() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let socket = bound(&path, 0o600).unwrap();

@@ -24,7 +24,8 @@ WHERE ojs_hub_key.ends_unix_ms <= excluded.claimed_unix_ms
   OR (ojs_hub_key.state = 'free' AND (ojs_hub_key.token <> excluded.token OR ojs_hub_key.attempt < excluded.attempt))
 RETURNING 1";
 
-const KNOWN: &str =
+/// The row of a key, in any state.
+pub(super) const KNOWN: &str =
     "SELECT body, token, state, claimed_unix_ms, status, region, job_id FROM ojs_hub_key WHERE name = $1";
 
 /// One row where the record has it.

@@ -66,7 +66,8 @@ pub(super) fn prune(connection: &mut Connection, now_unix_ms: u64) -> rusqlite::
     connection.query_row("SELECT count(*) AS count FROM claimed_key", [], |row| whole(row, "count"))
 }
 
-fn known(connection: &Connection, key: &str) -> rusqlite::Result<Option<KnownKey>> {
+/// The row of a key, in any state.
+pub(super) fn known(connection: &Connection, key: &str) -> rusqlite::Result<Option<KnownKey>> {
     let mut statement = connection.prepare(KNOWN)?;
     statement
         .query_row([key], |row| {
