@@ -92,6 +92,9 @@ impl KeyRequest {
     }
 }
 
+/// The shortest time for which the hub keeps the end of a key.
+const END_TTL_MIN: Duration = Duration::from_secs(60);
+
 /// The keys of one sidecar over one connection.
 pub(super) struct Desk<'d> {
     pub(super) journal: &'d Journal,
@@ -195,10 +198,8 @@ impl Desk<'_> {
         else {
             return Ok(Some(true));
         };
-        let ttl = self.ttl.saturating_sub(self.journal.now().since(placement.at));
-        if ttl.as_millis() == 0 {
-            return Ok(Some(true));
-        }
+        // A later call may have claimed the key for longer: the hub has its end at least for a while.
+        let ttl = self.ttl.saturating_sub(self.journal.now().since(placement.at)).max(END_TTL_MIN);
         let question = KeyQuestion { key, body: placement.identity.body, claim, ttl, verdict: Some(verdict) };
         match self.settled(&self.request(&question)).await {
             Ok(is_ours) => {

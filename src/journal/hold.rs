@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Journal;
-use crate::outcome::{Event, Identity, Lost, Placement, Rules, Settlement, Told};
+use crate::outcome::{Digest, Event, Identity, Lost, Placement, Rules, Settlement, Told};
 
 impl Journal {
     /// Begins a placement. No other thread sees it before it is saved.
@@ -108,6 +108,15 @@ impl Hold {
         self.let_go();
     }
 
+    /// Puts the job under this key. The claim of a key that it had before is released.
+    pub fn take_key(&mut self, key: Digest) {
+        if self.placement.identity.key != Some(key) {
+            self.journal.abandon(&self.placement);
+            self.placement.identity.key = Some(key);
+            self.placement.key_claim = None;
+        }
+    }
+
     fn forget(&self) {
         self.journal.abandon(&self.placement);
         self.journal.forget(self.placement.number);
@@ -129,8 +138,10 @@ impl Hold {
         }
     }
 
+    /// Whether it leaves a record: of its outcome, or of the end of a key that the hub does not have.
     fn is_kept(&self) -> bool {
-        self.had_outcome || self.placement.has_traces()
+        let has_end = self.placement.number != 0 && self.placement.unsettled().is_some();
+        self.had_outcome || self.placement.has_traces() || has_end
     }
 }
 

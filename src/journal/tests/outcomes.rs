@@ -84,3 +84,25 @@ async fn an_outcome_that_was_proven_absent_before_its_job_is_refused_for_good_is
     let kept = store.outcomes_after(taken, 10);
     assert_eq!(kept.iter().map(|(_, it)| it.state()).collect::<Vec<_>>(), [State::Absent]);
 }
+
+#[tokio::test]
+async fn the_end_of_a_key_that_the_hub_does_not_have_outlives_the_process_also_where_the_job_was_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let first = open(&path);
+    let mut hold = first.begin(identity(Some(7)), RULES);
+    hold.placement_mut().claim_key([8; 32]);
+    hold.apply(Event::Sending(place("a"), None));
+    hold.save_durably().await;
+    hold.apply(Event::NotStored(0));
+    hold.end(Told::Refused);
+    drop(first);
+    let second = open(&path);
+    eventually(|| {
+        second.unsettled(1).first().is_some_and(|it| it.placement.verdict() == Some(crate::outcome::Verdict::Absent))
+    })
+    .await;
+    let found = second.unsettled(1).pop().unwrap();
+    second.note_settled(found);
+    assert!(second.unsettled(1).is_empty());
+}

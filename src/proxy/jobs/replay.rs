@@ -111,6 +111,7 @@ async fn recognise_by(
                 // Copies sent from now on belong to this caller.
                 let known = &mut hold.placement_mut().identity;
                 (known.caller, known.shown_to) = (identity.caller, known.shown_to.max(identity.shown_to));
+                names.key.into_iter().for_each(|key| hold.take_key(key));
                 Some(hold)
             }
         },

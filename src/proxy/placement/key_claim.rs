@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use tokio::time::{Instant, sleep};
 
 use super::key_end::question;
@@ -38,7 +39,7 @@ pub(crate) enum Owned {
 /// A key that all sidecars know, as a call has it.
 enum Fate {
     Ours,
-    Stored(Place, u16),
+    Stored(Place, StatusCode),
     /// Another call has it.
     OfAnother(ErrorDocument),
     /// It may be this call's, which is refused all the same.
@@ -70,7 +71,6 @@ impl Caller<'_> {
             Fate::Ours => Ok(Owned::Ours(hold)),
             Fate::Stored(place, status) => {
                 disown(hold);
-                let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::CREATED);
                 Ok(Owned::Known(self.shown(&place, status).await))
             }
             Fate::OfAnother(document) => {
@@ -114,7 +114,9 @@ impl Caller<'_> {
                 )) => return Fate::OfAnother(ErrorDocument::idempotency_key_reused()),
                 Asked::Answered(KeyAnswer::Claimed(Claimed::Stored { place, status, .. })) => {
                     keys.count(HubKey::Stored);
-                    return Fate::Stored(place, status);
+                    // The key is another call's, also where the status of its answer is none.
+                    let stored = StatusCode::from_u16(status).map(|status| Fate::Stored(place, status));
+                    return stored.unwrap_or_else(|_| Fate::OfAnother(unknown()));
                 }
                 Asked::Answered(KeyAnswer::Claimed(Claimed::Held { age_ms, .. })) => {
                     is_held = true;

@@ -346,3 +346,27 @@ async fn a_sidecar_that_is_killed_within_a_call_leaves_its_key_claimed_in_a_data
     let record = Postgres::section(&[&server], &hubs.path(""), &hubs.path("hub.ca.pem"));
     outlives_a_sidecar(hubs.with_record(record)).await;
 }
+
+#[tokio::test]
+async fn a_job_with_an_own_id_that_was_refused_without_its_key_claims_the_key_when_it_comes_with_one() {
+    let (two, _hub) = Two::with("refuse").await;
+    let (one, other) = (two.run("one").await, two.run("other").await);
+    let id = "019539a4-b68c-7def-8000-1a2b3c4d5e6f";
+    let body = serde_json::json!({ "type": "email.send", "args": ["a"], "id": id }).to_string();
+    let faults = |change: &dyn Fn(&ojs_testbed::Faults)| two.stage.regions.iter().for_each(|it| change(it.faults()));
+    // Nothing was stored, and the journal keeps that for a while.
+    faults(&|it| it.add(When::enqueue(), Fault::CutAfterRequest { store: false }));
+    let lost = one.client.enqueue(body.clone()).await;
+    assert_ne!(lost.status, 201, "{lost:?}");
+    faults(&ojs_testbed::Faults::clear);
+    let mut first = None;
+    eventually("the job is stored under its key", async || {
+        let answer = keyed(&one.client, "k", body.clone()).await;
+        first = (answer.status == 201).then_some(answer);
+        first.is_some()
+    })
+    .await;
+    let again = keyed(&other.client, "k", body).await;
+    assert_eq!((again.status.as_u16(), is_replay(&again)), (201, true), "{again:?}");
+    two.is_one(&first.unwrap());
+}
