@@ -92,6 +92,7 @@ fn region(shared: &Shared, view: &View, index: RegionIndex, moment: Moment) -> V
             "in_flight": shared.concurrency.in_flight(index),
             "limit": shared.concurrency.limit(index),
             "granted": shared.concurrency.granted(index, moment.now),
+            "throttle": shared.concurrency.throttle(index).most(),
         },
         "connections": {
             "idle": metrics.pool_connections[PoolState::Idle].get(),

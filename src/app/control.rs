@@ -235,8 +235,7 @@ fn config_now(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() -> Config + Send +
 fn apply_switches(current: &Arc<ArcSwap<Shared>>) -> Arc<dyn Fn() + Send + Sync> {
     let current = Arc::clone(current);
     Arc::new(move || {
-        let shared = current.load();
-        shared.registry.set_switches(&shared.journal.switches());
+        current.load().apply_switches();
     })
 }
 

@@ -155,10 +155,9 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
     let journal = first_journal(&config, world, &metrics);
     journal.set_follows_hub(config.hub.is_some());
-    registry.set_switches(&journal.switches());
     let concurrency = Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls);
     limit_fleet(&concurrency, &registry, &config);
-    Ok(Shared {
+    let shared = Shared {
         traffic: Arc::new(traffic(&config, world.clock.clone(), &metrics)),
         buffered: Buffered::default(),
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
@@ -176,7 +175,9 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         started: std::time::Instant::now(),
         asked: Arc::new(config.clone()),
         config,
-    })
+    };
+    shared.apply_switches();
+    Ok(shared)
 }
 
 /// The shared state of a new configuration; the old one is unchanged unless this succeeds.
@@ -191,8 +192,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     let metrics = old.metrics.for_regions(scope(&config), &ids(&config));
     let registry = old.registry.successor(&config, regions, Arc::clone(&metrics));
     old.journal.set_follows_hub(config.hub.is_some());
-    registry.set_switches(&old.journal.switches());
-    Ok(Shared {
+    let shared = Shared {
         traffic: Arc::new(traffic(&config, clock.clone(), &metrics)),
         buffered: old.buffered,
         owners: owners(old, &config),
@@ -211,7 +211,9 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         started: old.started,
         asked: Arc::new(asked),
         config,
-    })
+    };
+    shared.apply_switches();
+    Ok(shared)
 }
 
 /// Balances are carried over as long as they mean the same: a reload in an outage must not pay for a storm of retries.

@@ -16,9 +16,8 @@ pub(super) async fn keep_in_force(shared: Arc<Shared>) {
         for ended in shared.journal.expire_switches() {
             event::switch_ended(ended.kind, &ended.subject, None);
         }
-        let switches = shared.journal.switches();
-        shared.registry.set_switches(&switches);
-        let wait = switches.first_end().map_or(WAIT_MAX, |end| end.since(shared.journal.now()));
+        shared.apply_switches();
+        let wait = shared.journal.switches().first_end().map_or(WAIT_MAX, |end| end.since(shared.journal.now()));
         tokio::select! {
             () = shared.journal.switched() => {}
             // A moment is whole milliseconds: one more, so that the end is over by then.

@@ -75,6 +75,8 @@ words! {
         Overloaded = "overloaded",
         /// The grant of a fleet limit is used up.
         FleetLimit = "fleet_limit",
+        /// An operator has set a bound on the calls to a region.
+        Throttled = "throttled",
         /// An operator has paused the type or the tenant of a new job.
         SourcePaused = "source_paused",
         /// The process is about to end.
@@ -275,6 +277,9 @@ reasons! {
         FleetLimit = "fleet_limit" in FleetLimit:
             "the limit of the fleet, `limits.fleet`, leaves this sidecar no call to the region; nothing was sent: send it again after \
              `Retry-After`",
+        Throttled = "throttled" in Throttled:
+            "an operator has set a bound on the calls of this sidecar to the region, and as many are under way; nothing was sent: send it again \
+             after `Retry-After`",
         SourcePaused = "source_paused" in SourcePaused:
             "an operator has paused the job type or the tenant, `details.switch` names it; nothing was stored: send it \
              again after `Retry-After`",

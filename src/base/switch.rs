@@ -20,6 +20,8 @@ words! {
         Maintenance = "maintenance",
         /// No worker gets a job of the queue; or no new job of the type or the tenant is accepted.
         Pause = "pause",
+        /// Each sidecar makes at most so many calls at once to the region.
+        Throttle = "throttle",
     }
 }
 
@@ -28,7 +30,7 @@ impl SwitchKind {
     #[must_use]
     pub const fn takes(self, subject: &SwitchSubject) -> bool {
         match self {
-            Self::Forbid | Self::Drain | Self::Evacuate => matches!(subject, SwitchSubject::Region(_)),
+            Self::Forbid | Self::Drain | Self::Evacuate | Self::Throttle => matches!(subject, SwitchSubject::Region(_)),
             Self::Maintenance => matches!(subject, SwitchSubject::Sidecar),
             Self::Pause => {
                 matches!(subject, SwitchSubject::Queue(_) | SwitchSubject::Type(_) | SwitchSubject::Tenant(_))
@@ -36,11 +38,17 @@ impl SwitchKind {
         }
     }
 
+    /// Whether a switch of this kind can be in force beside one of another kind for the same subject.
+    #[must_use]
+    pub const fn is_beside(self, other: Self) -> bool {
+        matches!(self, Self::Throttle) != matches!(other, Self::Throttle)
+    }
+
     /// Grows with the jobs that it keeps from a region: of two switches for one region the stricter one is in force.
     #[must_use]
     pub const fn strictness(self) -> u8 {
         match self {
-            Self::Maintenance | Self::Pause => 0,
+            Self::Maintenance | Self::Pause | Self::Throttle => 0,
             Self::Forbid => 1,
             Self::Drain => 2,
             Self::Evacuate => 3,

@@ -234,6 +234,30 @@ pub(super) struct UndrainArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct ThrottleArgs {
+    /// The region
+    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) region: RegionId,
+    /// The most calls at once of each sidecar to the region; FETCH and calls about leased jobs do not count
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) calls: u64,
+    /// How long it lasts, from 1s to 7d
+    #[arg(long = "for", value_name = "TIME")]
+    pub(super) lasts: String,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UnthrottleArgs {
+    /// The region
+    #[arg(value_name = "REGION", value_parser = RegionId::parse)]
+    pub(super) region: RegionId,
+    #[command(flatten)]
+    pub(super) by: SwitchedBy,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct MaintenanceArgs {
     /// Whether workers get no jobs from now on
     #[arg(value_parser = ["on", "off"])]

@@ -39,7 +39,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use arguments::{
     AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, LogLevelArgs,
-    MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SwitchesArgs, UndrainArgs,
+    MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SwitchesArgs, ThrottleArgs,
+    UndrainArgs, UnthrottleArgs,
 };
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
@@ -116,13 +117,17 @@ enum Command {
     Drain(DrainArgs),
     /// End what `drain` has set for a region
     Undrain(UndrainArgs),
+    /// Bound the calls at once of a running sidecar to a region for a while
+    Throttle(ThrottleArgs),
+    /// End the bound that `throttle` has set for a region
+    Unthrottle(UnthrottleArgs),
     /// Give the workers of a running sidecar no jobs for a while; everything else goes on
     Maintenance(MaintenanceArgs),
     /// Hand out no jobs of a queue for a while, or accept no new jobs of a type or a tenant
     Pause(PauseArgs),
     /// End a pause that `pause` has set
     Resume(ResumeArgs),
-    /// Show the switches of a running sidecar, which `drain`, `maintenance` and `pause` have set
+    /// Show the switches of a running sidecar, which `drain`, `throttle`, `maintenance` and `pause` have set
     Switches(SwitchesArgs),
     /// Run a hub until SIGTERM or Ctrl-C: switches for many sidecars, their inventory, and an audit trail
     Hub(HubRunArgs),
@@ -173,6 +178,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Region(region) => region::region(&region),
         Command::Drain(arguments) => switches::drain(&arguments),
         Command::Undrain(arguments) => switches::undrain(&arguments),
+        Command::Throttle(arguments) => switches::throttle(&arguments),
+        Command::Unthrottle(arguments) => switches::unthrottle(&arguments),
         Command::Maintenance(arguments) => switches::maintenance(&arguments),
         Command::Pause(arguments) => switches::pause(&arguments),
         Command::Resume(arguments) => switches::resume(&arguments),

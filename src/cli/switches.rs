@@ -1,10 +1,11 @@
-//! `ojs-sidecar drain`, `undrain`, `maintenance`, `pause`, `resume` and `switches`: orders of an operator with a time to live.
+//! `ojs-sidecar drain`, `undrain`, `throttle`, `unthrottle`, `maintenance`, `pause`, `resume` and `switches`: orders of an operator with a time to live.
 
 use http::Method;
 use serde_json::Value;
 
 use super::arguments::{
-    DrainArgs, MaintenanceArgs, Pausable, PauseArgs, ResumeArgs, SwitchedBy, SwitchesArgs, UndrainArgs,
+    DrainArgs, MaintenanceArgs, Pausable, PauseArgs, ResumeArgs, SwitchedBy, SwitchesArgs, ThrottleArgs, UndrainArgs,
+    UnthrottleArgs,
 };
 use super::exit::{DONE, FAILED};
 use super::order::{To, order};
@@ -25,9 +26,21 @@ pub(super) fn drain(arguments: &DrainArgs) -> u8 {
     change(Method::PUT, &format!("switch={kind}&region={region}&for={lasts}&force={force}"), by)
 }
 
-/// Ends the switches of a region; exit code 1 where there is none.
+/// Ends the switch of a region that keeps jobs from it; exit code 1 where there is none.
 pub(super) fn undrain(arguments: &UndrainArgs) -> u8 {
     change(Method::DELETE, &format!("region={}", arguments.region), &arguments.by)
+}
+
+/// Bounds the calls to a region; exit code 1 where the sidecar refuses.
+pub(super) fn throttle(arguments: &ThrottleArgs) -> u8 {
+    let ThrottleArgs { region, calls, lasts, by } = arguments;
+    let lasts = path_segment(lasts);
+    change(Method::PUT, &format!("switch=throttle&region={region}&calls={calls}&for={lasts}"), by)
+}
+
+/// Ends the bound on the calls to a region; exit code 1 where there is none.
+pub(super) fn unthrottle(arguments: &UnthrottleArgs) -> u8 {
+    change(Method::DELETE, &format!("switch=throttle&region={}", arguments.region), &arguments.by)
 }
 
 /// Sets or ends maintenance; exit code 1 where the sidecar refuses.
@@ -111,7 +124,8 @@ fn say_switch(switch: &Value) {
 fn named(switch: &Value) -> String {
     let kind = cell(&switch["switch"]);
     if switch["region"].is_string() {
-        return format!("{kind} {}", cell(&switch["region"]));
+        let calls = switch["calls"].as_u64().map(|calls| format!(" to {calls} calls")).unwrap_or_default();
+        return format!("{kind} {}{calls}", cell(&switch["region"]));
     }
     let paused = ["queue", "type", "tenant"].into_iter().find(|key| switch[*key].is_string());
     paused.map_or(kind.clone(), |key| format!("{kind} {key} {}", cell(&switch[key])))

@@ -1,5 +1,6 @@
 //! The answer to a request at the hub.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,18 +82,23 @@ async fn carried_out(
             document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms()) }))
         }
         Endpoint::Switches => document(&switches::list(&hub).await?),
-        Endpoint::SetSwitch => {
-            document(&in_task(&Rc::clone(&hub), async move { switches::set(hub, &caller, &query).await }).await?)
-        }
-        Endpoint::EndSwitch => {
-            document(&in_task(&Rc::clone(&hub), async move { switches::end(hub, &caller, &query).await }).await?)
+        Endpoint::SetSwitch | Endpoint::EndSwitch | Endpoint::Throttle => {
+            let of = Rc::clone(&hub);
+            let change = async move {
+                match endpoint {
+                    Endpoint::SetSwitch => switches::set(of, &caller, &query).await,
+                    Endpoint::EndSwitch => switches::end(of, &caller, &query).await,
+                    _ => switches::throttle(of, &caller, &body).await,
+                }
+            };
+            document(&in_task(&hub, Box::pin(change)).await?)
         }
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
 }
 
 /// Carries out a change to its end, also when its client disconnects or the disk takes long.
-async fn in_task(hub: &Hub, change: impl Future<Output = Result<Value, Refusal>> + 'static) -> Result<Value, Refusal> {
+async fn in_task(hub: &Hub, change: Pin<Box<dyn Future<Output = Result<Value, Refusal>>>>) -> Result<Value, Refusal> {
     let place = Arc::clone(&hub.places).try_acquire_owned().map_err(|_| Refusal::unchanged(RecordError::Busy))?;
     let task = tokio::task::spawn_local(async move {
         let _place = place;

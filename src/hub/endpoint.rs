@@ -4,6 +4,7 @@ use http::Method;
 
 use super::access::{Need, Scope};
 use crate::fleet::{GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
+use crate::switch::ThrottleRequest;
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(super) enum Endpoint {
     SetSwitch,
     /// `DELETE /v1/hub/switches`.
     EndSwitch,
+    /// `POST /api/limits/throttle`: the same in the words of an orchestrator.
+    Throttle,
     /// `GET /v1/hub/audit`.
     Audit,
 }
@@ -57,6 +60,7 @@ impl Endpoint {
             "/v1/hub/switches" => {
                 &[(Method::GET, Self::Switches), (Method::PUT, Self::SetSwitch), (Method::DELETE, Self::EndSwitch)]
             }
+            "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             _ => return Err(None),
         };
@@ -64,6 +68,7 @@ impl Endpoint {
         found.ok_or(Some(match path {
             "/v1/hub/status" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
+            "/api/limits/throttle" => "POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             _ => "GET",
         }))
@@ -76,6 +81,7 @@ impl Endpoint {
             Self::Reports => REPORTS_BYTES_MAX,
             Self::Grants => GRANTS_BYTES_MAX,
             Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
+            Self::Throttle => ThrottleRequest::BYTES_MAX,
             _ => 0,
         }
     }
@@ -87,7 +93,7 @@ impl Endpoint {
                 Need::Sidecar
             }
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits => Need::Operator(Scope::Read),
-            Self::SetSwitch | Self::EndSwitch => Need::Operator(Scope::Operate),
+            Self::SetSwitch | Self::EndSwitch | Self::Throttle => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),
         }
     }

@@ -9,7 +9,7 @@ use super::access::Caller;
 use super::response::Refusal;
 use super::state::Hub;
 use crate::base::Moment;
-use crate::switch::{Order, SWITCHES_MAX, Switch, Switches};
+use crate::switch::{Order, SWITCHES_MAX, Switch, Switches, ThrottleRequest};
 use crate::telemetry::event;
 
 /// All switches in force, also those that another hub has just set.
@@ -30,7 +30,23 @@ fn order(caller: &Caller, query: &str, sets: bool) -> Result<Order, Refusal> {
 
 /// Sets the switch of a query; see [`Order::read`]. The answer comes once the switch is on disk.
 pub(super) async fn set(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
-    let order = order(caller, query, true)?;
+    set_by(hub, caller, order(caller, query, true)?).await
+}
+
+/// Ends the switches of a query; see [`Order::read`].
+pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
+    end_by(hub, caller, order(caller, query, false)?).await
+}
+
+/// Carries out the request of an orchestrator; see [`ThrottleRequest`].
+pub(super) async fn throttle(hub: Rc<Hub>, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
+    match ThrottleRequest::read(caller.author.as_deref(), body).map_err(Refusal::bad_request)? {
+        ThrottleRequest::Set(order) => set_by(hub, caller, order).await,
+        ThrottleRequest::End(order) => end_by(hub, caller, order).await,
+    }
+}
+
+async fn set_by(hub: Rc<Hub>, caller: &Caller, order: Order) -> Result<Value, Refusal> {
     let taken = hub.take_statuses().await;
     // A forced order needs no sidecar to agree.
     taken.or_else(|error| if order.force { Ok(()) } else { Err(Refusal::unchanged(error)) })?;
@@ -85,9 +101,7 @@ fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Swi
     Ok((switch, after))
 }
 
-/// Ends the switches of a query; see [`Order::read`].
-pub(super) async fn end(hub: Rc<Hub>, caller: &Caller, query: &str) -> Result<Value, Refusal> {
-    let order = order(caller, query, false)?;
+async fn end_by(hub: Rc<Hub>, caller: &Caller, order: Order) -> Result<Value, Refusal> {
     let ended = hub
         .change(|all, _| {
             let ended = all.end(order.kind, &order.subject);

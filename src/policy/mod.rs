@@ -35,8 +35,8 @@ mod view;
 
 pub use attempt::{
     Answer, Bounds, Budgets, CallPermit, CallsSeen, Concurrency, End, Ending, Grant, Limit, Outcome, Pays, Progress,
-    Repeat, RetryBudget, Shed, Step, Stop, TRIES_MAX, Then, Toward, Tries, classify_enqueue, effect, is_turned_away,
-    next,
+    Repeat, RetryBudget, Shed, Step, Stop, TRIES_MAX, Then, Throttle, Toward, Tries, classify_enqueue, effect,
+    is_turned_away, next,
 };
 pub use error::RouteError;
 pub use glob::Glob;

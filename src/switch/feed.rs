@@ -56,6 +56,9 @@ pub struct FeedSwitch {
     /// Its subject.
     #[serde(flatten)]
     pub subject: SwitchSubject,
+    /// The most calls at once of each sidecar, for a throttle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
     /// How long ago it was set: the clocks of hub and sidecar need not agree. Units: milliseconds.
     pub set_ms_ago: u64,
     /// How long it still lasts, never longer than was ordered. Units: milliseconds.
@@ -70,6 +73,13 @@ pub struct FeedSwitch {
 
 /// The longest word of a switch that cannot be read, as logs show it. Units: bytes.
 const WORD_BYTES_MAX: usize = 64;
+
+impl FeedSwitch {
+    /// Whether it has all members of its kind.
+    fn is_whole(&self) -> bool {
+        self.switch.takes(&self.subject) && (self.switch == SwitchKind::Throttle) == self.calls.is_some()
+    }
+}
 
 impl FeedSwitches {
     /// Reads an event, and returns it with the words of the switches in it that this version of the program cannot read. A later version of the
@@ -87,7 +97,7 @@ impl FeedSwitches {
         let (mut switches, mut unknown) = (Vec::new(), Vec::new());
         for it in all {
             match FeedSwitch::deserialize(&it) {
-                Ok(switch) if switch.switch.takes(&switch.subject) => switches.push(switch),
+                Ok(switch) if switch.is_whole() => switches.push(switch),
                 _ => unknown.push(word(&it)),
             }
         }
@@ -101,6 +111,7 @@ impl FeedSwitches {
         let sent = |it: &Switch| FeedSwitch {
             switch: it.kind,
             subject: it.subject.clone(),
+            calls: it.calls,
             set_ms_ago: unix_ms.saturating_sub(it.set_unix_ms),
             // A clock that was set back adds no time.
             ends_in_ms: it.ends_unix_ms.saturating_sub(unix_ms.max(it.set_unix_ms)),
@@ -124,6 +135,7 @@ impl FeedSwitches {
             switches.set(Switch {
                 kind: it.switch,
                 subject: it.subject,
+                calls: it.calls,
                 until: now.after(lasts),
                 set_unix_ms: unix_ms.saturating_sub(it.set_ms_ago),
                 ends_unix_ms: Moment(unix_ms).after(lasts).0,
@@ -163,7 +175,8 @@ mod tests {
         let (reason, ticket, author) = (text(), text(), text());
         let (set_unix_ms, ends_unix_ms, until) = (1_000, 61_000, Moment(61_000));
         let subject = SwitchSubject::Region(RegionId::parse("a").unwrap());
-        all.set(Switch { kind: SwitchKind::Drain, subject, until, set_unix_ms, ends_unix_ms, reason, ticket, author });
+        let (kind, calls) = (SwitchKind::Drain, None);
+        all.set(Switch { kind, subject, calls, until, set_unix_ms, ends_unix_ms, reason, ticket, author });
         let version = Version { name: "r".to_owned(), change: 3 };
         let sent = FeedSwitches::of(version.clone(), &all, 11_000);
         let (sent, unknown) = FeedSwitches::read(&serde_json::to_string(&sent).unwrap()).unwrap();
@@ -189,6 +202,7 @@ mod tests {
         let switch = |region: String, ends_in_ms| FeedSwitch {
             switch: SwitchKind::Drain,
             subject: SwitchSubject::Region(RegionId::parse(&region).unwrap()),
+            calls: None,
             set_ms_ago: 0,
             ends_in_ms,
             reason: String::new(),

@@ -17,13 +17,18 @@ const NAME_BYTES_MAX: usize = 128;
 /// The longest name of a queue, a type or a tenant. With it an event of the feed with all switches stays below 1 MiB. Units: bytes.
 const SUBJECT_BYTES_MAX: usize = 255;
 
+/// Calls at once above this are no bound. Units: calls.
+const CALLS_MAX: u64 = 1_000_000;
+
 /// A request to set or to end a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The kind of the switch; none ends every kind.
+    /// The kind of the switch; none ends every kind but the throttle.
     pub kind: Option<SwitchKind>,
     /// The subject of the switch.
     pub subject: SwitchSubject,
+    /// The most calls at once of each sidecar, where a throttle is set; none for other kinds.
+    pub calls: Option<u64>,
     /// How long it lasts; none where it ends.
     pub lasts: Option<Duration>,
     /// Why.
@@ -38,9 +43,9 @@ pub struct Order {
 
 impl Order {
     /// Reads a query such as `switch=drain&region=eu-west-1&for=30m&reason=TEXT&ticket=OPS-1&author=NAME&force=true`; a pause has `queue`,
-    /// `type` or `tenant` instead of `region`. `sets`: a switch is set, and not ended.
+    /// `type` or `tenant` instead of `region`, and a throttle has `calls`. `sets`: a switch is set, and not ended.
     ///
-    /// Errors: a sentence that names the field, and what was expected.
+    /// Errors: a sentence that names the field and the expected form.
     pub fn read(query: &str, sets: bool) -> Result<Self, String> {
         Fields::read(query)?.checked(sets)
     }
@@ -58,24 +63,46 @@ impl Order {
         let Self { subject, reason, ticket, author, .. } = self.clone();
         let (kind, lasts) = (self.kind?, self.lasts?);
         let ends_unix_ms = unix_ms.saturating_add(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
-        let (until, set_unix_ms) = (now.after(lasts), unix_ms);
-        Some(Switch { kind, subject, until, set_unix_ms, ends_unix_ms, reason, ticket, author })
+        let (calls, until, set_unix_ms) = (self.calls, now.after(lasts), unix_ms);
+        Some(Switch { kind, subject, calls, until, set_unix_ms, ends_unix_ms, reason, ticket, author })
     }
 }
 
 /// The fields as they were written.
 #[derive(Default)]
-struct Fields {
+pub(super) struct Fields {
     kind: Option<SwitchKind>,
     subject: Option<SwitchSubject>,
+    calls: Option<u64>,
     lasts: Option<Duration>,
     reason: Option<String>,
     ticket: Option<String>,
     author: Option<String>,
     force: bool,
+    /// The name of the field of the time to live, where it is not `for`.
+    time_key: Option<&'static str>,
 }
 
 impl Fields {
+    /// No fields yet. `time_key`: the name of the field of the time to live.
+    pub(super) fn timed_by(time_key: &'static str) -> Self {
+        Self { time_key: Some(time_key), ..Self::default() }
+    }
+
+    /// The subject, where a field has named one.
+    pub(super) const fn subject(&self) -> Option<&SwitchSubject> {
+        self.subject.as_ref()
+    }
+
+    pub(super) fn of_kind(self, kind: SwitchKind) -> Self {
+        Self { kind: Some(kind), ..self }
+    }
+
+    /// With the author whose name is proven, where there is one.
+    pub(super) fn by(self, author: Option<&str>) -> Self {
+        Self { author: author.map(str::to_owned).or(self.author), ..self }
+    }
+
     fn read(query: &str) -> Result<Self, String> {
         let mut fields = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -85,7 +112,11 @@ impl Fields {
         Ok(fields)
     }
 
-    fn take(&mut self, name: &str, value: String) -> Result<(), String> {
+    /// Takes a field.
+    ///
+    /// Errors: a sentence that names it and the expected form.
+    pub(super) fn take(&mut self, name: &str, value: String) -> Result<(), String> {
+        let time_key = self.time_key();
         match name {
             "switch" => self.kind = Some(kind(&value)?),
             "region" | "queue" | "type" | "tenant" => {
@@ -94,7 +125,8 @@ impl Fields {
                 }
                 self.subject = Some(subject(name, value)?);
             }
-            "for" => self.lasts = Some(lasts(&value)?),
+            "calls" => self.calls = Some(calls(value.parse().ok())?),
+            _ if name == time_key => self.lasts = Some(lasts(name, &value)?),
             "reason" => self.reason = Some(value),
             "ticket" => self.ticket = Some(value),
             "author" => self.author = Some(value),
@@ -106,15 +138,23 @@ impl Fields {
                 }
             }
             _ => {
-                let message = "expected `switch`, `region`, `queue`, `type`, `tenant`, `for`, `reason`, `ticket`, `author` and `force` only";
+                let message = "expected `switch`, `region`, `queue`, `type`, `tenant`, `calls`, `for`, `reason`, `ticket`, `author` and `force` only";
                 return Err(message.to_owned());
             }
         }
         Ok(())
     }
 
-    fn checked(self, sets: bool) -> Result<Order, String> {
-        let Self { kind, subject, lasts, reason, ticket, author, force } = self;
+    fn time_key(&self) -> &'static str {
+        self.time_key.unwrap_or("for")
+    }
+
+    /// The order that they are. `sets`: a switch is set, and not ended.
+    ///
+    /// Errors: a sentence that names the field and the expected form.
+    pub(super) fn checked(self, sets: bool) -> Result<Order, String> {
+        let time_key = self.time_key();
+        let Self { kind, subject, calls, lasts, reason, ticket, author, force, .. } = self;
         if sets && kind.is_none() {
             return Err(format!("`switch`: expected one of {}", kinds()));
         }
@@ -123,14 +163,19 @@ impl Fields {
             return Err(mistake);
         }
         match (sets, lasts) {
-            (true, None) => return Err("`for`: expected how long it lasts, such as 30m".to_owned()),
-            (false, Some(_)) => return Err("`for`: a switch ends at once; leave it out".to_owned()),
+            (true, None) => return Err(format!("`{time_key}`: expected how long it lasts, such as 30m")),
+            (false, Some(_)) => return Err(format!("`{time_key}`: a switch ends at once; leave it out")),
+            _ => {}
+        }
+        match (sets && kind == Some(SwitchKind::Throttle), calls) {
+            (true, None) => return Err(expected_calls()),
+            (false, Some(_)) => return Err("`calls`: only a throttle that is set has it; leave it out".to_owned()),
             _ => {}
         }
         let reason = text("reason", reason, REASON_BYTES_MAX)?;
         let ticket = text("ticket", ticket, NAME_BYTES_MAX)?;
         let author = text("author", author, NAME_BYTES_MAX)?;
-        Ok(Order { kind, subject, lasts, reason, ticket, author, force })
+        Ok(Order { kind, subject, calls, lasts, reason, ticket, author, force })
     }
 }
 
@@ -161,7 +206,7 @@ fn mistake(kind: Option<SwitchKind>, subject: &SwitchSubject) -> Option<String> 
         SwitchKind::Pause => {
             "`queue`: expected `queue`, `type` or `tenant`, with the exact name of what is paused".to_owned()
         }
-        SwitchKind::Forbid | SwitchKind::Drain | SwitchKind::Evacuate => {
+        SwitchKind::Forbid | SwitchKind::Drain | SwitchKind::Evacuate | SwitchKind::Throttle => {
             format!("`region`: expected the id of a region, to {} it", kind.as_str())
         }
     })
@@ -176,9 +221,17 @@ fn kind(word: &str) -> Result<SwitchKind, String> {
     found.ok_or_else(|| format!("`switch`: expected one of {}", kinds()))
 }
 
-fn lasts(text: &str) -> Result<Duration, String> {
-    let lasts = parse_duration(text).map_err(|error| format!("`for`: {error}"))?;
-    if (LASTS_MIN..=LASTS_MAX).contains(&lasts) { Ok(lasts) } else { Err("`for`: expected 1s to 7d".to_owned()) }
+fn expected_calls() -> String {
+    format!("`calls`: expected the most calls at once of each sidecar, 1 to {CALLS_MAX}")
+}
+
+fn calls(number: Option<u64>) -> Result<u64, String> {
+    number.filter(|number| (1..=CALLS_MAX).contains(number)).ok_or_else(expected_calls)
+}
+
+fn lasts(field: &str, text: &str) -> Result<Duration, String> {
+    let lasts = parse_duration(text).map_err(|error| format!("`{field}`: {error}"))?;
+    if (LASTS_MIN..=LASTS_MAX).contains(&lasts) { Ok(lasts) } else { Err(format!("`{field}`: expected 1s to 7d")) }
 }
 
 /// A text that is shown in terminals and logs.
@@ -207,6 +260,8 @@ mod tests {
         assert_eq!((order.subject, order.kind), (SwitchSubject::Sidecar, Some(SwitchKind::Maintenance)));
         let order = Order::read(&format!("switch=pause&type=mail.send%20v2&for=1h&{WHO}"), true).unwrap();
         assert_eq!(order.switch(Moment(1), 1).unwrap().name(), "pause type mail.send v2");
+        let order = Order::read(&format!("switch=throttle&region=a&calls=20&for=1h&{WHO}"), true).unwrap();
+        assert_eq!(order.switch(Moment(1), 1).unwrap().name(), "throttle a to 20 calls");
         let order = Order::read(&format!("tenant=acme&{WHO}"), false).unwrap();
         assert_eq!(order.subject, SwitchSubject::Tenant("acme".to_owned()));
         let order = Order::read(&format!("region=eu-west-1&{WHO}"), false).unwrap();
@@ -236,6 +291,12 @@ mod tests {
             (format!("switch=drain&region=a&for=0s&{WHO}"), true, "`for`"),
             (format!("switch=drain&region=a&for=soon&{WHO}"), true, "`for`"),
             (format!("region=a&for=1m&{WHO}"), false, "`for`"),
+            (format!("switch=throttle&region=a&for=1m&{WHO}"), true, "`calls`"),
+            (format!("switch=throttle&region=a&calls=0&for=1m&{WHO}"), true, "`calls`"),
+            (format!("switch=throttle&region=a&calls=few&for=1m&{WHO}"), true, "`calls`"),
+            (format!("switch=throttle&queue=a&calls=1&for=1m&{WHO}"), true, "`region`"),
+            (format!("switch=drain&region=a&calls=1&for=1m&{WHO}"), true, "`calls`"),
+            (format!("switch=throttle&region=a&calls=1&{WHO}"), false, "`calls`"),
             (WHO.to_owned(), false, "`region`"),
             ("switch=drain&region=a&for=1m&ticket=t&author=a".to_owned(), true, "`reason`"),
             ("switch=drain&region=a&for=1m&reason=r&author=a".to_owned(), true, "`ticket`"),

@@ -28,7 +28,7 @@ impl SetRegion {
         match under.of_region(&self.id) {
             Some(SwitchKind::Drain | SwitchKind::Evacuate) => false,
             Some(SwitchKind::Forbid) => self.open && self.local,
-            Some(SwitchKind::Maintenance | SwitchKind::Pause) | None => self.open,
+            Some(SwitchKind::Maintenance | SwitchKind::Pause | SwitchKind::Throttle) | None => self.open,
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct RegionSet {
 /// where no set is left so.
 #[must_use]
 pub fn stranded<'s>(sets: &'s [RegionSet], set: &Switch, after: &Switches) -> Option<&'s RegionSet> {
-    let region = set.subject.region()?;
+    let region = set.closed_region()?;
     let is_left =
         |it: &&RegionSet| it.regions.iter().any(|it| it.id == *region) && !it.regions.iter().any(|it| it.takes(after));
     sets.iter().find(is_left)
@@ -141,7 +141,7 @@ impl RegionSets {
     /// The key of the first set that has the region of `set` and in which no region would take flexible jobs with the switches `after`.
     #[must_use]
     pub fn stranded(&self, set: &Switch, after: &Switches) -> Option<String> {
-        let place = self.regions.iter().position(|it| Some(&it.id) == set.subject.region())?;
+        let place = self.regions.iter().position(|it| Some(&it.id) == set.closed_region())?;
         let takes = self.regions.iter().enumerate().filter(|(_, it)| it.takes(after));
         let taking = Members::of(takes.map(|(place, _)| place));
         let is_left = |members: Members| members.has(place) && members.and(taking) == Members::NONE;

@@ -1,5 +1,6 @@
 //! The switches in force.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct Switch {
     /// Its subject; its kind takes it.
     #[serde(flatten)]
     pub subject: SwitchSubject,
+    /// The most calls at once of each sidecar, for a throttle; none for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
     /// When it ends by itself, on the clock of this process.
     pub until: Moment,
     /// When it was set, by the wall clock. Units: milliseconds since the Unix epoch.
@@ -34,10 +38,17 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Its kind and subject, such as `drain eu-west-1`, `pause queue email` or `maintenance`.
+    /// Its kind and subject, such as `drain eu-west-1`, `pause queue email`, `maintenance` or `throttle eu-west-1 to 20 calls`.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{} {}", self.kind.as_str(), self.subject).trim_end().to_owned()
+        let calls = self.calls.map(|calls| format!(" to {calls} calls")).unwrap_or_default();
+        format!("{} {}{calls}", self.kind.as_str(), self.subject).trim_end().to_owned()
+    }
+
+    /// The region that it keeps jobs from; none for a switch of another kind.
+    #[must_use]
+    pub fn closed_region(&self) -> Option<&RegionId> {
+        self.subject.region().filter(|_| self.kind.strictness() > 0)
     }
 
     /// As lists of switches show it. `from`: where it was set, `hub` or `sidecar`.
@@ -56,29 +67,39 @@ impl Switch {
         if let Some((key, name)) = self.subject.member() {
             shown[key] = name.into();
         }
+        if let Some(calls) = self.calls {
+            shown["calls"] = calls.into();
+        }
         shown
     }
 
-    fn is_about(&self, kind: Option<SwitchKind>, subject: &SwitchSubject) -> bool {
-        kind.is_none_or(|kind| kind == self.kind) && self.subject == *subject
+    /// Whether both cannot be in force together.
+    fn excludes(&self, other: &Self) -> bool {
+        self.subject == other.subject && !self.kind.is_beside(other.kind)
+    }
+
+    /// Grows with the strictness.
+    fn rank(&self) -> (u8, Reverse<u64>, Moment) {
+        (self.kind.strictness(), Reverse(self.calls.unwrap_or(0)), self.until)
     }
 }
 
-/// All switches in force. Shape: at most one for each subject; callers keep to [`SWITCHES_MAX`].
+/// All switches in force. Shape: at most one for each subject, and a throttle beside it; callers keep to [`SWITCHES_MAX`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(Vec<Switch>);
 
 impl Switches {
-    /// Sets a switch, in place of an earlier one for its subject.
+    /// Sets a switch, in place of an earlier one for its subject; a throttle in place of an earlier throttle.
     pub fn set(&mut self, switch: Switch) {
-        self.0.retain(|it| it.subject != switch.subject);
+        self.0.retain(|it| !it.excludes(&switch));
         self.0.push(switch);
     }
 
-    /// Ends the switches of this kind, or of every kind, for a subject, and returns them.
+    /// Ends the switches of this kind for a subject, or of every kind but the throttle, and returns them.
     pub fn end(&mut self, kind: Option<SwitchKind>, subject: &SwitchSubject) -> Vec<Switch> {
-        self.0.extract_if(.., |it| it.is_about(kind, subject)).collect()
+        let ends = |of: SwitchKind| kind.map_or(of != SwitchKind::Throttle, |kind| kind == of);
+        self.0.extract_if(.., |it| it.subject == *subject && ends(it.kind)).collect()
     }
 
     /// Ends the switches whose time is over, and returns them.
@@ -93,35 +114,44 @@ impl Switches {
             let ordered = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms);
             let left = switch.ends_unix_ms.saturating_sub(unix_ms).min(ordered);
             switch.until = now.after(Duration::from_millis(left));
-            if !self.0.iter().any(|it| it.subject == switch.subject) {
+            if !self.0.iter().any(|it| it.excludes(&switch)) {
                 self.0.push(switch);
             }
         }
     }
 
-    /// These together with others: where both have one for a subject, the stricter one, and of two alike the one that ends later.
+    /// These together with others: where both have one for a subject, the stricter one, and of two alike the one that ends later. Of two
+    /// throttles the one with fewer calls is the stricter one.
     #[must_use]
     pub fn joined(&self, others: &Self) -> Self {
         let mut all = self.clone();
         for other in &others.0 {
-            let rank = |it: &Switch| (it.kind.strictness(), it.until);
-            if self.0.iter().find(|it| it.subject == other.subject).is_none_or(|own| rank(own) < rank(other)) {
+            if self.0.iter().find(|it| it.excludes(other)).is_none_or(|own| own.rank() < other.rank()) {
                 all.set(other.clone());
             }
         }
         all
     }
 
-    /// The kind of the switch that is set for a region.
+    /// The kind of the switch that is set for a region, beside a throttle.
     #[must_use]
     pub fn of_region(&self, region: &RegionId) -> Option<SwitchKind> {
-        self.0.iter().find(|it| it.subject.region() == Some(region)).map(|it| it.kind)
+        self.0.iter().map(|it| (it.kind, it.subject.region())).find_map(|(kind, of)| {
+            let is_it = of == Some(region) && kind != SwitchKind::Throttle;
+            is_it.then_some(kind)
+        })
+    }
+
+    /// The most calls at once to a region by its throttle; none without one.
+    #[must_use]
+    pub fn throttle_of(&self, region: &RegionId) -> Option<u64> {
+        self.0.iter().find(|it| it.kind == SwitchKind::Throttle && it.subject.region() == Some(region))?.calls
     }
 
     /// Whether one is set for a subject.
     #[must_use]
     pub fn has_any(&self, subject: &SwitchSubject) -> bool {
-        self.0.iter().any(|it| it.is_about(None, subject))
+        self.0.iter().any(|it| it.subject == *subject)
     }
 
     /// Whether there are more than a hub, or a sidecar of its own, may have.
@@ -157,7 +187,8 @@ mod tests {
         let text = || "x".to_owned();
         let (set_unix_ms, ends_unix_ms) = (1_000, 1_000 + until);
         let until = Moment(until);
-        Switch { kind, subject, until, set_unix_ms, ends_unix_ms, reason: text(), ticket: text(), author: text() }
+        let (reason, ticket, author) = (text(), text(), text());
+        Switch { kind, subject, calls: None, until, set_unix_ms, ends_unix_ms, reason, ticket, author }
     }
 
     #[test]
@@ -176,6 +207,25 @@ mod tests {
         assert_eq!(all.first_end(), Some(Moment(40)), "the new one took the place of the old one");
         assert_eq!(all.end(None, &SwitchSubject::Region(a)).len(), 1);
         assert_eq!(all, Switches::default());
+    }
+
+    #[test]
+    fn a_throttle_is_in_force_beside_a_drain_and_of_two_the_one_with_fewer_calls() {
+        let (mut own, mut hub, a) = (Switches::default(), Switches::default(), RegionId::parse("a").unwrap());
+        let throttle = |calls, until| Switch { calls: Some(calls), ..switch(SwitchKind::Throttle, Some("a"), until) };
+        own.set(switch(SwitchKind::Drain, Some("a"), 20));
+        own.set(throttle(9, 50));
+        own.set(throttle(7, 40));
+        hub.set(throttle(8, 60));
+        for joined in [own.joined(&hub), hub.joined(&own)] {
+            assert_eq!((joined.of_region(&a), joined.throttle_of(&a)), (Some(SwitchKind::Drain), Some(7)));
+            assert_eq!(joined.iter().count(), 2);
+        }
+        let region = SwitchSubject::Region(a.clone());
+        assert_eq!(own.end(None, &region).len(), 1, "to undrain a region does not end its throttle");
+        assert_eq!((own.of_region(&a), own.throttle_of(&a)), (None, Some(7)));
+        assert_eq!(own.end(Some(SwitchKind::Throttle), &region).len(), 1);
+        assert_eq!(own, Switches::default());
     }
 
     #[test]

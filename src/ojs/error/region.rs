@@ -189,6 +189,17 @@ impl ErrorDocument {
         .with("region", region)
     }
 
+    /// 503: an operator's throttle of the region leaves no call. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn throttled(region: &str, retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::Throttled,
+            retry_after,
+            "an operator has set a bound on the calls to this region, and as many are under way; nothing was sent, try again later",
+        )
+        .with("region", region)
+    }
+
     /// 503: too many connections, requests or calls. Units: `retry_after` in seconds.
     #[must_use]
     pub fn overloaded(retry_after: u64) -> Self {

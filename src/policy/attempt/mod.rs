@@ -10,7 +10,7 @@ mod retry;
 
 pub use budget::{Pays, RetryBudget};
 pub use budgets::{Budgets, Toward};
-pub use concurrency::{Bounds, CallPermit, CallsSeen, Concurrency, Grant, Limit, Shed};
+pub use concurrency::{Bounds, CallPermit, CallsSeen, Concurrency, Grant, Limit, Shed, Throttle};
 pub use failover::{Progress, Step, Stop, next};
 pub use outcome::{Answer, Ending, Outcome, classify_enqueue, effect, is_turned_away};
 pub use retry::{End, Repeat, TRIES_MAX, Then, Tries};

@@ -85,6 +85,7 @@ pub(crate) struct Tried {
 pub(crate) fn shed_document(shed: Shed, region: &RegionId) -> ErrorDocument {
     match shed {
         Shed::Fleet => ErrorDocument::fleet_limit(region.as_str(), OVERLOADED_RETRY_AFTER),
+        Shed::Throttle => ErrorDocument::throttled(region.as_str(), OVERLOADED_RETRY_AFTER),
         Shed::Region | Shed::Total | Shed::Sockets => ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER),
     }
 }

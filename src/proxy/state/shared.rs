@@ -86,6 +86,15 @@ impl Shared {
     pub fn duplicate_ids(&self, index: RegionIndex) -> DuplicateIds {
         self.registry.region(index).duplicate_ids()
     }
+
+    /// Puts the switches of the journal in force; all those of before are over.
+    pub fn apply_switches(&self) {
+        let switches = self.journal.switches();
+        for region in self.registry.regions() {
+            self.concurrency.throttle(region.index).set(switches.throttle_of(&region.id));
+        }
+        self.registry.set_switches(&switches);
+    }
 }
 
 impl Proxy {

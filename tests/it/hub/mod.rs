@@ -10,6 +10,7 @@ mod postgres;
 mod several;
 mod sso;
 mod stage;
+mod throttle;
 mod tokens;
 mod views;
 
@@ -182,10 +183,12 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 13] = [
+    let cells: [(Method, &str, [u16; 4]); 14] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
+        // Without a body it is no order, which only an operator who may give one gets to hear.
+        (Method::POST, "/api/limits/throttle", [403, 400, 403, 403]),
         (Method::GET, "/v1/hub/sidecars", [403, 200, 200, 403]),
         (Method::GET, "/v1/hub/audit", [403, 200, 403, 403]),
         (Method::GET, "/v1/hub/feed?sidecar=x", [200, 403, 403, 403]),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http::Method;
 use http::response::Parts;
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use ojs_testbed::Authority;
 use serde_json::Value;
@@ -278,6 +278,13 @@ pub async fn status(stage: &HubStage, who: &str, method: &Method, path: &str) ->
     (head.status.as_u16(), document)
 }
 
+/// The same with a body.
+pub async fn post(stage: &HubStage, who: &str, path: &str, body: &Value) -> (u16, Value) {
+    let body = Bytes::from(body.to_string());
+    let (head, document) = ask_with(stage, Some(who), &Method::POST, path, &[], body).await;
+    (head.status.as_u16(), document)
+}
+
 /// The same with headers of credentials, and with a certificate or none.
 pub async fn ask(
     stage: &HubStage,
@@ -286,13 +293,24 @@ pub async fn ask(
     path: &str,
     authorization: &[&str],
 ) -> (Parts, Value) {
+    ask_with(stage, who, method, path, authorization, Bytes::new()).await
+}
+
+async fn ask_with(
+    stage: &HubStage,
+    who: Option<&str>,
+    method: &Method,
+    path: &str,
+    authorization: &[&str],
+    body: Bytes,
+) -> (Parts, Value) {
     use http_body_util::BodyExt as _;
     let mut sender = connected(stage, who).await;
     let mut request = http::Request::builder().method(method).uri(path).header("host", "hub");
     for header in authorization {
         request = request.header("authorization", *header);
     }
-    let (head, body) = sender.send_request(request.body(Empty::new()).unwrap()).await.unwrap().into_parts();
+    let (head, body) = sender.send_request(request.body(Full::new(body)).unwrap()).await.unwrap().into_parts();
     if head.headers.get("content-type").is_some_and(|it| it == "text/event-stream") {
         return (head, Value::Null);
     }
@@ -301,7 +319,7 @@ pub async fn ask(
 }
 
 /// A connection with a certificate of one of the clients, or with none.
-pub async fn connected(stage: &HubStage, who: Option<&str>) -> SendRequest<Empty<Bytes>> {
+pub async fn connected(stage: &HubStage, who: Option<&str>) -> SendRequest<Full<Bytes>> {
     let file = |name: &str| Some(stage.path(name));
     let tls = ojs_sidecar::config::RegionTls {
         ca: file("hub.ca.pem"),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use ojs_testbed::Authority;
 use serde_json::Value;
@@ -31,10 +31,11 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let scopes = ["ojs:read", "ojs:operate", "ojs:audit", "openid ojs:read ojs:operate ojs:audit", "openid", ""];
     let tokens = scopes.map(|scope| sso.token("ann", scope));
-    let cells: [(Method, &str, [u16; 6]); 16] = [
+    let cells: [(Method, &str, [u16; 6]); 17] = [
         (Method::GET, "/v1/hub/switches", [200, 403, 403, 200, 403, 403]),
         (Method::PUT, &set, [403, 200, 403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 404, 403, 403]),
+        (Method::POST, "/api/limits/throttle", [403, 400, 403, 400, 403, 403]),
         (Method::GET, "/v1/hub/sidecars", [200, 403, 403, 200, 403, 403]),
         (Method::GET, "/v1/hub/outcomes", [200, 403, 403, 200, 403, 403]),
         (Method::GET, "/v1/hub/audit", [403, 403, 200, 200, 403, 403]),
@@ -221,9 +222,9 @@ async fn connections_without_a_certificate_take_no_places_of_the_others() {
         held.push(connected(&stage, None).await);
     }
     let token = sso.token("ann", "ojs:read");
-    let answered = async |sender: &mut SendRequest<Empty<Bytes>>| {
+    let answered = async |sender: &mut SendRequest<Full<Bytes>>| {
         let request = http::Request::get("/v1/hub/switches").header("host", "hub");
-        let request = request.header("authorization", format!("Bearer {token}")).body(Empty::new()).unwrap();
+        let request = request.header("authorization", format!("Bearer {token}")).body(Full::default()).unwrap();
         sender.send_request(request).await.ok().map(|it| it.status().as_u16())
     };
     eventually("no place is left", async || {

@@ -9,6 +9,7 @@ mod gradient;
 mod grant;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use gradient::Gradient;
 pub use grant::{CallsSeen, Grant};
 use parking_lot::Mutex;
+pub use throttle::Throttle;
 
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::GuardClass;
@@ -43,6 +45,8 @@ pub enum Shed {
     Region,
     /// The fleet's limit has no room for this sidecar's calls to the region.
     Fleet,
+    /// An operator has set a bound on the calls of this sidecar to the region.
+    Throttle,
     /// We bear no more of such calls.
     Total,
     /// This machine has no socket left for the call.
@@ -64,8 +68,14 @@ pub struct Concurrency {
 pub struct CallPermit<L: Deref<Target = Limit> = Arc<Limit>> {
     region: L,
     total: L,
-    /// Whether it counts in the grant of the region.
-    is_granted: bool,
+    counts: Counts,
+}
+
+/// In which bounds of a region a call counts that are not always there.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    in_grant: bool,
+    in_throttle: bool,
 }
 
 /// How many calls may be under way at once, and how many are.
@@ -75,6 +85,7 @@ pub struct Limit {
     limit: AtomicU64,
     gradient: Mutex<Gradient>,
     grant: Arc<Grant>,
+    throttle: Arc<Throttle>,
 }
 
 impl Concurrency {
@@ -82,8 +93,8 @@ impl Concurrency {
     #[must_use]
     pub fn new(regions: usize, region: Bounds, total: u64) -> Self {
         let total = Bounds { floor: total, start: total, ceiling: total };
-        let regions = (0..regions).map(|_| Arc::new(Limit::new(region, Arc::default()))).collect();
-        Self { total: Arc::new(Limit::new(total, Arc::default())), regions }
+        let regions = (0..regions).map(|_| Arc::new(Limit::new(region))).collect();
+        Self { total: Arc::new(Limit::new(total)), regions }
     }
 
     /// The limits of a new configuration with the same bounds: `known_as` gives for each of its regions its index here.
@@ -91,11 +102,12 @@ impl Concurrency {
     #[must_use]
     pub fn carried_over(&self, region: Bounds, known_as: impl Iterator<Item = Option<RegionIndex>>) -> Self {
         let known = |index: Option<RegionIndex>| self.regions.get(index?.get()).cloned();
-        let limit = |index| known(index).unwrap_or_else(|| Arc::new(Limit::new(region, Arc::default())));
+        let limit = |index| known(index).unwrap_or_else(|| Arc::new(Limit::new(region)));
         Self { total: Arc::clone(&self.total), regions: known_as.map(limit).collect() }
     }
 
-    /// The limits of a new configuration with other bounds: they begin anew, and grants go on with the calls that count in them.
+    /// The limits of a new configuration with other bounds: they begin anew, and grants and throttles go on with the calls
+    /// that count in them.
     #[must_use]
     pub fn bounded_anew(
         &self,
@@ -103,8 +115,8 @@ impl Concurrency {
         total: u64,
         known_as: impl Iterator<Item = Option<RegionIndex>>,
     ) -> Self {
-        let grant = |index: Option<RegionIndex>| self.regions.get(index?.get()).map(|it| Arc::clone(&it.grant));
-        let limit = |index| Arc::new(Limit::new(region, grant(index).unwrap_or_default()));
+        let known = |index: Option<RegionIndex>| self.regions.get(index?.get());
+        let limit = |index| Arc::new(Limit::new(region).with_counts_of(known(index)));
         Self { regions: known_as.map(limit).collect(), ..Self::new(0, region, total) }
     }
 
@@ -114,13 +126,19 @@ impl Concurrency {
         &self.regions[index.get()].grant
     }
 
-    /// A place for a call of this class at a region, for a call that ends while the limits are at hand. Two compare-exchanges, and a third
-    /// one where the region has a fleet limit.
+    /// The throttle of a region. Panics: the region is not among these.
+    #[must_use]
+    pub fn throttle(&self, index: RegionIndex) -> &Throttle {
+        &self.regions[index.get()].throttle
+    }
+
+    /// A place for a call of this class at a region, for a call that ends while the limits are at hand. Two compare-exchanges, and one more
+    /// for a fleet limit and one for a throttle.
     ///
     /// Errors: [`Shed`]: no place is free; never for words about leased jobs.
     pub fn acquire(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<CallPermit<&Limit>, Shed> {
         let entered = self.enter(index, class, now);
-        entered.map(|(region, is_granted)| CallPermit { region: &**region, total: &*self.total, is_granted })
+        entered.map(|(region, counts)| CallPermit { region: &**region, total: &*self.total, counts })
     }
 
     /// The same for a call that may last longer than anything else that knows of it.
@@ -128,15 +146,15 @@ impl Concurrency {
     /// Errors: as of [`Concurrency::acquire`].
     pub fn acquire_owned(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<CallPermit, Shed> {
         let entered = self.enter(index, class, now);
-        entered.map(|(region, is_granted)| CallPermit {
+        entered.map(|(region, counts)| CallPermit {
             region: Arc::clone(region),
             total: Arc::clone(&self.total),
-            is_granted,
+            counts,
         })
     }
 
-    /// Takes the places of a call; returns the limit of its region, and whether it counts in the grant there.
-    fn enter(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<(&Arc<Limit>, bool), Shed> {
+    /// Takes the places of a call; returns the limit of its region, and where it counts there.
+    fn enter(&self, index: RegionIndex, class: GuardClass, now: Instant) -> Result<(&Arc<Limit>, Counts), Shed> {
         let Some(region) = self.regions.get(index.get()) else { return Err(Shed::Region) };
         if !self.total.enter(class) {
             return Err(Shed::Total);
@@ -145,13 +163,10 @@ impl Concurrency {
             self.total.leave();
             return Err(Shed::Region);
         }
-        let is_granted = region.grant.is_limited() && is_limited_for_fleet(class);
-        if is_granted && !region.grant.enter(now) {
+        region.enter_further(class, now).map(|counts| (region, counts)).inspect_err(|_| {
             region.leave();
             self.total.leave();
-            return Err(Shed::Fleet);
-        }
-        Ok((region, is_granted))
+        })
     }
 
     /// The limit of a region now. Units: calls at once.
@@ -205,8 +220,11 @@ impl<L: Deref<Target = Limit>> CallPermit<L> {
 
 impl<L: Deref<Target = Limit>> Drop for CallPermit<L> {
     fn drop(&mut self) {
-        if self.is_granted {
+        if self.counts.in_grant {
             self.region.grant.leave();
+        }
+        if self.counts.in_throttle {
+            self.region.throttle.leave();
         }
         self.region.leave();
         self.total.leave();
@@ -214,10 +232,36 @@ impl<L: Deref<Target = Limit>> Drop for CallPermit<L> {
 }
 
 impl Limit {
-    fn new(bounds: Bounds, grant: Arc<Grant>) -> Self {
+    fn new(bounds: Bounds) -> Self {
         let gradient = Gradient::new(bounds.floor, bounds.start, bounds.ceiling);
         let limit = AtomicU64::new(gradient.limit());
-        Self { in_flight: AtomicU64::new(0), limit, gradient: Mutex::new(gradient), grant }
+        let (grant, throttle) = Default::default();
+        Self { in_flight: AtomicU64::new(0), limit, gradient: Mutex::new(gradient), grant, throttle }
+    }
+
+    /// With the grant and the throttle of another one, where there is one.
+    fn with_counts_of(self, other: Option<&Arc<Self>>) -> Self {
+        let Some(other) = other else { return self };
+        Self { grant: Arc::clone(&other.grant), throttle: Arc::clone(&other.throttle), ..self }
+    }
+
+    /// Counts a call in the grant and the throttle, where the region has them.
+    fn enter_further(&self, class: GuardClass, now: Instant) -> Result<Counts, Shed> {
+        if !is_limited_by_others(class) {
+            return Ok(Counts::NONE);
+        }
+        let in_grant = self.grant.is_limited();
+        if in_grant && !self.grant.enter(now) {
+            return Err(Shed::Fleet);
+        }
+        let most = self.throttle.most();
+        if most.is_some_and(|most| !self.throttle.enter(most)) {
+            if in_grant {
+                self.grant.leave();
+            }
+            return Err(Shed::Throttle);
+        }
+        Ok(Counts { in_grant, in_throttle: most.is_some() })
     }
 
     fn enter(&self, class: GuardClass) -> bool {
@@ -245,8 +289,12 @@ impl Limit {
     }
 }
 
-/// Whether the limit of a fleet is for such calls. A FETCH may wait for minutes without work for its region.
-const fn is_limited_for_fleet(class: GuardClass) -> bool {
+impl Counts {
+    const NONE: Self = Self { in_grant: false, in_throttle: false };
+}
+
+/// Whether fleet limits and throttles are for such calls. A FETCH may wait for minutes without work for its region.
+const fn is_limited_by_others(class: GuardClass) -> bool {
     !is_word_about_leased(class) && !matches!(class, GuardClass::Fetch)
 }
 
