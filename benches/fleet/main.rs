@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use hub::{Hub, Stage};
 
 /// Numbers of sidecars where the command names none.
-const SIZES: [usize; 3] = [200, 2_000, 9_000];
+const SIZES: [usize; 3] = [200, 2_000, 10_000];
 /// How long a phase is measured.
 const PHASE: Duration = Duration::from_secs(20);
 /// Switches that are set one after the other.

@@ -50,7 +50,7 @@ pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
         }
     };
     telemetry::install_panic_hook(&log);
-    descriptors::raise_limit(CONNECTIONS_MAX);
+    descriptors::raise_limit(CONNECTIONS_MAX, descriptors::CLIENT_ALONE);
     let ended = bind(settings, Clock::system()).and_then(|bound| {
         bound.run(async {
             tokio::select! {

@@ -62,7 +62,7 @@ pub(super) async fn serve(
     until: impl Future<Output = ()>,
 ) {
     let (stop, stopped) = watch::channel(());
-    let places = Arc::new(Semaphore::new(descriptors::room_for(CONNECTIONS_MAX, 1)));
+    let places = Arc::new(Semaphore::new(descriptors::room_for(CONNECTIONS_MAX, descriptors::CLIENT_ALONE, 1)));
     let bare_places = Arc::new(Semaphore::new(BARE_CONNECTIONS_MAX));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let mut connections = JoinSet::new();

@@ -1,8 +1,8 @@
 //! How many files the process may have open, and how many of them may be clients'.
 //!
-//! Every client's call may need a connection to a region, and without a descriptor for it the call cannot be sent. So
-//! descriptors for files that are open before the first client, for probes and for scrapes are reserved first, and
-//! clients get half of the rest, however many connections they open.
+//! Every client's call to a sidecar may need a connection to a region, and without a descriptor for it the call cannot be sent. So
+//! descriptors for files that are open before the first client, for probes and for scrapes are reserved first, and clients get half
+//! of the rest, however many connections they open. A hub makes no connection for a client: there they get all of it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -16,13 +16,18 @@ const OPEN_AT_START: u64 = 40;
 /// few are left.
 const SET_APART: u64 = 192;
 
-/// Raises the process's limit on open files to the need of so many clients, as far as the kernel lets it.
+/// The descriptors that a client of a sidecar may need: its own connection, and one to a region.
+pub const CLIENT_AND_REGION: u64 = 2;
+/// The descriptors that a client of a hub needs.
+pub const CLIENT_ALONE: u64 = 1;
+
+/// Raises the process's limit on open files to the need of so many clients, of `each` descriptors, as far as the kernel lets it.
 ///
 /// Most processes begin with 1024 for the sake of programs that are confused by more, and may have far more if they ask.
-pub fn raise_limit(clients: usize) {
+pub fn raise_limit(clients: usize, each: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(now) = current else { return };
-    let needed = u64::try_from(clients).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(OWN);
+    let needed = u64::try_from(clients).unwrap_or(u64::MAX).saturating_mul(each).saturating_add(OWN);
     let wanted = maximum.map_or(needed, |maximum| needed.min(maximum));
     if wanted > now {
         // Where the kernel refuses, the present limit bounds the clients.
@@ -30,20 +35,21 @@ pub fn raise_limit(clients: usize) {
     }
 }
 
-/// So many of these clients may be connected at once, given the limit on open files and `threads` that are yet to be started.
+/// So many of these clients, of `each` descriptors, may be connected at once, given the limit on open files and `threads` that are yet to be
+/// started.
 #[must_use]
-pub fn room_for(clients: usize, threads: usize) -> usize {
+pub fn room_for(clients: usize, each: u64, threads: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return clients };
     let open = std::fs::read_dir(DESCRIPTORS).map_or(OPEN_AT_START, |entries| entries.count() as u64);
     // An event queue, its waker, the pair for signals, and the listeners of both families.
     let threads = (threads as u64).saturating_mul(8);
-    clients.min(share(limit, open.saturating_add(threads)))
+    clients.min(share(limit, open.saturating_add(threads), each))
 }
 
 /// The clients' share of so many descriptors, of which some are open already: at least one.
-fn share(limit: u64, open: u64) -> usize {
+fn share(limit: u64, open: u64, each: u64) -> usize {
     let left = limit.saturating_sub(open);
-    let clients = left.saturating_sub(SET_APART.min(left / 3)) / 2;
+    let clients = left.saturating_sub(SET_APART.min(left / 3)) / each;
     usize::try_from(clients).unwrap_or(usize::MAX).max(1)
 }
 
@@ -54,9 +60,11 @@ mod tests {
     #[test]
     fn regions_have_a_descriptor_for_each_client_and_some_are_set_apart() {
         for (limit, open) in [(60, 30), (256, 40), (1024, 40), (21_024, 60)] {
-            let clients = share(limit, open) as u64;
+            let clients = share(limit, open, CLIENT_AND_REGION) as u64;
             assert!(open + 2 * clients + SET_APART.min((limit - open) / 3) <= limit, "{limit}: {clients}");
         }
-        assert_eq!((share(60, 30), share(1024, 40), share(40, 60)), (10, 396, 1));
+        let both = |limit, open| share(limit, open, CLIENT_AND_REGION);
+        assert_eq!((both(60, 30), both(1024, 40), both(40, 60)), (10, 396, 1));
+        assert_eq!(share(20_000, 60, CLIENT_ALONE), 19_748, "a hub takes nearly twice as many");
     }
 }
