@@ -78,7 +78,13 @@ impl Switching {
         let switch = set?;
         (self.apply)();
         let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
-        event::switch_set(switch.kind, &switch.subject, lasts, [&switch.reason, &switch.ticket, &switch.author]);
+        event::switch_set(
+            switch.kind,
+            &switch.subject,
+            switch.calls,
+            lasts,
+            [&switch.reason, &switch.ticket, &switch.author],
+        );
         Ok(
             json!({ "switches": shown(std::iter::once(&switch), "sidecar"), "durable": is_durable && self.journal.is_durable() }),
         )
@@ -89,7 +95,7 @@ impl Switching {
         let change = |all: &mut Switches, _| all.end(order.kind, &order.subject);
         let (ended, is_durable) = self.journal.change_switches(change).await;
         if ended.is_empty() {
-            let message = if self.journal.hub().switches.has_any(&order.subject) {
+            let message = if !self.journal.hub().switches.end(order.kind, &order.subject).is_empty() {
                 "no such switch was set here; one of the hub is in force: end it there, with --hub"
             } else {
                 "no such switch is in force; `ojs-sidecar switches` lists those that are"

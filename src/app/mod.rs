@@ -133,7 +133,7 @@ impl Bound {
         let shared = self.current.load_full();
         let wanted = shared.config.limits.client_connections;
         let threads = worker_threads(shared.config.limits.worker_threads);
-        let clients = descriptors::room_for(wanted, descriptors::CLIENT_AND_REGION, threads);
+        let clients = descriptors::room_for(wanted, descriptors::Need::SIDECAR, threads);
         if clients < wanted {
             let rule = format!(
                 "only {clients} client connections are accepted at a time, because regions and probes need descriptors, too; raise the limit on open \

@@ -244,6 +244,9 @@ pub(super) struct ThrottleArgs {
     /// How long it lasts, from 1s to 7d
     #[arg(long = "for", value_name = "TIME")]
     pub(super) lasts: String,
+    /// Set it also for a region that no sidecar of the hub knows
+    #[arg(long)]
+    pub(super) force: bool,
     #[command(flatten)]
     pub(super) by: SwitchedBy,
 }

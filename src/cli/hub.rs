@@ -5,7 +5,7 @@ use super::exit::{BAD_CONFIG, DONE, FAILED};
 use super::out::{complain, say};
 use super::signals;
 use crate::base::Clock;
-use crate::hub::{CONNECTIONS_MAX, RunError, Settings, bind, check, migrate};
+use crate::hub::{CONNECTIONS_MAX, DESCRIPTORS, RunError, Settings, bind, check, migrate};
 use crate::net::descriptors;
 use crate::telemetry;
 
@@ -50,7 +50,7 @@ pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
         }
     };
     telemetry::install_panic_hook(&log);
-    descriptors::raise_limit(CONNECTIONS_MAX, descriptors::CLIENT_ALONE);
+    descriptors::raise_limit(CONNECTIONS_MAX, DESCRIPTORS);
     let ended = bind(settings, Clock::system()).and_then(|bound| {
         bound.run(async {
             tokio::select! {

@@ -47,7 +47,7 @@ fn run_with(sources: Sources, Loaded { config, warnings }: Loaded, handed_over: 
         }
     };
     telemetry::install_panic_hook(&log);
-    descriptors::raise_limit(config.limits.client_connections, descriptors::CLIENT_AND_REGION);
+    descriptors::raise_limit(config.limits.client_connections, descriptors::Need::SIDECAR);
     let files = sources.files.clone();
     let source = Source { load: Arc::new(move || load(&sources)), files, log: Some(log.clone()) };
     let bound = match build_with(config, World { source: Some(source), ..World::default() }, handed_over) {

@@ -33,9 +33,9 @@ pub(super) fn undrain(arguments: &UndrainArgs) -> u8 {
 
 /// Bounds the calls to a region; exit code 1 where the sidecar refuses.
 pub(super) fn throttle(arguments: &ThrottleArgs) -> u8 {
-    let ThrottleArgs { region, calls, lasts, by } = arguments;
+    let ThrottleArgs { region, calls, lasts, force, by } = arguments;
     let lasts = path_segment(lasts);
-    change(Method::PUT, &format!("switch=throttle&region={region}&calls={calls}&for={lasts}"), by)
+    change(Method::PUT, &format!("switch=throttle&region={region}&calls={calls}&for={lasts}&force={force}"), by)
 }
 
 /// Ends the bound on the calls to a region; exit code 1 where there is none.

@@ -300,7 +300,7 @@ impl Link {
         self.left_out(unknown);
         for it in &change.set {
             let lasts = it.ends_unix_ms.saturating_sub(self.clock.unix_ms()) / 1_000;
-            event::switch_set(it.kind, &it.subject, lasts, [&it.reason, &it.ticket, &it.author]);
+            event::switch_set(it.kind, &it.subject, it.calls, lasts, [&it.reason, &it.ticket, &it.author]);
         }
         for it in &change.ended {
             event::switch_ended(it.kind, &it.subject, Some(["ended at the hub", &it.ticket, &it.author]));

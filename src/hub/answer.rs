@@ -24,6 +24,7 @@ use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empt
 use super::state::Hub;
 use super::switches;
 use crate::fleet::{FEED_HEADER, Status, WITH_VIEWS, is_name};
+use crate::net::origin::Page;
 use crate::switch::Version;
 
 /// How long a client waits for its change. The change goes on behind that.
@@ -44,6 +45,11 @@ async fn carried_out(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let (head, body) = request.into_parts();
+    // Browsers show a certificate for any page that asks: no page is a client.
+    if Page::of(&head.headers, &[]) != Page::None {
+        let message = "a web page sent this request (`Origin`, `Sec-Fetch-Site`), and a hub answers none";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "cross_origin", message.to_owned()));
+    }
     let endpoint = Endpoint::of(&head.method, head.uri.path());
     let caller = caller(&hub, certificate, &head.headers);
     let is_permitted = |endpoint: &Endpoint| caller.as_ref().is_ok_and(|caller| caller.may(endpoint.need()));
@@ -83,6 +89,9 @@ async fn carried_out(
         }
         Endpoint::Switches => document(&switches::list(&hub).await?),
         Endpoint::SetSwitch | Endpoint::EndSwitch | Endpoint::Throttle => {
+            if endpoint == Endpoint::Throttle && !query.is_empty() {
+                return Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()));
+            }
             let of = Rc::clone(&hub);
             let change = async move {
                 match endpoint {

@@ -48,6 +48,6 @@ pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};
 pub use record::{PostgresError, RecordError};
 pub use run::{Bound, RunError, bind, check, migrate};
-pub use serve::CONNECTIONS_MAX;
+pub use serve::{CONNECTIONS_MAX, DESCRIPTORS};
 pub use settings::{Settings, SettingsError};
 pub use tokens::{KeysError, TokenSettings};

@@ -25,7 +25,8 @@ use tokio_rustls::server::TlsStream;
 use super::answer::answer;
 use super::credentials::Certificate;
 use super::state::Hub;
-use crate::net::{LocalExecutor, descriptors};
+use crate::net::LocalExecutor;
+use crate::net::descriptors::{self, Need};
 
 /// One connection a sidecar, and some for operators.
 pub const CONNECTIONS_MAX: usize = 24_000;
@@ -37,6 +38,9 @@ const BARE_LIFETIME: Duration = Duration::from_secs(60);
 const HANDSHAKES_MAX: usize = 512;
 /// For the handshake. A sidecar in another continent needs less than a second.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client of a hub needs its connection alone. Apart from those of clients with certificates are handshakes, clients without, 64 of the
+/// admin listener, a probe of each of 256 regions, and the record.
+pub const DESCRIPTORS: Need = Need { each: 1, apart: (HANDSHAKES_MAX + BARE_CONNECTIONS_MAX + 64 + 256 + 192) as u64 };
 /// For a head to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// A connection ends after this, so that a certificate that was withdrawn or has ended is looked at again.
@@ -62,7 +66,7 @@ pub(super) async fn serve(
     until: impl Future<Output = ()>,
 ) {
     let (stop, stopped) = watch::channel(());
-    let places = Arc::new(Semaphore::new(descriptors::room_for(CONNECTIONS_MAX, descriptors::CLIENT_ALONE, 1)));
+    let places = Arc::new(Semaphore::new(descriptors::room_for(CONNECTIONS_MAX, DESCRIPTORS, 1)));
     let bare_places = Arc::new(Semaphore::new(BARE_CONNECTIONS_MAX));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let mut connections = JoinSet::new();

@@ -73,7 +73,13 @@ async fn set_by(hub: Rc<Hub>, caller: &Caller, order: Order) -> Result<Value, Re
         .map_err(Refusal::unchanged)?;
     let switch = set?;
     let lasts = switch.ends_unix_ms.saturating_sub(switch.set_unix_ms) / 1_000;
-    event::switch_set(switch.kind, &switch.subject, lasts, [&switch.reason, &switch.ticket, &switch.author]);
+    event::switch_set(
+        switch.kind,
+        &switch.subject,
+        switch.calls,
+        lasts,
+        [&switch.reason, &switch.ticket, &switch.author],
+    );
     Ok(changed(&hub, "switches", std::iter::once(&switch)))
 }
 

@@ -96,7 +96,8 @@ impl Journal {
     fn changed_hub(&self, state: HubState, changes: &mut Vec<Change>) -> HubChange {
         let mut hub = self.inner.hub.lock();
         let is_in = |it: &Switch, all: &Switches| {
-            all.iter().any(|other| (other.kind, &other.subject, &other.ticket) == (it.kind, &it.subject, &it.ticket))
+            let name = |it: &Switch| (it.kind, it.calls, it.subject.clone(), it.ticket.clone());
+            all.iter().any(|other| name(other) == name(it))
         };
         let without = |all: &Switches, others: &Switches| all.iter().filter(|it| !is_in(it, others)).cloned().collect();
         let change =

@@ -16,18 +16,27 @@ const OPEN_AT_START: u64 = 40;
 /// few are left.
 const SET_APART: u64 = 192;
 
-/// The descriptors that a client of a sidecar may need: its own connection, and one to a region.
-pub const CLIENT_AND_REGION: u64 = 2;
-/// The descriptors that a client of a hub needs.
-pub const CLIENT_ALONE: u64 = 1;
+/// The need of a kind of process.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// The descriptors that each client may need.
+    pub each: u64,
+    /// Those that are set apart from the clients' share; less where few are left.
+    pub apart: u64,
+}
 
-/// Raises the process's limit on open files to the need of so many clients, of `each` descriptors, as far as the kernel lets it.
+impl Need {
+    /// Of a sidecar: a client's connection and one to a region.
+    pub const SIDECAR: Self = Self { each: 2, apart: SET_APART };
+}
+
+/// Raises the process's limit on open files to the need of so many clients, of this need, as far as the kernel lets it.
 ///
 /// Most processes begin with 1024 for the sake of programs that are confused by more, and may have far more if they ask.
-pub fn raise_limit(clients: usize, each: u64) {
+pub fn raise_limit(clients: usize, need: Need) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(now) = current else { return };
-    let needed = u64::try_from(clients).unwrap_or(u64::MAX).saturating_mul(each).saturating_add(OWN);
+    let needed = u64::try_from(clients).unwrap_or(u64::MAX).saturating_mul(need.each).saturating_add(OWN);
     let wanted = maximum.map_or(needed, |maximum| needed.min(maximum));
     if wanted > now {
         // Where the kernel refuses, the present limit bounds the clients.
@@ -35,21 +44,21 @@ pub fn raise_limit(clients: usize, each: u64) {
     }
 }
 
-/// So many of these clients, of `each` descriptors, may be connected at once, given the limit on open files and `threads` that are yet to be
+/// So many of these clients, of this need, may be connected at once, given the limit on open files and `threads` that are yet to be
 /// started.
 #[must_use]
-pub fn room_for(clients: usize, each: u64, threads: usize) -> usize {
+pub fn room_for(clients: usize, need: Need, threads: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return clients };
     let open = std::fs::read_dir(DESCRIPTORS).map_or(OPEN_AT_START, |entries| entries.count() as u64);
     // An event queue, its waker, the pair for signals, and the listeners of both families.
     let threads = (threads as u64).saturating_mul(8);
-    clients.min(share(limit, open.saturating_add(threads), each))
+    clients.min(share(limit, open.saturating_add(threads), need))
 }
 
 /// The clients' share of so many descriptors, of which some are open already: at least one.
-fn share(limit: u64, open: u64, each: u64) -> usize {
+fn share(limit: u64, open: u64, need: Need) -> usize {
     let left = limit.saturating_sub(open);
-    let clients = left.saturating_sub(SET_APART.min(left / 3)) / each;
+    let clients = left.saturating_sub(need.apart.min(left / 3)) / need.each;
     usize::try_from(clients).unwrap_or(usize::MAX).max(1)
 }
 
@@ -60,11 +69,12 @@ mod tests {
     #[test]
     fn regions_have_a_descriptor_for_each_client_and_some_are_set_apart() {
         for (limit, open) in [(60, 30), (256, 40), (1024, 40), (21_024, 60)] {
-            let clients = share(limit, open, CLIENT_AND_REGION) as u64;
+            let clients = share(limit, open, Need::SIDECAR) as u64;
             assert!(open + 2 * clients + SET_APART.min((limit - open) / 3) <= limit, "{limit}: {clients}");
         }
-        let both = |limit, open| share(limit, open, CLIENT_AND_REGION);
+        let both = |limit, open| share(limit, open, Need::SIDECAR);
         assert_eq!((both(60, 30), both(1024, 40), both(40, 60)), (10, 396, 1));
-        assert_eq!(share(20_000, 60, CLIENT_ALONE), 19_748, "a hub takes nearly twice as many");
+        let alone = |limit, open| share(limit, open, Need { each: 1, apart: 1_280 });
+        assert_eq!((alone(20_000, 60), alone(1024, 40)), (18_660, 656));
     }
 }

@@ -9,7 +9,7 @@ use crate::base::text::rfc3339;
 use crate::base::{Moment, RegionId, SwitchKind, SwitchSubject};
 
 /// The most switches of a hub, and the most that are set at one sidecar: one for each region that a sidecar can know, and maintenance, or as
-/// many pauses.
+/// many pauses and throttles.
 pub const SWITCHES_MAX: usize = 257;
 
 /// One switch in force.
@@ -146,12 +146,6 @@ impl Switches {
     #[must_use]
     pub fn throttle_of(&self, region: &RegionId) -> Option<u64> {
         self.0.iter().find(|it| it.kind == SwitchKind::Throttle && it.subject.region() == Some(region))?.calls
-    }
-
-    /// Whether one is set for a subject.
-    #[must_use]
-    pub fn has_any(&self, subject: &SwitchSubject) -> bool {
-        self.0.iter().any(|it| it.subject == *subject)
     }
 
     /// Whether there are more than a hub, or a sidecar of its own, may have.

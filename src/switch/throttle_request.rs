@@ -2,9 +2,11 @@
 //!
 //! Shape: `{"source": {"queue": "email"}, "action": "pause", "ttl": "30m", "reason": TEXT, "ticket": TEXT, "author": NAME}`. The source has one
 //! of the members `queue`, `type`, `tenant` and `region`. The actions are `pause` and `resume` of a queue, a type or a tenant, and
-//! `concurrency`, with the member `calls`, and `resume` of a region. `ttl` is of `pause` and `concurrency`.
+//! `concurrency`, with the member `calls`, and `resume` of a region. `ttl` is of `pause` and `concurrency`, and so is `force`, for a region that no
+//! sidecar knows.
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::order::{Fields, Order};
 use crate::base::{SwitchKind, SwitchSubject};
@@ -26,24 +28,18 @@ impl ThrottleRequest {
     ///
     /// Errors: a sentence that names the member and the expected form.
     pub fn read(author: Option<&str>, body: &[u8]) -> Result<Self, String> {
-        let body: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|error| format!("expected a JSON object: {error}"))?;
-        let known = ["source", "action", "calls", "ttl", "reason", "ticket", "author"];
-        if let Some(other) = body.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(format!("`{other}`: there is no such member; expected {} only", known.join(", ")));
-        }
+        let body: Body = serde_json::from_slice(body).map_err(|error| format!("expected a JSON object: {error}"))?;
         let mut fields = Fields::timed_by("ttl");
-        for key in ["ttl", "reason", "ticket", "author"] {
-            if let Some(text) = body.get(key) {
-                fields.take(key, text.as_str().ok_or_else(|| format!("`{key}`: expected a text"))?.to_owned())?;
-            }
+        let texts = [("ttl", body.ttl), ("reason", body.reason), ("ticket", body.ticket), ("author", body.author)];
+        for (key, value) in texts.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            fields.take(key, value.as_str().ok_or_else(|| format!("`{key}`: expected a text"))?.to_owned())?;
         }
-        if let Some(calls) = body.get("calls") {
-            fields.take("calls", calls.to_string())?;
+        for (key, value) in [("calls", body.calls), ("force", body.force)] {
+            value.map_or(Ok(()), |value| fields.take(key, value.to_string()))?;
         }
-        let (key, name) = source(body.get("source"))?;
-        fields.take(key, name.to_owned())?;
-        let action = body.get("action").and_then(Value::as_str).unwrap_or_default();
+        let (key, name) = body.source.and_then(Source::one).ok_or(SOURCE_EXPECTED)?;
+        fields.take(key, name)?;
+        let action = body.action.as_ref().and_then(Value::as_str).unwrap_or_default();
         let sets = match action {
             "pause" | "concurrency" => true,
             "resume" => false,
@@ -65,16 +61,41 @@ impl ThrottleRequest {
     }
 }
 
-/// The member of a source, and its name.
-fn source(source: Option<&Value>) -> Result<(&str, &str), String> {
-    const EXPECTED: &str =
-        "`source`: expected an object with one of the members queue, type, tenant and region, and a text";
-    let source = source.and_then(Value::as_object).filter(|it| it.len() == 1);
-    let (key, name) = source.and_then(|it| it.iter().next()).ok_or(EXPECTED)?;
-    if !["queue", "type", "tenant", "region"].contains(&key.as_str()) {
-        return Err(EXPECTED.to_owned());
+const SOURCE_EXPECTED: &str =
+    "`source`: expected an object with one of the members queue, type, tenant and region, and a text";
+
+/// The members of a body. A member that comes twice is an error of the parser.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    source: Option<Source>,
+    action: Option<Value>,
+    calls: Option<Value>,
+    ttl: Option<Value>,
+    force: Option<Value>,
+    reason: Option<Value>,
+    ticket: Option<Value>,
+    author: Option<Value>,
+}
+
+/// The members of a source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    queue: Option<String>,
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    tenant: Option<String>,
+    region: Option<String>,
+}
+
+impl Source {
+    /// Its member and the name there, where it has one only.
+    fn one(self) -> Option<(&'static str, String)> {
+        let all = [("queue", self.queue), ("type", self.job_type), ("tenant", self.tenant), ("region", self.region)];
+        let mut named = all.into_iter().filter_map(|(key, name)| Some((key, name?)));
+        named.next().filter(|_| named.next().is_none())
     }
-    Ok((key, name.as_str().ok_or(EXPECTED)?))
 }
 
 #[cfg(test)]
@@ -125,11 +146,10 @@ mod tests {
     fn every_error_names_its_member() {
         for (change, member) in [
             (json!({ "source": null }), "`source`"),
-            (json!({ "source": "email" }), "`source`"),
             (json!({ "source": {} }), "`source`"),
             (json!({ "source": { "queue": "a", "type": "b" } }), "`source`"),
-            (json!({ "source": { "origin": "10.0.0.1" } }), "`source`"),
-            (json!({ "source": { "queue": 7 } }), "`source`"),
+            (json!({ "source": { "origin": "10.0.0.1" } }), "`origin`"),
+            (json!({ "source": { "region": "a" }, "action": "concurrency", "calls": 5, "force": "yes" }), "`force`"),
             (json!({ "source": { "queue": "" } }), "`queue`"),
             (json!({ "action": null }), "`action`"),
             (json!({ "action": "stop" }), "`action`"),
@@ -151,6 +171,11 @@ mod tests {
             let error = read(None, change.clone()).unwrap_err();
             assert!(error.contains(member), "{change}: {error}");
         }
-        assert!(ThrottleRequest::read(None, b"[]").unwrap_err().contains("JSON object"));
+        for body in [r"[]", r#"{"source":"a"}"#, r#"{"source":{"queue":7}}"#, r#"{"action":"pause","action":"resume"}"#]
+        {
+            assert!(ThrottleRequest::read(None, body.as_bytes()).unwrap_err().contains("JSON object"), "{body}");
+        }
+        let twice = ThrottleRequest::read(None, br#"{"source":{"queue":"a","queue":"b"}}"#).unwrap_err();
+        assert!(twice.contains("duplicate field `queue`"), "{twice}");
     }
 }

@@ -5,17 +5,18 @@ use tracing::warn;
 use super::TARGET;
 use crate::base::{RegionId, SwitchKind, SwitchSubject};
 
-/// An operator has set a switch; `region` is empty where it is about none, and so is `paused`. At the level of warnings, so that most levels
+/// An operator has set a switch; `region` is empty where it is about none, and so is `paused`; `calls` are those of a throttle. At the level of warnings, so that most levels
 /// show it.
 pub fn switch_set(
     switch: SwitchKind,
     subject: &SwitchSubject,
+    calls: Option<u64>,
     lasts_seconds: u64,
     [reason, ticket, author]: [&str; 3],
 ) {
     let (region, paused) = parts(subject);
     warn!(
-        target: TARGET, event = "ojs.federation.switch_set", switch = switch.as_str(), region, paused, lasts_seconds, reason, ticket, author,
+        target: TARGET, event = "ojs.federation.switch_set", switch = switch.as_str(), region, paused, calls, lasts_seconds, reason, ticket, author,
         "an operator has set a switch"
     );
 }

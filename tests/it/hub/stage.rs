@@ -296,6 +296,20 @@ pub async fn ask(
     ask_with(stage, who, method, path, authorization, Bytes::new()).await
 }
 
+/// A request with headers of its own and a body.
+pub async fn ask_as(
+    stage: &HubStage,
+    who: &str,
+    method: &Method,
+    path: &str,
+    header: (&str, &str),
+    body: &'static str,
+) -> u16 {
+    let request = http::Request::builder().method(method).uri(path).header("host", "hub").header(header.0, header.1);
+    let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+    connected(stage, Some(who)).await.send_request(request).await.unwrap().status().as_u16()
+}
+
 async fn ask_with(
     stage: &HubStage,
     who: Option<&str>,

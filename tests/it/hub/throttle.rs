@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::INFO;
-use super::stage::{HubStage, post, status};
+use super::stage::{HubStage, ask_as, post, status};
 use crate::support::{Answer, Client, Process, Stage, eventually, job, pinned};
 
 const REGION: &str = "us-east-1";
@@ -50,6 +50,9 @@ async fn a_throttle_bounds_the_calls_of_each_sidecar_and_outlives_the_hub() {
     let second = Process::run(&two.config, &INFO).await;
     stage.follows("one").await;
     stage.follows("two").await;
+    let unknown = stage.order("ann", &["throttle", "mars", "--calls", "2", "--for", "1h"]).await;
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("--force"), "{}", unknown.all());
+    assert_eq!(stage.order("ann", &["throttle", "mars", "--calls", "2", "--for", "1s", "--force"]).await.code, Some(0));
     let done = stage.order("ann", &["throttle", REGION, "--calls", "2", "--for", "1h"]).await;
     assert!(done.code == Some(0) && done.stdout.contains("throttle us-east-1 to 2 calls until "), "{}", done.all());
     for (federation, sidecar) in [(&one, &first), (&two, &second)] {
@@ -145,13 +148,22 @@ async fn an_orchestrator_pauses_and_resumes_sources_and_lowers_the_concurrency_o
     for (source, action, more, field) in [
         (json!({ "queue": "email" }), "pause", json!({}), "`ttl`"),
         (json!({ "queue": "email" }), "concurrency", hour.clone(), "`action`"),
-        (json!({ "origin": "10.0.0.1" }), "pause", hour.clone(), "`source`"),
+        (json!({ "origin": "10.0.0.1" }), "pause", hour.clone(), "`origin`"),
         (json!({ "queue": "email" }), "pause", json!({ "ttl": "1h", "reason": "" }), "`reason`"),
         (json!({ "queue": "email" }), "pause", json!({ "ttl": "1h", "ticket": "" }), "`ticket`"),
     ] {
         let (code, refused) = order(source, action, more).await;
         let message = refused["error"]["message"].as_str().unwrap_or_default();
         assert!(code == 400 && message.contains(field), "{refused}");
+    }
+    let right = r#"{"source":{"queue":"q"},"action":"resume","reason":"r","ticket":"t","author":"a"}"#;
+    for (header, path, code) in [
+        (("origin", "https://page.example"), "/api/limits/throttle", 403),
+        (("sec-fetch-site", "cross-site"), "/api/limits/throttle", 403),
+        (("sec-fetch-site", "none"), "/api/limits/throttle", 404),
+        (("accept", "*/*"), "/api/limits/throttle?force=true", 400),
+    ] {
+        assert_eq!(ask_as(&stage, "ann", &Method::POST, path, header, right).await, code, "{header:?} {path}");
     }
     let (_, trail) = status(&stage, "ann", &Method::GET, "/v1/hub/audit").await;
     let rows: Vec<_> = trail["rows"].as_array().unwrap().iter().map(|it| (&it["action"], &it["subject"])).collect();

@@ -161,3 +161,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_throttled_call_leaves_its_place_in_the_grant() {
+    let limits = Concurrency::new(1, ROOMY, MANY);
+    limits.grant(A).set_limit(Some(3));
+    limits.throttle(A).set(Some(1));
+    let held = fill(&limits, A, GuardClass::Enqueue);
+    assert_eq!(held.len(), 1);
+    for _ in 0..10 {
+        assert_eq!(limits.acquire(A, GuardClass::Enqueue, Instant::now()).err(), Some(Shed::Throttle));
+    }
+    assert_eq!(fill(&limits, A, GuardClass::Ack).len(), 1_000, "words about leased jobs are not throttled");
+    drop(held);
+    limits.throttle(A).set(None);
+    let held = fill(&limits, A, GuardClass::Enqueue);
+    assert_eq!((held.len(), limits.acquire(A, GuardClass::Enqueue, Instant::now()).err()), (3, Some(Shed::Fleet)));
+}
+
+#[test]
+fn calls_under_way_count_in_a_throttle_over_a_reload() {
+    let limits = Concurrency::new(1, ROOMY, MANY);
+    limits.throttle(A).set(Some(1));
+    for after in
+        [limits.carried_over(ROOMY, [Some(A)].into_iter()), limits.bounded_anew(BOUNDS, MANY, [Some(A)].into_iter())]
+    {
+        let held = fill(&limits, A, GuardClass::Enqueue);
+        assert_eq!((held.len(), fill(&after, A, GuardClass::Enqueue).len()), (1, 0));
+        drop(held);
+        assert_eq!(fill(&after, A, GuardClass::Enqueue).len(), 1);
+    }
+}
