@@ -1,12 +1,12 @@
 //! Keys that this sidecar shares with others: the way from the calls to the connection to the hub, and the hub's absence.
 //!
-//! Calls ask on their own threads; [`crate::fleet`] answers on the control thread, where the connection is. A hub that does not answer in time
-//! is left alone but for one call a second, so that its loss costs the others nothing.
+//! Calls ask on their own threads; [`crate::fleet`] answers on the control thread, where the connection is. A hub that leaves several claims in a
+//! row without an answer, or to which there is no connection, is left alone but for one claim a second, so that its loss costs the others nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Relaxed},
 };
 use std::time::Duration;
@@ -27,6 +27,9 @@ const ASKS_MAX: usize = 1_024;
 const ABANDONED_MAX: usize = 10_000;
 /// How often a hub that does not answer is tried. Units: milliseconds.
 const TRY_EVERY_MS: u64 = 1_000;
+/// Claims in a row without an answer, until a hub to which there is a connection is left alone. One or two slow commits are no loss; a hub that
+/// hangs holds up the claims of one wait at once, or so many one after the other.
+const MISSED_MAX: u32 = 3;
 
 /// A question about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +119,9 @@ pub struct Keys {
     asked: tokio::sync::Mutex<mpsc::Receiver<KeyAsk>>,
     abandoned: Mutex<VecDeque<Placement>>,
     changed: Notify,
-    /// When a hub that does not answer is tried again, by its own count; 0 while it answers. Units: milliseconds.
+    /// Claims without an answer since the last answer.
+    missed: AtomicU32,
+    /// When a hub that is left alone is tried again, by its own count; 0 while it answers. Units: milliseconds.
     next_try_ms: AtomicU64,
     started: std::time::Instant,
     clock: Clock,
@@ -131,6 +136,7 @@ impl Keys {
             asked: tokio::sync::Mutex::new(asked),
             abandoned: Mutex::default(),
             changed: Notify::new(),
+            missed: AtomicU32::new(0),
             next_try_ms: AtomicU64::new(0),
             started: clock.now(),
             clock,
@@ -138,11 +144,12 @@ impl Keys {
         }
     }
 
-    /// Asks the hub, until a time. A hub that does not answer is left alone.
+    /// Asks the hub, until a time. A hub that is left alone gets no end; the background sends it.
     ///
     /// Cancel: the hub may have got the question.
     pub async fn ask(&self, question: &KeyQuestion, until: Instant) -> Asked {
-        if !self.may_try() {
+        let is_claim = question.verdict.is_none();
+        if !self.may_ask(is_claim) {
             return Asked::NotSent;
         }
         let mut was_sent = false;
@@ -165,7 +172,9 @@ impl Keys {
                 Ok(Err(_)) | Err(_) => break "it did not answer in time".to_owned(),
             }
         };
-        self.lost(&error);
+        if is_claim {
+            self.missed(&error);
+        }
         if was_sent { Asked::Lost } else { Asked::NotSent }
     }
 
@@ -214,19 +223,27 @@ impl Keys {
 
     /// Notes that the hub answers questions about keys.
     pub fn reached(&self) {
+        if self.missed.load(Relaxed) != 0 {
+            self.missed.store(0, Relaxed);
+        }
         if self.next_try_ms.load(Relaxed) != 0 && self.next_try_ms.swap(0, Relaxed) != 0 {
             event::hub_keys_reached();
         }
     }
 
-    fn may_try(&self) -> bool {
+    /// Whether a question is sent: while the hub is left alone, one claim a second.
+    fn may_ask(&self, is_claim: bool) -> bool {
         let (next, now) = (self.next_try_ms.load(Relaxed), self.now_ms());
-        next == 0
-            || (now >= next && self.next_try_ms.compare_exchange(next, now + TRY_EVERY_MS, Relaxed, Relaxed).is_ok())
+        let is_due = || self.next_try_ms.compare_exchange(next, now + TRY_EVERY_MS, Relaxed, Relaxed).is_ok();
+        next == 0 || (is_claim && now >= next && is_due())
     }
 
-    fn lost(&self, error: &str) {
-        if self.next_try_ms.swap(self.now_ms() + TRY_EVERY_MS, Relaxed) == 0 {
+    /// Notes a claim without an answer.
+    fn missed(&self, error: &str) {
+        let in_a_row = self.missed.fetch_add(1, Relaxed).saturating_add(1);
+        // A connection would hold the questions.
+        let is_away = in_a_row >= MISSED_MAX || self.asked.try_lock().is_ok();
+        if is_away && self.next_try_ms.swap(self.now_ms() + TRY_EVERY_MS, Relaxed) == 0 {
             event::hub_keys_lost(error);
         }
     }

@@ -3,6 +3,7 @@
 mod history;
 mod keys;
 mod keys_history;
+mod keys_loss;
 mod later;
 mod limits;
 mod outcomes;

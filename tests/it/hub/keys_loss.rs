@@ -1,0 +1,117 @@
+//! Keys for all while the hub is away, hangs or is slow. Judged at the regions' stores.
+
+use super::keys::{Two, counted, held, is_replay, keyed};
+use super::stage::HubStage;
+use crate::support::{Answer, Process, Scrape, eventually, job};
+
+async fn is_refused_for_the_hub(answer: &Answer) {
+    answer.check_error(503, "backend_error", "hub_unavailable");
+    answer.check_retry_after(2);
+}
+
+/// Waits until the hub has the end of every key of a sidecar.
+async fn is_settled(sidecar: &Process) {
+    eventually("the hub has the ends of all keys", async || {
+        Scrape::of(&sidecar.admin).await.value("hub_keys_unsettled") == 0.0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hub_that_is_killed_within_a_call_changes_neither_its_answer_nor_that_of_a_repetition() {
+    let (mut two, mut hub) = Two::with("refuse").await;
+    let (one, other) = (two.run("one").await, two.run("other").await);
+    let (gate, call) = held(&two, &one, "k").await;
+    hub.kill();
+    gate.open();
+    let first = call.await.unwrap();
+    assert_eq!((first.status.as_u16(), is_replay(&first)), (201, false), "{first:?}");
+    is_refused_for_the_hub(&keyed(&other.client, "k", job("a")).await).await;
+    is_refused_for_the_hub(&keyed(&one.client, "new", job("a")).await).await;
+    // Its own sidecar needs no hub for it, and a job without a key neither.
+    assert!(is_replay(&keyed(&one.client, "k", job("a")).await));
+    assert_eq!(other.client.enqueue(job("b")).await.status, 201);
+    let _hub = two.hubs.run().await;
+    is_settled(&one).await;
+    let mut again = None;
+    eventually("the other sidecar has the answer", async || {
+        again = Some(keyed(&other.client, "k", job("a")).await);
+        again.as_ref().unwrap().status == 201
+    })
+    .await;
+    let again = again.unwrap();
+    assert_eq!((again.job_id(), is_replay(&again)), (first.job_id(), true));
+    assert_eq!(two.jobs().len(), 2);
+    one.wait_for_line("ojs.federation.hub_keys_reached").await;
+}
+
+#[tokio::test]
+async fn a_hub_that_is_away_refuses_keys_or_leaves_them_to_one_sidecar_as_configured() {
+    let (two, mut hub) = Two::with("refuse").await;
+    let one = two.run("one").await;
+    hub.kill();
+    for _ in 0..2 {
+        is_refused_for_the_hub(&keyed(&one.client, "k", job("a")).await).await;
+    }
+    assert_eq!((two.jobs().len(), counted(&one, "refused").await), (0, 2.0));
+    let lost = one.log().iter().filter(|line| line.contains("ojs.federation.hub_keys_lost")).count();
+    assert_eq!(lost, 1, "once for each loss");
+
+    let (mut two, mut hub) = Two::with("local").await;
+    let (one, other) = (two.run("one").await, two.run("other").await);
+    hub.kill();
+    let first = keyed(&one.client, "k", job("a")).await;
+    assert_eq!((first.status.as_u16(), is_replay(&first), counted(&one, "local").await), (201, false, 1.0));
+    assert!(is_replay(&keyed(&one.client, "k", job("a")).await));
+    let both = [keyed(&one.client, "both", job("b")).await, keyed(&other.client, "both", job("b")).await];
+    assert_ne!(both[0].job_id(), both[1].job_id(), "each sidecar has its own keys");
+    // Back, the hub has the keys of the time between, and one of two with the same key is reported.
+    let _hub = two.hubs.run().await;
+    is_settled(&one).await;
+    is_settled(&other).await;
+    let again = keyed(&other.client, "k", job("a")).await;
+    assert_eq!((again.status.as_u16(), again.job_id(), is_replay(&again)), (201, first.job_id(), true), "{again:?}");
+    assert_eq!(counted(&one, "doubled").await + counted(&other, "doubled").await, 1.0);
+}
+
+#[tokio::test]
+async fn a_hub_that_hangs_holds_no_call_up() {
+    let (two, hub) = Two::with("local").await;
+    let one = two.run("one").await;
+    hub.pause(true);
+    for key in ["a", "b", "c"] {
+        let answer = keyed(&one.client, key, job(key)).await;
+        assert_eq!((answer.status.as_u16(), is_replay(&answer)), (201, false), "{answer:?}");
+    }
+    hub.pause(false);
+    is_settled(&one).await;
+    let other = two.run("other").await;
+    for key in ["a", "b", "c"] {
+        assert!(is_replay(&keyed(&other.client, key, job(key)).await), "{key}");
+    }
+    assert_eq!(two.jobs().len(), 3);
+}
+
+#[tokio::test]
+async fn one_slow_claim_and_slow_ends_keep_no_other_key_from_the_hub() {
+    let (two, hub) = Two::before(HubStage::new(""), "refuse", "limits: { call_timeout: 10s }").await;
+    let one = two.run("one").await;
+    hub.pause(true);
+    is_refused_for_the_hub(&keyed(&one.client, "slow", job("a")).await).await;
+    hub.pause(false);
+    let next = keyed(&one.client, "next", job("b")).await;
+    assert_eq!(next.status, 201, "{next:?}");
+    // The hub takes none of four ends in their time.
+    let mut held_up = Vec::new();
+    for key in ["1", "2", "3", "4"] {
+        held_up.push(held(&two, &one, key).await);
+    }
+    hub.pause(true);
+    for (gate, call) in held_up {
+        gate.open();
+        assert_eq!(call.await.unwrap().status, 201);
+    }
+    hub.pause(false);
+    let next = keyed(&one.client, "last", job("c")).await;
+    assert_eq!(next.status, 201, "{next:?}");
+}
