@@ -108,15 +108,47 @@ async fn in_time<T: 'static>(
     Ok(tokio::time::timeout(RECORD_WAIT, decided).await.map_err(|_| RecordError::Slow)??)
 }
 
-/// The key as another claim has it.
+/// The key as another claim has it. A claim with another body gets no place of a job: a key alone may be guessed.
 fn held(request: &KeyRequest, known: KnownKey, now_unix_ms: u64) -> Result<Claimed, Refusal> {
-    let same_body = known.body == request.body;
+    if known.body != request.body {
+        return Ok(Claimed::OtherBody);
+    }
     let Some((status, region, job_id)) = known.stored else {
-        return Ok(Claimed::Held { same_body, age_ms: now_unix_ms.saturating_sub(known.claimed_unix_ms) });
+        return Ok(Claimed::Held { age_ms: now_unix_ms.saturating_sub(known.claimed_unix_ms) });
     };
     let unreadable =
         || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the key cannot be read".to_owned());
     let region = RegionId::parse(&region).map_err(|_| unreadable())?;
     let status = u16::try_from(status).map_err(|_| unreadable())?;
-    Ok(Claimed::Stored { same_body, place: Place { region, job_id }, status })
+    Ok(Claimed::Stored { place: Place { region, job_id }, status })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_job_is_shown_only_to_claims_with_its_body() {
+        let request = |body: &str| KeyRequest {
+            sidecar: "one".to_owned(),
+            started_unix_ms: 1,
+            key: "k".to_owned(),
+            body: body.to_owned(),
+            token: "t".to_owned(),
+            attempt: 1,
+            ttl_ms: 1,
+            verdict: None,
+        };
+        let known = || KnownKey {
+            body: "right".to_owned(),
+            token: "other".to_owned(),
+            state: "stored".to_owned(),
+            claimed_unix_ms: 1,
+            stored: Some((201, "us-east-1".to_owned(), "j".to_owned())),
+        };
+        let shown = |body| json!(held(&request(body), known(), 1).unwrap_or_else(|_| unreachable!()));
+        assert_eq!(shown("guessed"), json!({ "claim": "other_body" }));
+        let place = json!({ "region": "us-east-1", "job_id": "j" });
+        assert_eq!(shown("right"), json!({ "claim": "stored", "place": place, "status": 201 }));
+    }
 }

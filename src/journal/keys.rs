@@ -54,15 +54,13 @@ pub enum Claimed {
     Taken,
     /// Another call has it and has not ended, as far as the hub knows.
     Held {
-        /// Whether it came with the same body.
-        same_body: bool,
         /// How long ago. Units: milliseconds.
         age_ms: u64,
     },
-    /// An earlier call has stored its job.
+    /// The key came with another body; nothing is said of its job.
+    OtherBody,
+    /// An earlier call with the same body has stored its job.
     Stored {
-        /// Whether it came with the same body.
-        same_body: bool,
         /// Where.
         place: Place,
         /// The status of the answer.

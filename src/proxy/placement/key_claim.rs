@@ -109,16 +109,16 @@ impl Caller<'_> {
                         Fate::GivenUp(ErrorDocument::no_time_left())
                     };
                 }
-                Asked::Answered(KeyAnswer::Claimed(
-                    Claimed::Held { same_body: false, .. } | Claimed::Stored { same_body: false, .. },
-                )) => return Fate::OfAnother(ErrorDocument::idempotency_key_reused()),
-                Asked::Answered(KeyAnswer::Claimed(Claimed::Stored { place, status, .. })) => {
+                Asked::Answered(KeyAnswer::Claimed(Claimed::OtherBody)) => {
+                    return Fate::OfAnother(ErrorDocument::idempotency_key_reused());
+                }
+                Asked::Answered(KeyAnswer::Claimed(Claimed::Stored { place, status })) => {
                     keys.count(HubKey::Stored);
                     // The key is another call's, also where the status of its answer is none.
                     let stored = StatusCode::from_u16(status).map(|status| Fate::Stored(place, status));
                     return stored.unwrap_or_else(|_| Fate::OfAnother(unknown()));
                 }
-                Asked::Answered(KeyAnswer::Claimed(Claimed::Held { age_ms, .. })) => {
+                Asked::Answered(KeyAnswer::Claimed(Claimed::Held { age_ms })) => {
                     is_held = true;
                     let is_over = Duration::from_millis(age_ms) > call_timeout;
                     if is_over || Instant::now() + pause >= last {
