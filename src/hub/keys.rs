@@ -31,14 +31,13 @@ pub(super) async fn claim(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result
         return Err(Refusal::bad_request("`verdict`: a claim has none; send it to /v1/hub/keys/settle".to_owned()));
     }
     make_sure_of_room(hub, &request).await?;
-    let (saved, now) = (saved(hub, &request), hub.clock.unix_ms());
-    let it = Rc::clone(hub);
+    let (saved, it) = (saved(hub, &request), Rc::clone(hub));
     let claimed = match in_time(hub, async move { it.record.claim_key(saved).await }).await? {
         None => {
             hub.keys.set(hub.keys.get() + 1);
             Claimed::Taken
         }
-        Some(known) => held(&request, known, now)?,
+        Some(known) => held(&request, known)?,
     };
     Ok(json!(claimed))
 }
@@ -65,7 +64,6 @@ pub(super) async fn settle(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Resul
 }
 
 fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
-    let now_unix_ms = hub.clock.unix_ms();
     SavedKey {
         key: request.key.clone(),
         body: request.body.clone(),
@@ -73,8 +71,8 @@ fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
         attempt: request.attempt,
         sidecar: request.sidecar.clone(),
         started_unix_ms: request.started_unix_ms,
-        now_unix_ms,
-        ends_unix_ms: now_unix_ms + request.ttl_ms,
+        ttl_ms: request.ttl_ms,
+        now_unix_ms: hub.clock.unix_ms(),
     }
 }
 
@@ -109,12 +107,12 @@ async fn in_time<T: 'static>(
 }
 
 /// The key as another claim has it. A claim with another body gets no place of a job: a key alone may be guessed.
-fn held(request: &KeyRequest, known: KnownKey, now_unix_ms: u64) -> Result<Claimed, Refusal> {
+fn held(request: &KeyRequest, known: KnownKey) -> Result<Claimed, Refusal> {
     if known.body != request.body {
         return Ok(Claimed::OtherBody);
     }
     let Some((status, region, job_id)) = known.stored else {
-        return Ok(Claimed::Held { age_ms: now_unix_ms.saturating_sub(known.claimed_unix_ms) });
+        return Ok(Claimed::Held { age_ms: known.age_ms });
     };
     let unreadable =
         || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the key cannot be read".to_owned());
@@ -141,12 +139,10 @@ mod tests {
         };
         let known = || KnownKey {
             body: "right".to_owned(),
-            token: "other".to_owned(),
-            state: "stored".to_owned(),
-            claimed_unix_ms: 1,
+            age_ms: 1,
             stored: Some((201, "us-east-1".to_owned(), "j".to_owned())),
         };
-        let shown = |body| json!(held(&request(body), known(), 1).unwrap_or_else(|_| unreachable!()));
+        let shown = |body| json!(held(&request(body), known()).unwrap_or_else(|_| unreachable!()));
         assert_eq!(shown("guessed"), json!({ "claim": "other_body" }));
         let place = json!({ "region": "us-east-1", "job_id": "j" });
         assert_eq!(shown("right"), json!({ "claim": "stored", "place": place, "status": 201 }));

@@ -204,13 +204,13 @@ impl Record {
         }
     }
 
-    /// Drops the keys that are over. Returns how many are left.
+    /// Drops the keys that are over, by the clock of a database, or by this one of the hub. Returns how many are left.
     ///
     /// Errors: [`RecordError`].
     pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
         match self {
             Self::Sqlite(it) => it.prune_keys(now_unix_ms).await,
-            Self::Postgres(it) => it.prune_keys(now_unix_ms).await,
+            Self::Postgres(it) => it.prune_keys().await,
         }
     }
 

@@ -193,20 +193,18 @@ pub(in crate::hub) struct SavedKey {
     pub(in crate::hub) sidecar: String,
     /// When the process of the sidecar started. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) started_unix_ms: u64,
-    /// Units: milliseconds since the Unix epoch.
+    /// How long the key is to be kept. Units: milliseconds.
+    pub(in crate::hub) ttl_ms: u64,
+    /// The clock of the hub, by which SQLite goes; a database has one for all hubs. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) now_unix_ms: u64,
-    /// Units: milliseconds since the Unix epoch.
-    pub(in crate::hub) ends_unix_ms: u64,
 }
 
 /// A key that another claim has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) struct KnownKey {
     pub(in crate::hub) body: String,
-    pub(in crate::hub) token: String,
-    /// `open`, `stored` or `free`.
-    pub(in crate::hub) state: String,
-    pub(in crate::hub) claimed_unix_ms: u64,
+    /// How long ago it was claimed. Units: milliseconds.
+    pub(in crate::hub) age_ms: u64,
     /// Status, region and id of the job, where it is stored.
     pub(in crate::hub) stored: Option<(u64, String, String)>,
 }

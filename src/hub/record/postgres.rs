@@ -276,13 +276,11 @@ impl Postgres {
     }
 
     pub(super) async fn has_key(&self, key: &str) -> Result<bool, RecordError> {
-        let rows = self.of_keys.ask(&self.settings, keys::KNOWN, &[(&key, Type::TEXT)]).await?;
-        Ok(!rows.is_empty())
+        keys::is_known(&self.of_keys, &self.settings, key).await
     }
 
-    pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
-        let now = signed(now_unix_ms);
-        self.ask("DELETE FROM ojs_hub_key WHERE ends_unix_ms <= $1", &[(&now, Type::INT8)]).await?;
+    pub(super) async fn prune_keys(&self) -> Result<u64, RecordError> {
+        self.ask(keys::PRUNE, &[]).await?;
         Ok(number(&self.ask("SELECT count(*) FROM ojs_hub_key", &[]).await?, 0, 0)?)
     }
 

@@ -138,7 +138,7 @@ impl Sqlite {
     }
 
     pub(super) async fn has_key(&self, key: String) -> Result<bool, RecordError> {
-        self.ask(move |connection| Ok(keys::known(connection, &key)?.is_some())).await
+        self.ask(move |connection| keys::is_known(connection, &key)).await
     }
 
     pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {

@@ -23,7 +23,8 @@ const CLAIM_WAIT: Duration = Duration::from_secs(2);
 const CLAIM_PART: u32 = 4;
 /// Between two looks at a key that another call has: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
-/// A claim does not end before its call, whatever `idempotency.ttl` is; for the clocks of hubs, and for a region that answers late.
+/// A claim does not end before its call, whatever `idempotency.ttl` is; for a clock of the hub's record that is set, and for a region that
+/// answers late.
 const MARGIN: Duration = Duration::from_secs(60);
 /// When a refused call is worth another try. Units: seconds.
 const RETRY_AFTER: u64 = 2;

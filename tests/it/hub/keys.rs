@@ -243,6 +243,31 @@ async fn a_key_is_known_at_every_hub_of_a_database() {
 }
 
 #[tokio::test]
+async fn keys_end_by_the_clock_of_the_database_whatever_those_of_the_hubs_say() {
+    let hubs = HubStage::new("");
+    let Some(server) = Postgres::start(&hubs.authority).await else { return };
+    // Statements find this clock before the one of the server.
+    let is_set_back = |by: &str| {
+        server.query(&format!(
+            "CREATE OR REPLACE FUNCTION behind.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+             AS 'SELECT pg_catalog.clock_timestamp() - interval ''{by}'''"
+        ));
+    };
+    server.query("CREATE SCHEMA behind");
+    server.query("ALTER ROLE hub SET search_path = behind, pg_catalog, public");
+    is_set_back("3 days");
+    let record = Postgres::section(&[&server], &hubs.path(""), &hubs.path("hub.ca.pem"));
+    let (two, _hub) = Two::before(hubs.with_record(record), "refuse", "limits: { call_timeout: 5s }").await;
+    let (one, other) = (two.run("one").await, two.run("other").await);
+    let first = keyed(&one.client, "k", job("a")).await;
+    let again = keyed(&other.client, "k", job("a")).await;
+    assert_eq!((again.job_id(), is_replay(&again)), (first.job_id(), true), "{again:?}");
+    is_set_back("1 day");
+    let later = keyed(&other.client, "k", job("a")).await;
+    assert_eq!((later.status.as_u16(), is_replay(&later)), (201, false), "a key lasts for a day: {later:?}");
+}
+
+#[tokio::test]
 async fn calls_with_one_key_through_two_hubs_of_a_database_are_one_job() {
     let hubs = HubStage::new("");
     let Some(server) = Postgres::start(&hubs.authority).await else { return };

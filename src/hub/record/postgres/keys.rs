@@ -1,4 +1,5 @@
-//! Idempotency keys in a record in PostgreSQL. Each decision is one statement; a look behind it finds the owner of a key that was not taken.
+//! Idempotency keys in a record in PostgreSQL. Each decision is one statement, by the clock of the server, which all hubs share; a look behind it
+//! finds the owner of a key that was not taken.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -15,7 +16,8 @@ const TRIES_MAX: usize = 4;
 /// Takes a key that is new, over, released, or this claim's by an earlier call. One row where it is taken.
 const CLAIM: &str = "
 INSERT INTO ojs_hub_key (name, body, token, attempt, sidecar, started_unix_ms, state, claimed_unix_ms, ends_unix_ms)
-VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8)
+SELECT $1, $2, $3, $4, $5, $6, 'open', now, now + $7
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
 ON CONFLICT (name) DO UPDATE SET body = excluded.body, token = excluded.token, attempt = excluded.attempt, sidecar = excluded.sidecar,
   started_unix_ms = excluded.started_unix_ms, state = 'open', status = NULL, region = NULL, job_id = NULL,
   claimed_unix_ms = excluded.claimed_unix_ms, ends_unix_ms = excluded.ends_unix_ms
@@ -24,14 +26,19 @@ WHERE ojs_hub_key.ends_unix_ms <= excluded.claimed_unix_ms
   OR (ojs_hub_key.state = 'free' AND (ojs_hub_key.token <> excluded.token OR ojs_hub_key.attempt < excluded.attempt))
 RETURNING 1";
 
-/// The row of a key, in any state.
-pub(super) const KNOWN: &str =
-    "SELECT body, token, state, claimed_unix_ms, status, region, job_id FROM ojs_hub_key WHERE name = $1";
+/// A key in any state; one row where the record has it.
+const KNOWN: &str = "
+SELECT body, greatest(now - claimed_unix_ms, 0), state, status, region, job_id
+FROM ojs_hub_key, (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock WHERE name = $1";
+
+pub(super) const PRUNE: &str = "
+DELETE FROM ojs_hub_key WHERE ends_unix_ms <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
 
 /// One row where the record has it.
 const SETTLE: &str = "
 INSERT INTO ojs_hub_key (name, body, token, attempt, sidecar, started_unix_ms, state, claimed_unix_ms, ends_unix_ms, status, region, job_id)
-VALUES ($1, $2, $3, $4, $5, $6, 'stored', $7, $8, $9, $10, $11)
+SELECT $1, $2, $3, $4, $5, $6, 'stored', now, now + $7, $8, $9, $10
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
 ON CONFLICT (name) DO UPDATE SET body = excluded.body, token = excluded.token, attempt = excluded.attempt, sidecar = excluded.sidecar,
   started_unix_ms = excluded.started_unix_ms, state = 'stored', status = excluded.status, region = excluded.region,
   job_id = excluded.job_id, claimed_unix_ms = excluded.claimed_unix_ms, ends_unix_ms = excluded.ends_unix_ms
@@ -41,7 +48,8 @@ RETURNING 1";
 /// Leaves a mark for a while, so that the claim which this ends takes nothing when it comes later.
 const RELEASE: &str = "
 INSERT INTO ojs_hub_key (name, body, token, attempt, sidecar, started_unix_ms, state, claimed_unix_ms, ends_unix_ms)
-VALUES ($1, $2, $3, $4, $5, $6, 'free', $7, $8)
+SELECT $1, $2, $3, $4, $5, $6, 'free', now, now + $7
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
 ON CONFLICT (name) DO UPDATE SET attempt = excluded.attempt, state = 'free', ends_unix_ms = excluded.ends_unix_ms
 WHERE ojs_hub_key.state = 'open' AND ojs_hub_key.token = excluded.token AND ojs_hub_key.attempt <= excluded.attempt";
 
@@ -51,7 +59,7 @@ pub(super) async fn claim(
     settings: &PostgresSettings,
     it: &SavedKey,
 ) -> Result<Option<KnownKey>, RecordError> {
-    let numbers = Numbers::of(it, it.ends_unix_ms);
+    let numbers = Numbers::of(it, it.ttl_ms);
     for _ in 0..TRIES_MAX {
         if !line.ask(settings, CLAIM, &numbers.values(it)).await?.is_empty() {
             return Ok(None);
@@ -71,37 +79,36 @@ pub(super) async fn settle(
     it: &SavedKey,
     (status, region, job_id): (u64, String, String),
 ) -> Result<bool, RecordError> {
-    let (numbers, status) = (Numbers::of(it, it.ends_unix_ms), signed(status));
+    let (numbers, status) = (Numbers::of(it, it.ttl_ms), signed(status));
     let mut values = numbers.values(it).to_vec();
     values.extend([(&status as _, Type::INT8), (&region as _, Type::TEXT), (&job_id as _, Type::TEXT)]);
     Ok(!line.ask(settings, SETTLE, &values).await?.is_empty())
 }
 
 pub(super) async fn release(line: &Line, settings: &PostgresSettings, it: &SavedKey) -> Result<(), RecordError> {
-    let numbers = Numbers::of(it, it.now_unix_ms + RELEASED_FOR_MS);
+    let numbers = Numbers::of(it, RELEASED_FOR_MS);
     line.ask(settings, RELEASE, &numbers.values(it)).await.map(drop)
+}
+
+pub(super) async fn is_known(line: &Line, settings: &PostgresSettings, key: &str) -> Result<bool, RecordError> {
+    let rows = line.ask(settings, "SELECT 1 FROM ojs_hub_key WHERE name = $1", &[(&key, Type::TEXT)]).await?;
+    Ok(!rows.is_empty())
 }
 
 /// The numbers of a claim in the server's type.
 struct Numbers {
     attempt: i64,
     started: i64,
-    now: i64,
-    ends: i64,
+    ttl: i64,
 }
 
 impl Numbers {
-    fn of(it: &SavedKey, ends_unix_ms: u64) -> Self {
-        Self {
-            attempt: it.attempt.into(),
-            started: signed(it.started_unix_ms),
-            now: signed(it.now_unix_ms),
-            ends: signed(ends_unix_ms),
-        }
+    fn of(it: &SavedKey, ttl_ms: u64) -> Self {
+        Self { attempt: it.attempt.into(), started: signed(it.started_unix_ms), ttl: signed(ttl_ms) }
     }
 
-    /// The first eight values of each statement.
-    fn values<'v>(&'v self, it: &'v SavedKey) -> [Value<'v>; 8] {
+    /// The first seven values of each statement.
+    fn values<'v>(&'v self, it: &'v SavedKey) -> [Value<'v>; 7] {
         [
             (&it.key, Type::TEXT),
             (&it.body, Type::TEXT),
@@ -109,22 +116,14 @@ impl Numbers {
             (&self.attempt, Type::INT8),
             (&it.sidecar, Type::TEXT),
             (&self.started, Type::INT8),
-            (&self.now, Type::INT8),
-            (&self.ends, Type::INT8),
+            (&self.ttl, Type::INT8),
         ]
     }
 }
 
 fn read(row: &Row) -> Result<KnownKey, PostgresError> {
     let rows = std::slice::from_ref(row);
-    let state = text(rows, 0, 2)?;
-    let stored =
-        if state == "stored" { Some((number(rows, 0, 4)?, text(rows, 0, 5)?, text(rows, 0, 6)?)) } else { None };
-    Ok(KnownKey {
-        body: text(rows, 0, 0)?,
-        token: text(rows, 0, 1)?,
-        state,
-        claimed_unix_ms: number(rows, 0, 3)?,
-        stored,
-    })
+    let is_stored = text(rows, 0, 2)? == "stored";
+    let stored = is_stored.then(|| Ok::<_, PostgresError>((number(rows, 0, 3)?, text(rows, 0, 4)?, text(rows, 0, 5)?)));
+    Ok(KnownKey { body: text(rows, 0, 0)?, age_ms: number(rows, 0, 1)?, stored: stored.transpose()? })
 }

@@ -32,13 +32,13 @@ WHERE claimed_key.state = 'open' AND claimed_key.token = excluded.token AND clai
 
 /// Returns the key as another claim has it.
 pub(super) fn claim(connection: &mut Connection, it: &SavedKey) -> rusqlite::Result<Option<KnownKey>> {
-    let (started, now, ends) = (signed(it.started_unix_ms), signed(it.now_unix_ms), signed(it.ends_unix_ms));
+    let (started, now, ends) = (signed(it.started_unix_ms), signed(it.now_unix_ms), signed(it.now_unix_ms + it.ttl_ms));
     let values = params![it.key, it.body, it.token, it.attempt, it.sidecar, started, now, ends];
     if connection.execute(CLAIM, values)? > 0 {
         return Ok(None);
     }
     // This thread is the only one that changes the table.
-    known(connection, &it.key)
+    known(connection, &it.key, it.now_unix_ms)
 }
 
 /// Returns whether the record has it.
@@ -47,7 +47,7 @@ pub(super) fn settle(
     it: &SavedKey,
     (status, region, job_id): &(u64, String, String),
 ) -> rusqlite::Result<bool> {
-    let (started, now, ends) = (signed(it.started_unix_ms), signed(it.now_unix_ms), signed(it.ends_unix_ms));
+    let (started, now, ends) = (signed(it.started_unix_ms), signed(it.now_unix_ms), signed(it.now_unix_ms + it.ttl_ms));
     let status = signed(*status);
     let values = params![it.key, it.body, it.token, it.attempt, it.sidecar, started, now, ends, status, region, job_id];
     Ok(connection.execute(SETTLE, values)? > 0)
@@ -66,8 +66,12 @@ pub(super) fn prune(connection: &mut Connection, now_unix_ms: u64) -> rusqlite::
     connection.query_row("SELECT count(*) AS count FROM claimed_key", [], |row| whole(row, "count"))
 }
 
-/// The row of a key, in any state.
-pub(super) fn known(connection: &Connection, key: &str) -> rusqlite::Result<Option<KnownKey>> {
+pub(super) fn is_known(connection: &Connection, key: &str) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM claimed_key WHERE name = ?1")?.exists([key])
+}
+
+/// A key in any state.
+fn known(connection: &Connection, key: &str, now_unix_ms: u64) -> rusqlite::Result<Option<KnownKey>> {
     let mut statement = connection.prepare(KNOWN)?;
     statement
         .query_row([key], |row| {
@@ -77,8 +81,8 @@ pub(super) fn known(connection: &Connection, key: &str) -> rusqlite::Result<Opti
             } else {
                 None
             };
-            let claimed_unix_ms = whole(row, "claimed_unix_ms")?;
-            Ok(KnownKey { body: row.get("body")?, token: row.get("token")?, state, claimed_unix_ms, stored })
+            let age_ms = now_unix_ms.saturating_sub(whole(row, "claimed_unix_ms")?);
+            Ok(KnownKey { body: row.get("body")?, age_ms, stored })
         })
         .optional()
 }

@@ -13,8 +13,8 @@ fn claim(token: &str, attempt: u32, now: u64) -> SavedKey {
         attempt,
         sidecar: "one".to_owned(),
         started_unix_ms: 1,
+        ttl_ms: TTL,
         now_unix_ms: now,
-        ends_unix_ms: now + TTL,
     }
 }
 
@@ -37,7 +37,7 @@ async fn one_claim_has_a_key_until_it_is_settled_released_or_over() {
     assert!(takes(&record, claim("t", 1, 10)).await);
     assert!(takes(&record, claim("t", 1, 11)).await, "the same claim, whose answer was lost");
     let known = owner(&record, claim("other", 1, 20)).await.unwrap();
-    assert_eq!((known.body.as_str(), known.claimed_unix_ms, known.stored), ("body of t", 11, None));
+    assert_eq!((known.body.as_str(), known.age_ms, known.stored), ("body of t", 9, None));
     assert!(takes(&record, claim("other", 1, 11 + TTL)).await, "its time is over");
     assert!(!record.settle_key(claim("t", 1, 12 + TTL), stored("late")).await.unwrap(), "another claim has it");
     assert!(record.settle_key(claim("other", 1, 12 + TTL), stored("j")).await.unwrap());
