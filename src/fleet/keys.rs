@@ -2,7 +2,8 @@
 //!
 //! A hub gets fingerprints only: neither keys nor bodies can be read in its record.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use data_encoding::HEXLOWER;
@@ -14,7 +15,7 @@ use super::failure::Failure;
 use super::request::Requests;
 use super::status::{Status, is_name};
 use crate::base::Clock;
-use crate::journal::{ID_BYTES_MAX, Journal, KeyAnswer, KeyAsk, KeyQuestion};
+use crate::journal::{Claimed, ID_BYTES_MAX, Journal, KeyAnswer, KeyAsk, KeyQuestion};
 use crate::outcome::{Placement, Verdict};
 use crate::telemetry::{Metrics, event};
 
@@ -26,6 +27,8 @@ pub const KEY_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const UNDER_WAY_MAX: usize = 32;
 /// Ends that are sent in one round.
 const ROUND_MAX: usize = 64;
+/// How often a claim is sent: the first one of a connection tells the time at the record, and so does one after that was set.
+const CLAIM_TRIES: usize = 2;
 /// Between two looks for ends that the hub does not have, and before one is sent again.
 const SETTLE_EVERY: Duration = Duration::from_secs(2);
 /// The path of claims.
@@ -51,9 +54,25 @@ pub struct KeyRequest {
     pub attempt: u32,
     /// How long the hub is to remember the key. Units: milliseconds.
     pub ttl_ms: u64,
+    /// When the claim was sent, or before, by the clock of the hub's record; 0 where the sidecar does not know it, and in an end. Units:
+    /// milliseconds since the Unix epoch.
+    pub sent_unix_ms: u64,
     /// The end of the key; none in a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyClaimed {
+    /// The fate of the key.
+    Decided(Claimed),
+    /// The claim was sent too long ago, or at an unknown time, and has taken nothing.
+    Late {
+        /// The time at the record. Units: milliseconds since the Unix epoch.
+        now_unix_ms: u64,
+    },
 }
 
 /// The answer to an end.
@@ -77,8 +96,8 @@ impl KeyRequest {
         if !(1..=KEY_TTL_MAX.as_millis()).contains(&u128::from(self.ttl_ms)) {
             return Some("`ttl_ms`: expected 1 to 604800000");
         }
-        if i64::try_from(self.started_unix_ms).is_err() {
-            return Some("`started_unix_ms`: expected a number below 2^63");
+        if [self.started_unix_ms, self.sent_unix_ms].into_iter().any(|it| i64::try_from(it).is_err()) {
+            return Some("`started_unix_ms` and `sent_unix_ms`: expected numbers below 2^63");
         }
         match &self.verdict {
             Some(Verdict::Stored { status, .. }) if !(200..300).contains(status) => {
@@ -105,6 +124,8 @@ pub(super) struct Desk<'d> {
     /// How long keys are remembered.
     pub(super) ttl: Duration,
     pub(super) requests: &'d Requests,
+    /// The time at the record of the hub, and when it was received; none before the first claim.
+    pub(super) record_time: Cell<Option<(u64, Instant)>>,
 }
 
 impl Desk<'_> {
@@ -133,7 +154,7 @@ impl Desk<'_> {
         if !ask.take() {
             return None;
         }
-        let answer = match self.ask(&ask.question).await {
+        let answer = match self.ask(&ask).await {
             Ok(answer) => answer,
             Err(Failure::Refused(error) | Failure::Slow(error)) => KeyAnswer::Refused(error),
             Err(failure) => return Some(failure),
@@ -143,12 +164,30 @@ impl Desk<'_> {
         None
     }
 
-    async fn ask(&self, question: &KeyQuestion) -> Result<KeyAnswer, Failure> {
-        let request = self.request(question);
+    async fn ask(&self, ask: &KeyAsk) -> Result<KeyAnswer, Failure> {
+        let request = self.request(&ask.question);
         Ok(match &request.verdict {
-            None => KeyAnswer::Claimed(self.requests.ask(CLAIM, &request).await?),
+            None => KeyAnswer::Claimed(self.claim(request, ask).await?),
             Some(_) => KeyAnswer::Settled(self.settled(&request).await?),
         })
+    }
+
+    /// Sends a claim, and once more where the hub takes it for a late one, unless its call has gone on: a claim may not be sent after its release.
+    async fn claim(&self, mut request: KeyRequest, ask: &KeyAsk) -> Result<Claimed, Failure> {
+        for _ in 0..CLAIM_TRIES {
+            if !ask.is_waited_for() {
+                break;
+            }
+            request.sent_unix_ms = self.record_time.get().map_or(0, |(then_unix_ms, received)| {
+                let since = self.clock.now().saturating_duration_since(received);
+                then_unix_ms.saturating_add(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+            });
+            match self.requests.ask(CLAIM, &request).await? {
+                KeyClaimed::Decided(claimed) => return Ok(claimed),
+                KeyClaimed::Late { now_unix_ms } => self.record_time.set(Some((now_unix_ms, self.clock.now()))),
+            }
+        }
+        Err(Failure::Refused("the hub takes the claim for a late one: its record or the network is slow".to_owned()))
     }
 
     /// Sends the ends that the hub does not have until the connection is lost.
@@ -225,6 +264,7 @@ impl Desk<'_> {
             token: HEXLOWER.encode(&question.claim.token),
             attempt: question.claim.attempt,
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+            sent_unix_ms: 0,
             verdict: question.verdict.clone(),
         }
     }

@@ -170,6 +170,7 @@ impl Link {
             status: (self.status)(),
             ttl: self.keys_ttl,
             requests,
+            record_time: Cell::default(),
         };
         tokio::select! {
             failure = desk.answer() => failure,

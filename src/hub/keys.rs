@@ -10,12 +10,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
-use super::record::{KEYS_MAX, KnownKey, RecordError, SavedKey};
+use super::record::{ClaimedKey, KEYS_MAX, KnownKey, RecordError, SavedKey};
 use super::response::Refusal;
 use super::sidecar_request::read;
 use super::state::Hub;
 use crate::base::RegionId;
-use crate::fleet::{KeyRequest, KeySettled};
+use crate::fleet::{KeyClaimed, KeyRequest, KeySettled};
 use crate::journal::Claimed;
 use crate::outcome::{Place, Verdict};
 
@@ -33,11 +33,12 @@ pub(super) async fn claim(hub: &Rc<Hub>, caller: &Caller, body: &[u8]) -> Result
     make_sure_of_room(hub, &request).await?;
     let (saved, it) = (saved(hub, &request), Rc::clone(hub));
     let claimed = match in_time(hub, async move { it.record.claim_key(saved).await }).await? {
-        None => {
+        ClaimedKey::Taken => {
             hub.keys.set(hub.keys.get() + 1);
-            Claimed::Taken
+            KeyClaimed::Decided(Claimed::Taken)
         }
-        Some(known) => held(&request, known)?,
+        ClaimedKey::Late { now_unix_ms } => KeyClaimed::Late { now_unix_ms },
+        ClaimedKey::Known(known) => KeyClaimed::Decided(held(&request, known)?),
     };
     Ok(json!(claimed))
 }
@@ -72,6 +73,7 @@ fn saved(hub: &Hub, request: &KeyRequest) -> SavedKey {
         sidecar: request.sidecar.clone(),
         started_unix_ms: request.started_unix_ms,
         ttl_ms: request.ttl_ms,
+        sent_unix_ms: request.sent_unix_ms,
         now_unix_ms: hub.clock.unix_ms(),
     }
 }
@@ -108,7 +110,7 @@ async fn in_time<T: 'static>(
 
 /// The key as another claim has it. A claim with another body gets no place of a job: a key alone may be guessed.
 fn held(request: &KeyRequest, known: KnownKey) -> Result<Claimed, Refusal> {
-    if known.body != request.body {
+    if known.body.is_some_and(|body| body != request.body) {
         return Ok(Claimed::OtherBody);
     }
     let Some((status, region, job_id)) = known.stored else {
@@ -135,10 +137,11 @@ mod tests {
             token: "t".to_owned(),
             attempt: 1,
             ttl_ms: 1,
+            sent_unix_ms: 1,
             verdict: None,
         };
         let known = || KnownKey {
-            body: "right".to_owned(),
+            body: Some("right".to_owned()),
             age_ms: 1,
             stored: Some((201, "us-east-1".to_owned(), "j".to_owned())),
         };

@@ -13,8 +13,8 @@ use super::settings::RecordSettings;
 use crate::switch::Version;
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes, ReportsEnd, SavedKey, SavedLimit, SavedReport,
-    SavedSidecar, State, StatusPlace, Statuses,
+    ANSWER_WAIT, ClaimedKey, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes, ReportsEnd, SavedKey, SavedLimit,
+    SavedReport, SavedSidecar, State, StatusPlace, Statuses,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
@@ -159,10 +159,10 @@ impl Record {
         }
     }
 
-    /// Claims a key. Returns the key as another claim has it; `None` where this one has it.
+    /// Claims a key, unless another claim has it or this one comes late.
     ///
     /// Errors: [`RecordError`]; it may have been claimed, and a second time changes nothing.
-    pub(super) async fn claim_key(&self, claim: SavedKey) -> Result<Option<KnownKey>, RecordError> {
+    pub(super) async fn claim_key(&self, claim: SavedKey) -> Result<ClaimedKey, RecordError> {
         match self {
             Self::Sqlite(it) => it.claim_key(claim).await,
             // Boxed, because it can make a connection, which needs much room.

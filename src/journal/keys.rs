@@ -107,6 +107,12 @@ impl KeyAsk {
     pub fn take(&self) -> bool {
         !self.fate.swap(true, AcqRel)
     }
+
+    /// Whether its call still waits for the answer. One that does not may have released its claim.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        !self.answer.is_closed()
+    }
 }
 
 /// The way of questions to the connection.

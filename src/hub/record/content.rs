@@ -178,8 +178,11 @@ pub(in crate::hub) const REPORTS_MAX: u64 = 100_000;
 
 /// Keys in a record, of some 300 bytes each. Hubs that share it count once a minute, so that there may be as many more as come in one.
 pub(in crate::hub) const KEYS_MAX: u64 = 2_000_000;
-/// How long a key that was released is kept, so that a claim which comes late does not take it. Requests take seconds. Units: milliseconds.
-pub(super) const RELEASED_FOR_MS: u64 = 60_000;
+/// How far the sending of a claim may lie from its arrival: requests take seconds. Units: milliseconds.
+pub(super) const CLAIM_AGE_MAX_MS: u64 = 30_000;
+/// How long a key that was released is kept, so that a claim which was sent before does not take it. Longer than such a claim is taken at all.
+/// Units: milliseconds.
+pub(super) const RELEASED_FOR_MS: u64 = 2 * CLAIM_AGE_MAX_MS;
 
 /// A claim of a key as the record keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,18 +198,40 @@ pub(in crate::hub) struct SavedKey {
     pub(in crate::hub) started_unix_ms: u64,
     /// How long the key is to be kept. Units: milliseconds.
     pub(in crate::hub) ttl_ms: u64,
+    /// When the claim was sent, or before, by the clock of the record; 0 where that is not known. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) sent_unix_ms: u64,
     /// The clock of the hub, by which SQLite goes; a database has one for all hubs. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) now_unix_ms: u64,
+}
+
+/// The decision about a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) enum ClaimedKey {
+    /// The claim has the key.
+    Taken,
+    /// It was sent too long ago, or at an unknown time, and has taken nothing.
+    Late {
+        /// The time at the record. Units: milliseconds since the Unix epoch.
+        now_unix_ms: u64,
+    },
+    /// Another claim has the key, or had it when this one was sent.
+    Known(KnownKey),
 }
 
 /// A key that another claim has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) struct KnownKey {
-    pub(in crate::hub) body: String,
-    /// How long ago it was claimed. Units: milliseconds.
+    /// The fingerprint of its body; none where the key was released.
+    pub(in crate::hub) body: Option<String>,
+    /// How long ago it was claimed or released. Units: milliseconds.
     pub(in crate::hub) age_ms: u64,
     /// Status, region and id of the job, where it is stored.
     pub(in crate::hub) stored: Option<(u64, String, String)>,
+}
+
+/// Whether a claim was sent too long ago, or at a time that the clock of the record has not reached, as after it was set back.
+pub(super) const fn is_late(sent_unix_ms: u64, now_unix_ms: u64) -> bool {
+    sent_unix_ms.abs_diff(now_unix_ms) > CLAIM_AGE_MAX_MS
 }
 
 /// Some of the statuses that a record has.

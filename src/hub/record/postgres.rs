@@ -21,7 +21,7 @@ use tokio_postgres::types::Type;
 use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
-    Kept, KnownKey, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
+    ClaimedKey, Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses,
 };
 use super::postgres_error::PostgresError;
@@ -259,7 +259,7 @@ impl Postgres {
         Ok(number(&dropped, 0, 0)?)
     }
 
-    pub(super) async fn claim_key(&self, claim: &SavedKey) -> Result<Option<KnownKey>, RecordError> {
+    pub(super) async fn claim_key(&self, claim: &SavedKey) -> Result<ClaimedKey, RecordError> {
         keys::claim(&self.of_keys, &self.settings, claim).await
     }
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::super::audit::AuditRow;
 use super::content::{
-    ANSWER_WAIT, Kept, KnownKey, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
+    ANSWER_WAIT, ClaimedKey, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses,
 };
 use crate::switch::Version;
@@ -125,7 +125,7 @@ impl Sqlite {
         self.ask(move |connection| reports::prune(connection, end)).await
     }
 
-    pub(super) async fn claim_key(&self, claim: SavedKey) -> Result<Option<KnownKey>, RecordError> {
+    pub(super) async fn claim_key(&self, claim: SavedKey) -> Result<ClaimedKey, RecordError> {
         self.ask(move |connection| keys::claim(connection, &claim)).await
     }
 

@@ -1,7 +1,10 @@
-//! Keys for all while the hub is away, hangs or is slow. Judged at the regions' stores.
+//! Keys for all while the hub is away, hangs, is slow or gets claims late. Judged at the regions' stores.
+
+use serde_json::json;
 
 use super::keys::{Two, counted, held, is_replay, keyed};
-use super::stage::HubStage;
+use super::postgres::Postgres;
+use super::stage::{HubStage, post};
 use crate::support::{Answer, Process, Scrape, eventually, job};
 
 async fn is_refused_for_the_hub(answer: &Answer) {
@@ -114,4 +117,44 @@ async fn one_slow_claim_and_slow_ends_keep_no_other_key_from_the_hub() {
     hub.pause(false);
     let next = keyed(&one.client, "last", job("c")).await;
     assert_eq!(next.status, 201, "{next:?}");
+}
+
+/// A claim that comes after its release, as from a network that has kept it, takes nothing; judged at the hub's answers.
+async fn takes_no_late_claim(hubs: HubStage) {
+    let (two, _hub) = Two::before(hubs, "refuse", "limits: { call_timeout: 5s }").await;
+    let _one = two.run("one").await;
+    let request = |token: &str, sent_unix_ms: u64| {
+        let (key, body, token) = ("a".repeat(64), "b".repeat(64), token.repeat(64));
+        json!({ "sidecar": "one", "started_unix_ms": 1, "key": key, "body": body, "token": token, "attempt": 1,
+                "ttl_ms": 60_000, "sent_unix_ms": sent_unix_ms })
+    };
+    let claim = async |token, sent| post(&two.hubs, "pod", "/v1/hub/keys/claim", &request(token, sent)).await;
+    let now = async || claim("c", 0).await["late"]["now_unix_ms"].as_u64().unwrap();
+    let sent = now().await;
+    let mut end = request("c", 0);
+    end["verdict"] = json!({ "is": "absent" });
+    assert_eq!(post(&two.hubs, "pod", "/v1/hub/keys/settle", &end).await, json!({ "settled": true }));
+    for token in ["c", "d"] {
+        let late = claim(token, sent).await;
+        assert_eq!(late["decided"]["claim"], "held", "{late}");
+        assert!(claim(token, sent - 40_000).await["late"].is_object());
+    }
+    eventually("the key is taken by a claim that was sent later", async || {
+        claim("c", now().await).await["decided"]["claim"] == "taken"
+    })
+    .await;
+    assert_eq!(claim("d", now().await).await["decided"]["claim"], "held");
+}
+
+#[tokio::test]
+async fn a_claim_that_comes_after_its_release_takes_no_key() {
+    takes_no_late_claim(HubStage::new("")).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_comes_after_its_release_takes_no_key_in_a_database() {
+    let hubs = HubStage::new("");
+    let Some(server) = Postgres::start(&hubs.authority).await else { return };
+    let record = Postgres::section(&[&server], &hubs.path(""), &hubs.path("hub.ca.pem"));
+    takes_no_late_claim(hubs.with_record(record)).await;
 }

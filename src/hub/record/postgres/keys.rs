@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::super::postgres_settings::PostgresSettings;
-use super::super::content::{KnownKey, RELEASED_FOR_MS, RecordError, SavedKey};
+use super::super::content::{CLAIM_AGE_MAX_MS, ClaimedKey, KnownKey, RELEASED_FOR_MS, RecordError, SavedKey, is_late};
 use super::super::postgres_error::PostgresError;
 use super::line::{Line, Value};
 use super::values::{number, signed, text};
@@ -13,23 +13,24 @@ use super::values::{number, signed, text};
 /// Tries of a claim while its key is freed between two looks: each needs another hub to claim and free it in between.
 const TRIES_MAX: usize = 4;
 
-/// Takes a key that is new, over, released, or this claim's by an earlier call. One row where it is taken.
+/// Takes a key that is new, over, released before the claim was sent, or this claim's by an earlier call. One row where it is taken; none
+/// for a claim that comes late.
 const CLAIM: &str = "
 INSERT INTO ojs_hub_key (name, body, token, attempt, sidecar, started_unix_ms, state, claimed_unix_ms, ends_unix_ms)
 SELECT $1, $2, $3, $4, $5, $6, 'open', now, now + $7
-FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock WHERE $8 BETWEEN now - $9 AND now + $9
 ON CONFLICT (name) DO UPDATE SET body = excluded.body, token = excluded.token, attempt = excluded.attempt, sidecar = excluded.sidecar,
   started_unix_ms = excluded.started_unix_ms, state = 'open', status = NULL, region = NULL, job_id = NULL,
   claimed_unix_ms = excluded.claimed_unix_ms, ends_unix_ms = excluded.ends_unix_ms
 WHERE ojs_hub_key.ends_unix_ms <= excluded.claimed_unix_ms
   OR (ojs_hub_key.state = 'open' AND ojs_hub_key.token = excluded.token AND ojs_hub_key.attempt <= excluded.attempt)
-  OR (ojs_hub_key.state = 'free' AND (ojs_hub_key.token <> excluded.token OR ojs_hub_key.attempt < excluded.attempt))
+  OR (ojs_hub_key.state = 'free' AND ojs_hub_key.claimed_unix_ms < $8)
 RETURNING 1";
 
-/// A key in any state; one row where the record has it.
+/// The time, and a key in any state, whose columns are null where the record does not have it.
 const KNOWN: &str = "
-SELECT body, greatest(now - claimed_unix_ms, 0), state, status, region, job_id
-FROM ojs_hub_key, (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock WHERE name = $1";
+SELECT now, state, body, greatest(now - claimed_unix_ms, 0), status, region, job_id
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock LEFT JOIN ojs_hub_key ON name = $1";
 
 pub(super) const PRUNE: &str = "
 DELETE FROM ojs_hub_key WHERE ends_unix_ms <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
@@ -45,28 +46,30 @@ ON CONFLICT (name) DO UPDATE SET body = excluded.body, token = excluded.token, a
 WHERE ojs_hub_key.ends_unix_ms <= excluded.claimed_unix_ms OR ojs_hub_key.state = 'free' OR ojs_hub_key.token = excluded.token
 RETURNING 1";
 
-/// Leaves a mark for a while, so that the claim which this ends takes nothing when it comes later.
+/// Leaves a mark for a while with the time, so that a claim which was sent before takes nothing when it comes later.
 const RELEASE: &str = "
 INSERT INTO ojs_hub_key (name, body, token, attempt, sidecar, started_unix_ms, state, claimed_unix_ms, ends_unix_ms)
 SELECT $1, $2, $3, $4, $5, $6, 'free', now, now + $7
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
-ON CONFLICT (name) DO UPDATE SET attempt = excluded.attempt, state = 'free', ends_unix_ms = excluded.ends_unix_ms
-WHERE ojs_hub_key.state = 'open' AND ojs_hub_key.token = excluded.token AND ojs_hub_key.attempt <= excluded.attempt";
+ON CONFLICT (name) DO UPDATE SET state = 'free', claimed_unix_ms = excluded.claimed_unix_ms, ends_unix_ms = excluded.ends_unix_ms
+WHERE ojs_hub_key.state = 'free'
+  OR (ojs_hub_key.state = 'open' AND ojs_hub_key.token = excluded.token AND ojs_hub_key.attempt <= excluded.attempt)";
 
-/// Returns the key as another claim has it.
-pub(super) async fn claim(
-    line: &Line,
-    settings: &PostgresSettings,
-    it: &SavedKey,
-) -> Result<Option<KnownKey>, RecordError> {
-    let numbers = Numbers::of(it, it.ttl_ms);
+pub(super) async fn claim(line: &Line, settings: &PostgresSettings, it: &SavedKey) -> Result<ClaimedKey, RecordError> {
+    let (numbers, sent, age) = (Numbers::of(it, it.ttl_ms), signed(it.sent_unix_ms), signed(CLAIM_AGE_MAX_MS));
+    let mut values = numbers.values(it).to_vec();
+    values.extend([(&sent as _, Type::INT8), (&age as _, Type::INT8)]);
     for _ in 0..TRIES_MAX {
-        if !line.ask(settings, CLAIM, &numbers.values(it)).await?.is_empty() {
-            return Ok(None);
+        if !line.ask(settings, CLAIM, &values).await?.is_empty() {
+            return Ok(ClaimedKey::Taken);
         }
         let known = line.ask(settings, KNOWN, &[(&it.key, Type::TEXT)]).await?;
-        if let Some(row) = known.first() {
-            return Ok(Some(read(row)?));
+        let now_unix_ms = number(&known, 0, 0)?;
+        if is_late(it.sent_unix_ms, now_unix_ms) {
+            return Ok(ClaimedKey::Late { now_unix_ms });
+        }
+        if let Some(key) = read(&known)? {
+            return Ok(ClaimedKey::Known(key));
         }
     }
     Err(RecordError::Contended)
@@ -121,9 +124,12 @@ impl Numbers {
     }
 }
 
-fn read(row: &Row) -> Result<KnownKey, PostgresError> {
-    let rows = std::slice::from_ref(row);
-    let is_stored = text(rows, 0, 2)? == "stored";
-    let stored = is_stored.then(|| Ok::<_, PostgresError>((number(rows, 0, 3)?, text(rows, 0, 4)?, text(rows, 0, 5)?)));
-    Ok(KnownKey { body: text(rows, 0, 0)?, age_ms: number(rows, 0, 1)?, stored: stored.transpose()? })
+/// The key in the row of [`KNOWN`].
+fn read(rows: &[Row]) -> Result<Option<KnownKey>, PostgresError> {
+    let state = rows.first().map_or(Ok(None), |row| row.try_get::<_, Option<String>>(1));
+    let Some(state) = state.map_err(PostgresError::content)? else { return Ok(None) };
+    let (body, age_ms) = (text(rows, 0, 2)?, number(rows, 0, 3)?);
+    let stored =
+        if state == "stored" { Some((number(rows, 0, 4)?, text(rows, 0, 5)?, text(rows, 0, 6)?)) } else { None };
+    Ok(Some(KnownKey { body: (state != "free").then_some(body), age_ms, stored }))
 }

@@ -1,6 +1,6 @@
 //! Idempotency keys in SQLite; those in PostgreSQL are tested with hubs as processes.
 
-use super::super::{KnownKey, Record, SavedKey};
+use super::super::{ClaimedKey, KnownKey, Record, SavedKey};
 use super::at;
 
 const TTL: u64 = 1_000;
@@ -14,6 +14,7 @@ fn claim(token: &str, attempt: u32, now: u64) -> SavedKey {
         sidecar: "one".to_owned(),
         started_unix_ms: 1,
         ttl_ms: TTL,
+        sent_unix_ms: now,
         now_unix_ms: now,
     }
 }
@@ -22,9 +23,13 @@ fn stored(id: &str) -> (u64, String, String) {
     (201, "a".to_owned(), id.to_owned())
 }
 
-/// The token of the claim that has the key; none where this one has taken it.
+/// The key as another claim has it; none where this one has taken it.
 async fn owner(record: &Record, it: SavedKey) -> Option<KnownKey> {
-    record.claim_key(it).await.unwrap()
+    match record.claim_key(it).await.unwrap() {
+        ClaimedKey::Taken => None,
+        ClaimedKey::Known(known) => Some(known),
+        late @ ClaimedKey::Late { .. } => panic!("{late:?}"),
+    }
 }
 
 async fn takes(record: &Record, it: SavedKey) -> bool {
@@ -37,7 +42,7 @@ async fn one_claim_has_a_key_until_it_is_settled_released_or_over() {
     assert!(takes(&record, claim("t", 1, 10)).await);
     assert!(takes(&record, claim("t", 1, 11)).await, "the same claim, whose answer was lost");
     let known = owner(&record, claim("other", 1, 20)).await.unwrap();
-    assert_eq!((known.body.as_str(), known.age_ms, known.stored), ("body of t", 9, None));
+    assert_eq!((known.body.as_deref(), known.age_ms, known.stored), (Some("body of t"), 9, None));
     assert!(takes(&record, claim("other", 1, 11 + TTL)).await, "its time is over");
     assert!(!record.settle_key(claim("t", 1, 12 + TTL), stored("late")).await.unwrap(), "another claim has it");
     assert!(record.settle_key(claim("other", 1, 12 + TTL), stored("j")).await.unwrap());
@@ -52,18 +57,36 @@ async fn one_claim_has_a_key_until_it_is_settled_released_or_over() {
 }
 
 #[tokio::test]
-async fn a_released_key_is_free_and_requests_that_come_late_change_nothing() {
+async fn a_released_key_is_taken_by_claims_that_were_sent_after_its_release() {
     let record = Record::open(&at(None)).unwrap();
+    let sent = |sent_unix_ms, it| SavedKey { sent_unix_ms, ..it };
     // The release of a call whose claim is still on its way.
     record.release_key(claim("t", 1, 10)).await.unwrap();
-    assert!(!takes(&record, claim("t", 1, 11)).await, "the claim comes late");
+    let freed = owner(&record, sent(10, claim("t", 1, 11))).await.unwrap();
+    assert_eq!((freed.body, freed.age_ms, freed.stored), (None, 1, None), "the claim comes late");
     assert!(takes(&record, claim("t", 2, 12)).await, "the next call of the same job");
     record.release_key(claim("t", 1, 13)).await.unwrap();
     assert!(!takes(&record, claim("other", 1, 14)).await, "an earlier call frees no later claim");
-    record.release_key(claim("other", 5, 15)).await.unwrap();
-    assert!(!takes(&record, claim("other", 5, 16)).await, "another's key");
+    record.release_key(claim("other", 1, 15)).await.unwrap();
     record.release_key(claim("t", 2, 17)).await.unwrap();
-    assert!(takes(&record, claim("other", 1, 18)).await);
+    assert!(!takes(&record, sent(14, claim("other", 1, 18))).await, "it comes late, and the mark is another's");
+    record.release_key(claim("other", 2, 20)).await.unwrap();
+    assert!(!takes(&record, sent(19, claim("other", 2, 21))).await, "a release of a free key holds too");
+    assert!(takes(&record, claim("other", 3, 22)).await);
+}
+
+#[tokio::test]
+async fn a_claim_that_comes_late_takes_no_key_also_where_the_release_is_forgotten() {
+    let record = Record::open(&at(None)).unwrap();
+    let sent = |sent_unix_ms, now| SavedKey { sent_unix_ms, ..claim("t", 1, now) };
+    record.release_key(claim("t", 1, 100_000)).await.unwrap();
+    assert_eq!(record.prune_keys(160_000).await.unwrap(), 0, "its mark is over");
+    let late = ClaimedKey::Late { now_unix_ms: 160_000 };
+    // Also of an unknown time, and of one that a clock which was set back has not reached.
+    for at in [0, 99_999, 129_999, 190_001] {
+        assert_eq!(record.claim_key(sent(at, 160_000)).await.unwrap(), late, "{at}");
+    }
+    assert!(takes(&record, sent(130_000, 160_000)).await);
 }
 
 #[tokio::test]
