@@ -1,6 +1,8 @@
 //! A history with faults, by a seed: hubs are killed, paused and cut off from sidecars or from their database, whose primary is paused, lost
-//! and replaced, while operators give orders, jobs flow, and calls to one region want more than the fleet's limit. `HUB_HISTORY_SEED`, `HUB_HISTORY_SIDECARS` and `HUB_HISTORY_FAULTS` make it another or a longer one.
+//! and replaced, while operators give orders, jobs flow, keys come through two sidecars, and calls to one region want more than the fleet's
+//! limit. `HUB_HISTORY_SEED`, `HUB_HISTORY_SIDECARS` and `HUB_HISTORY_FAULTS` make it another or a longer one.
 
+mod keyed;
 mod load;
 mod network;
 
@@ -15,6 +17,7 @@ use super::INFO;
 use super::postgres::Postgres;
 use super::stage::{Hub, HubStage};
 use crate::support::{Process, Stage, command, eventually};
+use keyed::Keyed;
 use load::Load;
 use network::Link;
 use ojs_testbed::{Fault as RegionFault, When};
@@ -111,7 +114,8 @@ async fn order(stage: &HubStage, replica: usize, ticket: &str, sets: bool) -> An
 /// The region with a limit of the fleet, and the calls at once to it.
 const LIMITED: usize = 2;
 const LIMIT: usize = 6;
-const KEEPS_TO_LIMIT: &str = "limits: { fleet: [{ region: ap-south-1, on_hub_loss: hold }] }
+const WITH_HUB: &str = "limits: { fleet: [{ region: ap-south-1, on_hub_loss: hold }] }
+idempotency: { scope: hub, on_hub_loss: refuse }
 failover: { read_lag: 60s }";
 
 /// Operators that give orders at once.
@@ -213,11 +217,12 @@ struct Scene {
     federation: Stage,
     running: Vec<Process>,
     load: Load,
+    keyed: Keyed,
 }
 
 impl Scene {
-    async fn new(stage: &HubStage, sidecars: u64) -> Self {
-        let federation = stage.federation("s-0", KEEPS_TO_LIMIT).await;
+    async fn new(stage: &HubStage, sidecars: u64, seed: u64) -> Self {
+        let federation = stage.federation("s-0", WITH_HUB).await;
         // Calls there overlap, and some lose their answer while reads lag: the sidecar reports their outcome.
         let limited = federation.regions[LIMITED].faults();
         limited.add(When::enqueue().chance(0.02, 1), RegionFault::CutAfterRequest { store: true });
@@ -233,7 +238,9 @@ impl Scene {
         }
         let load = Load::start(running.iter().map(|it| it.client.address()).collect());
         load.wait_for_calls(100 * running.len()).await;
-        Self { federation, running, load }
+        let keyed = Keyed::start(running.iter().map(|it| it.client).collect(), seed);
+        keyed.wait_for_keys(10).await;
+        Self { federation, running, load, keyed }
     }
 
     /// Waits until an order reaches all sidecars; how long that took.
@@ -304,7 +311,7 @@ async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_t
     stage = stage.on_record(String::new());
     let (network, mut hubs) = Network::between(&mut stage, [&primary, &standby]).await;
     let mut database = Database { primary, standby, is_lost: false };
-    let scene = Scene::new(&stage, sidecars).await;
+    let scene = Scene::new(&stage, sidecars, seed).await;
     let before = scene.load.take();
     let plan = plan(&mut Draw(seed), usize::try_from(faults).unwrap());
     let is_over = Cell::new(false);
@@ -318,7 +325,9 @@ async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_t
     }
     let during = scene.load.take();
     let converged = scene.converges(&stage).await;
-    let Scene { federation, load, running } = scene;
+    let Scene { federation, load, running, keyed } = scene;
+    let clients: Vec<_> = running.iter().map(|it| it.client).collect();
+    let keyed = keyed.end(&clients, seed).await;
     let phases = [("before", before), ("during", during), ("after", load.end())];
     let outcomes = check_outcomes(&stage, &running).await;
     assert!(outcomes > 0, "some answers were lost");
@@ -334,12 +343,13 @@ async fn no_answered_order_is_lost_or_doubled_and_no_job_notices_the_faults_of_t
         limited.enqueues_at_once()
     ));
     assert!((1..=LIMIT).contains(&limited.enqueues_at_once()), "the limit is exceeded; seed {seed}");
+    let keys = keyed.check(&federation.regions, seed);
     let enqueued: usize = phases.iter().map(|(_, calls)| calls.enqueued).sum();
     let stored_in = |region: &ojs_testbed::DemoRegion| region.jobs().iter().map(|job| job.stored).collect::<Vec<_>>();
     let stored: Vec<u32> = federation.regions.iter().flat_map(stored_in).collect();
     assert_eq!(
         (stored.len(), stored.iter().max()),
-        (enqueued, Some(&1)),
+        (enqueued + keys, Some(&1)),
         "each job is in one region once; seed {seed}"
     );
 }
