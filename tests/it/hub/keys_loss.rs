@@ -128,12 +128,12 @@ async fn takes_no_late_claim(hubs: HubStage) {
         json!({ "sidecar": "one", "started_unix_ms": 1, "key": key, "body": body, "token": token, "attempt": 1,
                 "ttl_ms": 60_000, "sent_unix_ms": sent_unix_ms })
     };
-    let claim = async |token, sent| post(&two.hubs, "pod", "/v1/hub/keys/claim", &request(token, sent)).await;
+    let claim = async |token, sent| post(&two.hubs, "pod", "/v1/hub/keys/claim", &request(token, sent)).await.1;
     let now = async || claim("c", 0).await["late"]["now_unix_ms"].as_u64().unwrap();
     let sent = now().await;
     let mut end = request("c", 0);
     end["verdict"] = json!({ "is": "absent" });
-    assert_eq!(post(&two.hubs, "pod", "/v1/hub/keys/settle", &end).await, json!({ "settled": true }));
+    assert_eq!(post(&two.hubs, "pod", "/v1/hub/keys/settle", &end).await.1, json!({ "settled": true }));
     for token in ["c", "d"] {
         let late = claim(token, sent).await;
         assert_eq!(late["decided"]["claim"], "held", "{late}");
