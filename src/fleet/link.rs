@@ -35,7 +35,8 @@ use crate::telemetry::{Metrics, event};
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Between two statuses.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks for outcomes that the hub lacks, and before it gets a refused report again.
+/// Between two looks for outcomes that the hub lacks, and the longest time before it gets a refused report again: a part of it by the place of this sidecar
+/// among many, so that a fleet which was refused at once does not come back at once.
 const REPORTS_EVERY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 /// How long a sidecar waits at most before it says that a new state is in force, so that a fleet does not do it at once.
 const STATUS_SPREAD: Duration = Duration::from_secs(1);
@@ -176,7 +177,7 @@ impl Link {
             failure = desk.answer() => failure,
             failure = desk.settle() => failure,
             failure = self.keep_reporting(requests, first, share) => failure,
-            failure = self.keep_reporting_outcomes(requests) => failure,
+            failure = self.keep_reporting_outcomes(requests, share) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
@@ -207,7 +208,7 @@ impl Link {
     }
 
     /// Sends outcomes until that fails. The hub has none of them at first: it may have lost its record.
-    async fn keep_reporting_outcomes(&self, requests: &Requests) -> Failure {
+    async fn keep_reporting_outcomes(&self, requests: &Requests, share: f64) -> Failure {
         let (mut taken, mut before) = (0, None);
         loop {
             let reports = (self.reports)(taken);
@@ -226,7 +227,7 @@ impl Link {
                         event::hub_reports_refused(&self.url().text, &error);
                     }
                     before = Some(error);
-                    self.clock.sleep(REPORTS_EVERY.1).await;
+                    self.clock.sleep(REPORTS_EVERY.0 + REPORTS_EVERY.1.mul_f64(share)).await;
                     continue;
                 }
                 Err(failure) => return failure,

@@ -16,6 +16,8 @@ use crate::outcome::State;
 
 /// Shown when the call does not say how many.
 const LIMIT: usize = 100;
+/// For a place among the requests that the record has: a fleet whose connections are new sends its reports at once.
+const PLACE_WAIT: Duration = Duration::from_secs(1);
 /// For reports to be durable; shorter than the sidecar's wait for the answer.
 const SAVE_WAIT: Duration = Duration::from_secs(3);
 /// The most that one answer shows.
@@ -37,7 +39,8 @@ pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), 
         document: it.row.to_string(),
         received_unix_ms,
     };
-    let _place = hub.report_places.try_acquire().map_err(|_| RecordError::Busy)?;
+    let place = tokio::time::timeout(PLACE_WAIT, hub.report_places.acquire()).await;
+    let _place = place.ok().and_then(Result::ok).ok_or(RecordError::Busy)?;
     let save = hub.record.save_reports(reports.into_iter().map(saved).collect());
     Ok(tokio::time::timeout(SAVE_WAIT, save).await.map_err(|_| RecordError::Slow)??)
 }
