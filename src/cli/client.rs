@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use super::arguments::HubArgs;
 use crate::config::{RegionTls, ServerIdentity};
-use crate::net::tls::{self, TlsError, TlsFiles, explain};
+use crate::net::tls::{self, TlsError, TlsFiles, Words, explain_for};
 
 /// A sidecar on the same machine that takes longer is not well.
 const TIMEOUT: Duration = Duration::from_secs(35);
@@ -71,21 +71,58 @@ pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result
         identity: ServerIdentity::UrlHost,
     };
     let token = hub.token_file.as_deref().map(token).transpose()?;
-    let named = |error: TlsError| error.to_string().replace("tls.", "--hub-");
     let files = TlsFiles::read(&tls).map_err(named)?;
     let tls = tls::build(&tls, &files, host).map_err(named)?;
+    let words = words(hub);
+    let failed = |error: io::Error| format!("{authority}: {}", explain_for(&words, &error));
     let asked = async {
         let address = (host, authority.port_u16().unwrap_or(443));
-        let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let socket = TcpStream::connect(address).await.map_err(|error| {
+            format!("no hub answers at {authority}: {error}; start one, or name another with --hub")
+        })?;
         let connector = TlsConnector::from(Arc::clone(&tls.config_http1));
-        let shaken = connector.connect(tls.name.clone(), socket).await;
-        let stream = shaken.map_err(|error| explained(&error))?;
-        let answer = exchange(stream, authority.as_str(), token, method, path, Bytes::new()).await;
-        answer.map_err(|error| explained(&error))
+        let stream = connector.connect(tls.name.clone(), socket).await.map_err(failed)?;
+        // In TLS 1.3 a client learns only at its first read that its certificate was refused.
+        exchange(stream, authority.as_str(), token, method, path, Bytes::new()).await.map_err(failed)
     };
     let asked = tokio::time::timeout(TIMEOUT, asked).await;
-    let asked = asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?;
-    asked.map_err(|error| format!("no hub answers at {authority}: {error}; start one, or name another with --hub"))
+    asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?
+}
+
+/// The words for the hub, by the options that are given.
+const fn words(hub: &HubArgs) -> Words {
+    Words {
+        server: "the hub",
+        no_authority: if hub.hub_ca.is_some() {
+            "no authority of --hub-ca"
+        } else {
+            "no authority that this machine trusts: set --hub-ca"
+        },
+        name: "the host of --hub",
+        cert: "--hub-cert",
+        // A hub with `tokens` requires no certificate.
+        credentials: if hub.token_file.is_some() {
+            "--hub-cert and --hub-key in place of --token-file, because this hub takes no tokens: its configuration has no `tokens`"
+        } else {
+            "--hub-cert and --hub-key"
+        },
+        url: "--hub",
+    }
+}
+
+/// The mistake in the TLS files, by the option that names them.
+fn named(error: TlsError) -> String {
+    match error {
+        TlsError::Name => "--hub: the host is neither a DNS name nor an address".to_owned(),
+        TlsError::KeyMismatch(cert, key) => {
+            format!("--hub-key: the private key{key} is not that of the certificate{cert} of --hub-cert")
+        }
+        TlsError::CertificateVersion(cert) => {
+            format!("--hub-cert: certificate{cert} is of X.509 version 1; reissue it with extensions (version 3)")
+        }
+        // These have no paths, which might look like a key.
+        error => error.to_string().replace("tls.", "--hub-"),
+    }
 }
 
 /// The header with the token of a file. Its content is never shown.
@@ -101,11 +138,6 @@ fn token(path: &Path) -> Result<HeaderValue, String> {
     let mut header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| wrong("it holds something else"))?;
     header.set_sensitive(true);
     Ok(header)
-}
-
-/// In TLS 1.3 a client learns only at its first read that its certificate was refused.
-fn explained(error: &io::Error) -> String {
-    explain(error).replace("the region", "the hub").replace("tls.", "--hub-")
 }
 
 async fn exchange<S>(

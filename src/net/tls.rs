@@ -20,7 +20,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::base::shown_path;
 use crate::config::{RegionTls, ServerIdentity};
-pub use explain::explain;
+pub use explain::{Words, explain, explain_for};
 pub use sessions::Sessions;
 
 /// A region's TLS configuration, ready to dial with.

@@ -6,11 +6,44 @@ use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// The cause in words. Where rustls names the cause, its words follow ours.
+/// The words for a server, and for the settings that its TLS depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// The server, such as `the region`.
+    pub server: &'static str,
+    /// The authorities that have not signed its certificate, and the way out.
+    pub no_authority: &'static str,
+    /// The settings of the name that its certificate must have.
+    pub name: &'static str,
+    /// The setting of our certificate.
+    pub cert: &'static str,
+    /// The settings of our certificate and its key.
+    pub credentials: &'static str,
+    /// The setting of its port.
+    pub url: &'static str,
+}
+
+/// The words for a region, by the keys of its section.
+const REGION: Words = Words {
+    server: "the region",
+    no_authority: "no authority of tls.ca",
+    name: "the host of url, tls.server_name and tls.uri_san",
+    cert: "tls.cert",
+    credentials: "tls.cert and tls.key",
+    url: "url",
+};
+
+/// The cause in words, where the server is a region. Where rustls names the cause, its words follow ours.
 #[must_use]
 pub fn explain(error: &io::Error) -> String {
+    explain_for(&REGION, error)
+}
+
+/// The same for another server.
+#[must_use]
+pub fn explain_for(words: &Words, error: &io::Error) -> String {
     let Some(cause) = find(error) else { return format!("the TLS handshake failed: {error}") };
-    match what_to_look_at(cause) {
+    match what_to_look_at(words, cause) {
         Some(words) => format!("{words} ({cause})"),
         None => format!("the TLS handshake failed: {cause}"),
     }
@@ -31,28 +64,29 @@ fn find(error: &io::Error) -> Option<&Error> {
     }
 }
 
-fn what_to_look_at(error: &Error) -> Option<&'static str> {
+fn what_to_look_at(words: &Words, error: &Error) -> Option<String> {
     use AlertDescription as Alert;
     use CertificateError as Certificate;
+    let Words { server, no_authority, name, cert, credentials, url } = words;
     Some(match error {
         Error::InvalidCertificate(Certificate::UnknownIssuer) => {
-            "the region's server certificate is signed by no authority of tls.ca"
+            format!("{server}'s server certificate is signed by {no_authority}")
         }
         Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
-            "the region's server certificate has expired"
+            format!("{server}'s server certificate has expired")
         }
         Error::InvalidCertificate(Certificate::NotValidYet | Certificate::NotValidYetContext { .. }) => {
-            "the region's server certificate is not valid yet; compare the clocks"
+            format!("{server}'s server certificate is not valid yet; compare the clocks")
         }
         Error::InvalidCertificate(Certificate::NotValidForName | Certificate::NotValidForNameContext { .. }) => {
-            "the region's server certificate is for another name: see the host of url, tls.server_name and tls.uri_san"
+            format!("{server}'s server certificate is for another name: see {name}")
         }
-        Error::InvalidCertificate(_) => "the region's server certificate is not accepted",
+        Error::InvalidCertificate(_) => format!("{server}'s server certificate is not accepted"),
         Error::AlertReceived(Alert::CertificateRequired) => {
-            "the region wants a client certificate: set tls.cert and tls.key"
+            format!("{server} wants a client certificate: set {credentials}")
         }
         Error::AlertReceived(Alert::CertificateExpired) => {
-            "the region holds our client certificate (tls.cert) to be expired"
+            format!("{server} holds our client certificate ({cert}) to be expired")
         }
         Error::AlertReceived(
             Alert::UnknownCA
@@ -62,8 +96,10 @@ fn what_to_look_at(error: &Error) -> Option<&'static str> {
             | Alert::UnsupportedCertificate
             | Alert::AccessDenied
             | Alert::DecryptError,
-        ) => "the region refuses our client certificate (tls.cert)",
-        Error::InvalidMessage(_) => "what answers does not speak TLS: is the port of url one for plain HTTP?",
+        ) => format!("{server} refuses our client certificate ({cert})"),
+        Error::InvalidMessage(_) => {
+            format!("what answers does not speak TLS: is the port of {url} one for plain HTTP?")
+        }
         _ => return None,
     })
 }
