@@ -148,6 +148,7 @@ pub(super) struct HubRunArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
 pub(super) struct FleetArgs {
     /// Print the outcomes that any sidecar has reported, in place of the sidecars
     #[arg(long)]
@@ -168,6 +169,7 @@ pub(super) struct FleetArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum AuditCommand {
     /// Print the audit trail of a hub, one JSON row a line, and its end on standard error
+    #[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
     Export {
         /// Only the rows behind this number
         #[arg(long, value_name = "N", default_value_t = 0)]
@@ -179,7 +181,10 @@ pub(super) enum AuditCommand {
     Verify {
         /// The exported file; - for standard input
         file: PathBuf,
-        /// The hash that the last row must have, as an earlier export has printed it
+        /// The hash of the row before the first one, where the file does not begin at row 1
+        #[arg(long, value_name = "HASH")]
+        start: Option<String>,
+        /// A hash that some row must have, as an earlier export has printed it: the file has that export's last row
         #[arg(long, value_name = "HASH")]
         end: Option<String>,
     },

@@ -9,13 +9,13 @@ use super::arguments::{AuditCommand, HubArgs};
 use super::exit::{DONE, FAILED};
 use super::order::{To, order};
 use super::out::{complain, say};
-use crate::hub::{AuditRow, verify};
+use crate::hub::{AuditRow, Verified, verify};
 
 /// Carries out one of the two.
 pub(super) fn audit(command: &AuditCommand) -> u8 {
     match command {
         AuditCommand::Export { after, hub } => export(*after, hub),
-        AuditCommand::Verify { file, end } => check(file, end.as_deref()),
+        AuditCommand::Verify { file, start, end } => check(file, start.as_deref(), end.as_deref()),
     }
 }
 
@@ -51,13 +51,16 @@ fn export(mut after: u64, hub: &HubArgs) -> u8 {
             return FAILED;
         }
     }
-    if let Some(hash) = end {
-        complain(format_args!("row {after} is the last one; its hash is {hash}"));
+    match end {
+        Some(hash) => complain(format_args!("row {after} is the last one; its hash is {hash}")),
+        None if after > 0 => complain(format_args!("the trail has no rows behind row {after}")),
+        None => complain("the trail has no rows yet"),
     }
     DONE
 }
 
-fn check(file: &Path, end: Option<&str>) -> u8 {
+/// Checks a file; exit code 1 for the first mistake in it.
+fn check(file: &Path, start: Option<&str>, end: Option<&str>) -> u8 {
     let text = if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
@@ -71,9 +74,9 @@ fn check(file: &Path, end: Option<&str>) -> u8 {
             return FAILED;
         }
     };
-    match verify(text.lines(), end) {
-        Ok((rows, hash)) => {
-            say(format_args!("{rows} rows are as they were written; the hash of the last one is {hash}"));
+    match verify(text.lines(), start, end) {
+        Ok(trail) => {
+            say(shown(&trail));
             DONE
         }
         Err(error) => {
@@ -81,4 +84,17 @@ fn check(file: &Path, end: Option<&str>) -> u8 {
             FAILED
         }
     }
+}
+
+/// The result, for the operator.
+fn shown(trail: &Verified) -> String {
+    let Verified { first, last, hash, end } = trail;
+    let mut text = match last - first + 1 {
+        1 => format!("row {first} is as it was written, and the only one; its hash is {hash}"),
+        rows => format!("{rows} rows are as they were written, row {first} to row {last}; the hash of the last one is {hash}"),
+    };
+    if let Some(row) = end {
+        text.push_str(&format!("\nthe hash of --end is that of row {row}"));
+    }
+    text
 }

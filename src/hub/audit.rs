@@ -125,39 +125,83 @@ pub enum ChainError {
     /// The row before is missing or was replaced.
     #[error("row {0} does not follow the row before it")]
     Gap(u64),
-    /// The rows are in order, and do not end with the expected hash: rows at the end are missing.
+    /// No row at all.
+    #[error("the trail has no rows: nothing was ordered at the hub yet, or the file is not the exported one")]
+    Empty,
+    /// The first row has another number than 1, and the caller expected the whole trail.
+    #[error("the trail begins at row {0}, and the rows before it are missing; for a later part, say --start with the hash of row {before}", before = .0.saturating_sub(1))]
+    Start(u64),
+    /// The first row does not follow the expected one.
+    #[error("row {0}, the first one, does not follow the row with the hash of --start")]
+    Before(u64),
+    /// The rows are in order, and none has the expected hash.
     #[error(
-        "the trail ends with the hash {0}, which is not the expected one: rows at the end are missing, or it is another trail"
+        "no row of {first} to {last} has the hash of --end: rows at the end are missing, or it is another trail; the hash of row {last} is {hash}"
     )]
-    End(String),
+    End {
+        /// The number of the first row.
+        first: u64,
+        /// The number of the last row.
+        last: u64,
+        /// The hash of the last row.
+        hash: String,
+    },
 }
 
-/// Checks a trail of one row a line, as `ojs-sidecar audit export` writes it; it may begin behind the first row. Returns the number of rows
-/// and the hash of the last one. `end`: the expected hash of the last row.
+/// A trail in which every row follows the one before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// The number of the first row.
+    pub first: u64,
+    /// The number of the last row.
+    pub last: u64,
+    /// The hash of the last row.
+    pub hash: String,
+    /// The number of the row with the expected hash; none where no hash was expected.
+    pub end: Option<u64>,
+}
+
+/// Checks a trail of one row a line, as `ojs-sidecar audit export` writes it. `start`: the hash of the row before the first one, where the
+/// trail does not begin at row 1. `end`: the hash of some row, as an earlier export has printed it.
 ///
 /// Errors: [`ChainError`], the first mistake.
-pub fn verify<'l>(lines: impl Iterator<Item = &'l str>, end: Option<&str>) -> Result<(u64, String), ChainError> {
-    let (mut rows, mut before): (u64, Option<Head>) = (0, None);
+pub fn verify<'l>(
+    lines: impl Iterator<Item = &'l str>,
+    start: Option<&str>,
+    end: Option<&str>,
+) -> Result<Verified, ChainError> {
+    let (mut first, mut found, mut before): (_, _, Option<Head>) = (None, None, None);
     for (place, line) in lines.enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row: AuditRow = serde_json::from_str(line)
             .map_err(|error| ChainError::Row { line: place + 1, cause: error.to_string() })?;
         if row.computed_hash() != row.hash {
             return Err(ChainError::Changed(row.number));
         }
-        let follows = match &before {
-            Some(before) => (before.number + 1, &before.hash) == (row.number, &row.previous),
-            None => row.number > 1 || (row.number == 1 && row.previous == FIRST),
-        };
-        if !follows {
-            return Err(ChainError::Gap(row.number));
+        match &before {
+            None => check_first(&row, start)?,
+            Some(before) if (before.number + 1, &before.hash) == (row.number, &row.previous) => {}
+            Some(_) => return Err(ChainError::Gap(row.number)),
         }
-        (rows, before) = (rows + 1, Some(Head { number: row.number, hash: row.hash }));
+        first = first.or(Some(row.number));
+        found = found.or_else(|| end.filter(|end| *end == row.hash).map(|_| row.number));
+        before = Some(Head { number: row.number, hash: row.hash });
     }
-    let hash = before.unwrap_or_default().hash;
-    if end.is_some_and(|end| end != hash) {
-        return Err(ChainError::End(hash));
+    let (Some(first), Some(Head { number: last, hash })) = (first, before) else { return Err(ChainError::Empty) };
+    if end.is_some() && found.is_none() {
+        return Err(ChainError::End { first, last, hash });
     }
-    Ok((rows, hash))
+    Ok(Verified { first, last, hash, end: found })
+}
+
+/// Checks the place of the first row.
+fn check_first(row: &AuditRow, start: Option<&str>) -> Result<(), ChainError> {
+    match start {
+        Some(start) if start == row.previous => Ok(()),
+        Some(_) => Err(ChainError::Before(row.number)),
+        None if row.number != 1 => Err(ChainError::Start(row.number)),
+        None if row.previous != FIRST => Err(ChainError::Gap(row.number)),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -187,34 +231,48 @@ mod tests {
             .to_vec()
     }
 
-    fn check(lines: &[String], end: Option<&str>) -> Result<(u64, String), ChainError> {
-        verify(lines.iter().map(String::as_str), end)
+    fn check(lines: &[String], start: Option<&str>, end: Option<&str>) -> Result<Verified, ChainError> {
+        verify(lines.iter().map(String::as_str), start, end)
+    }
+
+    fn hash(line: &str) -> String {
+        serde_json::from_str::<AuditRow>(line).unwrap().hash
     }
 
     #[test]
-    fn a_whole_trail_and_its_later_part_are_right() {
+    fn a_whole_trail_is_right_and_so_is_a_later_part_behind_the_hash_of_the_row_before() {
         let lines = trail();
-        let (rows, end) = check(&lines, None).unwrap();
-        assert_eq!(rows, 3);
-        assert_eq!(check(&lines[1..], Some(&end)).unwrap(), (2, end));
-        assert_eq!(check(&[], None).unwrap().0, 0);
+        let whole = check(&lines, None, None).unwrap();
+        assert_eq!((whole.first, whole.last, whole.end), (1, 3, None));
+        assert_eq!(check(&lines[1..], None, None), Err(ChainError::Start(2)));
+        assert_eq!(check(&lines[1..], Some(&hash(&lines[0])), None).unwrap().first, 2);
+        assert_eq!(check(&lines[1..], Some(&hash(&lines[1])), None), Err(ChainError::Before(2)));
+        assert_eq!(check(&[], None, None), Err(ChainError::Empty));
+    }
+
+    #[test]
+    fn the_hash_of_an_earlier_export_is_that_of_a_row_until_rows_at_the_end_are_missing() {
+        let lines = trail();
+        for (number, line) in (1..).zip(&lines) {
+            assert_eq!(check(&lines, None, Some(&hash(line))).unwrap().end, Some(number));
+        }
+        let cut = check(&lines[..2], None, Some(&hash(&lines[2])));
+        assert_eq!(cut, Err(ChainError::End { first: 1, last: 2, hash: hash(&lines[1]) }));
     }
 
     #[test]
     fn every_change_of_a_trail_is_named_by_its_row() {
         let lines = trail();
-        let (_, end) = check(&lines, None).unwrap();
         for (from, to) in
             [("drain b", "drain c"), ("OPS-1", "OPS-2"), ("\"unix_ms\":7", "\"unix_ms\":8"), ("false", "true")]
         {
             let mut changed = lines.clone();
             changed[1] = lines[1].replace(from, to);
-            assert_eq!(check(&changed, None), Err(ChainError::Changed(2)), "{to}");
+            assert_eq!(check(&changed, None, None), Err(ChainError::Changed(2)), "{to}");
         }
-        assert_eq!(check(&[lines[0].clone(), lines[2].clone()], None), Err(ChainError::Gap(3)));
-        assert!(matches!(check(&lines[..2], Some(&end)), Err(ChainError::End(_))));
+        assert_eq!(check(&[lines[0].clone(), lines[2].clone()], None, None), Err(ChainError::Gap(3)));
         let mut torn = lines.clone();
         torn[2].truncate(20);
-        assert!(matches!(check(&torn, None), Err(ChainError::Row { line: 3, .. })));
+        assert!(matches!(check(&torn, None, None), Err(ChainError::Row { line: 3, .. })));
     }
 }

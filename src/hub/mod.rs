@@ -42,7 +42,7 @@ mod switches;
 mod tokens;
 mod views;
 
-pub use audit::{AuditRow, ChainError, verify};
+pub use audit::{AuditRow, ChainError, Verified, verify};
 pub use identity::IdentityError;
 pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};

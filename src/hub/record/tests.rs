@@ -78,7 +78,7 @@ async fn a_change_outlives_the_hub_and_a_second_hub_cannot_have_the_file() {
     record.change(&first.version, &second, rows).await.unwrap();
     let lines: Vec<String> =
         record.audit(0, 10).await.unwrap().iter().map(|row| serde_json::to_string(row).unwrap()).collect();
-    assert_eq!(verify(lines.iter().map(String::as_str), None).unwrap().0, 2);
+    assert_eq!(verify(lines.iter().map(String::as_str), None, None).unwrap().last, 2);
     record.save_sidecars(Vec::new(), 51).await.unwrap();
     assert!(record.statuses(&StatusPlace::default()).await.unwrap().sidecars.is_empty());
 }

@@ -283,13 +283,30 @@ async fn the_audit_trail_names_who_did_what_and_a_flipped_byte_by_its_row() {
     assert_eq!(shown(&rows[2])[1], "drain eu-west-1");
     assert_eq!((&rows[2]["lasts_ms"], &rows[2]["force"]), (&3_600_000.into(), &true.into()));
     let path = stage.path("trail.jsonl");
-    let verify = |text: &str| {
+    let verify = |text: &str, option: &[&str]| {
         std::fs::write(&path, text).unwrap();
-        command(&["audit", "verify", path.to_str().unwrap()], &[], "")
+        command(&[&["audit", "verify", path.to_str().unwrap()], option].concat(), &[], "")
     };
-    assert!(verify(&exported.stdout).stdout.contains("3 rows are as they were written"));
-    let flipped = verify(&exported.stdout.replacen("switch_ended", "switch_endee", 1));
-    assert!(flipped.code == Some(1) && flipped.stderr.contains("row 2 was changed"), "{}", flipped.all());
+    let (first_hash, after_first) = (rows[0]["hash"].as_str().unwrap(), exported.stdout.split_once('\n').unwrap().1);
+    for (text, option, words) in [
+        (exported.stdout.as_str(), &[][..], "3 rows are as they were written, row 1 to row 3"),
+        (&exported.stdout, &["--end", first_hash], "the hash of --end is that of row 1"),
+        (after_first, &["--start", first_hash], "2 rows are as they were written, row 2 to row 3"),
+    ] {
+        let right = verify(text, option);
+        assert!(right.code == Some(0) && right.stdout.contains(words), "{}", right.all());
+    }
+    let flipped = exported.stdout.replacen("switch_ended", "switch_endee", 1);
+    for (text, option, words) in [
+        (flipped.as_str(), &[][..], "row 2 was changed"),
+        (after_first, &[], "the trail begins at row 2"),
+        (after_first, &["--end", first_hash], "the trail begins at row 2"),
+        (after_first, &["--start", first_hash, "--end", first_hash], "no row of 2 to 3 has the hash of --end"),
+        ("", &[], "the trail has no rows"),
+    ] {
+        let wrong = verify(text, option);
+        assert!(wrong.code == Some(1) && wrong.stderr.contains(words), "{}", wrong.all());
+    }
     let refused = stage.command("eve", &["audit", "export"]).await;
     assert!(refused.code == Some(1) && refused.stderr.contains("403"), "{}", refused.all());
 }
