@@ -3,14 +3,21 @@
 use std::time::Duration;
 
 use jiff::fmt::friendly::{SpanParser, SpanPrinter};
+use jiff::{SignedDuration, SpanRelativeTo};
 
-/// Reads a duration with units: `250ms`, `10s`, `1m 30s`, `5min`.
+/// Reads a duration with units: `250ms`, `10s`, `1m 30s`, `5min`, `7d`. A day is 24 hours; longer units have no fixed length and are refused.
 ///
 /// Errors: a sentence with the expectation, without the given text.
 pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
-    const EXPECTED: &str = "expected a duration with a unit, such as 250ms, 10s or 5min";
-    let signed = SpanParser::new().parse_duration(text).map_err(|_| EXPECTED)?;
+    const EXPECTED: &str = "expected a duration with a unit, such as 250ms, 10s, 5min or 7d";
+    let signed = SpanParser::new().parse_duration(text).ok().or_else(|| parse_days(text)).ok_or(EXPECTED)?;
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative")
+}
+
+/// A duration with days, which jiff takes for a unit of the calendar.
+fn parse_days(text: &str) -> Option<SignedDuration> {
+    let span = SpanParser::new().parse_span(text).ok().filter(|span| span.get_weeks() == 0)?;
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()
 }
 
 /// Writes a duration in the form that [`parse_duration`] reads.
@@ -42,12 +49,21 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit_and_survive_a_round_trip() {
-        for (text, millis) in [("250ms", 250), ("10s", 10_000), ("1m 30s", 90_000), ("5min", 300_000), ("0s", 0)] {
+        for (text, millis) in [
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("1m 30s", 90_000),
+            ("5min", 300_000),
+            ("0s", 0),
+            ("7d", 604_800_000),
+            ("1 day, 2 hours", 93_600_000),
+            ("0d", 0),
+        ] {
             let duration = parse_duration(text).unwrap();
             assert_eq!(duration, Duration::from_millis(millis), "{text}");
             assert_eq!(parse_duration(&print_duration(duration)), Ok(duration));
         }
-        for bad in ["", "10", "-5s", "soon", "10 parsecs"] {
+        for bad in ["", "10", "-5s", "-1d", "1w", "1mo", "1y", "soon", "10 parsecs", "99999999999d"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }

@@ -129,7 +129,7 @@ impl Kind {
         if matches!(value, Value::Bool(..) | Value::Num(..)) {
             return Err(match self {
                 Self::Text(_) => "expected text: put it in quotes".to_owned(),
-                Self::Duration(..) => format!("expected {}, such as 250ms, 10s or 5min", self.expected()),
+                Self::Duration(..) => format!("expected {}, such as 250ms, 10s, 5min or 7d", self.expected()),
                 _ => format!("expected {}", self.expected()),
             });
         }

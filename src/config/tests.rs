@@ -213,7 +213,7 @@ regions:
     assert_eq!(
         problems.to_string(),
         "6 problems in the configuration\
-        \n  health_check.interval (config.yaml:5): expected a duration from 1ms to 24h with its unit, such as 250ms, 10s or 5min\
+        \n  health_check.interval (config.yaml:5): expected a duration from 1ms to 24h with its unit, such as 250ms, 10s, 5min or 7d\
         \n  local_region (config.yaml:1): expected the id of a region listed under regions\
         \n  log.format (variable OJSF_LOG__FORMAT): expected one of text, json\
         \n  regions[0].tls.key (config.yaml:9): expected the private key of the certificate in cert\

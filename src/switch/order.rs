@@ -256,6 +256,8 @@ mod tests {
         let lasts = 30 * 60 * 1_000;
         assert_eq!((switch.until, switch.set_unix_ms), (Moment(1_000 + lasts), 7_000));
         assert_eq!(switch.ends_unix_ms, 7_000 + lasts);
+        let longest = Order::read(&format!("switch=drain&region=a&for=7d&{WHO}"), true).unwrap();
+        assert_eq!(longest.lasts, Some(LASTS_MAX));
         let order = Order::read(&format!("switch=maintenance&for=1h&{WHO}"), true).unwrap();
         assert_eq!((order.subject, order.kind), (SwitchSubject::Sidecar, Some(SwitchKind::Maintenance)));
         let order = Order::read(&format!("switch=pause&type=mail.send%20v2&for=1h&{WHO}"), true).unwrap();

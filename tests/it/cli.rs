@@ -42,7 +42,7 @@ fn check_tells_five_mistakes_a_missing_file_and_a_warning_at_once_each_with_its_
         ("regions[0].url", 4, "expected https"),
         ("regions[0].wieght", 5, "did you mean weight?"),
         ("regions[0].tls.key", 6, "expected the private key"),
-        ("health_check.interval", 7, "such as 250ms, 10s or 5min"),
+        ("health_check.interval", 7, "such as 250ms, 10s, 5min or 7d"),
     ] {
         let place = format!("  {key} ({}:{line}): ", path.display());
         let told = ended.stderr.lines().find_map(|it| it.strip_prefix(&place));
