@@ -91,7 +91,9 @@ fn shown(trail: &Verified) -> String {
     let Verified { first, last, hash, end } = trail;
     let mut text = match last - first + 1 {
         1 => format!("row {first} is as it was written, and the only one; its hash is {hash}"),
-        rows => format!("{rows} rows are as they were written, row {first} to row {last}; the hash of the last one is {hash}"),
+        rows => format!(
+            "{rows} rows are as they were written, row {first} to row {last}; the hash of the last one is {hash}"
+        ),
     };
     if let Some(row) = end {
         text.push_str(&format!("\nthe hash of --end is that of row {row}"));

@@ -95,7 +95,9 @@ fn every_form_of_a_value_that_loads_is_accepted() {
     ] {
         check_accepted(&format!("{REGIONS}{text}"));
     }
-    for duration in ["250ms", "1m 30s", "1m30s", "1.5s", "5min", "1 hour, 2 minutes", "2hrs", "1500 µs", "3m, 1s", "0d 9s"] {
+    for duration in
+        ["250ms", "1m 30s", "1m30s", "1.5s", "5min", "1 hour, 2 minutes", "2hrs", "1500 µs", "3m, 1s", "0d 9s"]
+    {
         check_accepted(&format!("{REGIONS}health_check: {{ interval: '{duration}' }}\n"));
     }
 }
