@@ -224,7 +224,7 @@ async fn probe_regions(hub: &Hub) {
 }
 
 /// Takes changed TLS files for new connections and changed keys of tokens, every ten seconds and at SIGHUP, for ever. Files that cannot be used
-/// change nothing but the log.
+/// change nothing but the log. At SIGHUP a changed configuration is logged, too.
 async fn reload_files(settings: &Settings, mut files: Files, tls: &ArcSwap<ServerConfig>, tokens: Option<&Tokens>) {
     let (mut refused, mut refused_keys) = (None, None);
     let mut hangup = signal(SignalKind::hangup()).ok();
@@ -237,7 +237,7 @@ async fn reload_files(settings: &Settings, mut files: Files, tls: &ArcSwap<Serve
         };
         tokio::select! {
             () = tokio::time::sleep(FILES_EVERY) => {}
-            () = asked => {}
+            () = asked => note_changed(settings),
         }
         let loaded = Files::read(&settings.tls).and_then(|new| {
             let config = if new == files { None } else { Some(new.config(tokens.is_some())?) };
@@ -264,6 +264,15 @@ async fn reload_files(settings: &Settings, mut files: Files, tls: &ArcSwap<Serve
             Some(Err(error)) => Some(error.to_string()),
         };
         note_refused(&mut refused_keys, why, event::hub_keys_refused);
+    }
+}
+
+/// Logs that the file of the configuration has another content than at the start, or one that cannot be used.
+fn note_changed(settings: &Settings) {
+    match Settings::load(&settings.file) {
+        Ok(now) if now == *settings => {}
+        Ok(_) => event::hub_restart_needed(&settings.file),
+        Err(error) => event::hub_config_refused(&settings.file, &error.to_string()),
     }
 }
 

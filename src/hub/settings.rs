@@ -48,6 +48,9 @@ pub struct Settings {
     /// The content of these sections, where there are regions.
     #[serde(skip)]
     pub probing: Option<Config>,
+    /// The file that all this is from.
+    #[serde(skip)]
+    pub(super) file: PathBuf,
 }
 
 /// The TLS files of a hub.
@@ -130,6 +133,7 @@ impl Settings {
             return Err(SettingsError::Length);
         }
         let mut settings = Self::parse(&std::fs::read_to_string(path).map_err(SettingsError::File)?, path)?;
+        path.clone_into(&mut settings.file);
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         let HubTls { cert, key, client_ca } = &mut settings.tls;
         let RecordSettings { path, postgres } = &mut settings.record;

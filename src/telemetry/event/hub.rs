@@ -1,5 +1,7 @@
 //! Events of a hub, and of the connection of a sidecar to its hub.
 
+use std::path::Path;
+
 use tracing::{info, warn};
 
 use super::TARGET;
@@ -46,6 +48,32 @@ pub fn hub_identity_refused(error: &str) {
     );
 }
 
+/// The configuration file has changed since the start.
+pub fn hub_restart_needed(file: &Path) {
+    let file = file.display();
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_restart_needed", %file,
+        "the configuration file has changed; restart the hub to use it"
+    );
+}
+
+/// The configuration file has changed since the start, and cannot be used.
+pub fn hub_config_refused(file: &Path, error: &str) {
+    let file = file.display();
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_config_refused", %file, error,
+        "the configuration file cannot be used; the hub goes on, and would not start again"
+    );
+}
+
+/// Several processes report under one name, so that the inventory shows one sidecar.
+pub fn hub_name_shared(name: &str, identity: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_name_shared", name, identity,
+        "several processes report as one sidecar; give each its own hub.name"
+    );
+}
+
 /// Tokens are verified with the changed keys.
 pub fn hub_keys_reloaded() {
     info!(target: TARGET, event = "ojs.federation.hub_keys_reloaded", "the keys of tokens were read again");
@@ -80,11 +108,11 @@ pub fn hub_reports_refused(url: &str, error: &str) {
     );
 }
 
-/// The hub grants this sidecar no calls of fleet limits for now; the last grants hold until their time is over.
+/// The hub grants this sidecar no calls of a fleet limit for now.
 pub fn hub_grants_refused(url: &str, error: &str) {
     warn!(
         target: TARGET, event = "ojs.federation.hub_grants_refused", url, error,
-        "the hub grants no calls of limits.fleet; the last grants hold until their time is over"
+        "the hub grants no calls of limits.fleet; a grant that was received before holds until its time is over"
     );
 }
 
@@ -115,11 +143,19 @@ pub fn hub_key_doubled(metrics: &Metrics, job_id: Option<&str>) {
     );
 }
 
-/// A sidecar lost the feed of its hub, or cannot open it. Switches that it received before stay in force until they end.
+/// A sidecar lost the feed of its hub. Switches that it received before stay in force until they end.
 pub fn hub_lost(url: &str, error: &str) {
     warn!(
         target: TARGET, event = "ojs.federation.hub_lost", url, error,
         "the feed of the hub is lost; what it has set stays in force until it ends"
+    );
+}
+
+/// A sidecar cannot open the feed of a hub that it does not follow now.
+pub fn hub_not_opened(url: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_lost", url, error,
+        "the feed of the hub could not be opened; what a hub has set stays in force until it ends"
     );
 }
 
