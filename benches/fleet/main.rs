@@ -155,6 +155,7 @@ impl Fleet {
             journal: Arc::clone(&journal),
             metrics: Arc::clone(&self.metrics),
             on_state: Box::new(|_| ()),
+            on_grants: Box::new(|_| ()),
             status: Box::new(self.status(number, &journal)),
             reports: Box::new(self.reports(number)),
             granting: Granting::default(),
@@ -166,6 +167,7 @@ impl Fleet {
             views: None,
             applied: Notify::new(),
             unknown: RefCell::default(),
+            causes: RefCell::default(),
         };
         tokio::task::spawn_local(link.run());
         journal

@@ -16,8 +16,8 @@ use super::world::World;
 use crate::api::outcome_row;
 use crate::config::{ClientListen, Config, FleetLimit, HealthSource, HubConfig, LoadSource, effective};
 use crate::fleet::{
-    Granting, Limited, Link, NAME_BYTES_MAX, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report,
-    Reports, SET_MEMBERS_MAX, Status,
+    Granting, Limited, Link, NAME_BYTES_MAX, OnState, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX,
+    Report, Reports, SET_MEMBERS_MAX, Status,
 };
 use crate::outcome::{Placement, State};
 use crate::proxy::{Random, Shared};
@@ -26,6 +26,8 @@ use crate::switch::{RegionSets, Switches};
 
 /// The subject of its note in `/readyz`.
 const ABOUT: &str = "hub";
+/// The subject of the note about fleet limits.
+const ABOUT_GRANTS: &str = "limits.fleet";
 /// The members of a report beside its row, and those of the request, are shorter. Units: bytes.
 const REPORT_HEAD_BYTES: usize = 256;
 
@@ -37,7 +39,7 @@ pub(super) fn follow_hub(
     notes: &Notes,
     views: Option<&Rc<HubViews>>,
 ) {
-    notes.clear(ABOUT);
+    [ABOUT, ABOUT_GRANTS].iter().for_each(|about| notes.clear(about));
     shared.metrics.hub_connected.set(0);
     shared.metrics.hub_switches_unknown.set(0);
     if let Some(config) = shared.config.hub.clone() {
@@ -65,19 +67,15 @@ fn link(
     views: Option<Rc<HubViews>>,
 ) -> Link {
     let has_views = views.is_some();
-    let (of_status, notes, status) = (Arc::clone(shared), notes.clone(), status.clone());
+    let (of_status, status) = (Arc::clone(shared), status.clone());
     let keys_ttl = shared.config.idempotency.ttl;
     let reports = reports(shared, status.name.clone(), status.started_unix_ms);
     Link {
         config: config.clone(),
         journal: Arc::clone(&shared.journal),
         metrics: Arc::clone(&shared.metrics),
-        on_state: Box::new(move |note| match note {
-            None => notes.clear(ABOUT),
-            Some(note) => {
-                notes.set(ABOUT, note.to_owned());
-            }
-        }),
+        on_state: noted(notes, ABOUT),
+        on_grants: noted(notes, ABOUT_GRANTS),
         status: Box::new(move || {
             let journal = &of_status.journal;
             Status {
@@ -99,7 +97,19 @@ fn link(
         views,
         applied: Notify::new(),
         unknown: RefCell::default(),
+        causes: RefCell::default(),
     }
+}
+
+/// Keeps the last sentence about a subject among the notes.
+fn noted(notes: &Notes, about: &'static str) -> OnState {
+    let notes = notes.clone();
+    Box::new(move |note| match note {
+        None => notes.clear(about),
+        Some(note) => {
+            notes.set(about, note.to_owned());
+        }
+    })
 }
 
 /// The outcomes behind a revision, as the hub gets them.

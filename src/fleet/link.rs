@@ -58,6 +58,8 @@ pub struct Link {
     pub metrics: Arc<Metrics>,
     /// Gets each change of the state.
     pub on_state: OnState,
+    /// Gets the reason why the hub grants no calls of a fleet limit; none where it does.
+    pub on_grants: OnState,
     /// The status of this sidecar, for its hub.
     pub status: Box<dyn Fn() -> Status>,
     /// The outcomes that were changed behind a revision, in the order of their revisions, at most [`REPORTS_MAX`].
@@ -80,6 +82,8 @@ pub struct Link {
     pub applied: Notify,
     /// The words of the switches in the last state that could not be read; the feed bounds them.
     pub unknown: RefCell<Vec<String>>,
+    /// By URL, why its feed is not open; the URLs bound them.
+    pub causes: RefCell<HashMap<String, String>>,
 }
 
 impl std::fmt::Debug for Link {
@@ -98,8 +102,6 @@ impl Link {
     /// Connects, follows the feed and reports, for ever. A replica that is lost is followed by the next one at once, and by a wait after each
     /// round of all.
     pub async fn run(mut self) {
-        // The last error of each replica, and whether one of them is new in this round.
-        let (mut before, mut is_new) = (HashMap::new(), false);
         let (mut wait, mut failures, mut was_followed) = (WAITS.0, 0, false);
         let share = self.draw.unit();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few URLs")]
@@ -119,12 +121,11 @@ impl Link {
             }
             failures += 1;
             let is_round = failures % self.config.urls.len() == 0;
-            is_new |= before.insert(self.url().text.clone(), error.clone()).as_ref() != Some(&error);
             was_followed |= self.metrics.hub_connected.get() == 1;
             if is_round && !std::mem::take(&mut was_followed) {
                 self.granting.hub_lost(self.clock.now());
             }
-            self.lost(&error, is_round && std::mem::take(&mut is_new));
+            self.lost(&error);
             self.replica.set(self.replica.get().wrapping_add(1));
             if is_round {
                 self.clock.sleep(wait.mul_f64(0.5 + self.draw.unit() / 2.0)).await;
@@ -133,22 +134,27 @@ impl Link {
         }
     }
 
-    /// The loss of the feed is logged, and each new cause for which no replica can be followed.
-    fn lost(&self, error: &str, is_new: bool) {
+    /// The loss of the feed is logged, and for each replica each new cause for which its feed cannot be opened.
+    fn lost(&self, error: &str) {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(0);
         if let Some(views) = &self.views {
             views.lost();
         }
         (self.on_state)(Some(&format!("not connected, and what it has set stays in force until it ends: {error}")));
-        if was_connected || is_new {
-            event::hub_lost(&self.url().text, error);
+        let url = &self.url().text;
+        let before = self.causes.borrow_mut().insert(url.clone(), error.to_owned());
+        if was_connected {
+            event::hub_lost(url, error);
+        } else if before.as_deref() != Some(error) {
+            event::hub_not_opened(url, error);
         }
     }
 
     fn connected(&self) {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(1);
+        self.causes.borrow_mut().remove(&self.url().text);
         if !was_connected {
             event::hub_connected(&self.url().text);
         }
@@ -305,7 +311,8 @@ impl Link {
             event::switch_set(it.kind, &it.subject, it.calls, lasts, [&it.reason, &it.ticket, &it.author]);
         }
         for it in &change.ended {
-            event::switch_ended(it.kind, &it.subject, Some(["ended at the hub", &it.ticket, &it.author]));
+            // The feed does not name the operator; the trail of the hub does.
+            event::switch_ended(it.kind, &it.subject, Some(["ended at the hub", "", ""]));
         }
         Ok(())
     }

@@ -28,12 +28,17 @@ impl Link {
                 continue;
             }
             match self.ask_for_grants(requests).await {
-                Ok(()) if before.take().is_some() => event::hub_grants_return(&requests.url.text),
-                Ok(()) => {}
+                Ok(()) => {
+                    (self.on_grants)(None);
+                    if before.take().is_some() {
+                        event::hub_grants_return(&requests.url.text);
+                    }
+                }
                 Err(Failure::Refused(error) | Failure::Slow(error)) => {
                     if before.as_ref() != Some(&error) {
                         event::hub_grants_refused(&requests.url.text, &error);
                     }
+                    (self.on_grants)(Some(&error));
                     before = Some(error);
                     self.clock.sleep(REFUSED_WAIT).await;
                 }

@@ -184,7 +184,7 @@ impl ErrorDocument {
         Self::unavailable(
             Reason::FleetLimit,
             retry_after,
-            "the limit of calls to this region over all sidecars leaves no call to this one; nothing was sent, try again later",
+            "the limit of calls to this region over all sidecars leaves no call to this one, or its hub grants none; nothing was sent, try again later",
         )
         .with("region", region)
     }

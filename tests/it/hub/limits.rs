@@ -187,6 +187,8 @@ async fn a_limit_that_refuses_without_a_hub_does_so_at_once_and_one_that_the_hub
     sidecar.wait_for_line("ojs.federation.hub_grants_refused").await;
     assert!(sidecar.log().iter().any(|line| line.contains("no limit for us-east-1")), "{:?}", sidecar.log());
     assert!(!is_accepted(&sidecar).await);
+    let notes = sidecar.admin.get("/readyz").await.json()["notes"].to_string();
+    assert!(notes.contains("limits.fleet: the hub has no limit for us-east-1"), "{notes}");
 }
 
 #[tokio::test]
