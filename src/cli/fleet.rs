@@ -23,7 +23,7 @@ pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
         return DONE;
     }
     let heads = ["NAME", "REGION", "VERSION", "CONFIG", "CONNECTED", "CURRENT", "LAST SEEN", "UNKNOWN"];
-    let rows = document["sidecars"].as_array().map(Vec::as_slice).unwrap_or_default().iter().map(|it| {
+    let rows = list(&document["sidecars"]).iter().map(|it| {
         let digest = it["config_digest"].as_str().and_then(|digest| digest.get(..12)).unwrap_or("-");
         let yes = |key: &str| if it[key] == true { "yes" } else { "no" };
         [
@@ -38,6 +38,15 @@ pub(super) fn fleet(arguments: &FleetArgs) -> u8 {
         ]
     });
     table(heads, rows.collect());
+    for shared in list(&document["sidecars"]).iter().filter(|it| it["name_shared"] == true) {
+        say(format_args!(
+            "{}: several processes report under this name; give each its own hub.name",
+            cell(&shared["name"])
+        ));
+    }
+    if document["record"] == "unreachable" {
+        say("the record of this hub does not answer: sidecars of other hubs may be missing, and orders are refused");
+    }
     DONE
 }
 
@@ -60,6 +69,7 @@ fn limits(arguments: &FleetArgs) -> u8 {
     }
     if list(&document["limits"]).is_empty() {
         say("the hub has no limits");
+        return DONE;
     }
     table(["REGION", "SIDECAR", "CALLS", "NEEDS", "ENDS"], rows);
     DONE

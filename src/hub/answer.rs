@@ -85,7 +85,9 @@ async fn carried_out(
         Endpoint::SettleKey => document(&keys::settle(&hub, &caller, &body).await?),
         Endpoint::Outcomes => document(&outcomes::list(&hub, &query).await?),
         Endpoint::Sidecars => {
-            document(&json!({ "sidecars": hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms()) }))
+            let sidecars = hub.fleet.borrow().shown(&hub.current().version, hub.clock.unix_ms());
+            let record = if hub.record.is_stuck() { "unreachable" } else { "reached" };
+            document(&json!({ "sidecars": sidecars, "record": record }))
         }
         Endpoint::Switches => document(&switches::list(&hub).await?),
         Endpoint::SetSwitch | Endpoint::EndSwitch | Endpoint::Throttle => {

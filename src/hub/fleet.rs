@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::record::SavedSidecar;
+use super::twins::Twins;
 use crate::base::RegionId;
 use crate::base::text::rfc3339;
 use crate::fleet::Status;
 use crate::switch::{RegionSet, Switch, Switches, Version, stranded};
+use crate::telemetry::event;
 
 /// More sidecars than one hub serves.
 const SIDECARS_MAX: usize = 20_000;
@@ -35,9 +37,18 @@ struct Known {
     elsewhere: bool,
     /// When it was seen by the status that the record has; none where the record has another one.
     saved_unix_ms: Option<u64>,
+    /// The processes that report under its name.
+    twins: Twins,
 }
 
 impl Known {
+    /// Notes the start of the process that has sent the last status.
+    fn note_start(&mut self) {
+        if self.twins.note(self.status.started_unix_ms, self.seen_unix_ms) {
+            event::hub_name_shared(&self.status.name, &self.caller);
+        }
+    }
+
     /// Whether it holds a feed of this hub, or of another one as far as is known.
     const fn is_connected(&self, unix_ms: u64) -> bool {
         self.feeds > 0 || (self.elsewhere && self.seen_unix_ms.saturating_add(SHOWN_FOR_MS) > unix_ms)
@@ -78,12 +89,14 @@ impl Fleet {
             if known.is_some_and(|known| known.seen_unix_ms >= seen_unix_ms) {
                 continue;
             }
-            let feeds = known.map_or(0, |known| known.feeds);
+            let (feeds, twins) = known.map(|known| (known.feeds, known.twins.clone())).unwrap_or_default();
             if known.is_none() && self.make_room().is_err() {
                 return;
             }
             let saved_unix_ms = Some(seen_unix_ms);
-            self.0.insert(name, Known { caller, status, seen_unix_ms, feeds, elsewhere, saved_unix_ms });
+            let mut merged = Known { caller, status, seen_unix_ms, feeds, elsewhere, saved_unix_ms, twins };
+            merged.note_start();
+            self.0.insert(name, merged);
         }
     }
 
@@ -101,14 +114,15 @@ impl Fleet {
             }
             known.caller.clone_from(&caller.name);
             (known.status, known.seen_unix_ms, known.elsewhere) = (status, unix_ms, false);
+            known.note_start();
             return Ok(());
         }
         self.make_room()?;
         let (name, caller) = (status.name.clone(), caller.name.clone());
-        self.0.insert(
-            name,
-            Known { caller, status, seen_unix_ms: unix_ms, feeds: 0, elsewhere: false, saved_unix_ms: None },
-        );
+        let (feeds, elsewhere, saved_unix_ms, twins) = (0, false, None, Twins::default());
+        let mut known = Known { caller, status, seen_unix_ms: unix_ms, feeds, elsewhere, saved_unix_ms, twins };
+        known.note_start();
+        self.0.insert(name, known);
         Ok(())
     }
 
@@ -205,6 +219,7 @@ impl Fleet {
                 "config_digest": config_digest,
                 "started": rfc3339(*started_unix_ms),
                 "connected": it.is_connected(unix_ms),
+                "name_shared": it.twins.are_several(unix_ms),
                 "last_seen": rfc3339(it.seen_unix_ms),
                 "current": applied == current,
                 "outcomes": { "unknown": it.status.unknown, "watched": it.status.watched },
@@ -261,6 +276,28 @@ mod tests {
         fleet.report(&caller("c"), status("new"), 90_000).unwrap();
         assert_eq!(fleet.counts(), (SIDECARS_MAX, 1));
         assert!(fleet.0.contains_key("pod-0") && !fleet.0.contains_key("pod-1") && fleet.0.contains_key("new"));
+    }
+
+    #[test]
+    fn a_name_that_several_processes_use_is_marked_in_the_inventory_also_where_they_are_at_two_hubs() {
+        let at = |started_unix_ms| Status { started_unix_ms, ..status("pod") };
+        let saved = |started, seen_unix_ms| SavedSidecar {
+            name: "pod".to_owned(),
+            caller: "c".to_owned(),
+            status: json!(at(started)).to_string(),
+            seen_unix_ms,
+        };
+        let (mut one_hub, mut two_hubs) = (Fleet::default(), Fleet::default());
+        for second in (0..600).step_by(10) {
+            let (first, second) = (second * 1_000, second * 1_000 + 5_000);
+            one_hub.report(&caller("c"), at(1), first).unwrap();
+            one_hub.report(&caller("c"), at(2), second).unwrap();
+            two_hubs.report(&caller("c"), at(1), first).unwrap();
+            two_hubs.merge(vec![saved(2, second)], true);
+        }
+        let marks = |fleet: &Fleet, now| fleet.shown(&Version::default(), now)[0]["name_shared"].clone();
+        assert_eq!((marks(&one_hub, 600_000), marks(&two_hubs, 600_000)), (true.into(), true.into()));
+        assert_eq!(marks(&one_hub, 900_000), false);
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod sidecar_request;
 mod state;
 mod switches;
 mod tokens;
+mod twins;
 mod views;
 
 pub use audit::{AuditRow, ChainError, Verified, verify};
