@@ -165,3 +165,31 @@ where
     let whole = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
     Ok((parts, whole.to_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    use super::*;
+
+    #[test]
+    fn every_cause_of_a_failed_handshake_names_options_and_no_keys() {
+        let alert = |alert| Error::AlertReceived(alert);
+        for ca in [None, Some("ca.pem".into())] {
+            let hub = HubArgs { hub: None, hub_ca: ca, hub_cert: None, hub_key: None, token_file: None };
+            for error in [
+                Error::InvalidCertificate(CertificateError::UnknownIssuer),
+                Error::InvalidCertificate(CertificateError::NotValidForName),
+                alert(AlertDescription::CertificateRequired),
+                alert(AlertDescription::UnknownCA),
+                Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
+            ] {
+                let text = explain_for(&words(&hub), &io::Error::other(error));
+                let is_of_keys = ["tls.", "server_name", "the region", "url"].iter().any(|word| text.contains(word));
+                assert!(text.contains("--hub") && !is_of_keys, "{text}");
+            }
+            let named = named(TlsError::Name);
+            assert!(named.contains("--hub") && !named.contains("server_name"), "{named}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::arguments::HubRunArgs;
 use super::exit::{BAD_CONFIG, DONE, FAILED};
+use super::load::has_key;
 use super::out::{complain, say};
 use super::signals;
 use crate::base::Clock;
@@ -9,19 +10,30 @@ use crate::hub::{CONNECTIONS_MAX, DESCRIPTORS, RunError, Settings, bind, check, 
 use crate::net::descriptors;
 use crate::telemetry;
 
+/// Keys of a sidecar's configuration that no hub has.
+const OF_SIDECARS: [&str; 3] = ["local_region", "hub", "routing"];
+
 /// Runs a hub until a signal; exit code 78 when its configuration is wrong, 1 when it cannot start.
 pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
     let settings = match Settings::load(&arguments.config) {
         Ok(settings) => settings,
         Err(error) => {
             complain(format_args!("{}: {error}", arguments.config.display()));
+            if has_key(&arguments.config, &OF_SIDECARS) {
+                complain("hint: this looks like the configuration of a sidecar, which `ojs-sidecar run` takes");
+            }
             return BAD_CONFIG;
         }
     };
     if arguments.check {
         return match check(&settings) {
             Ok(()) => {
-                say("the hub's configuration is right");
+                let record = match (&settings.record.path, &settings.record.postgres) {
+                    (_, Some(_)) => "; the database was not asked",
+                    (Some(_), None) => "; the file of the record was not opened",
+                    (None, None) => "; without a record a restart forgets all orders",
+                };
+                say(format_args!("the hub's configuration is right{record}"));
                 DONE
             }
             Err(error) => {

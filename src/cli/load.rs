@@ -1,5 +1,9 @@
 //! From the command line to a checked configuration.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
 use super::arguments::ConfigArgs;
 use super::out::complain;
 use crate::config::{Loaded, Problem, Problems, Sources, load_with_files};
@@ -9,6 +13,20 @@ use crate::region::Region;
 /// together.
 pub(super) fn loaded(sources: &Sources) -> Result<Loaded, Problems> {
     load_with_files(sources, |place, region| Region::load(place, region).err().map(Problem::from))
+}
+
+/// Keys of a hub's configuration that no sidecar has.
+const OF_HUBS: [&str; 4] = ["access", "admin", "record", "tokens"];
+/// A longer file is no configuration. Units: bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Whether a file has one of these keys at its top level; false where it cannot be read.
+pub(super) fn has_key(file: &Path, keys: &[&str]) -> bool {
+    let Ok(file) = File::open(file) else { return false };
+    let mut text = String::new();
+    let is_read = file.take(FILE_BYTES_MAX).read_to_string(&mut text).is_ok();
+    let key = |line: &str| line.split_once(':').map(|(key, _)| key.trim_end().to_owned());
+    is_read && text.lines().filter_map(key).any(|key| keys.contains(&key.as_str()))
 }
 
 /// Where the arguments say that the configuration comes from.
@@ -47,5 +65,8 @@ pub(super) fn complain_of(arguments: &ConfigArgs, problems: &Problems) {
     complain(problems);
     if arguments.config.is_empty() && problems.problems.iter().any(|problem| problem.key == "regions") {
         complain("hint: give a configuration with --config FILE; config/minimal.yaml shows the shortest one");
+    }
+    if arguments.config.iter().any(|file| has_key(file, &OF_HUBS)) {
+        complain("hint: this looks like the configuration of a hub, which `ojs-sidecar hub --config FILE` takes");
     }
 }

@@ -14,10 +14,13 @@ pub(in crate::hub) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 pub enum RecordError {
     /// The file cannot be used, by SQLite's word.
     #[error("record.path: the file cannot be used: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
     /// The database cannot be used or reached.
     #[error("record.postgres: {0}")]
     Postgres(#[from] PostgresError),
+    /// Another process holds the file.
+    #[error("record.path: another hub, or another program, has the file open; a file is that of one hub")]
+    Held,
     /// The file belongs to something else.
     #[error("record.path: the file is not the record of a hub")]
     Foreign,
@@ -60,6 +63,16 @@ pub enum RecordError {
     /// The thread of the record has ended, which is a defect.
     #[error("the thread of the record has ended; restart the hub")]
     Ended,
+}
+
+impl From<rusqlite::Error> for RecordError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            // This process has one connection to the file.
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Self::Held,
+            _ => Self::Sqlite(error),
+        }
+    }
 }
 
 impl RecordError {

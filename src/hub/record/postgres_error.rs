@@ -84,6 +84,21 @@ pub(super) fn is_refused_for_good(error: &tokio_postgres::Error) -> bool {
     })
 }
 
+/// The error with its causes, and the key of `record.postgres` that is at fault where the server refuses the role or the database.
+pub(super) fn in_full_with_key(error: &tokio_postgres::Error) -> String {
+    let key = match error.code() {
+        Some(&SqlState::INVALID_PASSWORD) => "look at `user` and `password_file`",
+        Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+            "look at `user`, `database` and `tls`, and at pg_hba.conf of the server"
+        }
+        Some(&SqlState::INVALID_CATALOG_NAME) => "look at `database`",
+        // The driver finds out that the server asks for a password, and the file is not named.
+        None if in_full(error).contains("password missing") => "set `password_file`",
+        _ => return in_full(error),
+    };
+    format!("{}; {key}", in_full(error))
+}
+
 /// The error with its causes: the driver's own text names the kind only.
 pub(super) fn in_full(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();

@@ -6,6 +6,7 @@ mod keys_history;
 mod keys_loss;
 mod later;
 mod limits;
+mod messages;
 mod outcomes;
 mod postgres;
 mod several;

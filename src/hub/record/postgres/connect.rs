@@ -8,7 +8,7 @@ use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::super::super::postgres_settings::{PostgresHost, PostgresSettings, PostgresTls};
-use super::super::postgres_error::{PostgresError, in_full, is_refused_for_good};
+use super::super::postgres_error::{PostgresError, in_full_with_key, is_refused_for_good};
 use super::tls::Tls;
 use crate::config::RegionTls;
 use crate::net::tls::{TlsFiles, build};
@@ -84,7 +84,7 @@ pub(super) async fn connect(settings: &PostgresSettings) -> Result<Connected, Po
             Ok(Ok(connected)) => return Ok(connected),
             Ok(Err(error)) => {
                 is_of_configuration &= is_refused_for_good(&error);
-                causes.push(format!("{text}: {}", in_full(&error)));
+                causes.push(format!("{text}: {}", in_full_with_key(&error)));
             }
             Err(_) => {
                 is_of_configuration = false;
