@@ -108,6 +108,15 @@ access:
         Ok(Self { operator, section, running })
     }
 
+    /// The options of a command that reach the hub as its operator.
+    pub(super) fn options(&self) -> String {
+        let HubArgs { hub, hub_ca, hub_cert, hub_key, .. } = &self.operator;
+        let files = [("--hub-ca", hub_ca), ("--hub-cert", hub_cert), ("--hub-key", hub_key)];
+        let files = files.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
+        let files = files.map(|(option, path)| format!(" {option} {}", path.display()));
+        format!("--hub {}{}", hub.as_deref().unwrap_or_default(), files.collect::<String>())
+    }
+
     /// The section of the configuration of the sidecar of this name.
     pub(super) fn section(&self, name: &str) -> String {
         format!("hub:\n  name: {name}\n{}", self.section)

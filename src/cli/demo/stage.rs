@@ -128,6 +128,13 @@ impl Stage {
         ));
         say(format_args!("  curl -s http://{admin}/metrics | grep '^ojs_federation_attempts_total.* [1-9]'"));
         say(format_args!("  {} regions --address {client}", program()));
+        if let Some(fleet) = &self.fleet {
+            let (program, hub) = (program(), fleet.hub.options());
+            say(format_args!("  {program} fleet {hub}"));
+            say(format_args!(
+                "  {program} drain us-east-1 --for 10m --reason \"disk exchange\" --ticket DEMO-2 --author you {hub}"
+            ));
+        }
         say(help);
         say("");
     }
