@@ -68,9 +68,12 @@ const SETTLE: &str = "ojs-sidecar outcomes settle 01a2b3c4-5d6e-7f80-9a1b-2c3d4e
 const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /usr/lib/sysusers.d/ojs-sidecar.conf && \
                        systemd-sysusers";
 
+/// The commands of two words.
+const TWO_WORDS: [[&str; 2]; 3] = [["outcomes", "settle"], ["audit", "export"], ["audit", "verify"]];
+
 /// Programs of others, and words of the shell, that blocks begin commands with.
 const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \
-                      openssl promtool sed systemctl systemd-sysusers tail true until wait";
+                      openssl promtool rm sed systemctl systemd-sysusers tail true until wait";
 
 /// Whether a block is one that is not run.
 pub fn is_excepted(block: &Block) -> bool {
@@ -139,7 +142,7 @@ fn own(words: &[String]) -> Option<&[String]> {
 fn unknown_options(arguments: &[String]) -> Vec<String> {
     let is_word = |word: &&String| !word.starts_with('-');
     let name: Vec<&str> = match arguments {
-        [outcomes, settle, ..] if outcomes == "outcomes" && settle == "settle" => vec!["outcomes", "settle"],
+        [group, name, ..] if TWO_WORDS.contains(&[group.as_str(), name.as_str()]) => vec![group, name],
         [first, ..] if is_word(&first) => vec![first],
         _ => vec![],
     };
