@@ -42,6 +42,8 @@ mod proxy;
 #[cfg(not(feature = "internals"))]
 mod region;
 #[cfg(not(feature = "internals"))]
+mod replica;
+#[cfg(not(feature = "internals"))]
 mod switch;
 #[cfg(not(feature = "internals"))]
 mod telemetry;
@@ -74,6 +76,8 @@ pub mod policy;
 pub mod proxy;
 #[cfg(feature = "internals")]
 pub mod region;
+#[cfg(feature = "internals")]
+pub mod replica;
 #[cfg(feature = "internals")]
 pub mod switch;
 #[cfg(feature = "internals")]

@@ -161,6 +161,7 @@ impl Fleet {
             granting: Granting::default(),
             clock,
             draw: Random::default().draw(),
+            outbox: None,
             keys_ttl: Duration::from_secs(60),
             resolver: Arc::new(SystemResolver),
             replica: Cell::new(0),

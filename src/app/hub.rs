@@ -89,6 +89,7 @@ fn link(
         }),
         reports: Box::new(reports),
         granting: granting(shared),
+        outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
         keys_ttl,
         clock: world.clock.clone(),
         draw: Random::default().draw(),

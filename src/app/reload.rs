@@ -23,6 +23,7 @@ use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffic, Workers};
+use crate::replica::Outbox;
 use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
 use watch::Watch;
@@ -163,6 +164,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
         journal,
+        outbox: outbox(Arc::default(), &config),
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
         workers: Arc::new(Workers::default()),
@@ -198,6 +200,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         owners: owners(old, &config),
         lookups: lookups(old, &config),
         journal: kept_journal(old, &config),
+        outbox: outbox(Arc::clone(&old.outbox), &config),
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),
         workers: Arc::clone(&old.workers),
@@ -224,6 +227,12 @@ fn budgets(old: &Shared, config: &Config) -> Budgets {
         return Budgets::new(&config.failover, config.regions.len(), now);
     }
     old.budgets.carried_over(&config.failover, known_as(old, config), now)
+}
+
+/// The outbox, which keeps changes where the hub is to get them.
+fn outbox(outbox: Arc<Outbox>, config: &Config) -> Arc<Outbox> {
+    outbox.set_on(config.hub.as_ref().is_some_and(|hub| hub.report_jobs));
+    outbox
 }
 
 /// Which region each one was before.

@@ -199,6 +199,7 @@ impl Look<'_> {
         if let Some(place) = placement.stored() {
             // Both copies may have the same id: later look-ups go to the region where the job lives.
             self.shared.owners.learn(&place.job_id, &place.region);
+            self.shared.saw_found(&place.job_id, None, &place.region);
         }
         let is_told = matches!(placement.told, Told::Stored { .. });
         let cancelled = placement.copies.iter().find(|copy| copy.fate == Fate::Cancelled { by_us: true });

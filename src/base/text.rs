@@ -43,6 +43,13 @@ pub fn rfc3339(unix_ms: u64) -> String {
     format!("{time:.3}")
 }
 
+/// A time of RFC 3339 as milliseconds since the Unix epoch; none for another text, and before the epoch.
+#[must_use]
+pub fn read_rfc3339(text: &str) -> Option<u64> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(time.as_millisecond()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +79,7 @@ mod tests {
     fn times_are_rfc_3339_in_utc() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(1_773_570_600_123), "2026-03-15T10:30:00.123Z");
+        assert_eq!(read_rfc3339("2026-03-15T12:30:00.123456+02:00"), Some(1_773_570_600_123));
+        assert_eq!(["1969-12-31T23:59:59Z", "yesterday", ""].map(read_rfc3339), [None; 3]);
     }
 }

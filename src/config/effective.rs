@@ -48,6 +48,7 @@ pub fn effective(config: &Config) -> String {
         yaml.section("hub", |yaml| {
             yaml.texts("urls", &hub.urls.iter().map(|url| &url.text).collect::<Vec<_>>());
             yaml.text_if("name", hub.name.as_ref());
+            yaml.plain("report_jobs", hub.report_jobs);
             tls(yaml, &hub.tls);
         });
     }

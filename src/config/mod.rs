@@ -46,7 +46,7 @@ pub use sections::{
 };
 pub use sources::Sources;
 pub use types::*;
-pub(crate) use url::is_loopback;
+pub(crate) use url::{is_loopback, parse_url};
 
 /// A configuration that has passed every rule.
 #[derive(Debug, Clone)]

@@ -108,6 +108,7 @@ pub(super) struct RawHub {
     #[serde(default)]
     pub(super) urls: Vec<String>,
     pub(super) name: Option<String>,
+    pub(super) report_jobs: Option<bool>,
     #[serde(default)]
     pub(super) tls: RawTls,
 }

@@ -7,6 +7,13 @@ use super::types::RegionUrl;
 
 const EXPECTED: &str = "expected a base URL such as https://ojs.eu-west-1.example.com";
 
+/// Reads a base URL of `https`, or of a loopback host.
+///
+/// Errors: the rule that the text breaks, without the text.
+pub(crate) fn parse_url(text: &str) -> Result<RegionUrl, &'static str> {
+    parse(text, true)
+}
+
 /// Reads a base URL. Plain `http://` is for loopback hosts where `insecure_dev` permits it.
 ///
 /// Errors: the rule that the text breaks, without the text.

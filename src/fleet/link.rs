@@ -1,5 +1,6 @@
 //! The connection of a sidecar to its hub.
 
+mod changes;
 mod grants;
 
 use std::cell::{Cell, RefCell};
@@ -28,6 +29,7 @@ use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
 use crate::region::views::HubViews;
+use crate::replica::Outbox;
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
@@ -66,6 +68,8 @@ pub struct Link {
     pub reports: Box<dyn Fn(u64) -> Reports>,
     /// The fleet limits that this sidecar keeps to.
     pub granting: Granting,
+    /// The changes of jobs that the hub lacks; none where this sidecar reports none.
+    pub outbox: Option<Arc<Outbox>>,
     /// How long an `Idempotency-Key` is remembered.
     pub keys_ttl: Duration,
     /// Time for waits.
@@ -184,6 +188,7 @@ impl Link {
             failure = desk.settle() => failure,
             failure = self.keep_reporting(requests, first, share) => failure,
             failure = self.keep_reporting_outcomes(requests, share) => failure,
+            failure = self.keep_reporting_changes(requests, share) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,

@@ -10,6 +10,7 @@
 //!
 //! Plane: control.
 
+mod changes;
 mod connect;
 mod events;
 mod failure;
@@ -17,15 +18,18 @@ mod grant;
 mod granting;
 mod keys;
 mod link;
+mod pull;
 mod report;
 mod request;
 mod status;
 mod views;
 
+pub use changes::{CHANGES_BYTES_MAX, CHANGES_MAX, ChangesRequest};
 pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
 pub use granting::{Granting, Limited};
 pub use keys::{KEY_BYTES_MAX, KEY_TTL_MAX, KeyClaimed, KeyRequest, KeySettled};
 pub use link::{Link, OnState};
+pub use pull::Pull;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};
 pub use views::{FEED_HEADER, WITH_VIEWS};

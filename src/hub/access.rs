@@ -11,6 +11,8 @@ use crate::base::{RegionId, words};
 pub enum Role {
     /// A sidecar: it reads the feed and reports its own state.
     Sidecar,
+    /// The hub of another region: it reads the facts about jobs of this one.
+    Hub,
     /// A person or a tool, with the rights of its scopes.
     Operator,
 }
@@ -37,7 +39,7 @@ pub struct Rule {
     pub san: String,
     /// The role of such clients.
     pub role: Role,
-    /// Only for sidecars of this region.
+    /// Only for sidecars of this region; the region of a hub.
     pub region: Option<RegionId>,
     /// The rights of an operator.
     #[serde(default)]
@@ -56,13 +58,16 @@ impl Rule {
                 let all = Scope::ALL.map(Scope::as_str).join(", ");
                 wrong.push(format!("scopes: expected at least one of {all} for an operator"));
             }
-            Role::Sidecar if !self.scopes.is_empty() => {
-                wrong.push("scopes: a sidecar has none; leave it out".to_owned());
+            Role::Sidecar | Role::Hub if !self.scopes.is_empty() => {
+                wrong.push("scopes: only an operator has scopes; leave it out".to_owned());
             }
             _ => {}
         }
         if self.role == Role::Operator && self.region.is_some() {
-            wrong.push("region: only a sidecar is of a region; leave it out".to_owned());
+            wrong.push("region: an operator is of no region; leave it out".to_owned());
+        }
+        if self.role == Role::Hub && self.region.is_none() {
+            wrong.push("region: expected the region of the hub".to_owned());
         }
         wrong
     }
@@ -86,6 +91,10 @@ pub(super) struct Caller {
 pub(super) enum Need {
     /// To be a sidecar.
     Sidecar,
+    /// To be the hub of another region.
+    Hub,
+    /// To be a sidecar, or an operator with the scope to read.
+    Reader,
     /// To be an operator with this scope.
     Operator(Scope),
 }
@@ -95,6 +104,8 @@ impl Caller {
     pub(super) fn may(&self, need: Need) -> bool {
         match need {
             Need::Sidecar => self.role == Role::Sidecar,
+            Need::Hub => self.role == Role::Hub,
+            Need::Reader => self.may(Need::Sidecar) || self.may(Need::Operator(Scope::Read)),
             Need::Operator(scope) => self.role == Role::Operator && self.scopes.contains(&scope),
         }
     }
@@ -103,6 +114,8 @@ impl Caller {
     pub(super) fn lack(&self, need: Need) -> String {
         let why = match (need, &self.author) {
             (Need::Sidecar, Some(_)) => "only the certificate of a sidecar gives it".to_owned(),
+            (Need::Hub, _) => "it needs the role hub: see its rule in `access`".to_owned(),
+            (Need::Reader, _) => "it needs the role sidecar or the scope read: see its rule in `access`".to_owned(),
             (Need::Sidecar, None) => "it needs the role sidecar: see its rule in `access`".to_owned(),
             (Need::Operator(scope), Some(_)) => {
                 format!("it needs the scope {}: see `tokens.scopes` and the claims of the token", scope.as_str())

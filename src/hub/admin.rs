@@ -118,6 +118,7 @@ fn metrics(hub: &Hub) -> String {
             let _ = writeln!(out, "ojs_hub_granted_calls{{region=\"{region}\"}} {granted}");
         }
     }
+    index_metrics(hub, &mut out);
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
     let _ = write!(
@@ -130,6 +131,25 @@ fn metrics(hub: &Hub) -> String {
         let _ = writeln!(out, "ojs_hub_switches{{switch=\"{}\"}} {count}", kind.as_str());
     }
     out
+}
+
+/// The figures of the index of jobs, where there is one. The lag is that of this region's index behind the others', and of theirs behind it.
+fn index_metrics(hub: &Hub, out: &mut String) {
+    let Some(index) = &hub.index else { return };
+    let now_ms = hub.clock.unix_ms();
+    let _ = writeln!(out, "# HELP ojs_hub_index_facts Facts about jobs in the record, as of a minute ago at most");
+    let _ = writeln!(out, "# TYPE ojs_hub_index_facts gauge\nojs_hub_index_facts {}", index.facts.get());
+    let name = "ojs_hub_replication_lag_seconds";
+    let _ = writeln!(
+        out,
+        "# HELP {name} How far the index of one region is behind the facts of another\n# TYPE {name} gauge"
+    );
+    let own = index.settings.region.as_str();
+    for (from, lag) in index.sources.borrow().iter() {
+        if let Some(ms) = lag.ms(now_ms) {
+            let _ = writeln!(out, "{name}{{from=\"{}\",to=\"{own}\"}} {}", from.as_str(), ms as f64 / 1_000.0);
+        }
+    }
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

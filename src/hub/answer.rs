@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::credentials::{Certificate, caller};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, JOBS};
 use super::feed;
 use super::fleet::Refused;
 use super::grants;
+use super::jobs;
 use super::keys;
 use super::outcomes;
 use super::record::RecordError;
@@ -104,6 +105,12 @@ async fn carried_out(
             };
             document(&in_task(&hub, Box::pin(change)).await?)
         }
+        Endpoint::Changes => {
+            jobs::take(&hub, &caller, &body).await?;
+            empty(StatusCode::NO_CONTENT)
+        }
+        Endpoint::Index => document(&jobs::show(&hub, &query).await?),
+        Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
 }

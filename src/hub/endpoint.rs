@@ -3,8 +3,11 @@
 use http::Method;
 
 use super::access::{Need, Scope};
-use crate::fleet::{GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
+use crate::fleet::{CHANGES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
 use crate::switch::ThrottleRequest;
+
+/// Before the tracking id of a job in a path.
+pub(super) const JOBS: &str = "/v1/federation/jobs/";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,12 @@ pub(super) enum Endpoint {
     EndSwitch,
     /// `POST /api/limits/throttle`: the same in the words of an orchestrator.
     Throttle,
+    /// `POST /v1/hub/changes`: facts about jobs, of one sidecar.
+    Changes,
+    /// `GET /v1/hub/index`: facts about jobs, for the hub of another region.
+    Index,
+    /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job.
+    Job,
     /// `GET /v1/hub/audit`.
     Audit,
 }
@@ -60,6 +69,10 @@ impl Endpoint {
             "/v1/hub/switches" => {
                 &[(Method::GET, Self::Switches), (Method::PUT, Self::SetSwitch), (Method::DELETE, Self::EndSwitch)]
             }
+            "/v1/hub/changes" => &[(Method::POST, Self::Changes)],
+            "/v1/hub/index" => &[(Method::GET, Self::Index)],
+            "/v1/federation/jobs" => &[(Method::GET, Self::Job)],
+            _ if path.starts_with(JOBS) => &[(Method::GET, Self::Job)],
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             _ => return Err(None),
@@ -68,7 +81,7 @@ impl Endpoint {
         found.ok_or(Some(match path {
             "/v1/hub/status" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
-            "/api/limits/throttle" => "POST",
+            "/api/limits/throttle" | "/v1/hub/changes" => "POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             _ => "GET",
         }))
@@ -81,6 +94,7 @@ impl Endpoint {
             Self::Reports => REPORTS_BYTES_MAX,
             Self::Grants => GRANTS_BYTES_MAX,
             Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
+            Self::Changes => CHANGES_BYTES_MAX,
             Self::Throttle => ThrottleRequest::BYTES_MAX,
             _ => 0,
         }
@@ -89,9 +103,15 @@ impl Endpoint {
     /// The right that a client needs.
     pub(super) const fn need(self) -> Need {
         match self {
-            Self::Feed | Self::Status | Self::Reports | Self::Grants | Self::ClaimKey | Self::SettleKey => {
-                Need::Sidecar
-            }
+            Self::Feed
+            | Self::Status
+            | Self::Reports
+            | Self::Grants
+            | Self::ClaimKey
+            | Self::SettleKey
+            | Self::Changes => Need::Sidecar,
+            Self::Index => Need::Hub,
+            Self::Job => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits => Need::Operator(Scope::Read),
             Self::SetSwitch | Self::EndSwitch | Self::Throttle => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),

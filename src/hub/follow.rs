@@ -20,6 +20,9 @@ const OPEN_FOR_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Between two tries to reach a shared record at the start.
 const LOAD_RETRY: Duration = Duration::from_secs(1);
 
+/// Facts about jobs in a record, of some 300 bytes each: a disk of 3 GB holds them. Beyond, the oldest ones are dropped.
+const FACTS_MAX: u64 = 10_000_000;
+
 /// Logs the loss of the record once for each cause, and its return.
 #[derive(Default)]
 struct Contact(Option<String>);
@@ -96,6 +99,22 @@ pub(super) async fn prune_reports(hub: &Hub) {
             hub.dropped_reports.set(hub.dropped_reports.get() + dropped);
             event::hub_reports_dropped(dropped);
         }
+    }
+}
+
+/// Drops the facts about jobs that are too old or too many, and counts the others, for ever.
+pub(super) async fn prune_index(hub: &Hub) {
+    let Some(index) = &hub.index else { return std::future::pending().await };
+    let retention_ms = u64::try_from(index.settings.retention.as_millis()).unwrap_or(u64::MAX);
+    let mut failures = Failures::default();
+    loop {
+        let before_ms = hub.clock.unix_ms().saturating_sub(retention_ms);
+        let pruned = hub.record.prune_changes(before_ms, FACTS_MAX).await;
+        failures.note(&pruned);
+        if let Ok(left) = pruned {
+            index.facts.set(left);
+        }
+        hub.clock.sleep(PRUNE_EVERY).await;
     }
 }
 

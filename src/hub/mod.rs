@@ -8,6 +8,7 @@
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
+//! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
@@ -24,13 +25,18 @@ mod fleet;
 mod follow;
 mod grants;
 mod identity;
+mod index;
+mod index_settings;
+mod jobs;
 mod keys;
+mod lag;
 mod limit_settings;
 mod limits;
 mod name;
 mod outcomes;
 mod postgres_settings;
 mod probing;
+mod pulling;
 mod record;
 mod response;
 mod run;

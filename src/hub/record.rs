@@ -10,11 +10,12 @@ mod sqlite;
 
 use super::audit::AuditRow;
 use super::settings::RecordSettings;
+use crate::replica::Change;
 use crate::switch::Version;
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, ClaimedKey, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes, ReportsEnd, SavedKey, SavedLimit,
-    SavedReport, SavedSidecar, State, StatusPlace, Statuses,
+    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes, ReportsEnd,
+    SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
@@ -211,6 +212,79 @@ impl Record {
         match self {
             Self::Sqlite(it) => it.prune_keys(now_unix_ms).await,
             Self::Postgres(it) => it.prune_keys().await,
+        }
+    }
+
+    /// Keeps facts about jobs from `origin`, joined with those that came from there before; and the place there up to which this record
+    /// has them, where they come from another hub.
+    ///
+    /// Errors: [`RecordError`]; they may have been kept, and a second time changes nothing.
+    pub(super) async fn save_changes(
+        &self,
+        origin: &str,
+        changes: Vec<Change>,
+        place: Option<IndexPlace>,
+    ) -> Result<(), RecordError> {
+        match self {
+            Self::Sqlite(it) => it.save_changes(origin, changes, place).await,
+            // Boxed, because it can make a connection, which needs much room.
+            Self::Postgres(it) => Box::pin(it.save_changes(origin, &changes, place.as_ref())).await,
+        }
+    }
+
+    /// The facts about the wanted jobs.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn find_changes(&self, wanted: Wanted) -> Result<Vec<IndexedChange>, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.find_changes(wanted).await,
+            Self::Postgres(it) => Box::pin(it.find_changes(&wanted)).await,
+        }
+    }
+
+    /// The facts from `origin` behind a place, in order, at most so many; from the first one on where the place is one of another
+    /// record.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn changes_behind(
+        &self,
+        origin: &str,
+        after: IndexPlace,
+        max: usize,
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.changes_behind(origin, after, max).await,
+            Self::Postgres(it) => Box::pin(it.changes_behind(origin, &after, max)).await,
+        }
+    }
+
+    /// The place up to which this record has the facts of another hub.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn index_place(&self, origin: &str) -> Result<IndexPlace, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.index_place(origin).await,
+            Self::Postgres(it) => Box::pin(it.index_place(origin)).await,
+        }
+    }
+
+    /// The name of this record as a source of facts.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn index_epoch(&self) -> Result<String, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.index_epoch().await,
+            Self::Postgres(it) => Box::pin(it.index_epoch()).await,
+        }
+    }
+
+    /// Drops the facts that were learnt before a time, and the oldest ones beyond a number. Returns how many are left.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn prune_changes(&self, before_ms: u64, rows_max: u64) -> Result<u64, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.prune_changes(before_ms, rows_max).await,
+            Self::Postgres(it) => Box::pin(it.prune_changes(before_ms, rows_max)).await,
         }
     }
 

@@ -13,9 +13,13 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
-use super::follow::{Failures, follow_record, keep_inventory, load, prune_keys, prune_reports, save_inventory};
+use super::follow::{
+    Failures, follow_record, keep_inventory, load, prune_index, prune_keys, prune_reports, save_inventory,
+};
 use super::identity::{Files, IdentityError};
+use super::index::Index;
 use super::limits::Limits;
+use super::pulling::pull;
 use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
 use super::settings::Settings;
@@ -155,6 +159,7 @@ impl Bound {
         let mut hub = Hub::new(settings.access(), record, clock);
         hub.views = views.map(Rc::new);
         hub.limits = Limits::new(settings.limits.clone());
+        hub.index = settings.index.clone().map(Index::new);
         hub.tokens = tokens;
         let hub = Rc::new(hub);
         let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
@@ -191,6 +196,8 @@ async fn serve_loaded(
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
+        () = pull(hub) => Err(RunError::Ended("replication")),
+        () = prune_index(hub) => Err(RunError::Ended("index")),
         () = prune_keys(hub) => Err(RunError::Ended("keys")),
         () = prune_reports(hub) => Err(RunError::Ended("reports")),
         () = follow_record(hub) => Err(RunError::Ended("record")),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
+use super::index_settings::IndexSettings;
 use super::limit_settings::LimitSettings;
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
@@ -35,6 +36,8 @@ pub struct Settings {
     /// The fleet limits, of which it grants sidecars their parts.
     #[serde(default)]
     pub limits: Vec<LimitSettings>,
+    /// The index of jobs; none where this hub keeps none.
+    pub index: Option<IndexSettings>,
     /// The bearer tokens of operators; none where every client needs a certificate.
     pub tokens: Option<TokenSettings>,
     /// Logging.
@@ -139,7 +142,8 @@ impl Settings {
         let RecordSettings { path, postgres } = &mut settings.record;
         let of_postgres = postgres.iter_mut().flat_map(PostgresSettings::paths);
         let keys = settings.tokens.as_mut().map(|tokens| &mut tokens.jwks_file);
-        for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres).chain(keys) {
+        let of_index = settings.index.iter_mut().flat_map(IndexSettings::paths);
+        for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres).chain(keys).chain(of_index) {
             *path = folder.join(&*path);
         }
         Ok(settings)
@@ -166,6 +170,8 @@ impl Settings {
         wrong.extend(postgres.map(|mistake| format!("record.postgres.{mistake}")));
         let is_durable = settings.record.path.is_some() || settings.record.postgres.is_some();
         wrong.extend(LimitSettings::mistakes(&settings.limits, is_durable));
+        let of_index = settings.index.iter().flat_map(|index| index.mistakes(is_durable));
+        wrong.extend(of_index.map(|mistake| format!("index.{mistake}")));
         if !["text", "json"].contains(&settings.log.format.as_str()) {
             wrong.push("log.format: expected text or json".to_owned());
         }

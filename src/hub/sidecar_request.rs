@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::access::Caller;
 use super::response::Refusal;
 use super::state::Hub;
-use crate::fleet::{GrantRequest, KeyRequest, Reports};
+use crate::fleet::{ChangesRequest, GrantRequest, KeyRequest, Reports};
 
 /// A document of a sidecar that has reported its status before.
 pub(super) trait SidecarRequest: DeserializeOwned {
@@ -55,6 +55,7 @@ macro_rules! sidecar_requests {
 
 sidecar_requests! {
     Reports: "the reports of a sidecar";
+    ChangesRequest: "the changes of jobs";
     GrantRequest: "a request for grants";
     KeyRequest: "a claim of a key, or its end";
 }

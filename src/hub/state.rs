@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use super::access::{Access, Caller};
 use super::audit::{AuditRow, Entry};
 use super::fleet::Fleet;
+use super::index::Index;
 use super::limits::Limits;
 use super::name::random_name;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
@@ -46,6 +47,8 @@ pub(super) struct Hub {
     pub(super) report_places: Semaphore,
     /// The fleet limits that it grants parts of.
     pub(super) limits: Limits,
+    /// The index of jobs; none where it keeps none.
+    pub(super) index: Option<Index>,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
     /// The tokens that it takes; none where every client needs a certificate.
@@ -73,6 +76,7 @@ impl Hub {
             key_places: Arc::new(Semaphore::new(KEYS_AT_ONCE)),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
+            index: None,
             views: None,
             tokens: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),

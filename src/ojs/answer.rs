@@ -34,6 +34,31 @@ pub fn job_id_of(body: &[u8]) -> Option<String> {
     id.map(Cow::into_owned)
 }
 
+/// The job in an answer that shows one: in `job`, or bare.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ShownJob {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its state.
+    pub state: Option<String>,
+    /// When it was enqueued, or created where the server does not say so. RFC 3339.
+    pub enqueued_at: Option<String>,
+}
+
+impl ShownJob {
+    /// Reads an answer. A member that it lacks is none.
+    #[must_use]
+    pub fn read(body: &[u8]) -> Self {
+        let [job, id, state, enqueued_at, created_at] =
+            members_of(body, ["job", "id", "state", "enqueued_at", "created_at"]);
+        if let Some(job) = job.filter(|_| id.is_none()) {
+            return Self::read(job);
+        }
+        let text = |member: Option<&[u8]>| member.and_then(as_text).map(Cow::into_owned);
+        Self { id: text(id), state: text(state), enqueued_at: text(enqueued_at).or(text(created_at)) }
+    }
+}
+
 /// The id of the job that stands in the way of an enqueue that was refused as a duplicate. Spec: ojs-protocol 3.2.
 #[must_use]
 pub fn existing_job_id(body: &[u8]) -> Option<String> {

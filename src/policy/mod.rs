@@ -54,4 +54,6 @@ pub use route::{
     Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, Scored, Together, explain, has_tags,
     means_local, permits, route, route_on, route_within, settle, together,
 };
-pub use view::{Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, View};
+pub use view::{
+    Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,
+};

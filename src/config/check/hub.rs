@@ -45,7 +45,8 @@ impl Check {
     /// The hub, where `hub.urls` is set.
     pub(super) fn hub(&mut self, raw: RawHub) -> Option<HubConfig> {
         if raw.urls.is_empty() {
-            let is_begun = raw.name.is_some() || raw.tls != super::super::raw::RawTls::default();
+            let is_begun =
+                raw.name.is_some() || raw.report_jobs == Some(true) || raw.tls != super::super::raw::RawTls::default();
             if is_begun {
                 self.refuse("hub.urls", "expected the URL of the hub, such as https://hub.example.com:8443");
             }
@@ -62,7 +63,8 @@ impl Check {
             self.refuse("hub.name", "expected visible ASCII without spaces");
         }
         let tls = self.tls("hub.tls", raw.tls, true);
-        Some(HubConfig { urls, tls, name: raw.name }).filter(|hub| !hub.urls.is_empty())
+        Some(HubConfig { urls, tls, name: raw.name, report_jobs: raw.report_jobs.unwrap_or(false) })
+            .filter(|hub| !hub.urls.is_empty())
     }
 
     fn hub_url(&mut self, text: &str) -> Option<RegionUrl> {

@@ -124,6 +124,8 @@ const HUB: &[Key] = &[
         "The URLs of the replicas of the hub, `https://host[:port]`; without any there is no hub"),
     open("hub.name", Text(128), "",
         "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
+    key("hub.report_jobs", Flag, "false", "",
+        "Whether the changes of jobs that pass this sidecar are reported to the hub, for its index: ids, types, queues, tenants, states and times"),
     open("hub.tls.ca", Path, "", "PEM trust roots for the hub; those of the operating system when absent"),
     open("hub.tls.cert", Path, "", "PEM client certificate chain, by whose names the hub knows this sidecar"),
     open("hub.tls.key", Path, "", "PEM private key of the client certificate"),
@@ -143,8 +145,8 @@ const IGNORED: &[Key] = &[
         "Failover follows the order of the strategy and `failover.prefer_regions`"),
     ignored("circuit_breaker.enabled", Flag, "Breakers are always on"),
     ignored("circuit_breaker.probe_count", COUNT, "Half-open sends exactly one probe"),
-    ignored("replication.enabled", Flag, "Jobs are not replicated"),
-    ignored("replication.mode", NAME, "Jobs are not replicated"),
+    ignored("replication.enabled", Flag, "Hubs replicate an index of jobs: `hub.report_jobs`"),
+    ignored("replication.mode", NAME, "Hubs replicate an index of jobs: `hub.report_jobs`"),
     ignored("replication.max_lag_seconds", Integer(0, u64::MAX), "Jobs are not replicated"),
 ];
 

@@ -11,6 +11,8 @@ pub struct HubConfig {
     pub tls: RegionTls,
     /// The name of this sidecar in the inventory; the host and the port of the first client listener when absent.
     pub name: Option<String>,
+    /// Whether it reports the changes of jobs to the hub.
+    pub report_jobs: bool,
 }
 
 /// The sidecars that know an `Idempotency-Key`.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::audit::Head;
 use super::postgres_error::PostgresError;
+use crate::replica::Change;
 use crate::switch::{Switches, Version};
 
 /// How long a reader waits for the record, and after which a hub whose record does not answer is not ready.
@@ -245,6 +246,40 @@ pub(in crate::hub) struct KnownKey {
 /// Whether a claim was sent too long ago, or at a time that the clock of the record has not reached, as after it was set back.
 pub(super) const fn is_late(sent_unix_ms: u64, now_unix_ms: u64) -> bool {
     sent_unix_ms.abs_diff(now_unix_ms) > CLAIM_AGE_MAX_MS
+}
+
+/// Facts that one look-up reads at most: a job with thousands of leases is shown in part.
+pub(in crate::hub) const INDEX_ROWS_MAX: usize = 4_096;
+
+/// The place of a fact in the order in which a record got them, and the name of the record: another one has other places.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::hub) struct IndexPlace {
+    pub(in crate::hub) epoch: String,
+    /// The transaction that has written it.
+    pub(in crate::hub) written: u64,
+    /// Its number.
+    pub(in crate::hub) mark: u64,
+}
+
+/// A fact about a job as the record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct IndexedChange {
+    pub(in crate::hub) change: Change,
+    /// The transaction that has written it.
+    pub(in crate::hub) written: u64,
+    /// Its number.
+    pub(in crate::hub) mark: u64,
+    /// When the record got it. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) learned_ms: u64,
+}
+
+/// The jobs that a look-up is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) enum Wanted {
+    /// All copies with this tracking id.
+    Federation(String),
+    /// All copies of this job.
+    Job(String),
 }
 
 /// Some of the statuses that a record has.

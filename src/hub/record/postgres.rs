@@ -1,10 +1,11 @@
-//! The record of several hubs in PostgreSQL, over three connections of each hub.
+//! The record of several hubs in PostgreSQL, over up to five connections of each hub.
 //!
 //! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
 //! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
 //! for a standby was cancelled as durable.
 
 mod connect;
+mod index;
 mod keys;
 mod line;
 mod schema;
@@ -21,10 +22,11 @@ use tokio_postgres::types::Type;
 use super::super::audit::{AuditRow, Head};
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
-    ClaimedKey, Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
-    SavedSidecar, State, StatusPlace, Statuses,
+    ClaimedKey, IndexPlace, IndexedChange, Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd,
+    SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
 };
 use super::postgres_error::PostgresError;
+use crate::replica::Change;
 use crate::switch::Version;
 use line::{Line, Value};
 use values::{number, signed, text};
@@ -124,6 +126,8 @@ pub(in crate::hub) struct Postgres {
     of_keys: Line,
     /// For reports, so that many of them do not delay the inventory, which orders need.
     of_reports: Line,
+    /// For the index of jobs, which is written all the time.
+    of_index: Line,
     /// For everything else.
     of_rest: Line,
     /// When the state was read or changed last.
@@ -137,9 +141,9 @@ impl Postgres {
     pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         connect::access(settings)?;
         let (settings, hub) = (settings.clone(), super::super::name::random_name());
-        let of_rest = Line::default();
+        let (of_index, of_rest) = (Line::default(), Line::default());
         let (of_state, of_keys, of_reports) = (Line::default(), Line::default(), Line::default());
-        Ok(Self { settings, hub, of_state, of_keys, of_reports, of_rest, answered: Cell::new(None) })
+        Ok(Self { settings, hub, of_state, of_keys, of_reports, of_index, of_rest, answered: Cell::new(None) })
     }
 
     pub(super) fn is_stuck(&self) -> bool {
@@ -282,6 +286,40 @@ impl Postgres {
     pub(super) async fn prune_keys(&self) -> Result<u64, RecordError> {
         self.ask(keys::PRUNE, &[]).await?;
         Ok(number(&self.ask("SELECT count(*) FROM ojs_hub_key", &[]).await?, 0, 0)?)
+    }
+
+    pub(super) async fn save_changes(
+        &self,
+        origin: &str,
+        changes: &[Change],
+        place: Option<&IndexPlace>,
+    ) -> Result<(), RecordError> {
+        index::save(&self.of_index, &self.settings, origin, changes, place).await
+    }
+
+    pub(super) async fn find_changes(&self, wanted: &Wanted) -> Result<Vec<IndexedChange>, RecordError> {
+        index::find(&self.of_index, &self.settings, wanted).await
+    }
+
+    pub(super) async fn changes_behind(
+        &self,
+        origin: &str,
+        after: &IndexPlace,
+        max: usize,
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        index::behind(&self.of_index, &self.settings, origin, after, max).await
+    }
+
+    pub(super) async fn index_place(&self, origin: &str) -> Result<IndexPlace, RecordError> {
+        index::place(&self.of_index, &self.settings, origin).await
+    }
+
+    pub(super) async fn index_epoch(&self) -> Result<String, RecordError> {
+        index::epoch(&self.of_index, &self.settings).await
+    }
+
+    pub(super) async fn prune_changes(&self, before_ms: u64, rows_max: u64) -> Result<u64, RecordError> {
+        index::prune(&self.of_index, &self.settings, before_ms, rows_max).await
     }
 
     pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {

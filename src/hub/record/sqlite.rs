@@ -2,6 +2,7 @@
 //!
 //! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
 
+mod index;
 mod keys;
 mod limits;
 mod reports;
@@ -18,9 +19,10 @@ use tokio::sync::oneshot;
 
 use super::super::audit::AuditRow;
 use super::content::{
-    ANSWER_WAIT, ClaimedKey, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd, SavedKey, SavedLimit, SavedReport,
-    SavedSidecar, State, StatusPlace, Statuses,
+    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd,
+    SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
 };
+use crate::replica::Change;
 use crate::switch::Version;
 
 /// Requests that wait for the thread. Changes by operators are rare; a full queue means that the disk is stuck.
@@ -143,6 +145,45 @@ impl Sqlite {
 
     pub(super) async fn prune_keys(&self, now_unix_ms: u64) -> Result<u64, RecordError> {
         self.ask(move |connection| keys::prune(connection, now_unix_ms)).await
+    }
+
+    pub(super) async fn save_changes(
+        &self,
+        origin: &str,
+        changes: Vec<Change>,
+        place: Option<IndexPlace>,
+    ) -> Result<(), RecordError> {
+        let origin = origin.to_owned();
+        self.ask(move |connection| index::save(connection, &origin, &changes, place.as_ref())).await
+    }
+
+    pub(super) async fn find_changes(&self, wanted: Wanted) -> Result<Vec<IndexedChange>, RecordError> {
+        let found = self.ask(move |connection| index::find(connection, &wanted));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
+    pub(super) async fn changes_behind(
+        &self,
+        origin: &str,
+        after: IndexPlace,
+        max: usize,
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        let origin = origin.to_owned();
+        let found = self.ask(move |connection| index::behind(connection, &origin, &after, max));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
+    pub(super) async fn index_place(&self, origin: &str) -> Result<IndexPlace, RecordError> {
+        let origin = origin.to_owned();
+        self.ask(move |connection| index::place(connection, &origin)).await
+    }
+
+    pub(super) async fn index_epoch(&self) -> Result<String, RecordError> {
+        self.ask(index::epoch).await
+    }
+
+    pub(super) async fn prune_changes(&self, before_ms: u64, rows_max: u64) -> Result<u64, RecordError> {
+        self.ask(move |connection| index::prune(connection, before_ms, rows_max)).await
     }
 
     pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {

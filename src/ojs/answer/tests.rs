@@ -68,6 +68,24 @@ fn the_id_of_an_enqueued_job_is_found_in_both_dialects() {
 }
 
 #[test]
+fn a_job_is_read_from_an_answer_of_either_dialect() {
+    let some = |text: &str| Some(text.to_owned());
+    let shown = |id, state, enqueued_at| ShownJob { id, state, enqueued_at };
+    for (body, expected) in [
+        (
+            r#"{"job":{"id":"a","state":"available","created_at":"c","enqueued_at":"e"}}"#,
+            shown(some("a"), some("available"), some("e")),
+        ),
+        (r#"{"id":"a","created_at":"c","args":[{"id":"b"}]}"#, shown(some("a"), None, some("c"))),
+        (r#"{"job_id":"a","state":"retryable"}"#, shown(None, some("retryable"), None)),
+        (r#"{"job":{"job":{"id":"deep"}}}"#, shown(some("deep"), None, None)),
+        ("[]", ShownJob::default()),
+    ] {
+        assert_eq!(ShownJob::read(body.as_bytes()), expected, "{body}");
+    }
+}
+
+#[test]
 fn the_id_of_the_job_that_is_there_already_is_found_in_both_dialects() {
     for (body, expected) in [
         (r#"{"error":{"code":"duplicate","details":{"existing_job_id":"a"}}}"#, Some("a")),

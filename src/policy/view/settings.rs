@@ -16,7 +16,7 @@ use crate::policy::region_set::RegionSet;
 pub(in crate::policy) const NOT_PREFERRED: u32 = u32::MAX;
 
 /// The member of meta that names a job's tenant.
-pub(in crate::policy) const TENANT_KEY: &str = "tenant_id";
+pub const TENANT_KEY: &str = "tenant_id";
 
 /// The compiled routing configuration.
 #[derive(Debug, Clone)]

@@ -32,7 +32,7 @@ use crate::proxy::{
         self, Followed, after_lost, answer_until, believe, job::Job, keep_from_fences, send_history::SendHistory,
     },
     routing::plan::{Planned, breaker_word, plan, plan_abridged},
-    state::{Proxy, Ran, RegionAnswer, Reply},
+    state::{Described, Proxy, Ran, RegionAnswer, Reply},
 };
 use crate::region::Queue;
 use crate::telemetry::AttemptOutcome;
@@ -49,7 +49,7 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { started, shared_queue, turns, mut job } = match new_job(proxy, exchange, request).await {
+    let New { started, shared_queue, turns, facts, mut job } = match new_job(proxy, exchange, request).await {
         Ok(new) => new,
         Err(NotNew::Known(answer)) => return Ok((*answer).into()),
         Err(NotNew::Refused(document)) => return Err(document),
@@ -64,6 +64,15 @@ pub(crate) async fn enqueue(
     if let Some(index) = ran.stored {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
+        if let (Some(facts), Ok(answer)) = (facts, &ran.result) {
+            let federation_id = exchange.federation_id.as_ref().and_then(|id| id.to_str().ok());
+            proxy.shared.saw_stored(
+                *facts,
+                (job.job_id.as_deref(), federation_id),
+                &proxy.region(index).id,
+                &answer.body,
+            );
+        }
     }
     if let Some(turns) = turns {
         turns.end(&ran);
@@ -78,6 +87,7 @@ struct New {
     job: Box<Job>,
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
+    facts: Option<Box<Described>>,
     started: Instant,
 }
 
@@ -102,7 +112,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
-    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source } =
+    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source, facts } =
         if reading.is_short() {
             plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
         } else {
@@ -162,7 +172,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             note: exchange.note.take(),
         },
     );
-    Ok(New { job, turns, shared_queue, started })
+    Ok(New { job, turns, shared_queue, facts, started })
 }
 
 /// Reads a job that is compressed.

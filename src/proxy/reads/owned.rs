@@ -20,6 +20,7 @@ use crate::proxy::{
     state::{NotFound, Proxy, Reply},
     stream::local::{Parts, forward, local, pass},
 };
+use crate::replica::ChangeKind;
 
 /// `Retry-After` where no better time is known. Units: seconds.
 const RETRY_AFTER_MIN: u64 = 1;
@@ -53,17 +54,33 @@ async fn to_owner(
     exchange: &mut Exchange,
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let id = exchange.matched.named_in(request.uri().path());
+    let id = exchange.matched.named_in(request.uri().path()).to_owned();
+    let response = to_owner_of(proxy, exchange, &id, request).await?;
+    if exchange.matched.operation == Operation::JobCancel
+        && response.status().is_success()
+        && let Some(region) = &exchange.region
+    {
+        proxy.shared.saw(ChangeKind::Cancelled, &id, region, None);
+    }
+    Ok(response)
+}
+
+async fn to_owner_of(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    id: &str,
+    request: Request<IncomingBody>,
+) -> Result<Response<Reply>, ErrorDocument> {
     if let Some(index) = exchange.addressed {
         let headers = request.headers().clone();
         let response = local(proxy, exchange, request).await?;
-        return tombstone::passed_over(proxy, exchange, (index, &id), &headers, response).await;
+        return tombstone::passed_over(proxy, exchange, (index, id), &headers, response).await;
     }
-    if let Some(index) = known(proxy, &id) {
-        return at_owner(proxy, exchange, index, &id, request).await;
+    if let Some(index) = known(proxy, id) {
+        return at_owner(proxy, exchange, index, id, request).await;
     }
-    match search(proxy, exchange, request.headers(), &id).await {
-        Located::At(index) => at_owner(proxy, exchange, index, &id, request).await,
+    match search(proxy, exchange, request.headers(), id).await {
+        Located::At(index) => at_owner(proxy, exchange, index, id, request).await,
         Located::Nowhere(nobody) => nowhere(proxy, exchange, &nobody, request).await,
         Located::Unsure(doubt) => match doubt.left_or_shown(proxy) {
             Some(index) => forward(proxy, exchange, index, request).await,

@@ -20,7 +20,7 @@ use crate::ojs::{
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::proxy::{
     call::{feedback::source, notes},
-    state::{Ours, Proxy, Shared},
+    state::{Described, Ours, Proxy, Shared},
 };
 use crate::region::Queue;
 use crate::telemetry::event;
@@ -48,6 +48,8 @@ pub(crate) struct Planned {
     pub(crate) shared_queue: Option<Queue>,
     /// Its job type, as the possible cause of a 500.
     pub(crate) source: u64,
+    /// Its description for the index of the hub, where that gets one.
+    pub(crate) facts: Option<Box<Described>>,
 }
 
 /// A document lists at most so many keys of each place; a person looks at the first few.
@@ -267,6 +269,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
+        facts: proxy.shared.described(envelope, &decision),
         decision,
     }
 }

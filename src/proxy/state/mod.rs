@@ -10,6 +10,7 @@
 //! | Do the regions answer this thread at all? | `watch`, `passed_over` |
 //! | Which connections exist before a job needs them? | `pools`, `warm` |
 //! | What does an answer to a client, or from a region, look like in memory? | `reply`, `region_answer`, `ran` |
+//! | What does the hub's index hear of a job? | `seen` |
 //! | How are bodies and callers compared? | `fingerprint` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
@@ -31,6 +32,7 @@ pub(crate) mod random;
 pub(crate) mod region_answer;
 pub(crate) mod reply;
 pub(crate) mod running;
+pub(crate) mod seen;
 pub(crate) mod shared;
 pub(crate) mod warm;
 pub(crate) mod watch;
@@ -45,5 +47,6 @@ pub(crate) use ran::Ran;
 pub(crate) use region_answer::RegionAnswer;
 pub(crate) use reply::Reply;
 pub(crate) use running::{End, Joined, Name, Turn};
+pub(crate) use seen::Described;
 pub(crate) use shared::{Proxy, Shared};
 pub(crate) use watch::Waiting;

@@ -33,6 +33,7 @@ use crate::proxy::{
     state::{Proxy, RegionAnswer, Reply},
 };
 use crate::region::Workers;
+use crate::replica::ChangeKind;
 
 /// The longest time that the local region's answer waits for the others: a worker whose heartbeats are late loses its
 /// leases.
@@ -283,7 +284,9 @@ fn learn(
 /// The leases go on that a region has extended, for so long where the worker says.
 fn extended(proxy: &Proxy, index: RegionIndex, said: &Insisted, visibility: Option<Duration>) {
     if let Some(beaten) = said.yes().and_then(|answer| HeartbeatReply::read(&answer.body)) {
-        proxy.shared.journal.extend_leases(&proxy.region(index).id, beaten.extended(), visibility);
+        let region = &proxy.region(index).id;
+        proxy.shared.journal.extend_leases(region, beaten.extended(), visibility);
+        beaten.extended().for_each(|id| proxy.shared.saw(ChangeKind::Extended, id, region, None));
     }
 }
 

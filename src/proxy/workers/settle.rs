@@ -19,7 +19,7 @@ use http::{Request, Response, StatusCode};
 
 use self::fence::{Fenced, Lease};
 use self::look_up::look_up;
-use crate::ojs::answer::is_error_document;
+use crate::ojs::answer::{ShownJob, is_error_document};
 use crate::ojs::worker::{Settled, completed};
 use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
@@ -33,6 +33,7 @@ use crate::proxy::{
     locate::find::{Located, in_doubt, locate, search},
     state::{Proxy, RegionAnswer, Reply},
 };
+use crate::replica::ChangeKind;
 
 /// Sends an acknowledgement to the owner of its job.
 ///
@@ -91,8 +92,9 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
         return Ok(answer.into());
     }
     let mut said = answer(proxy, exchange, index, &word).await?;
-    if let Some(lease) = lease.filter(|_| said.response.status().is_success()) {
-        lease.end(proxy);
+    if said.response.status().is_success() {
+        note_end(proxy, id, index, &word, said.state.take());
+        lease.into_iter().for_each(|lease| lease.end(proxy));
     }
     if said.response.status() != StatusCode::NOT_FOUND {
         return Ok(said.response);
@@ -109,6 +111,16 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
         other @ Located::Unsure(_) => return elsewhere(proxy, exchange, other),
     }
     if said.nobodys { Err(ErrorDocument::owner_unavailable(Some(region_of(exchange)), 1)) } else { Ok(said.response) }
+}
+
+/// Notes the end of an attempt for the hub's index.
+fn note_end(proxy: &Proxy, id: &str, index: RegionIndex, word: &Word, state: Option<String>) {
+    let kind = match word.repeat {
+        Repeat::Ack => ChangeKind::Completed,
+        Repeat::Nack => ChangeKind::Failed,
+        _ => return,
+    };
+    proxy.shared.saw(kind, id, &proxy.region(index).id, state.filter(|_| kind == ChangeKind::Failed));
 }
 
 fn region_of(exchange: &Exchange) -> &str {
@@ -134,14 +146,17 @@ struct Said {
     /// A 404 that is no answer of an OJS server. For paths that not every server has it cannot be distinguished, and
     /// counts as one.
     nobodys: bool,
+    /// The state of the job, where the answer shows it and the hub's index hears of it.
+    state: Option<String>,
 }
 
 impl Said {
-    fn of(exchange: &Exchange, answer: RegionAnswer) -> Self {
+    fn of(proxy: &Proxy, exchange: &Exchange, answer: RegionAnswer) -> Self {
         let everybody_has = matches!(exchange.matched.operation, Operation::Ack | Operation::Nack);
         let is_no = answer.status == StatusCode::NOT_FOUND;
         let nobodys = is_no && everybody_has && !is_error_document(&answer.body);
-        Self { response: answer.into(), nobodys }
+        let state = proxy.shared.outbox.is_on().then(|| ShownJob::read(&answer.body).state).flatten();
+        Self { response: answer.into(), nobodys, state }
     }
 }
 
@@ -170,10 +185,10 @@ async fn answer(
         && let Some(id) = &word.id
         && let Some(done) = first_was_heard(proxy, exchange, index, id, &question).await
     {
-        return Ok(Said { response: exchange.json(StatusCode::OK.as_u16(), done), nobodys: false });
+        return Ok(Said { response: exchange.json(StatusCode::OK.as_u16(), done), nobodys: false, state: None });
     }
     match insisted {
-        Insisted { result: Ok(answer), .. } => Ok(Said::of(exchange, answer)),
+        Insisted { result: Ok(answer), .. } => Ok(Said::of(proxy, exchange, answer)),
         Insisted { .. } => Err(ErrorDocument::upstream_timeout(proxy.region(index).id.as_str())),
     }
 }

@@ -30,6 +30,27 @@ pub fn hub_reports_dropped(reports: u64) {
     );
 }
 
+/// The facts of another region's hub are not taken.
+pub fn hub_pull_failed(from: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_pull_failed", from, error,
+        "the facts about jobs of another region's hub are not taken; the index lacks them until they are"
+    );
+}
+
+/// The facts of another region's hub are taken again.
+pub fn hub_pull_returns(from: &str) {
+    info!(target: TARGET, event = "ojs.federation.hub_pull_returns", from, "the facts about jobs of another region's hub are taken again");
+}
+
+/// The hub did not take changes of jobs.
+pub fn hub_changes_refused(url: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_changes_refused", url, error,
+        "the hub does not take the changes of jobs; they are sent again"
+    );
+}
+
 /// The record of a hub is reached again.
 pub fn hub_record_reached() {
     info!(target: TARGET, event = "ojs.federation.hub_record_reached", "the record is reached again");

@@ -1,6 +1,7 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
 mod history;
+mod index;
 mod keys;
 mod keys_history;
 mod keys_loss;
@@ -185,7 +186,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 14] = [
+    let cells: [(Method, &str, [u16; 4]); 18] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -200,6 +201,11 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::POST, "/v1/hub/reports", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/keys/claim", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/keys/settle", [400, 403, 403, 403]),
+        (Method::POST, "/v1/hub/changes", [400, 403, 403, 403]),
+        // This hub has no index, which only those get to hear who may read one.
+        (Method::GET, "/v1/federation/jobs?job_id=a", [404, 404, 404, 403]),
+        (Method::GET, "/v1/federation/jobs/a", [404, 404, 404, 403]),
+        (Method::GET, "/v1/hub/index", [403, 403, 403, 403]),
         // Without a body it is no status, which only a sidecar gets to hear.
         (Method::PUT, "/v1/hub/status", [400, 403, 403, 403]),
     ];

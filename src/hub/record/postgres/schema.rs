@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -49,6 +49,22 @@ CREATE TABLE ojs_hub_key (
   started_unix_ms bigint NOT NULL, state text NOT NULL, status bigint, region text, job_id text,
   claimed_unix_ms bigint NOT NULL, ends_unix_ms bigint NOT NULL);
 CREATE INDEX ojs_hub_key_end ON ojs_hub_key (ends_unix_ms);
+",
+    // The index of jobs. Texts are compared by their bytes, so that every record joins two reports of a fact to the same one.
+    "
+CREATE TABLE ojs_hub_change (
+  job_id text NOT NULL, region text NOT NULL, kind text NOT NULL, lease_ms bigint NOT NULL, at_ms bigint NOT NULL,
+  federation_id text COLLATE \"C\", state text COLLATE \"C\", replicated_from text COLLATE \"C\", job text COLLATE \"C\",
+  origin text NOT NULL, learned_ms bigint NOT NULL, mark bigint NOT NULL DEFAULT nextval('ojs_hub_mark'),
+  written bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
+  PRIMARY KEY (job_id, region, kind, lease_ms, origin));
+CREATE INDEX ojs_hub_change_place ON ojs_hub_change (origin, written, mark);
+CREATE INDEX ojs_hub_change_mark ON ojs_hub_change (mark);
+CREATE INDEX ojs_hub_change_federation ON ojs_hub_change (federation_id) WHERE federation_id IS NOT NULL;
+CREATE INDEX ojs_hub_change_learned ON ojs_hub_change (learned_ms);
+CREATE TABLE ojs_hub_index_place (origin text PRIMARY KEY, epoch text NOT NULL, written bigint NOT NULL, mark bigint NOT NULL);
+CREATE TABLE ojs_hub_index_epoch (epoch text NOT NULL);
+INSERT INTO ojs_hub_index_epoch VALUES (md5(random()::text || clock_timestamp()::text));
 ",
 ];
 

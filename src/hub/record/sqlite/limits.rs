@@ -8,8 +8,13 @@ use super::tables::{signed, whole};
 /// The wall clock, so that it means the same after a restart.
 const NOW_MS: &str = "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now_ms";
 
+/// The wall clock. Units: milliseconds since the Unix epoch.
+pub(super) fn now_ms(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.query_row(NOW_MS, [], |row| whole(row, "now_ms"))
+}
+
 pub(super) fn read(connection: &mut Connection, region: &str) -> rusqlite::Result<SavedLimit> {
-    let now_ms = connection.query_row(NOW_MS, [], |row| whole(row, "now_ms"))?;
+    let now_ms = now_ms(connection)?;
     let found = connection.query_row("SELECT version, holders FROM fleet_limit WHERE region = ?1", [region], |row| {
         Ok(SavedLimit { version: whole(row, "version")?, holders: row.get("holders")?, now_ms })
     });

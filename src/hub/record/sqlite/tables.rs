@@ -16,7 +16,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -45,6 +45,20 @@ CREATE TABLE claimed_key (
   started_unix_ms INTEGER NOT NULL, state TEXT NOT NULL, status INTEGER, region TEXT, job_id TEXT,
   claimed_unix_ms INTEGER NOT NULL, ends_unix_ms INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX claimed_key_end ON claimed_key (ends_unix_ms);
+",
+    // The index of jobs.
+    "
+CREATE TABLE job_change (
+  job_id TEXT NOT NULL, region TEXT NOT NULL, kind TEXT NOT NULL, lease_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+  federation_id TEXT, state TEXT, replicated_from TEXT, job TEXT, origin TEXT NOT NULL, learned_ms INTEGER NOT NULL, mark INTEGER NOT NULL,
+  PRIMARY KEY (job_id, region, kind, lease_ms, origin)) WITHOUT ROWID;
+CREATE INDEX job_change_place ON job_change (origin, mark);
+CREATE UNIQUE INDEX job_change_mark ON job_change (mark);
+CREATE INDEX job_change_federation ON job_change (federation_id) WHERE federation_id IS NOT NULL;
+CREATE INDEX job_change_learned ON job_change (learned_ms);
+CREATE TABLE index_place (origin TEXT PRIMARY KEY, epoch TEXT NOT NULL, written INTEGER NOT NULL, mark INTEGER NOT NULL);
+CREATE TABLE index_epoch (epoch TEXT NOT NULL);
+INSERT INTO index_epoch VALUES (lower(hex(randomblob(8))));
 ",
 ];
 

@@ -1,5 +1,6 @@
 //! Sending the parts of a batch to their regions, and reading their answers.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use futures_util::future::join_all;
@@ -96,13 +97,27 @@ pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
     }
 }
 
+/// Notes the stored jobs of a part for the hub's index; `is_stored` says it of an id.
+fn note_stored(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, is_stored: impl Fn(&str) -> bool) {
+    for job in &parcel.jobs {
+        if let (Some(id), Some((facts, federation_id))) = (&job.id, &job.facts)
+            && is_stored(id)
+        {
+            proxy.shared.saw_stored_among(id, (**facts).clone(), federation_id.clone(), region);
+        }
+    }
+}
+
 /// Remembers the jobs that an answer shows, and says how many are stored.
 fn learn(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, answer: &RegionAnswer) -> usize {
     let owners = &proxy.shared.owners;
     if let Some(items) = answer::items(&answer.body, parcel.jobs.len()).filter(|_| !parcel.jobs.is_empty()) {
         let stored = items.iter().filter(|item| item.stored);
+        let ids: HashSet<&str> = stored.clone().filter_map(|item| item.id.as_deref()).collect();
+        note_stored(proxy, region, parcel, |id| ids.contains(id));
         return stored.inspect(|item| item.id.iter().for_each(|id| owners.learn(id, region))).count();
     }
+    note_stored(proxy, region, parcel, |_| true);
     match answer::jobs(&answer.body) {
         Some(jobs) => jobs.iter().filter_map(|job| job.id.as_deref()).for_each(|id| owners.learn(id, region)),
         None => parcel.jobs.iter().filter_map(|job| job.id.as_deref()).for_each(|id| owners.learn(id, region)),

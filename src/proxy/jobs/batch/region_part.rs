@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::ojs::batch::answer;
 use crate::policy::{Decision, RegionIndex};
+use crate::proxy::state::Described;
 use crate::region::Queue;
 
 /// Jobs that go to one region together.
@@ -48,4 +49,6 @@ pub(super) struct Sent {
     pub(super) unique: bool,
     /// The queue, where other regions may be asked about it.
     pub(super) shared_queue: Option<Queue>,
+    /// Its description and its tracking id for the index of the hub, where that gets them.
+    pub(super) facts: Option<(Box<Described>, Option<String>)>,
 }

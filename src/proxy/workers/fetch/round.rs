@@ -214,6 +214,7 @@ impl<'p, 'b> Round<'p, 'b> {
             }
             if fit(job) {
                 leases.extend(self.lease(job, region));
+                shared.saw_leased(job, region);
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
                 self.jobs.push(KeptJob { id, queue, region: region.clone(), raw, until });

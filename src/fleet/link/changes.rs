@@ -1,0 +1,50 @@
+//! The reports of the changes of jobs, over the connection to the hub.
+
+use std::time::Duration;
+
+use http::Method;
+
+use super::super::changes::{CHANGES_MAX, ChangesRequest};
+use super::super::failure::Failure;
+use super::super::request::Requests;
+use super::Link;
+use crate::telemetry::event;
+
+/// Between two looks for changes.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Before changes are sent again that the hub did not take, at least and by the place of this sidecar among many.
+const REFUSED_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+impl Link {
+    /// Sends changes until that fails. They stay in the outbox until the hub has taken them.
+    pub(super) async fn keep_reporting_changes(&self, requests: &Requests, share: f64) -> Failure {
+        let Some(outbox) = &self.outbox else { return std::future::pending().await };
+        let sidecar = (self.status)().name;
+        let mut before = None;
+        loop {
+            let (changes, end) = outbox.first(CHANGES_MAX);
+            let is_full = changes.len() >= CHANGES_MAX;
+            if changes.is_empty() {
+                self.clock.sleep(LOOK_EVERY).await;
+                continue;
+            }
+            let request = ChangesRequest { sidecar: sidecar.clone(), changes };
+            match requests.send(Method::POST, "/v1/hub/changes", &request).await {
+                Ok(()) => outbox.taken(end),
+                Err(Failure::Refused(error) | Failure::Slow(error)) => {
+                    if before.as_ref() != Some(&error) {
+                        event::hub_changes_refused(&self.url().text, &error);
+                    }
+                    before = Some(error);
+                    self.clock.sleep(REFUSED_WAIT.0 + REFUSED_WAIT.1.mul_f64(share)).await;
+                    continue;
+                }
+                Err(failure) => return failure,
+            }
+            before = None;
+            if !is_full {
+                self.clock.sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The index of jobs: it takes the facts that sidecars report, answers look-ups, and shows other hubs the facts of its own region.
+//!
+//! Only facts that sidecars have reported here are shown to other hubs, and none about a job that was replicated itself, so that nothing is
+//! replicated twice. Spec: federation-spec §5.1, §6.3; RFC-0001 §5, §8.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::access::Caller;
+use super::index::Index;
+use super::record::{IndexPlace, IndexedChange, RecordError, Wanted};
+use super::response::Refusal;
+use super::sidecar_request::read as read_request;
+use super::state::Hub;
+use crate::base::RegionId;
+use crate::fleet::ChangesRequest;
+use crate::ojs::query_text;
+use crate::replica::{Change, Record};
+
+/// For facts to be durable; shorter than the sidecar's wait for the answer.
+const SAVE_WAIT: Duration = Duration::from_secs(4);
+/// Facts in one answer to another hub. A fact has some 300 bytes and at most [`crate::replica::CHANGE_BYTES_MAX`].
+pub(super) const SHOWN_MAX: usize = 1_000;
+/// The longest name in a query. Units: bytes.
+const ID_BYTES_MAX: usize = 255;
+
+/// An answer to another hub. Shape: JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Shown {
+    /// The region of this hub.
+    pub(super) region: RegionId,
+    /// The name of its record.
+    pub(super) epoch: String,
+    /// Its time. Units: milliseconds since the Unix epoch.
+    pub(super) now_ms: u64,
+    /// Facts behind the asked place, in order.
+    pub(super) changes: Vec<Change>,
+    /// The place of the last one of them, or of the last one that was left out; none where there is none.
+    pub(super) end: Option<(u64, u64)>,
+    /// Whether there are more behind it.
+    pub(super) more: bool,
+    /// When this hub learnt the first fact in the answer. Units: milliseconds since the Unix epoch.
+    pub(super) oldest_ms: Option<u64>,
+}
+
+/// Keeps the facts of a sidecar; they are durable when this returns.
+///
+/// Errors: the sidecar sends them again.
+pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
+    let request: ChangesRequest = read_request(hub, caller, body)?;
+    let index = present(hub)?;
+    let save = hub.record.save_changes(index.settings.region.as_str(), joined(request.changes), None);
+    Ok(tokio::time::timeout(SAVE_WAIT, save).await.map_err(|_| RecordError::Slow)??)
+}
+
+/// Each fact once.
+pub(super) fn joined(changes: Vec<Change>) -> Vec<Change> {
+    let mut all: BTreeMap<_, Change> = BTreeMap::new();
+    for it in changes {
+        let name = (it.job_id.clone(), it.region.clone(), it.kind, it.lease_ms);
+        let fact = match all.remove(&name) {
+            Some(known) => known.joined(it),
+            None => it,
+        };
+        all.insert(name, fact);
+    }
+    all.into_values().collect()
+}
+
+/// The record of one tracking id, or of the job of a query `job_id=ID`. Spec: RFC-0001 §5.
+///
+/// Errors: 404 where the index has no such job.
+pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str) -> Result<Value, Refusal> {
+    present(hub)?;
+    let wanted = match (federation_id, query.strip_prefix("job_id=")) {
+        (Some(id), _) if query.is_empty() => Wanted::Federation(query_text(id)),
+        (None, Some(id)) => Wanted::Job(query_text(id)),
+        _ => {
+            let message = "expected /v1/federation/jobs/FEDERATION_ID, or the query `job_id=ID`";
+            return Err(Refusal::bad_request(message.to_owned()));
+        }
+    };
+    let (Wanted::Federation(id) | Wanted::Job(id)) = &wanted;
+    if !(1..=ID_BYTES_MAX).contains(&id.len()) {
+        return Err(Refusal::bad_request(format!("expected an id of 1 to {ID_BYTES_MAX} bytes")));
+    }
+    let found = hub.record.find_changes(wanted).await?;
+    if found.is_empty() {
+        let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
+    }
+    Ok(Record::of(found.into_iter().map(|it| it.change)).shown())
+}
+
+/// The facts of this region behind the place of a query `epoch=E&written=W&mark=M`, for another hub.
+///
+/// Errors: 400 for another query.
+pub(super) async fn show(hub: &Hub, query: &str) -> Result<Value, Refusal> {
+    let index = present(hub)?;
+    let asked = place(query)?;
+    let epoch = hub.record.index_epoch().await?;
+    // A place in another record says nothing about this one.
+    let after = if asked.epoch == epoch { asked } else { IndexPlace { epoch: epoch.clone(), ..IndexPlace::default() } };
+    let region = index.settings.region.as_str();
+    let mut found = hub.record.changes_behind(region, after, SHOWN_MAX + 1).await?;
+    let more = found.len() > SHOWN_MAX;
+    found.truncate(SHOWN_MAX);
+    let (now_ms, oldest_ms) = (hub.clock.unix_ms(), found.iter().map(|it| it.learned_ms).min());
+    let end = found.last().map(|it| (it.written, it.mark));
+    let exported = found.into_iter().map(|IndexedChange { change, .. }| change).filter(Change::is_exported);
+    let changes = exported.map(|it| index.shown(it)).collect();
+    let shown = Shown { region: index.settings.region.clone(), epoch, now_ms, changes, end, more, oldest_ms };
+    Ok(serde_json::json!(shown))
+}
+
+fn place(query: &str) -> Result<IndexPlace, Refusal> {
+    let mut place = IndexPlace::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let number = value.parse::<u64>().ok().filter(|number| i64::try_from(*number).is_ok());
+        match (name, number) {
+            ("epoch", _) => place.epoch = query_text(value),
+            ("written", Some(number)) => place.written = number,
+            ("mark", Some(number)) => place.mark = number,
+            _ => {
+                let message = format!("`{name}`: expected `epoch`, `written` and `mark`, the last two as numbers");
+                return Err(Refusal::bad_request(message));
+            }
+        }
+    }
+    Ok(place)
+}
+
+/// The index.
+///
+/// Errors: 404 where this hub has none.
+fn present(hub: &Hub) -> Result<&Index, Refusal> {
+    hub.index.as_ref().ok_or_else(|| {
+        let message = "this hub keeps no index of jobs: set `index` in its configuration".to_owned();
+        Refusal::new(StatusCode::NOT_FOUND, "no_index", message)
+    })
+}

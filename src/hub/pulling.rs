@@ -1,0 +1,105 @@
+//! Pulls the facts of other regions from their hubs: in order, with the place in the same commit, again and again from the last place.
+
+use std::time::Duration;
+
+use super::index::Index;
+use super::index_settings::SourceSettings;
+use super::jobs::{SHOWN_MAX, Shown, joined};
+use super::record::IndexPlace;
+use super::state::Hub;
+use crate::base::RegionId;
+use crate::fleet::Pull;
+use crate::net::resolve::SystemResolver;
+use crate::replica::Change;
+use crate::telemetry::event;
+
+/// Between two pulls where the source had nothing more.
+const PULL_EVERY: Duration = Duration::from_millis(500);
+/// Waits after a pull that failed: the first, and the longest.
+const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+
+/// Pulls from all sources, for ever.
+pub(super) async fn pull(hub: &Hub) {
+    let Some(index) = &hub.index else { return std::future::pending().await };
+    let all = index.settings.from.iter().map(|source| pull_from(hub, index, source));
+    futures_util::future::join_all(all).await;
+    std::future::pending().await
+}
+
+async fn pull_from(hub: &Hub, index: &Index, source: &SourceSettings) {
+    let (urls, tls) = (source.urls(), source.tls());
+    let (mut wait, mut replica) = (WAITS.0, 0_usize);
+    let note = |trouble: String| {
+        let mut sources = index.sources.borrow_mut();
+        if sources.entry(source.region.clone()).or_default().failed(trouble.clone()) {
+            event::hub_pull_failed(source.region.as_str(), &trouble);
+        }
+    };
+    loop {
+        // Checked settings have at least one.
+        let url = &urls[replica % urls.len()];
+        match Pull::connect(url, &tls, &SystemResolver).await {
+            Ok(mut connection) => {
+                let trouble = loop {
+                    match round(hub, index, &source.region, &mut connection).await {
+                        Ok(more) => {
+                            wait = WAITS.0;
+                            if !more {
+                                hub.clock.sleep(PULL_EVERY).await;
+                            }
+                        }
+                        Err(trouble) => break trouble,
+                    }
+                };
+                note(trouble);
+            }
+            Err(trouble) => note(trouble),
+        }
+        replica = replica.wrapping_add(1);
+        hub.clock.sleep(wait).await;
+        wait = (wait * 2).min(WAITS.1);
+    }
+}
+
+/// Takes the next facts of a source; whether it has more.
+///
+/// Errors: a sentence for the operator; nothing was taken, or it is taken again.
+async fn round(hub: &Hub, index: &Index, region: &RegionId, connection: &mut Pull) -> Result<bool, String> {
+    let known = hub.record.index_place(region.as_str()).await.map_err(|error| error.to_string())?;
+    let path = format!("/v1/hub/index?epoch={}&written={}&mark={}", known.epoch, known.written, known.mark);
+    let sent_ms = hub.clock.unix_ms();
+    let shown: Shown = connection.get(&path).await?;
+    let now_ms = hub.clock.unix_ms();
+    check(index, region, &shown, (sent_ms, now_ms))?;
+    let age_ms = shown.oldest_ms.map_or(0, |oldest| shown.now_ms.saturating_sub(oldest));
+    if let Some((written, mark)) = shown.end {
+        let place = IndexPlace { epoch: shown.epoch, written, mark };
+        let save = hub.record.save_changes(region.as_str(), joined(shown.changes), Some(place));
+        save.await.map_err(|error| error.to_string())?;
+    }
+    let mut sources = index.sources.borrow_mut();
+    let lag = sources.entry(region.clone()).or_default();
+    if lag.trouble.is_some() {
+        event::hub_pull_returns(region.as_str());
+    }
+    lag.heard(now_ms, shown.more, age_ms);
+    Ok(shown.more)
+}
+
+/// Whether an answer can be taken: of the expected region, with a clock that agrees, and with facts that can be.
+fn check(index: &Index, region: &RegionId, shown: &Shown, (sent_ms, now_ms): (u64, u64)) -> Result<(), String> {
+    if shown.region != *region {
+        return Err(format!("the hub is that of {}: see index.from of this hub", shown.region.as_str()));
+    }
+    // The source has read its clock between the two.
+    let skew_ms = sent_ms.saturating_sub(shown.now_ms).max(shown.now_ms.saturating_sub(now_ms));
+    let max = index.settings.max_skew;
+    if u128::from(skew_ms) > max.as_millis() {
+        return Err(format!("its clock differs by {skew_ms} ms, and index.max_skew permits {} ms", max.as_millis()));
+    }
+    if shown.changes.len() > SHOWN_MAX {
+        return Err(format!("the answer has more than {SHOWN_MAX} facts"));
+    }
+    let wrong = shown.changes.iter().find_map(Change::mistake);
+    wrong.map_or(Ok(()), |wrong| Err(format!("a fact cannot be read: {wrong}")))
+}

@@ -1,0 +1,152 @@
+//! The index of jobs in a record in PostgreSQL: facts, each once, by the transaction that has written them.
+//!
+//! Numbers of a sequence are given before commits, in another order. So the place of a fact is its transaction, then its number, and a
+//! source shows only facts of transactions before the first one that may still be under way.
+
+use serde_json::json;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::super::postgres_settings::PostgresSettings;
+use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, RecordError, Wanted};
+use super::super::postgres_error::PostgresError;
+use super::line::{Line, Value};
+use super::values::{number, signed, text};
+use crate::base::RegionId;
+use crate::replica::{Change, ChangeKind};
+
+/// Joins facts with the known ones, as `Change::joined` does, each with a place of its own where that changes anything; and notes the place
+/// of the source. Sorted, so that two hubs which write the same facts wait for each other in one order.
+const SAVE: &str = "
+WITH added AS (
+  INSERT INTO ojs_hub_change AS known (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms)
+  SELECT job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, $2,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+  FROM json_populate_recordset(NULL::ojs_hub_change, $1::json) ORDER BY job_id, region, kind, lease_ms
+  ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
+    at_ms = CASE known.kind WHEN 'created' THEN least(known.at_ms, excluded.at_ms) ELSE greatest(known.at_ms, excluded.at_ms) END,
+    federation_id = greatest(known.federation_id, excluded.federation_id),
+    state = greatest(known.state, excluded.state),
+    replicated_from = greatest(known.replicated_from, excluded.replicated_from),
+    job = greatest(known.job, excluded.job),
+    learned_ms = excluded.learned_ms, mark = excluded.mark, written = excluded.written
+  WHERE CASE known.kind WHEN 'created' THEN excluded.at_ms < known.at_ms ELSE excluded.at_ms > known.at_ms END
+    OR greatest(known.federation_id, excluded.federation_id) IS DISTINCT FROM known.federation_id
+    OR greatest(known.state, excluded.state) IS DISTINCT FROM known.state
+    OR greatest(known.replicated_from, excluded.replicated_from) IS DISTINCT FROM known.replicated_from
+    OR greatest(known.job, excluded.job) IS DISTINCT FROM known.job)
+INSERT INTO ojs_hub_index_place SELECT $2, $3, $4, $5 WHERE $3 IS NOT NULL
+ON CONFLICT (origin) DO UPDATE SET epoch = excluded.epoch, written = excluded.written, mark = excluded.mark
+WHERE ojs_hub_index_place.epoch <> excluded.epoch
+  OR (ojs_hub_index_place.written, ojs_hub_index_place.mark) < (excluded.written, excluded.mark)";
+
+const COLUMNS: &str =
+    "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, written, mark, learned_ms";
+
+/// Keeps facts, and the place of the source up to which this record has them.
+pub(super) async fn save(
+    line: &Line,
+    settings: &PostgresSettings,
+    origin: &str,
+    changes: &[Change],
+    place: Option<&IndexPlace>,
+) -> Result<(), RecordError> {
+    let rows = changes.iter().map(|it| {
+        let mut row = json!(it);
+        row["job"] = json!(it.job.as_ref().map(crate::replica::JobFacts::text));
+        row
+    });
+    let rows = json!(rows.collect::<Vec<_>>()).to_string();
+    let epoch = place.map(|it| it.epoch.as_str());
+    let (written, mark) = (place.map(|it| signed(it.written)), place.map(|it| signed(it.mark)));
+    let values: [Value<'_>; 5] =
+        [(&rows, Type::TEXT), (&origin, Type::TEXT), (&epoch, Type::TEXT), (&written, Type::INT8), (&mark, Type::INT8)];
+    line.ask(settings, SAVE, &values).await.map(drop)
+}
+
+/// The facts about the wanted jobs.
+pub(super) async fn find(
+    line: &Line,
+    settings: &PostgresSettings,
+    wanted: &Wanted,
+) -> Result<Vec<IndexedChange>, RecordError> {
+    let (filter, id) = match wanted {
+        Wanted::Federation(id) => {
+            ("(job_id, region) IN (SELECT job_id, region FROM ojs_hub_change WHERE federation_id = $1)", id)
+        }
+        Wanted::Job(id) => ("job_id = $1", id),
+    };
+    let select = format!("SELECT {COLUMNS} FROM ojs_hub_change WHERE {filter} LIMIT $2");
+    let max = signed(INDEX_ROWS_MAX as u64);
+    let rows = line.ask(settings, &select, &[(id, Type::TEXT), (&max, Type::INT8)]).await?;
+    Ok((0..rows.len()).map(|at| read(&rows, at)).collect::<Result<_, _>>()?)
+}
+
+/// The facts of an origin behind a place, in order.
+pub(super) async fn behind(
+    line: &Line,
+    settings: &PostgresSettings,
+    origin: &str,
+    after: &IndexPlace,
+    max: usize,
+) -> Result<Vec<IndexedChange>, RecordError> {
+    let select = format!(
+        "SELECT {COLUMNS} FROM ojs_hub_change WHERE origin = $1 AND (written, mark) > ($2, $3) \
+         AND written < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY written, mark LIMIT $4"
+    );
+    let (written, mark, max) = (signed(after.written), signed(after.mark), signed(max as u64));
+    let values: [Value<'_>; 4] =
+        [(&origin, Type::TEXT), (&written, Type::INT8), (&mark, Type::INT8), (&max, Type::INT8)];
+    let rows = line.ask(settings, &select, &values).await?;
+    Ok((0..rows.len()).map(|at| read(&rows, at)).collect::<Result<_, _>>()?)
+}
+
+/// The place up to which this record has the facts of an origin.
+pub(super) async fn place(line: &Line, settings: &PostgresSettings, origin: &str) -> Result<IndexPlace, RecordError> {
+    let select = "SELECT epoch, written, mark FROM ojs_hub_index_place WHERE origin = $1";
+    let rows = line.ask(settings, select, &[(&origin, Type::TEXT)]).await?;
+    if rows.is_empty() {
+        return Ok(IndexPlace::default());
+    }
+    Ok(IndexPlace { epoch: text(&rows, 0, 0)?, written: number(&rows, 0, 1)?, mark: number(&rows, 0, 2)? })
+}
+
+/// The name of this database as a source of facts.
+pub(super) async fn epoch(line: &Line, settings: &PostgresSettings) -> Result<String, RecordError> {
+    Ok(text(&line.ask(settings, "SELECT epoch FROM ojs_hub_index_epoch", &[]).await?, 0, 0)?)
+}
+
+/// Drops the facts that are too old, and those beyond the bound. Returns how many there are.
+pub(super) async fn prune(
+    line: &Line,
+    settings: &PostgresSettings,
+    before_ms: u64,
+    rows_max: u64,
+) -> Result<u64, RecordError> {
+    let (before, max) = (signed(before_ms), signed(rows_max));
+    line.ask(settings, "DELETE FROM ojs_hub_change WHERE learned_ms < $1", &[(&before, Type::INT8)]).await?;
+    let beyond = "
+DELETE FROM ojs_hub_change WHERE mark <= (SELECT mark FROM ojs_hub_change ORDER BY mark DESC OFFSET $1 LIMIT 1)";
+    line.ask(settings, beyond, &[(&max, Type::INT8)]).await?;
+    Ok(number(&line.ask(settings, "SELECT count(*) FROM ojs_hub_change", &[]).await?, 0, 0)?)
+}
+
+fn read(rows: &[Row], at: usize) -> Result<IndexedChange, PostgresError> {
+    let may = |column| rows[at].try_get::<_, Option<String>>(column).map_err(PostgresError::content);
+    let kind = text(rows, at, 2)?;
+    let kind = ChangeKind::ALL.into_iter().find(|it| it.as_str() == kind);
+    let job = may(8)?.map(|job| serde_json::from_str(&job)).transpose().map_err(PostgresError::content)?;
+    let change = Change {
+        job_id: text(rows, at, 0)?,
+        region: RegionId::parse(&text(rows, at, 1)?).map_err(PostgresError::content)?,
+        kind: kind.ok_or_else(|| PostgresError::content("a kind of change of a later version"))?,
+        lease_ms: number(rows, at, 3)?,
+        at_ms: number(rows, at, 4)?,
+        federation_id: may(5)?,
+        state: may(6)?,
+        replicated_from: may(7)?,
+        job,
+    };
+    let (written, mark, learned_ms) = (number(rows, at, 9)?, number(rows, at, 10)?, number(rows, at, 11)?);
+    Ok(IndexedChange { change, written, mark, learned_ms })
+}

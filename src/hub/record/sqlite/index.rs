@@ -1,0 +1,133 @@
+//! The index of jobs in a hub's record in SQLite: facts, each once, in the order in which this file got them.
+
+use rusqlite::{Connection, Row, params};
+
+use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, Wanted};
+use super::limits::now_ms;
+use super::tables::{signed, whole};
+use crate::base::RegionId;
+use crate::replica::{Change, ChangeKind};
+
+/// Joins a fact with the known one, as `Change::joined` does, and gives it a place of its own where that changes anything.
+const SAVE: &str = "
+INSERT INTO job_change (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, (SELECT coalesce(max(mark), 0) + 1 FROM job_change))
+ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
+  at_ms = CASE kind WHEN 'created' THEN min(at_ms, excluded.at_ms) ELSE max(at_ms, excluded.at_ms) END,
+  federation_id = max(coalesce(federation_id, excluded.federation_id), coalesce(excluded.federation_id, federation_id)),
+  state = max(coalesce(state, excluded.state), coalesce(excluded.state, state)),
+  replicated_from = max(coalesce(replicated_from, excluded.replicated_from), coalesce(excluded.replicated_from, replicated_from)),
+  job = max(coalesce(job, excluded.job), coalesce(excluded.job, job)),
+  learned_ms = excluded.learned_ms, mark = excluded.mark
+WHERE CASE kind WHEN 'created' THEN excluded.at_ms < at_ms ELSE excluded.at_ms > at_ms END
+  OR (excluded.federation_id IS NOT NULL AND (federation_id IS NULL OR excluded.federation_id > federation_id))
+  OR (excluded.state IS NOT NULL AND (state IS NULL OR excluded.state > state))
+  OR (excluded.replicated_from IS NOT NULL AND (replicated_from IS NULL OR excluded.replicated_from > replicated_from))
+  OR (excluded.job IS NOT NULL AND (job IS NULL OR excluded.job > job))";
+
+const COLUMNS: &str =
+    "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark";
+
+/// Keeps facts, and the place of the source up to which this file has them.
+pub(super) fn save(
+    connection: &mut Connection,
+    origin: &str,
+    changes: &[Change],
+    place: Option<&IndexPlace>,
+) -> rusqlite::Result<()> {
+    let learned = signed(now_ms(connection)?);
+    let transaction = connection.transaction()?;
+    {
+        let mut statement = transaction.prepare(SAVE)?;
+        for it in changes {
+            let (region, kind, job) = (it.region.as_str(), it.kind.as_str(), it.job.as_ref().map(|job| job.text()));
+            let (lease_ms, at_ms) = (signed(it.lease_ms), signed(it.at_ms));
+            let ids = (&it.federation_id, &it.state, &it.replicated_from);
+            statement.execute(params![
+                it.job_id, region, kind, lease_ms, at_ms, ids.0, ids.1, ids.2, job, origin, learned
+            ])?;
+        }
+    }
+    if let Some(place) = place {
+        let values = params![origin, place.epoch, signed(place.written), signed(place.mark)];
+        transaction.execute("INSERT OR REPLACE INTO index_place VALUES (?1, ?2, ?3, ?4)", values)?;
+    }
+    transaction.commit()
+}
+
+/// The facts about the wanted jobs.
+pub(super) fn find(connection: &mut Connection, wanted: &Wanted) -> rusqlite::Result<Vec<IndexedChange>> {
+    let (filter, id) = match wanted {
+        Wanted::Federation(id) => {
+            ("(job_id, region) IN (SELECT job_id, region FROM job_change WHERE federation_id = ?1)", id)
+        }
+        Wanted::Job(id) => ("job_id = ?1", id),
+    };
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM job_change WHERE {filter} LIMIT ?2"))?;
+    let rows = statement.query_map(params![id, signed(INDEX_ROWS_MAX as u64)], read)?;
+    rows.collect()
+}
+
+/// The facts of an origin behind a place, in order.
+pub(super) fn behind(
+    connection: &mut Connection,
+    origin: &str,
+    after: &IndexPlace,
+    max: usize,
+) -> rusqlite::Result<Vec<IndexedChange>> {
+    let select = format!("SELECT {COLUMNS} FROM job_change WHERE origin = ?1 AND mark > ?2 ORDER BY mark LIMIT ?3");
+    let mut statement = connection.prepare(&select)?;
+    let rows = statement.query_map(params![origin, signed(after.mark), signed(max as u64)], read)?;
+    rows.collect()
+}
+
+/// The place up to which this file has the facts of an origin.
+pub(super) fn place(connection: &mut Connection, origin: &str) -> rusqlite::Result<IndexPlace> {
+    let mut statement = connection.prepare("SELECT epoch, written, mark FROM index_place WHERE origin = ?1")?;
+    let mut rows = statement.query([origin])?;
+    match rows.next()? {
+        Some(row) => {
+            Ok(IndexPlace { epoch: row.get("epoch")?, written: whole(row, "written")?, mark: whole(row, "mark")? })
+        }
+        None => Ok(IndexPlace::default()),
+    }
+}
+
+/// The name of this file as a source of facts.
+pub(super) fn epoch(connection: &mut Connection) -> rusqlite::Result<String> {
+    connection.query_row("SELECT epoch FROM index_epoch", [], |row| row.get(0))
+}
+
+/// Drops the facts that are too old, and those beyond the bound. Returns how many there are.
+pub(super) fn prune(connection: &mut Connection, before_ms: u64, rows_max: u64) -> rusqlite::Result<u64> {
+    connection.execute("DELETE FROM job_change WHERE learned_ms < ?1", [signed(before_ms)])?;
+    let beyond =
+        "DELETE FROM job_change WHERE mark <= (SELECT mark FROM job_change ORDER BY mark DESC LIMIT 1 OFFSET ?1)";
+    connection.execute(beyond, [signed(rows_max)])?;
+    connection.query_row("SELECT count(*) AS count FROM job_change", [], |row| whole(row, "count"))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<IndexedChange> {
+    let wrong = |error: &str| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.to_owned().into())
+    };
+    let kind: String = row.get("kind")?;
+    let kind =
+        ChangeKind::ALL.into_iter().find(|it| it.as_str() == kind).ok_or_else(|| wrong("a kind of a later version"))?;
+    let region: String = row.get("region")?;
+    let job: Option<String> = row.get("job")?;
+    let job = job.map(|job| serde_json::from_str(&job)).transpose().map_err(|_| wrong("a job of a later version"))?;
+    let change = Change {
+        job_id: row.get("job_id")?,
+        region: RegionId::parse(&region).map_err(|_| wrong("a region's id"))?,
+        kind,
+        lease_ms: whole(row, "lease_ms")?,
+        at_ms: whole(row, "at_ms")?,
+        federation_id: row.get("federation_id")?,
+        state: row.get("state")?,
+        replicated_from: row.get("replicated_from")?,
+        job,
+    };
+    let (mark, learned_ms) = (whole(row, "mark")?, whole(row, "learned_ms")?);
+    Ok(IndexedChange { change, written: mark, mark, learned_ms })
+}

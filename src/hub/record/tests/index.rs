@@ -1,0 +1,102 @@
+//! The index of jobs in the record.
+
+use super::*;
+use crate::base::RegionId;
+use crate::replica::{ChangeKind, JobFacts};
+
+fn change(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
+    Change {
+        job_id: job.to_owned(),
+        region: RegionId::parse("eu").unwrap(),
+        kind,
+        lease_ms,
+        at_ms,
+        federation_id: None,
+        state: None,
+        replicated_from: None,
+        job: None,
+    }
+}
+
+fn changes(found: Vec<IndexedChange>) -> Vec<Change> {
+    found.into_iter().map(|it| it.change).collect()
+}
+
+#[tokio::test]
+async fn a_fact_is_kept_once_and_joined_as_its_reports_say() {
+    let record = Record::open(&at(None)).unwrap();
+    let facts = |queue: &str| Some(JobFacts { queue: Some(queue.to_owned()), ..JobFacts::default() });
+    let id = |id: &str| Some(id.to_owned());
+    let created = Change { federation_id: id("f"), ..change("a", ChangeKind::Created, 0, 7) };
+    let reports = [
+        Change { at_ms: 9, job: facts("q"), ..created.clone() },
+        Change { at_ms: 5, state: id("available"), ..created.clone() },
+        Change { at_ms: 6, job: facts("p"), federation_id: None, ..created.clone() },
+        change("a", ChangeKind::Leased, 20, 20),
+        change("a", ChangeKind::Extended, 20, 30),
+        change("a", ChangeKind::Extended, 20, 25),
+    ];
+    let expected = [
+        Change { at_ms: 5, state: id("available"), job: facts("q"), ..created },
+        change("a", ChangeKind::Leased, 20, 20),
+        change("a", ChangeKind::Extended, 20, 30),
+    ];
+    for turn in 0..reports.len() {
+        let mut reports = reports.to_vec();
+        reports.rotate_left(turn);
+        for report in reports {
+            record.save_changes("us", vec![report], None).await.unwrap();
+        }
+        for wanted in [Wanted::Job("a".to_owned()), Wanted::Federation("f".to_owned())] {
+            let mut found = changes(record.find_changes(wanted).await.unwrap());
+            found.sort_by_key(|it| it.kind);
+            assert_eq!(found, expected, "after turn {turn}");
+        }
+    }
+    assert_eq!(record.find_changes(Wanted::Federation("g".to_owned())).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_reader_gets_each_change_of_an_origin_behind_its_place_and_again_when_it_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hub.db");
+    let record = Record::open(&at(Some(&path))).unwrap();
+    let all = |from: u64, to: u64| (from..to).map(|at| change(&format!("{at}"), ChangeKind::Created, 0, at)).collect();
+    record.save_changes("us", all(0, 5), None).await.unwrap();
+    record
+        .save_changes("eu", all(5, 6), Some(IndexPlace { epoch: "e".to_owned(), written: 3, mark: 4 }))
+        .await
+        .unwrap();
+    let epoch = record.index_epoch().await.unwrap();
+    let behind = async |written: u64, mark: u64, max| {
+        let place = IndexPlace { epoch: epoch.clone(), written, mark };
+        record.changes_behind("us", place, max).await.unwrap()
+    };
+    let first = behind(0, 0, 3).await;
+    assert_eq!(changes(first.clone()), all(0, 3));
+    let rest = behind(first[2].written, first[2].mark, 9).await;
+    assert_eq!(changes(rest.clone()), all(3, 5), "and none that another hub has told");
+    record.save_changes("us", all(1, 2), None).await.unwrap();
+    let last = &rest[1];
+    assert_eq!(behind(last.written, last.mark, 9).await, [], "a repetition changes nothing");
+    let told = Change { state: Some("x".to_owned()), ..change("1", ChangeKind::Created, 0, 1) };
+    record.save_changes("us", vec![told.clone()], None).await.unwrap();
+    assert_eq!(changes(behind(last.written, last.mark, 9).await), [told]);
+    assert_eq!(
+        (record.prune_changes(0, 4).await.unwrap(), behind(0, 0, 9).await.len()),
+        (4, 3),
+        "the oldest are dropped"
+    );
+    drop(record);
+    // The thread of the first one closes the file in its own time.
+    let record = loop {
+        match Record::open(&at(Some(&path))) {
+            Ok(record) => break record,
+            Err(RecordError::Sqlite(_)) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(record.index_place("eu").await.unwrap(), IndexPlace { epoch: "e".to_owned(), written: 3, mark: 4 });
+    assert_eq!(record.index_place("ap").await.unwrap(), IndexPlace::default());
+    assert_eq!(record.index_epoch().await.unwrap(), epoch);
+}

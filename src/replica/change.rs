@@ -1,0 +1,228 @@
+//! One fact about one copy of a job.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{RegionId, words};
+
+words! {
+    /// The kind of a change. The order is that within one lease.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    ChangeKind {
+        /// A region has stored the job.
+        Created = "created",
+        /// A worker has got it.
+        Leased = "leased",
+        /// The worker's lease goes on.
+        Extended = "extended",
+        /// The worker has failed; the region decides whether it is tried again.
+        Failed = "failed",
+        /// The worker has completed it.
+        Completed = "completed",
+        /// A client has cancelled it.
+        Cancelled = "cancelled",
+    }
+}
+
+impl ChangeKind {
+    /// The state of a job after this change, where its region has said nothing else.
+    #[must_use]
+    pub const fn state(self) -> &'static str {
+        match self {
+            Self::Created => "available",
+            Self::Leased | Self::Extended => "active",
+            Self::Failed => "retryable",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing comes behind it.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled)
+    }
+}
+
+/// The description of a job, without its arguments, meta values and results.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobFacts {
+    /// Its type.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub job_type: Option<String>,
+    /// Its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Its tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Whether its pin, a rule or its tenant binds it to some regions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
+    /// When it was enqueued, by its region. Units: milliseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enqueued_ms: Option<u64>,
+}
+
+impl JobFacts {
+    /// As JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+}
+
+/// One fact about one copy of a job. Two facts with the same job, region, kind and lease are one; see [`Change::joined`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// The job.
+    pub job_id: String,
+    /// The region that has the copy.
+    pub region: RegionId,
+    /// The kind.
+    pub kind: ChangeKind,
+    /// When the lease began that it is about, by the region's clock; 0 where that is not known. Units: milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub lease_ms: u64,
+    /// When it was seen. Units: milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The tracking id, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub federation_id: Option<String>,
+    /// The state of the job after it, by the word of its region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The region that it was replicated from, which keeps it from being replicated again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicated_from: Option<String>,
+    /// The job, where the change shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobFacts>,
+}
+
+/// The longest text of a change. Units: bytes.
+const TEXT_BYTES_MAX: usize = 255;
+/// The longest change as JSON: seven texts, each letter of which may be written as six. Units: bytes.
+pub const CHANGE_BYTES_MAX: usize = 7 * 6 * TEXT_BYTES_MAX + 512;
+
+impl Change {
+    /// The first member that is not right, and the expected form.
+    #[must_use]
+    pub fn mistake(&self) -> Option<&'static str> {
+        let fits = |text: &str| (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+        let may_fit = |text: &Option<String>| text.as_deref().is_none_or(fits);
+        let job = self.job.clone().unwrap_or_default();
+        let is_time = |ms: u64| i64::try_from(ms).is_ok();
+        if !fits(&self.job_id) {
+            return Some("`job_id`: expected 1 to 255 bytes without control characters");
+        }
+        if !may_fit(&self.federation_id) || !may_fit(&self.state) || !may_fit(&self.replicated_from) {
+            return Some(
+                "`federation_id`, `state`, `replicated_from`: expected 1 to 255 bytes without control characters",
+            );
+        }
+        if !may_fit(&job.job_type) || !may_fit(&job.queue) || !may_fit(&job.tenant) {
+            return Some("`job`: expected a type, a queue and a tenant of 1 to 255 bytes without control characters");
+        }
+        let times = [self.at_ms, self.lease_ms, job.enqueued_ms.unwrap_or(0)];
+        (!times.into_iter().all(is_time)).then_some("`at_ms`, `lease_ms`, `enqueued_ms`: expected times below 2^63")
+    }
+
+    /// Whether both are one fact.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let name = |it: &Self| (it.kind, it.lease_ms);
+        name(self) == name(other) && self.job_id == other.job_id && self.region == other.region
+    }
+
+    /// Two reports of one fact as one: the earlier time of a job that was stored, the later one of all else, and of each text that both
+    /// have the greater one. The order does not matter, nor how often a report comes.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        let at_ms = match self.kind {
+            ChangeKind::Created => self.at_ms.min(other.at_ms),
+            _ => self.at_ms.max(other.at_ms),
+        };
+        Self {
+            at_ms,
+            federation_id: self.federation_id.max(other.federation_id),
+            state: self.state.max(other.state),
+            replicated_from: self.replicated_from.max(other.replicated_from),
+            job: greater(self.job, other.job),
+            ..self
+        }
+    }
+
+    /// Whether another hub gets it: none about a job that was replicated itself. Spec: federation-spec §6.3.
+    #[must_use]
+    pub const fn is_exported(&self) -> bool {
+        self.replicated_from.is_none()
+    }
+}
+
+/// Of two descriptions the one whose JSON is the greater text, as the records of hubs compare them.
+fn greater(one: Option<JobFacts>, other: Option<JobFacts>) -> Option<JobFacts> {
+    one.into_iter().chain(other).max_by_key(JobFacts::text)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::replica) fn change(kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
+        Change {
+            job_id: "job".to_owned(),
+            region: RegionId::parse("eu").unwrap(),
+            kind,
+            lease_ms,
+            at_ms,
+            federation_id: None,
+            state: None,
+            replicated_from: None,
+            job: None,
+        }
+    }
+
+    #[test]
+    fn a_fact_is_written_and_read_without_the_members_that_it_lacks() {
+        let text = r#"{"job_id":"job","region":"eu","kind":"leased","lease_ms":5,"at_ms":7}"#;
+        let read: Change = serde_json::from_str(text).unwrap();
+        assert_eq!(read, change(ChangeKind::Leased, 5, 7));
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        assert!(
+            serde_json::from_str::<Change>(r#"{"job_id":"j","region":"eu","kind":"created","at_ms":1,"args":[]}"#)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn every_mistake_names_its_member_and_the_longest_change_is_within_its_bound() {
+        let right = change(ChangeKind::Created, 0, 1);
+        let long = Some("\u{1f}".repeat(256));
+        let of = |job: JobFacts| Change { job: Some(job), ..right.clone() };
+        for (wrong, member) in [
+            (Change { job_id: String::new(), ..right.clone() }, "`job_id`"),
+            (Change { federation_id: long.clone(), ..right.clone() }, "`federation_id`"),
+            (Change { state: Some("a\nb".to_owned()), ..right.clone() }, "`state`"),
+            (of(JobFacts { queue: long.clone(), ..JobFacts::default() }), "`job`"),
+            (of(JobFacts { enqueued_ms: Some(u64::MAX), ..JobFacts::default() }), "`enqueued_ms`"),
+            (Change { at_ms: u64::MAX, ..right.clone() }, "`at_ms`"),
+        ] {
+            assert!(wrong.mistake().is_some_and(|it| it.contains(member)), "{member}");
+        }
+        assert_eq!(right.mistake(), None);
+        let text = || Some("\"".repeat(255));
+        let job = JobFacts { job_type: text(), queue: text(), tenant: text(), bound: true, enqueued_ms: Some(1 << 62) };
+        let region = RegionId::parse(&"r".repeat(64)).unwrap();
+        let ids = (text(), text(), text());
+        let (at_ms, lease_ms, job_id) = (1 << 62, 1 << 62, text().unwrap());
+        let (federation_id, state, replicated_from) = ids;
+        let kind = ChangeKind::Cancelled;
+        let longest =
+            Change { job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job: Some(job) };
+        assert_eq!(longest.mistake(), None);
+        assert!(serde_json::to_string(&longest).unwrap().len() <= CHANGE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,12 @@
+//! The index of jobs: the facts that sidecars report of jobs that pass them, and the record of each job that follows from them. Pure data.
+//!
+//! A [`Change`] is one fact about one copy of a job. Facts are joined and never taken back: however often, and in whichever order, they
+//! arrive in a hub, the same set gives the same [`Record`]. Spec: federation-spec §5, RFC-0001 §5.
+
+mod change;
+mod outbox;
+mod record;
+
+pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts};
+pub use outbox::Outbox;
+pub use record::{Copy, Record};
