@@ -90,6 +90,7 @@ fn link(
         reports: Box::new(reports),
         granting: granting(shared),
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
+        lags: Arc::clone(&shared.lags),
         keys_ttl,
         clock: world.clock.clone(),
         draw: Random::default().draw(),

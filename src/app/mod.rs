@@ -216,12 +216,12 @@ impl Bound {
     }
 }
 
-/// Gives the calls of fleet limits back to the hub, so that the next process of this pod has them at once.
+/// Gives the calls of fleet limits back to the hub, so that the next process of this pod has them at once, and lets the last changes of jobs leave.
 async fn give_back(shared: &Shared, clock: &Clock) {
     let grants: Vec<_> = shared.registry.regions().iter().map(|it| shared.concurrency.grant(it.index)).collect();
     grants.iter().for_each(|grant| grant.end());
     let given_back = async {
-        while !grants.iter().all(|grant| grant.is_given_back()) {
+        while !grants.iter().all(|grant| grant.is_given_back()) || shared.outbox.counts().0 > 0 {
             clock.sleep(GIVE_BACK_LOOK).await;
         }
     };

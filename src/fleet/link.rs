@@ -29,7 +29,7 @@ use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
 use crate::region::views::HubViews;
-use crate::replica::Outbox;
+use crate::replica::{Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
@@ -70,6 +70,8 @@ pub struct Link {
     pub granting: Granting,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
+    /// Where the lags of the hub's index go.
+    pub lags: Arc<Lags>,
     /// How long an `Idempotency-Key` is remembered.
     pub keys_ttl: Duration,
     /// Time for waits.
@@ -295,6 +297,12 @@ impl Link {
     fn take_event(&self, name: &str, data: &str) -> Result<(), String> {
         match (name, &self.views) {
             ("switches", _) => self.apply(data),
+            ("lags", _) => {
+                if let Ok(event) = serde_json::from_str(data) {
+                    self.lags.take(event, self.clock.now());
+                }
+                Ok(())
+            }
             ("views", Some(views)) => {
                 take_views(views, data);
                 Ok(())

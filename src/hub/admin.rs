@@ -133,12 +133,10 @@ fn metrics(hub: &Hub) -> String {
     out
 }
 
-/// The figures of the index of jobs, where there is one. The lag is that of this region's index behind the others', and of theirs behind it.
+/// How far the index of this region is behind the others, where there is one.
 fn index_metrics(hub: &Hub, out: &mut String) {
     let Some(index) = &hub.index else { return };
     let now_ms = hub.clock.unix_ms();
-    let _ = writeln!(out, "# HELP ojs_hub_index_facts Facts about jobs in the record, as of a minute ago at most");
-    let _ = writeln!(out, "# TYPE ojs_hub_index_facts gauge\nojs_hub_index_facts {}", index.facts.get());
     let name = "ojs_hub_replication_lag_seconds";
     let _ = writeln!(
         out,

@@ -2,7 +2,8 @@
 //!
 //! Shape: an event `switches` with the version as its id and [`FeedSwitches`] as its data, at the beginning, unless the sidecar has that
 //! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
-//! whenever a region was probed or polled; a comment in between, so that the sidecar knows that the hub is there.
+//! whenever a region was probed or polled; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
+//! that the sidecar knows that the hub is there.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -74,7 +75,7 @@ impl Feed {
         }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
-            return Some(self.views_event().unwrap_or(Bytes::from_static(b": live\n\n")));
+            return Some(self.views_event().unwrap_or_else(|| self.sign_of_life()));
         }
         self.known = Some(current.version.clone());
         Some(event(&current, self.hub.clock.unix_ms()))
@@ -85,6 +86,12 @@ impl Feed {
         let made = self.views.as_ref()?.borrow().clone()?;
         let is_sent = self.sent.as_ref().is_some_and(|sent| Arc::ptr_eq(sent, &made));
         (!is_sent).then_some(made)
+    }
+
+    /// An event `lags` where this hub keeps an index, else a comment.
+    fn sign_of_life(&self) -> Bytes {
+        let Some(index) = &self.hub.index else { return Bytes::from_static(b": live\n\n") };
+        Bytes::from(format!("event: lags\ndata: {}\n\n", serde_json::json!(index.lags(self.hub.clock.unix_ms()))))
     }
 
     fn views_event(&mut self) -> Option<Bytes> {

@@ -1,26 +1,32 @@
 //! The index of jobs of one hub: its settings, and how far it is behind others.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::index_settings::{BoundField, IndexSettings};
 use super::lag::Lag;
 use crate::base::RegionId;
-use crate::replica::Change;
+use crate::replica::{Change, FeedLags};
 
 /// The index of one hub.
 #[derive(Debug)]
 pub(super) struct Index {
     pub(super) settings: IndexSettings,
-    /// How many facts the record has, as of a minute ago at most.
-    pub(super) facts: Cell<u64>,
     /// How far behind this hub is, by the region of the source.
     pub(super) sources: RefCell<BTreeMap<RegionId, Lag>>,
 }
 
 impl Index {
     pub(super) fn new(settings: IndexSettings) -> Self {
-        Self { settings, facts: Cell::new(0), sources: RefCell::default() }
+        Self { settings, sources: RefCell::default() }
+    }
+
+    /// How far this hub is behind the regions that it pulls from.
+    pub(super) fn lags(&self, now_ms: u64) -> FeedLags {
+        let sources = self.sources.borrow();
+        let behind = |region: &RegionId| sources.get(region).and_then(|lag| lag.ms(now_ms));
+        let behind_ms = self.settings.from.iter().map(|it| (it.region.as_str().to_owned(), behind(&it.region)));
+        FeedLags { region: self.settings.region.as_str().to_owned(), behind_ms: behind_ms.collect() }
     }
 
     /// A fact as other hubs get it: of a job that is bound to some regions only the members that the operator lets leave.

@@ -23,6 +23,8 @@ use crate::replica::{Change, Record};
 
 /// For facts to be durable; shorter than the sidecar's wait for the answer.
 const SAVE_WAIT: Duration = Duration::from_secs(4);
+/// For a place among the requests that the record has.
+const PLACE_WAIT: Duration = Duration::from_secs(1);
 /// Facts in one answer to another hub. A fact has some 300 bytes and at most [`crate::replica::CHANGE_BYTES_MAX`].
 pub(super) const SHOWN_MAX: usize = 1_000;
 /// The longest name in a query. Units: bytes.
@@ -53,6 +55,8 @@ pub(super) struct Shown {
 pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
     let request: ChangesRequest = read_request(hub, caller, body)?;
     let index = present(hub)?;
+    let place = tokio::time::timeout(PLACE_WAIT, hub.change_places.acquire()).await;
+    let _place = place.ok().and_then(Result::ok).ok_or(RecordError::Busy)?;
     let save = hub.record.save_changes(index.settings.region.as_str(), joined(request.changes), None);
     Ok(tokio::time::timeout(SAVE_WAIT, save).await.map_err(|_| RecordError::Slow)??)
 }
@@ -78,15 +82,16 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
     present(hub)?;
     let wanted = match (federation_id, query.strip_prefix("job_id=")) {
         (Some(id), _) if query.is_empty() => Wanted::Federation(query_text(id)),
-        (None, Some(id)) => Wanted::Job(query_text(id)),
+        (None, Some(id)) if !id.contains('&') => Wanted::Job(query_text(id)),
         _ => {
             let message = "expected /v1/federation/jobs/FEDERATION_ID, or the query `job_id=ID`";
             return Err(Refusal::bad_request(message.to_owned()));
         }
     };
     let (Wanted::Federation(id) | Wanted::Job(id)) = &wanted;
-    if !(1..=ID_BYTES_MAX).contains(&id.len()) {
-        return Err(Refusal::bad_request(format!("expected an id of 1 to {ID_BYTES_MAX} bytes")));
+    if !(1..=ID_BYTES_MAX).contains(&id.len()) || id.chars().any(char::is_control) {
+        let message = format!("expected an id of 1 to {ID_BYTES_MAX} bytes without control characters");
+        return Err(Refusal::bad_request(message));
     }
     let found = hub.record.find_changes(wanted).await?;
     if found.is_empty() {
@@ -111,8 +116,8 @@ pub(super) async fn show(hub: &Hub, query: &str) -> Result<Value, Refusal> {
     found.truncate(SHOWN_MAX);
     let (now_ms, oldest_ms) = (hub.clock.unix_ms(), found.iter().map(|it| it.learned_ms).min());
     let end = found.last().map(|it| (it.written, it.mark));
-    let exported = found.into_iter().map(|IndexedChange { change, .. }| change).filter(Change::is_exported);
-    let changes = exported.map(|it| index.shown(it)).collect();
+    let shown = |it: IndexedChange| (!it.is_replica).then(|| index.shown(it.change));
+    let changes = found.into_iter().filter_map(shown).collect();
     let shown = Shown { region: index.settings.region.clone(), epoch, now_ms, changes, end, more, oldest_ms };
     Ok(serde_json::json!(shown))
 }

@@ -14,8 +14,8 @@ use crate::replica::Change;
 use crate::switch::Version;
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes, ReportsEnd,
-    SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
+    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,
+    PRUNED_AT_ONCE, ReportsEnd, SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
@@ -278,7 +278,7 @@ impl Record {
         }
     }
 
-    /// Drops the facts that were learnt before a time, and the oldest ones beyond a number. Returns how many are left.
+    /// Drops some of the facts that were learnt before a time, and of the oldest ones beyond about a number. Returns how many.
     ///
     /// Errors: [`RecordError`].
     pub(super) async fn prune_changes(&self, before_ms: u64, rows_max: u64) -> Result<u64, RecordError> {

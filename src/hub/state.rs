@@ -23,6 +23,8 @@ use crate::telemetry::event;
 const CHANGES_MAX: usize = 16;
 /// Requests of reports that wait at once, so that a fleet which comes back leaves the record to operators.
 const REPORTS_AT_ONCE: usize = 32;
+/// Requests with changes of jobs that the record has at once: each is one commit of up to 200 of them.
+const JOBS_AT_ONCE: usize = 16;
 /// Requests about keys that the record has at once, so that a wave of them leaves room to operators; further ones wait.
 const KEYS_AT_ONCE: usize = 64;
 /// Tries of a change while other hubs change the record: operators are few.
@@ -43,6 +45,8 @@ pub(super) struct Hub {
     pub(super) keys: Cell<u64>,
     /// Places for keys that wait for the record.
     pub(super) key_places: Arc<Semaphore>,
+    /// Places for changes of jobs that wait for the record.
+    pub(super) change_places: Semaphore,
     /// Places for reports that wait for the record.
     pub(super) report_places: Semaphore,
     /// The fleet limits that it grants parts of.
@@ -74,6 +78,7 @@ impl Hub {
             dropped_reports: Cell::new(0),
             keys: Cell::new(0),
             key_places: Arc::new(Semaphore::new(KEYS_AT_ONCE)),
+            change_places: Semaphore::new(JOBS_AT_ONCE),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
             index: None,

@@ -57,8 +57,8 @@ pub struct JobFacts {
     /// Its tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Whether its pin, a rule or its tenant binds it to some regions.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether its pin, a rule or its tenant binds it to some regions. Always written, so that of two descriptions that differ in it the one
+    /// of a bound job is the greater text.
     pub bound: bool,
     /// When it was enqueued, by its region. Units: milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,11 +111,10 @@ impl Change {
     /// The first member that is not right, and the expected form.
     #[must_use]
     pub fn mistake(&self) -> Option<&'static str> {
-        let fits = |text: &str| (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
-        let may_fit = |text: &Option<String>| text.as_deref().is_none_or(fits);
+        let may_fit = |text: &Option<String>| text.as_deref().is_none_or(is_text);
         let job = self.job.clone().unwrap_or_default();
         let is_time = |ms: u64| i64::try_from(ms).is_ok();
-        if !fits(&self.job_id) {
+        if !is_text(&self.job_id) {
             return Some("`job_id`: expected 1 to 255 bytes without control characters");
         }
         if !may_fit(&self.federation_id) || !may_fit(&self.state) || !may_fit(&self.replicated_from) {
@@ -155,11 +154,26 @@ impl Change {
         }
     }
 
-    /// Whether another hub gets it: none about a job that was replicated itself. Spec: federation-spec §6.3.
+    /// With the texts that an index takes; a text that is too long, empty or has control characters is none. `None` where the id of the job
+    /// is such a text.
     #[must_use]
-    pub const fn is_exported(&self) -> bool {
-        self.replicated_from.is_none()
+    pub fn cleaned(mut self) -> Option<Self> {
+        if self.mistake().is_none() {
+            return Some(self);
+        }
+        let clean = |text: &mut Option<String>| *text = text.take().filter(|it| is_text(it));
+        clean(&mut self.federation_id);
+        clean(&mut self.state);
+        clean(&mut self.replicated_from);
+        if let Some(job) = &mut self.job {
+            [&mut job.job_type, &mut job.queue, &mut job.tenant].into_iter().for_each(clean);
+        }
+        Some(self).filter(|it| it.mistake().is_none())
     }
+}
+
+fn is_text(text: &str) -> bool {
+    (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 /// Of two descriptions the one whose JSON is the greater text, as the records of hubs compare them.
@@ -195,6 +209,19 @@ pub(super) mod tests {
             serde_json::from_str::<Change>(r#"{"job_id":"j","region":"eu","kind":"created","at_ms":1,"args":[]}"#)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn a_text_that_no_index_takes_is_left_out_and_a_bound_description_is_the_greater_one() {
+        let right = change(ChangeKind::Created, 0, 1);
+        let long = Some("x".repeat(256));
+        let job = JobFacts { tenant: long.clone(), queue: Some("q".to_owned()), ..JobFacts::default() };
+        let wrong = Change { federation_id: long, state: Some("a\n".to_owned()), job: Some(job), ..right.clone() };
+        let expected = JobFacts { queue: Some("q".to_owned()), ..JobFacts::default() };
+        assert_eq!(wrong.cleaned(), Some(Change { job: Some(expected.clone()), ..right.clone() }));
+        assert_eq!(Change { job_id: String::new(), ..right.clone() }.cleaned(), None);
+        let of = |bound: bool| Change { job: Some(JobFacts { bound, ..expected.clone() }), ..right.clone() };
+        assert_eq!((of(true).joined(of(false)), of(false).joined(of(true))), (of(true), of(true)));
     }
 
     #[test]

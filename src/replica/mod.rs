@@ -4,9 +4,11 @@
 //! arrive in a hub, the same set gives the same [`Record`]. Spec: federation-spec §5, RFC-0001 §5.
 
 mod change;
+mod lags;
 mod outbox;
 mod record;
 
 pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts};
+pub use lags::{FeedLags, Lags};
 pub use outbox::Outbox;
 pub use record::{Copy, Record};

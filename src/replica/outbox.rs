@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::change::Change;
 
-/// Changes that wait for the hub: at 5 000 a second it may be away for 20 s. Each has some 300 bytes, so that 30 MB are full.
+/// Changes that wait for the hub: at 5 000 a second it may be away for 20 s. Each has some 300 bytes, and 2 kB at most.
 const WAITING_MAX: usize = 100_000;
 
 /// A bounded queue of changes, oldest first; shared by all threads. Beyond its bound the oldest ones are dropped and counted.
@@ -29,6 +29,11 @@ impl Outbox {
     /// Sets whether changes are kept at all.
     pub fn set_on(&self, is_on: bool) {
         self.is_on.store(is_on, Relaxed);
+        if !is_on {
+            let mut waiting = self.waiting.lock();
+            waiting.first += waiting.changes.len() as u64;
+            waiting.changes = VecDeque::new();
+        }
     }
 
     /// Whether changes are kept. One load.
@@ -45,7 +50,11 @@ impl Outbox {
     /// Adds changes that were seen.
     pub fn add_all(&self, changes: impl Iterator<Item = Change>) {
         let mut waiting = self.waiting.lock();
-        for change in changes {
+        for change in changes.map(Change::cleaned) {
+            let Some(change) = change else {
+                self.dropped.fetch_add(1, Relaxed);
+                continue;
+            };
             if waiting.changes.len() >= WAITING_MAX {
                 waiting.changes.pop_front();
                 waiting.first += 1;

@@ -179,7 +179,7 @@ mod tests {
         Change { region, job_id: job.to_owned(), job: Some(facts), ..change(ChangeKind::Created, 0, 1) }
     }
 
-    /// The published vectors of conflicts, see docs/replication.md.
+    /// The published vectors of conflicts, see docs/guide/hub.md.
     #[test]
     fn the_last_writer_wins_then_the_greater_region_then_the_greater_job() {
         for (copies, winner) in [

@@ -248,6 +248,9 @@ pub(super) const fn is_late(sent_unix_ms: u64, now_unix_ms: u64) -> bool {
     sent_unix_ms.abs_diff(now_unix_ms) > CLAIM_AGE_MAX_MS
 }
 
+/// Facts that are dropped at a time, so that others can use the record in between.
+pub(in crate::hub) const PRUNED_AT_ONCE: u64 = 5_000;
+
 /// Facts that one look-up reads at most: a job with thousands of leases is shown in part.
 pub(in crate::hub) const INDEX_ROWS_MAX: usize = 4_096;
 
@@ -271,6 +274,8 @@ pub(in crate::hub) struct IndexedChange {
     pub(in crate::hub) mark: u64,
     /// When the record got it. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) learned_ms: u64,
+    /// Whether any fact about the copy says that it was replicated.
+    pub(in crate::hub) is_replica: bool,
 }
 
 /// The jobs that a look-up is about.

@@ -10,7 +10,7 @@
 //! | Do the regions answer this thread at all? | `watch`, `passed_over` |
 //! | Which connections exist before a job needs them? | `pools`, `warm` |
 //! | What does an answer to a client, or from a region, look like in memory? | `reply`, `region_answer`, `ran` |
-//! | What does the hub's index hear of a job? | `seen` |
+//! | Which changes of jobs does the hub's index get? | `seen` |
 //! | How are bodies and callers compared? | `fingerprint` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].

@@ -18,11 +18,15 @@ pub(crate) struct Described {
 }
 
 impl Shared {
-    /// The description of a job that is about to be sent; none where the hub is to get none.
+    /// The description of a job that is about to be sent; none where the hub is to get none. One that is bound to regions without the local one
+    /// leaves nothing of itself at the hub here.
     pub(crate) fn described(&self, envelope: &Envelope<'_>, decision: &Decision) -> Option<Box<Described>> {
         self.outbox.is_on().then(|| {
             let replicated_from = envelope.attributes().replicated_from.as_deref().map(str::to_owned);
-            Box::new(Described { job: facts(envelope, decision.pinned || decision.restricted), replicated_from })
+            let bound = decision.pinned || decision.restricted;
+            let is_here = !bound || decision.candidates.contains(&self.registry.view().local);
+            let job = if is_here { facts(envelope, bound) } else { JobFacts { bound, ..JobFacts::default() } };
+            Box::new(Described { job, replicated_from })
         })
     }
 
@@ -35,6 +39,10 @@ impl Shared {
         answer: &[u8],
     ) {
         let shown = ShownJob::read(answer);
+        // By its `unique` policy a region may have answered with another job, which is not described by this call.
+        if shown.id.as_deref().is_some_and(|id| ids.0.is_some_and(|own| own != id)) {
+            return;
+        }
         let Some(job_id) = shown.id.or(ids.0.map(str::to_owned)) else { return };
         let enqueued_ms = shown.enqueued_at.as_deref().and_then(read_rfc3339);
         let Described { job, replicated_from } = job;
@@ -79,7 +87,7 @@ impl Shared {
             lease_ms,
             federation_id: text(attributes.and_then(|it| it.federation_id.as_deref())),
             replicated_from: text(attributes.and_then(|it| it.replicated_from.as_deref())),
-            job: envelope.as_ref().map(|it| facts(it, it.attributes().region.is_some())),
+            // No description: the rules that bind the job are known where it was enqueued.
             ..change
         });
     }

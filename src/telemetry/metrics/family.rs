@@ -127,6 +127,9 @@ families! {
     HUB_CONNECTED = Kind::Gauge, "hub_connected", [], "1 while the feed of the hub is open; 0 also without a hub";
     HUB_SWITCHES_UNKNOWN = Kind::Gauge, "hub_switches_unknown", [],
         "Switches of the hub that this version of the program cannot read; the others are followed";
+    HUB_CHANGES_DROPPED = Kind::Gauge, "hub_changes_dropped", [],
+        "Changes of jobs since the start of the process that the index of the hub never gets, for want of room or because their id is none";
+    HUB_CHANGES_WAITING = Kind::Gauge, "hub_changes_waiting", [], "Changes of jobs that the hub does not have yet";
     HUB_KEYS = Kind::Counter, "hub_keys_total", ["result"],
         "Enqueues with an `Idempotency-Key` that the hub was asked for, with `idempotency.scope: hub`, by result";
     HUB_KEYS_UNSETTLED = Kind::Gauge, "hub_keys_unsettled", [], "Keys whose end is known here and not at the hub yet";

@@ -11,6 +11,10 @@ pub struct HubKeys {
     pub results: Cells<HubKey, Counter>,
     /// Keys with an end that the hub does not have.
     pub unsettled: IntGauge,
+    /// Changes of jobs that wait for the hub.
+    pub changes_waiting: IntGauge,
+    /// Those that were dropped.
+    pub changes_dropped: IntGauge,
 }
 
 impl HubKeys {
@@ -19,6 +23,8 @@ impl HubKeys {
         Self {
             results: Cells::each(HubKey::ALL, |result| results.with_label_values(&[result.as_str()])),
             unsettled: families.int_gauge(&family::HUB_KEYS_UNSETTLED),
+            changes_waiting: families.int_gauge(&family::HUB_CHANGES_WAITING),
+            changes_dropped: families.int_gauge(&family::HUB_CHANGES_DROPPED),
         }
     }
 }

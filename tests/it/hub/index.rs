@@ -16,10 +16,11 @@ fn keeps(region: &str, reader: &str, more: &str) -> String {
 }
 
 /// A federation whose sidecar reports jobs, and the sidecar.
-async fn reporting(stage: &HubStage, name: &str) -> (Stage, Process) {
+async fn reporting(stage: &HubStage, name: &str, region: &str) -> (Stage, Process) {
     let section = stage.section(name).replace("hub: {", "hub: { report_jobs: true,");
     let federation = crate::support::Setup::default().yaml(&section).stage().await;
-    let sidecar = Process::run(&federation.config, &INFO).await;
+    let sidecar =
+        Process::run(&federation.config, &[&INFO[..], &["--set", &format!("local_region={region}")]].concat()).await;
     stage.follows(name).await;
     (federation, sidecar)
 }
@@ -58,7 +59,7 @@ async fn fetch(sidecar: &Process) -> Value {
 /// A job goes through its whole life, with and without the hub.
 async fn follows_a_life(stage: &mut HubStage) {
     let mut hub = stage.run().await;
-    let (federation, sidecar) = reporting(stage, "one").await;
+    let (federation, sidecar) = reporting(stage, "one", "us-east-1").await;
     let job = json!({ "type": "mail.send", "args": [CANARY], "options": { "queue": "email" }, "meta": { "tenant_id": "acme" } });
     let made = sidecar.client.enqueue(job.to_string()).await;
     let id = id_of(&made);
@@ -156,8 +157,8 @@ async fn hubs_of_two_regions_have_the_same_index_after_a_cut_and_nothing_is_repl
     eu.set_more(&pulls("eu-west-1", "us-east-1", &us));
     drop((of_us, of_eu));
     let (of_us, mut of_eu) = (us.again(0).await, eu.again(0).await);
-    let (_one, in_us) = reporting(&us, "one").await;
-    let (_two, in_eu) = reporting(&eu, "two").await;
+    let (_one, in_us) = reporting(&us, "one", "us-east-1").await;
+    let (_two, in_eu) = reporting(&eu, "two", "eu-west-1").await;
     let job = |queue: &str, meta: Value| {
         json!({ "type": "t", "args": [CANARY], "options": { "queue": queue }, "meta": meta }).to_string()
     };
@@ -174,6 +175,12 @@ async fn hubs_of_two_regions_have_the_same_index_after_a_cut_and_nothing_is_repl
         })
         .await;
         look_up(&us, &path).await.1
+    };
+    let equal_but_description = async |id: &str| {
+        recorded(&eu, id, "completed").await;
+        let there = recorded(&us, id, "completed").await;
+        assert_eq!((&there["copies"][0]["queue"], &there["copies"][0]["type"]), (&Value::Null, &Value::Null));
+        there
     };
     let id = enqueued(&in_us, "email", json!({})).await;
     equal(&id).await;
@@ -200,16 +207,37 @@ async fn hubs_of_two_regions_have_the_same_index_after_a_cut_and_nothing_is_repl
     let here = recorded(&eu, &pinned, "available").await;
     assert_eq!(here["copies"][0]["queue"], "secret");
     // A copy of a replica is not told again.
-    let replica = enqueued(&in_eu, "q", json!({ "ojs.federation.replicated_from": "ap-south-1" })).await;
+    let replica = enqueued(&in_eu, "again", json!({ "ojs.federation.replicated_from": "ap-south-1" })).await;
+    let take_in = async |queue: &str, id: &str| {
+        let body = json!({ "queues": [queue], "worker_id": "w" }).to_string();
+        let fetched = in_eu.client.post("/ojs/v1/workers/fetch", body).await.json();
+        assert_eq!(fetched["jobs"][0]["id"], id, "{fetched}");
+        let done = json!({ "job_id": id, "worker_id": "w" }).to_string();
+        assert_eq!(in_eu.client.post("/ojs/v1/workers/ack", done).await.status, 200);
+    };
+    take_in("again", &replica).await;
+    take_in("secret", &pinned).await;
+    let there = equal_but_description(&pinned).await;
+    assert_eq!(changes(&there), ["created", "leased", "completed"]);
     let after = enqueued(&in_eu, "q", json!({})).await;
-    recorded(&eu, &replica, "available").await;
+    recorded(&eu, &replica, "completed").await;
     equal(&after).await;
     assert_eq!(look_up(&us, &format!("?job_id={replica}")).await.0, 404);
     eventually("there is no lag", async || lag(&of_us).await == Some(0.0)).await;
+    let of_health = async || {
+        let health = in_us.client.get("/v1/federation/health").await.json();
+        let of = |id: &str| {
+            health["regions"].as_array().unwrap().iter().find(|it| it["id"] == id).unwrap()["replication_lag_ms"]
+                .clone()
+        };
+        [of("us-east-1"), of("eu-west-1"), of("ap-south-1")]
+    };
+    eventually("the sidecar knows it", async || of_health().await == [json!(0), json!(0), Value::Null]).await;
     // While the other hub is away its sidecar goes on; the lag grows until it is back.
     of_eu.kill();
     let missed = enqueued(&in_eu, "q", json!({})).await;
     eventually("the lag grows", async || lag(&of_us).await.is_some_and(|lag| lag > 1.0)).await;
+    eventually("the sidecar knows it", async || of_health().await[1].as_u64().is_some_and(|ms| ms > 1_000)).await;
     assert!(of_us.log_has(&["hub_pull_failed", "eu-west-1"]));
     let _eu = eu.again(0).await;
     equal(&missed).await;

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::super::postgres_settings::PostgresSettings;
-use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, RecordError, Wanted};
+use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, PRUNED_AT_ONCE, RecordError, Wanted};
 use super::super::postgres_error::PostgresError;
 use super::line::{Line, Value};
 use super::values::{number, signed, text};
@@ -41,7 +41,9 @@ WHERE ojs_hub_index_place.epoch <> excluded.epoch
   OR (ojs_hub_index_place.written, ojs_hub_index_place.mark) < (excluded.written, excluded.mark)";
 
 const COLUMNS: &str =
-    "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, written, mark, learned_ms";
+    "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, written, mark, learned_ms,
+  EXISTS (SELECT 1 FROM ojs_hub_change AS o WHERE (o.job_id, o.region) = (ojs_hub_change.job_id, ojs_hub_change.region)
+  AND o.replicated_from IS NOT NULL)";
 
 /// Keeps facts, and the place of the source up to which this record has them.
 pub(super) async fn save(
@@ -76,7 +78,8 @@ pub(super) async fn find(
         }
         Wanted::Job(id) => ("job_id = $1", id),
     };
-    let select = format!("SELECT {COLUMNS} FROM ojs_hub_change WHERE {filter} LIMIT $2");
+    let select =
+        format!("SELECT {COLUMNS} FROM ojs_hub_change WHERE {filter} ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $2");
     let max = signed(INDEX_ROWS_MAX as u64);
     let rows = line.ask(settings, &select, &[(id, Type::TEXT), (&max, Type::INT8)]).await?;
     Ok((0..rows.len()).map(|at| read(&rows, at)).collect::<Result<_, _>>()?)
@@ -116,19 +119,22 @@ pub(super) async fn epoch(line: &Line, settings: &PostgresSettings) -> Result<St
     Ok(text(&line.ask(settings, "SELECT epoch FROM ojs_hub_index_epoch", &[]).await?, 0, 0)?)
 }
 
-/// Drops the facts that are too old, and those beyond the bound. Returns how many there are.
+/// Drops some of the facts that are too old, and of those that are too many: the marks of all that are left are within `rows_max` numbers.
+/// Returns how many were dropped.
 pub(super) async fn prune(
     line: &Line,
     settings: &PostgresSettings,
     before_ms: u64,
     rows_max: u64,
 ) -> Result<u64, RecordError> {
-    let (before, max) = (signed(before_ms), signed(rows_max));
-    line.ask(settings, "DELETE FROM ojs_hub_change WHERE learned_ms < $1", &[(&before, Type::INT8)]).await?;
-    let beyond = "
-DELETE FROM ojs_hub_change WHERE mark <= (SELECT mark FROM ojs_hub_change ORDER BY mark DESC OFFSET $1 LIMIT 1)";
-    line.ask(settings, beyond, &[(&max, Type::INT8)]).await?;
-    Ok(number(&line.ask(settings, "SELECT count(*) FROM ojs_hub_change", &[]).await?, 0, 0)?)
+    let prune = "
+WITH dropped AS (
+  DELETE FROM ojs_hub_change WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM ojs_hub_change WHERE learned_ms < $1 OR mark <= (SELECT last_value FROM ojs_hub_mark) - $2 LIMIT $3)) RETURNING 1)
+SELECT count(*) FROM dropped";
+    let (before, max, at_once) = (signed(before_ms), signed(rows_max), signed(PRUNED_AT_ONCE));
+    let values: [Value<'_>; 3] = [(&before, Type::INT8), (&max, Type::INT8), (&at_once, Type::INT8)];
+    Ok(number(&line.ask(settings, prune, &values).await?, 0, 0)?)
 }
 
 fn read(rows: &[Row], at: usize) -> Result<IndexedChange, PostgresError> {
@@ -148,5 +154,6 @@ fn read(rows: &[Row], at: usize) -> Result<IndexedChange, PostgresError> {
         job,
     };
     let (written, mark, learned_ms) = (number(rows, at, 9)?, number(rows, at, 10)?, number(rows, at, 11)?);
-    Ok(IndexedChange { change, written, mark, learned_ms })
+    let is_replica = rows[at].try_get(12).map_err(PostgresError::content)?;
+    Ok(IndexedChange { change, written, mark, learned_ms, is_replica })
 }

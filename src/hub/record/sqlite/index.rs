@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, Wanted};
+use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, PRUNED_AT_ONCE, Wanted};
 use super::limits::now_ms;
 use super::tables::{signed, whole};
 use crate::base::RegionId;
@@ -11,7 +11,7 @@ use crate::replica::{Change, ChangeKind};
 /// Joins a fact with the known one, as `Change::joined` does, and gives it a place of its own where that changes anything.
 const SAVE: &str = "
 INSERT INTO job_change (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, (SELECT coalesce(max(mark), 0) + 1 FROM job_change))
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
 ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
   at_ms = CASE kind WHEN 'created' THEN min(at_ms, excluded.at_ms) ELSE max(at_ms, excluded.at_ms) END,
   federation_id = max(coalesce(federation_id, excluded.federation_id), coalesce(excluded.federation_id, federation_id)),
@@ -25,8 +25,8 @@ WHERE CASE kind WHEN 'created' THEN excluded.at_ms < at_ms ELSE excluded.at_ms >
   OR (excluded.replicated_from IS NOT NULL AND (replicated_from IS NULL OR excluded.replicated_from > replicated_from))
   OR (excluded.job IS NOT NULL AND (job IS NULL OR excluded.job > job))";
 
-const COLUMNS: &str =
-    "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark";
+const COLUMNS: &str = "EXISTS (SELECT 1 FROM job_change AS o WHERE (o.job_id, o.region) = (job_change.job_id, job_change.region)
+  AND o.replicated_from IS NOT NULL) AS is_replica, job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark";
 
 /// Keeps facts, and the place of the source up to which this file has them.
 pub(super) fn save(
@@ -38,15 +38,30 @@ pub(super) fn save(
     let learned = signed(now_ms(connection)?);
     let transaction = connection.transaction()?;
     {
+        let mut mark = transaction.query_row("SELECT mark FROM index_epoch", [], |row| whole(row, "mark"))?;
         let mut statement = transaction.prepare(SAVE)?;
         for it in changes {
             let (region, kind, job) = (it.region.as_str(), it.kind.as_str(), it.job.as_ref().map(|job| job.text()));
             let (lease_ms, at_ms) = (signed(it.lease_ms), signed(it.at_ms));
             let ids = (&it.federation_id, &it.state, &it.replicated_from);
+            // Never given again, also where all facts are gone.
+            mark += 1;
             statement.execute(params![
-                it.job_id, region, kind, lease_ms, at_ms, ids.0, ids.1, ids.2, job, origin, learned
+                it.job_id,
+                region,
+                kind,
+                lease_ms,
+                at_ms,
+                ids.0,
+                ids.1,
+                ids.2,
+                job,
+                origin,
+                learned,
+                signed(mark)
             ])?;
         }
+        transaction.execute("UPDATE index_epoch SET mark = ?1", [signed(mark)])?;
     }
     if let Some(place) = place {
         let values = params![origin, place.epoch, signed(place.written), signed(place.mark)];
@@ -63,7 +78,8 @@ pub(super) fn find(connection: &mut Connection, wanted: &Wanted) -> rusqlite::Re
         }
         Wanted::Job(id) => ("job_id = ?1", id),
     };
-    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM job_change WHERE {filter} LIMIT ?2"))?;
+    let mut statement = connection
+        .prepare(&format!("SELECT {COLUMNS} FROM job_change WHERE {filter} ORDER BY lease_ms, kind LIMIT ?2"))?;
     let rows = statement.query_map(params![id, signed(INDEX_ROWS_MAX as u64)], read)?;
     rows.collect()
 }
@@ -98,13 +114,14 @@ pub(super) fn epoch(connection: &mut Connection) -> rusqlite::Result<String> {
     connection.query_row("SELECT epoch FROM index_epoch", [], |row| row.get(0))
 }
 
-/// Drops the facts that are too old, and those beyond the bound. Returns how many there are.
+/// Drops some of the facts that are too old, and of those that are too many: the marks of all that are left are within `rows_max` numbers.
+/// Returns how many were dropped.
 pub(super) fn prune(connection: &mut Connection, before_ms: u64, rows_max: u64) -> rusqlite::Result<u64> {
-    connection.execute("DELETE FROM job_change WHERE learned_ms < ?1", [signed(before_ms)])?;
-    let beyond =
-        "DELETE FROM job_change WHERE mark <= (SELECT mark FROM job_change ORDER BY mark DESC LIMIT 1 OFFSET ?1)";
-    connection.execute(beyond, [signed(rows_max)])?;
-    connection.query_row("SELECT count(*) AS count FROM job_change", [], |row| whole(row, "count"))
+    let old = "
+DELETE FROM job_change WHERE mark IN (
+  SELECT mark FROM job_change WHERE learned_ms < ?1 OR mark <= (SELECT mark FROM index_epoch) - ?2 LIMIT ?3)";
+    let dropped = connection.execute(old, params![signed(before_ms), signed(rows_max), signed(PRUNED_AT_ONCE)])?;
+    Ok(dropped as u64)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<IndexedChange> {
@@ -129,5 +146,5 @@ fn read(row: &Row<'_>) -> rusqlite::Result<IndexedChange> {
         job,
     };
     let (mark, learned_ms) = (whole(row, "mark")?, whole(row, "learned_ms")?);
-    Ok(IndexedChange { change, written: mark, mark, learned_ms })
+    Ok(IndexedChange { change, written: mark, mark, learned_ms, is_replica: row.get("is_replica")? })
 }

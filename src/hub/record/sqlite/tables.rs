@@ -57,8 +57,8 @@ CREATE UNIQUE INDEX job_change_mark ON job_change (mark);
 CREATE INDEX job_change_federation ON job_change (federation_id) WHERE federation_id IS NOT NULL;
 CREATE INDEX job_change_learned ON job_change (learned_ms);
 CREATE TABLE index_place (origin TEXT PRIMARY KEY, epoch TEXT NOT NULL, written INTEGER NOT NULL, mark INTEGER NOT NULL);
-CREATE TABLE index_epoch (epoch TEXT NOT NULL);
-INSERT INTO index_epoch VALUES (lower(hex(randomblob(8))));
+CREATE TABLE index_epoch (epoch TEXT NOT NULL, mark INTEGER NOT NULL);
+INSERT INTO index_epoch VALUES (lower(hex(randomblob(8))), 0);
 ",
 ];
 

@@ -82,17 +82,25 @@ async fn a_reader_gets_each_change_of_an_origin_behind_its_place_and_again_when_
     let told = Change { state: Some("x".to_owned()), ..change("1", ChangeKind::Created, 0, 1) };
     record.save_changes("us", vec![told.clone()], None).await.unwrap();
     assert_eq!(changes(behind(last.written, last.mark, 9).await), [told]);
+    let replica = Change { replicated_from: Some("ap".to_owned()), ..change("r", ChangeKind::Created, 0, 1) };
+    record.save_changes("us", vec![replica, change("r", ChangeKind::Completed, 0, 2)], None).await.unwrap();
+    let of_replica = behind(last.written, last.mark, 9).await;
+    let are_replicas: Vec<bool> = of_replica.iter().map(|it| it.is_replica).collect();
+    assert_eq!(are_replicas, [false, true, true], "also the fact that does not say so");
     assert_eq!(
         (record.prune_changes(0, 4).await.unwrap(), behind(0, 0, 9).await.len()),
-        (4, 3),
+        (5, 3),
         "the oldest are dropped"
     );
+    record.prune_changes(u64::MAX >> 1, 4).await.unwrap();
+    record.save_changes("us", all(8, 9), None).await.unwrap();
+    assert_eq!(changes(behind(last.written, last.mark, 9).await), all(8, 9), "no place is given a second time");
     drop(record);
     // The thread of the first one closes the file in its own time.
     let record = loop {
         match Record::open(&at(Some(&path))) {
             Ok(record) => break record,
-            Err(RecordError::Sqlite(_)) => std::thread::yield_now(),
+            Err(RecordError::Held) => std::thread::yield_now(),
             Err(error) => panic!("{error}"),
         }
     };

@@ -18,6 +18,7 @@ use crate::proxy::{
     placement::{Names, identity, rules},
     state::Proxy,
 };
+use crate::replica::ChangeKind;
 use crate::telemetry::event;
 
 /// Cancellations at once, so that a large batch leaves connections to other calls.
@@ -101,7 +102,10 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
             Err(NoAnswer::Closed(_) | NoAnswer::NotSent) => continue,
         };
         match answer.status {
-            status if status.is_success() => return Undone::Cancelled,
+            status if status.is_success() => {
+                proxy.shared.saw(ChangeKind::Cancelled, &job.id, &proxy.region(job.region).id, None);
+                return Undone::Cancelled;
+            }
             // A balancer's page is no word of the region, and a server's own failure none about the job.
             status if status.is_server_error() || !is_error_document(&answer.body) => undone = Undone::Unknown,
             StatusCode::NOT_FOUND => return Undone::Absent,
