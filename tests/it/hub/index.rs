@@ -149,103 +149,143 @@ fn regions(record: &Value) -> Vec<&str> {
     record["copies"].as_array().unwrap().iter().map(|it| it["region"].as_str().unwrap()).collect()
 }
 
-#[tokio::test]
-async fn hubs_of_two_regions_have_the_same_index_after_a_cut_and_nothing_is_replicated_twice() {
-    let (mut us, mut eu) = (hub_of("us-east-1", "eu-west-1"), hub_of("eu-west-1", "us-east-1"));
-    let (of_us, of_eu) = (us.run().await, eu.run().await);
-    us.set_more(&pulls("us-east-1", "eu-west-1", &eu));
-    eu.set_more(&pulls("eu-west-1", "us-east-1", &us));
-    drop((of_us, of_eu));
-    let (of_us, mut of_eu) = (us.again(0).await, eu.again(0).await);
-    let (_one, in_us) = reporting(&us, "one", "us-east-1").await;
-    let (_two, in_eu) = reporting(&eu, "two", "eu-west-1").await;
-    let job = |queue: &str, meta: Value| {
-        json!({ "type": "t", "args": [CANARY], "options": { "queue": queue }, "meta": meta }).to_string()
-    };
-    let enqueued = async |sidecar: &Process, queue: &str, meta: Value| {
-        let answer = sidecar.client.enqueue(job(queue, meta)).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        id_of(&answer)
-    };
-    let equal = async |id: &str| {
+/// Two regions, each with a hub that pulls from the other and a sidecar that reports to it.
+struct Two {
+    us: HubStage,
+    eu: HubStage,
+    of_us: Hub,
+    of_eu: Hub,
+    in_us: Process,
+    in_eu: Process,
+    _federations: [Stage; 2],
+}
+
+impl Two {
+    async fn start(mut us: HubStage) -> Self {
+        let mut eu = hub_of("eu-west-1", "us-east-1");
+        let (of_us, of_eu) = (us.run().await, eu.run().await);
+        us.set_more(&pulls("us-east-1", "eu-west-1", &eu));
+        eu.set_more(&pulls("eu-west-1", "us-east-1", &us));
+        drop((of_us, of_eu));
+        let (of_us, of_eu) = (us.again(0).await, eu.again(0).await);
+        let (one, in_us) = reporting(&us, "one", "us-east-1").await;
+        let (two, in_eu) = reporting(&eu, "two", "eu-west-1").await;
+        Self { us, eu, of_us, of_eu, in_us, in_eu, _federations: [one, two] }
+    }
+
+    /// The record of a job, once both hubs have the same one.
+    async fn equal(&self, id: &str) -> Value {
         let path = format!("?job_id={id}");
         eventually("both indexes have the same record", async || {
-            let (one, two) = (look_up(&us, &path).await, look_up(&eu, &path).await);
+            let (one, two) = (look_up(&self.us, &path).await, look_up(&self.eu, &path).await);
             one.0 == 200 && one == two
         })
         .await;
-        look_up(&us, &path).await.1
-    };
-    let equal_but_description = async |id: &str| {
-        recorded(&eu, id, "completed").await;
-        let there = recorded(&us, id, "completed").await;
-        assert_eq!((&there["copies"][0]["queue"], &there["copies"][0]["type"]), (&Value::Null, &Value::Null));
-        there
-    };
-    let id = enqueued(&in_us, "email", json!({})).await;
-    equal(&id).await;
-    assert_eq!(fetch(&in_us).await["id"], id.as_str());
-    recorded(&us, &id, "active").await;
-    assert_eq!(changes(&equal(&id).await), ["created", "leased"]);
-    // One tracking id in two regions: both indexes name the same winner.
+        look_up(&self.us, &path).await.1
+    }
+
+    async fn lags(&self) -> [Value; 3] {
+        let health = self.in_us.client.get("/v1/federation/health").await.json();
+        ["us-east-1", "eu-west-1", "ap-south-1"].map(|id| {
+            let region = health["regions"].as_array().unwrap().iter().find(|it| it["id"] == id).unwrap();
+            region["replication_lag_ms"].clone()
+        })
+    }
+
+    /// Nothing of the arguments is in a file of either hub, and nothing of a bound queue in one of the other region.
+    fn check_files(&self) {
+        for (stage, is_us) in [(&self.us, true), (&self.eu, false)] {
+            for name in ["hub.db", "hub.db-wal"] {
+                let content = std::fs::read(stage.path(name)).unwrap_or_default();
+                let has = |text: &str| memchr::memmem::find(&content, text.as_bytes()).is_some();
+                assert!(!has(CANARY), "{name}");
+                assert!(!is_us || !has("secret"), "{name}");
+            }
+        }
+    }
+}
+
+async fn enqueued(sidecar: &Process, queue: &str, meta: Value) -> String {
+    let job = json!({ "type": "t", "args": [CANARY], "options": { "queue": queue }, "meta": meta });
+    let answer = sidecar.client.enqueue(job.to_string()).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    id_of(&answer)
+}
+
+/// A worker gets the job of a queue and completes it.
+async fn completed(sidecar: &Process, queue: &str, id: &str) {
+    let body = json!({ "queues": [queue], "worker_id": "w" }).to_string();
+    let fetched = sidecar.client.post("/ojs/v1/workers/fetch", body).await.json();
+    assert_eq!(fetched["jobs"][0]["id"], id, "{fetched}");
+    let done = json!({ "job_id": id, "worker_id": "w" }).to_string();
+    assert_eq!(sidecar.client.post("/ojs/v1/workers/ack", done).await.status, 200);
+}
+
+/// Each change of a job reaches the other hub, and both name the same winner of two copies.
+async fn replicate(two: &Two) {
+    let id = enqueued(&two.in_us, "email", json!({})).await;
+    two.equal(&id).await;
+    completed(&two.in_us, "email", &id).await;
+    recorded(&two.us, &id, "completed").await;
+    assert_eq!(changes(&two.equal(&id).await), ["created", "leased", "completed"]);
     let same = "01912e4a-7b3c-7def-8a12-abcdef123456";
     let meta = |region: &str| json!({ "ojs.federation.federation_id": same, "ojs.federation.region": region });
-    enqueued(&in_us, "q", meta("us-east-1")).await;
-    enqueued(&in_eu, "q", meta("eu-west-1")).await;
+    enqueued(&two.in_us, "q", meta("us-east-1")).await;
+    enqueued(&two.in_eu, "q", meta("eu-west-1")).await;
     eventually("both have both copies", async || {
         let path = format!("/{same}");
-        let all = [look_up(&us, &path).await.1, look_up(&eu, &path).await.1];
-        let winner = |record: &Value| record["region"].clone();
-        all.iter().all(|it| it["copies"].is_array() && regions(it) == ["eu-west-1", "us-east-1"])
-            && winner(&all[0]) == winner(&all[1])
+        let all = [look_up(&two.us, &path).await.1, look_up(&two.eu, &path).await.1];
+        let are_there = all.iter().all(|it| it["copies"].is_array() && regions(it) == ["eu-west-1", "us-east-1"]);
+        are_there && all[0]["region"] == all[1]["region"]
     })
     .await;
-    // A pinned job: its queue and type stay with the hub of its region, and the rest goes.
-    let pinned = enqueued(&in_eu, "secret", json!({ "ojs.federation.region": "eu-west-1" })).await;
-    let there = recorded(&us, &pinned, "available").await;
-    assert_eq!((&there["copies"][0]["queue"], &there["copies"][0]["type"]), (&Value::Null, &Value::Null));
-    let here = recorded(&eu, &pinned, "available").await;
-    assert_eq!(here["copies"][0]["queue"], "secret");
-    // A copy of a replica is not told again.
-    let replica = enqueued(&in_eu, "again", json!({ "ojs.federation.replicated_from": "ap-south-1" })).await;
-    let take_in = async |queue: &str, id: &str| {
-        let body = json!({ "queues": [queue], "worker_id": "w" }).to_string();
-        let fetched = in_eu.client.post("/ojs/v1/workers/fetch", body).await.json();
-        assert_eq!(fetched["jobs"][0]["id"], id, "{fetched}");
-        let done = json!({ "job_id": id, "worker_id": "w" }).to_string();
-        assert_eq!(in_eu.client.post("/ojs/v1/workers/ack", done).await.status, 200);
-    };
-    take_in("again", &replica).await;
-    take_in("secret", &pinned).await;
-    let there = equal_but_description(&pinned).await;
-    assert_eq!(changes(&there), ["created", "leased", "completed"]);
-    let after = enqueued(&in_eu, "q", json!({})).await;
-    recorded(&eu, &replica, "completed").await;
-    equal(&after).await;
-    assert_eq!(look_up(&us, &format!("?job_id={replica}")).await.0, 404);
-    eventually("there is no lag", async || lag(&of_us).await == Some(0.0)).await;
-    let of_health = async || {
-        let health = in_us.client.get("/v1/federation/health").await.json();
-        let of = |id: &str| {
-            health["regions"].as_array().unwrap().iter().find(|it| it["id"] == id).unwrap()["replication_lag_ms"]
-                .clone()
-        };
-        [of("us-east-1"), of("eu-west-1"), of("ap-south-1")]
-    };
-    eventually("the sidecar knows it", async || of_health().await == [json!(0), json!(0), Value::Null]).await;
-    // While the other hub is away its sidecar goes on; the lag grows until it is back.
-    of_eu.kill();
-    let missed = enqueued(&in_eu, "q", json!({})).await;
-    eventually("the lag grows", async || lag(&of_us).await.is_some_and(|lag| lag > 1.0)).await;
-    eventually("the sidecar knows it", async || of_health().await[1].as_u64().is_some_and(|ms| ms > 1_000)).await;
-    assert!(of_us.log_has(&["hub_pull_failed", "eu-west-1"]));
-    let _eu = eu.again(0).await;
-    equal(&missed).await;
-    eventually("the lag is over", async || lag(&of_us).await == Some(0.0)).await;
-    for file in [us.path("hub.db"), us.path("hub.db-wal"), eu.path("hub.db"), eu.path("hub.db-wal")] {
-        let content = std::fs::read(&file).unwrap_or_default();
-        assert!(memchr::memmem::find(&content, CANARY.as_bytes()).is_none(), "{}", file.display());
-        let is_us = file.starts_with(us.path(""));
-        assert!(!is_us || memchr::memmem::find(&content, b"secret").is_none(), "{}", file.display());
+}
+
+#[tokio::test]
+async fn hubs_of_two_regions_have_the_same_index_and_name_the_same_winner() {
+    replicate(&Two::start(hub_of("us-east-1", "eu-west-1")).await).await;
+}
+
+#[tokio::test]
+async fn a_hub_on_postgresql_replicates_with_one_on_sqlite() {
+    let us = hub_of("us-east-1", "eu-west-1");
+    let Some(server) = Postgres::start(&us.authority).await else { return };
+    let record = Postgres::section(&[&server], &us.path(""), &us.path("hub.ca.pem"));
+    replicate(&Two::start(us.with_record(record)).await).await;
+}
+
+#[tokio::test]
+async fn a_bound_job_leaves_without_its_description_and_a_replica_not_at_all() {
+    let two = Two::start(hub_of("us-east-1", "eu-west-1")).await;
+    let bound = enqueued(&two.in_eu, "secret", json!({ "ojs.federation.region": "eu-west-1" })).await;
+    let from_afar = enqueued(&two.in_us, "secret", json!({ "ojs.federation.region": "eu-west-1" })).await;
+    assert_eq!(recorded(&two.eu, &bound, "available").await["copies"][0]["queue"], "secret");
+    let replica = enqueued(&two.in_eu, "again", json!({ "ojs.federation.replicated_from": "ap-south-1" })).await;
+    completed(&two.in_eu, "again", &replica).await;
+    completed(&two.in_eu, "secret", &bound).await;
+    for (id, state) in [(&bound, "completed"), (&from_afar, "available")] {
+        let there = recorded(&two.us, id, state).await;
+        assert_eq!((&there["copies"][0]["queue"], &there["copies"][0]["type"]), (&Value::Null, &Value::Null));
     }
+    let after = enqueued(&two.in_eu, "q", json!({})).await;
+    recorded(&two.eu, &replica, "completed").await;
+    two.equal(&after).await;
+    assert_eq!(look_up(&two.us, &format!("?job_id={replica}")).await.0, 404);
+    two.check_files();
+}
+
+#[tokio::test]
+async fn after_a_cut_the_other_hub_gets_all_and_the_lag_says_how_long_it_was() {
+    let mut two = Two::start(hub_of("us-east-1", "eu-west-1")).await;
+    eventually("there is no lag", async || lag(&two.of_us).await == Some(0.0)).await;
+    eventually("the sidecar knows it", async || two.lags().await == [json!(0), json!(0), Value::Null]).await;
+    two.of_eu.kill();
+    let missed = enqueued(&two.in_eu, "q", json!({})).await;
+    eventually("the lag grows", async || lag(&two.of_us).await.is_some_and(|lag| lag > 1.0)).await;
+    eventually("the sidecar knows it", async || two.lags().await[1].as_u64().is_some_and(|ms| ms > 1_000)).await;
+    assert!(two.of_us.log_has(&["hub_pull_failed", "eu-west-1"]));
+    let _eu = two.eu.again(0).await;
+    two.equal(&missed).await;
+    eventually("the lag is over", async || lag(&two.of_us).await == Some(0.0)).await;
+    two.check_files();
 }
