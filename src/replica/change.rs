@@ -129,13 +129,6 @@ impl Change {
         (!times.into_iter().all(is_time)).then_some("`at_ms`, `lease_ms`, `enqueued_ms`: expected times below 2^63")
     }
 
-    /// Whether both are one fact.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        let name = |it: &Self| (it.kind, it.lease_ms);
-        name(self) == name(other) && self.job_id == other.job_id && self.region == other.region
-    }
-
     /// Two reports of one fact as one: the earlier time of a job that was stored, the later one of all else, and of each text that both
     /// have the greater one. The order does not matter, nor how often a report comes.
     #[must_use]

@@ -21,16 +21,23 @@ impl Shared {
     /// The description of a job that is about to be sent; none where the hub is to get none. One that is bound to regions without the local one
     /// leaves nothing of itself at the hub here.
     pub(crate) fn described(&self, envelope: &Envelope<'_>, decision: &Decision) -> Option<Box<Described>> {
-        self.outbox.is_on().then(|| {
-            let replicated_from = envelope.attributes().replicated_from.as_deref().map(str::to_owned);
-            let bound = decision.pinned || decision.restricted;
-            let is_here = !bound || decision.candidates.contains(&self.registry.view().local);
-            let job = if is_here { facts(envelope, bound) } else { JobFacts { bound, ..JobFacts::default() } };
-            Box::new(Described { job, replicated_from })
-        })
+        if self.outbox.is_on() { Some(self.describe(envelope, decision)) } else { None }
+    }
+
+    // Never inlined, as the next one: most sidecars describe nothing, and their calls do not carry its weight.
+    #[cold]
+    #[inline(never)]
+    fn describe(&self, envelope: &Envelope<'_>, decision: &Decision) -> Box<Described> {
+        let replicated_from = envelope.attributes().replicated_from.as_deref().map(str::to_owned);
+        let bound = decision.pinned || decision.restricted;
+        let is_here = !bound || decision.candidates.contains(&self.registry.view().local);
+        let job = if is_here { facts(envelope, bound) } else { JobFacts { bound, ..JobFacts::default() } };
+        Box::new(Described { job, replicated_from })
     }
 
     /// A region has stored a job, by this answer.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn saw_stored(
         &self,
         job: Described,
