@@ -167,6 +167,7 @@ impl Fleet {
             resolver: Arc::new(SystemResolver),
             replica: Cell::new(0),
             views: None,
+            lease: None,
             applied: Notify::new(),
             unknown: RefCell::default(),
             causes: RefCell::default(),

@@ -27,7 +27,7 @@ use crate::net::own::OwnNetwork;
 use crate::net::pool::{Pool, PoolLimits};
 use crate::outcome::State;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
-use crate::region::views::HubViews;
+use crate::region::views::{HubViews, Trust};
 use crate::region::{LoadPoller, Looker, Prober, Region, Registry, Rounds, names, tick};
 use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, event};
 
@@ -110,6 +110,9 @@ fn watch_region(
     let metrics = shared.metrics.region(region.index.get());
     let pool = Pool::new(pool_limits(&shared.config), pool_meters(metrics));
     let [of_prober, of_looker] = draw;
+    let trust = Trust::of(&shared.config, region.config());
+    let views = pace.views.clone().filter(|_| trust != Trust::Never);
+    let (first_view, index) = (views.clone().filter(|_| trust == Trust::Alone), region.index);
     let prober = Prober {
         index: region.index,
         registry: Arc::clone(&shared.registry),
@@ -119,7 +122,7 @@ fn watch_region(
         rounds: Rc::clone(&pace.rounds),
         metrics: Arc::clone(&shared.metrics),
         draw: of_prober,
-        views: pace.views.clone(),
+        views: views.clone(),
         on_report: None,
     };
     let looker = Looker {
@@ -136,7 +139,7 @@ fn watch_region(
         pool,
         config: shared.config.load.clone(),
         health: shared.config.health_check.clone(),
-        views: pace.views.clone(),
+        views,
     };
     let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
     let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));
@@ -147,10 +150,21 @@ fn watch_region(
             async {
                 // A probe needs an address; with a name that does not resolve it fails, as it should.
                 resolved.notified().await;
-                prober.run(move || drop(first_round)).await;
+                match first_view {
+                    None => prober.run(move || drop(first_round)).await,
+                    // Another spoke: the hub probes it.
+                    Some(views) => {
+                        views.first(index).await;
+                        drop(first_round);
+                    }
+                }
             },
             poller.run(),
-            looker.run(),
+            async {
+                if trust != Trust::Alone {
+                    looker.run().await;
+                }
+            },
         );
     }
 }

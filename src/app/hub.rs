@@ -14,18 +14,23 @@ use super::notes::Notes;
 use super::restarted::restarted;
 use super::world::World;
 use crate::api::outcome_row;
-use crate::config::{ClientListen, Config, FleetLimit, HealthSource, HubConfig, LoadSource, effective};
+use crate::config::{ClientListen, Config, FleetLimit, HubConfig, LoadSource, RegionConfig, effective};
 use crate::fleet::{
-    Granting, Limited, Link, NAME_BYTES_MAX, OnState, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX,
-    Report, Reports, SET_MEMBERS_MAX, Status,
+    Granting, Lease, Limited, Link, NAME_BYTES_MAX, OnState, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX,
+    REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Status,
 };
 use crate::outcome::{Placement, State};
 use crate::proxy::{Random, Shared};
-use crate::region::views::HubViews;
+use crate::region::views::{HubViews, Trust};
 use crate::switch::{RegionSets, Switches};
+use crate::telemetry::event;
 
 /// The subject of its note in `/readyz`.
 const ABOUT: &str = "hub";
+/// The subject of the note about the loss of a spoke's hub, and the note.
+const ABOUT_CUT: &str = "hub-spoke";
+const CUT_NOTE: &str =
+    "the hub is not heard, and nothing is sent to other regions until it is: jobs for them are 503 hub_unavailable";
 /// The subject of the note about fleet limits.
 const ABOUT_GRANTS: &str = "limits.fleet";
 /// The members of a report beside its row, and those of the request, are shorter. Units: bytes.
@@ -42,19 +47,47 @@ pub(super) fn follow_hub(
     [ABOUT, ABOUT_GRANTS].iter().for_each(|about| notes.clear(about));
     shared.metrics.hub_connected.set(0);
     shared.metrics.hub_switches_unknown.set(0);
+    let lease = lease(shared, notes);
+    if let Some(lease) = lease.clone() {
+        loops.spawn_local(restarted(world.clock.clone(), move || {
+            let lease = Rc::clone(&lease);
+            async move { lease.watch().await }
+        }));
+    }
     if let Some(config) = shared.config.hub.clone() {
         let (status, views) = (status(shared), views.cloned());
         let (shared, world, notes, clock) = (Arc::clone(shared), world.clone(), notes.clone(), world.clock.clone());
         loops.spawn_local(restarted(clock, move || {
-            link(&shared, &world, &notes, &config, &status, views.clone()).run()
+            link(&shared, &world, &notes, &config, &status, (views.clone(), lease.clone())).run()
         }));
     }
+}
+
+/// The lease of a spoke, with the state that it begins in shown.
+fn lease(shared: &Shared, notes: &Notes) -> Option<Rc<Lease>> {
+    let (metrics, notes) = (Arc::clone(&shared.metrics), notes.clone());
+    let show = move |is_cut_off: bool| {
+        metrics.hub_cut_off.set(i64::from(is_cut_off));
+        if is_cut_off {
+            notes.set(ABOUT_CUT, CUT_NOTE.to_owned());
+        } else {
+            notes.clear(ABOUT_CUT);
+        }
+    };
+    show(shared.registry.view().is_cut_off());
+    let lasts = shared.config.hub.as_ref().filter(|_| shared.config.is_spoke())?.lease;
+    let on_turn = move |is_cut_off| {
+        show(is_cut_off);
+        event::hub_cut_off(is_cut_off, lasts);
+    };
+    Some(Rc::new(Lease::new(Arc::clone(&shared.registry), lasts, Box::new(on_turn))))
 }
 
 /// The views of the hub, where the configuration uses them.
 pub(super) fn hub_views(shared: &Shared, random: &Random) -> Option<Rc<HubViews>> {
     let (registry, traffic) = (Arc::clone(&shared.registry), Arc::clone(&shared.traffic));
-    let is_used = shared.config.health_check.source == HealthSource::Hub;
+    let trusts = |region: &RegionConfig| Trust::of(&shared.config, region) != Trust::Never;
+    let is_used = shared.config.regions.iter().any(trusts);
     is_used.then(|| Rc::new(HubViews::new(&shared.config, registry, traffic, random.draw())))
 }
 
@@ -64,7 +97,7 @@ fn link(
     notes: &Notes,
     config: &HubConfig,
     status: &Status,
-    views: Option<Rc<HubViews>>,
+    (views, lease): (Option<Rc<HubViews>>, Option<Rc<Lease>>),
 ) -> Link {
     let has_views = views.is_some();
     let (of_status, status) = (Arc::clone(shared), status.clone());
@@ -97,6 +130,7 @@ fn link(
         resolver: Arc::clone(&world.resolver),
         replica: Cell::new(0),
         views,
+        lease,
         applied: Notify::new(),
         unknown: RefCell::default(),
         causes: RefCell::default(),

@@ -53,7 +53,8 @@ words! {
         RetryBudget = "retry_budget",
         /// A call that may be repeated could not be recorded, and `journal.required` is set.
         JournalUnavailable = "journal_unavailable",
-        /// The hub could not claim an `Idempotency-Key`, and `idempotency.on_hub_loss` is `refuse`.
+        /// The hub could not claim an `Idempotency-Key`, and `idempotency.on_hub_loss` is `refuse`; or a spoke that does not hear its hub was to
+        /// use another region.
         HubUnavailable = "hub_unavailable",
         /// An enqueue may or may not have been stored.
         OutcomeUnknown = "outcome_unknown",
@@ -267,8 +268,8 @@ reasons! {
             "a call with a key, or with the client's own id, cannot be recorded and `journal.required` is set; \
              nothing was stored",
         HubUnavailable = "hub_unavailable" in HubUnavailable:
-            "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; nothing \
-             was sent: send it again after `Retry-After`",
+            "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; or the call needs another region, and \
+             the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub. Nothing was sent: send it again after `Retry-After`",
         NoTimeLeft = "no_time_left":
             "the call waited for an earlier one until its time was nearly over; nothing was sent",
         Overloaded = "overloaded" in Overloaded:

@@ -38,7 +38,8 @@ const REGION_HEADS: [&str; 10] =
 fn region_row(region: &Value) -> [String; 10] {
     let text = |key: &str| cell(&region[key]);
     let switch = region["switch"].as_str();
-    let drained = Some("drained").filter(|_| region["weight"] == 0).or(switch);
+    let cut_off = Some("cut off").filter(|_| region["cut_off"] == true);
+    let drained = cut_off.or(Some("drained").filter(|_| region["weight"] == 0)).or(switch);
     let local = if region["local"] == true { "local" } else { "-" };
     [
         text("id"),

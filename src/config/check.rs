@@ -10,13 +10,16 @@ mod listen;
 mod region;
 mod routing;
 mod timing;
+mod topology;
 
 use collect::Check;
+use topology::HubRegions;
 
 use super::Problem;
 use super::checked::Config;
 use super::files::RegionFiles;
 use super::raw::{Raw, Sections};
+use super::types::Topology;
 use super::walk::Walked;
 
 /// The findings of the check.
@@ -53,6 +56,8 @@ impl Check {
         let federation_default = raw.version.as_deref() == Some("1.0");
         let listen = self.listen(raw.listen);
         let control_socket = self.control_socket(raw.control.socket, &listen);
+        let topology = raw.topology.as_deref().and_then(Topology::parse).unwrap_or(Topology::Mesh);
+        let hub_regions = HubRegions::of(&raw.regions);
         let drafts = self.regions(raw.regions, raw.insecure_dev, federation_default);
         let registered = self.registered(&drafts);
         let local_region = self.local_region(&registered, &drafts, raw.local_region.as_deref());
@@ -66,13 +71,16 @@ impl Check {
         let limits = self.limits(sections.limits);
         self.health_source(health_check.source, !raw.hub.urls.is_empty());
         self.key_scope(&sections.idempotency, !raw.hub.urls.is_empty());
+        self.hub_of_spokes(topology, &raw.hub);
         let hub = self.hub(raw.hub);
+        self.topology(topology, &hub_regions, local_region.as_ref(), hub.as_ref(), routing.stamp);
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         let local_region = local_region?;
         let resolved = drafts.into_iter();
         let resolved = resolved.filter_map(|draft| draft.resolve(Some(&local_region), &listen.credential_headers));
         Some(Config {
+            topology,
             regions: resolved.collect(),
             federation_id: raw.federation_id,
             local_region,
@@ -112,12 +120,6 @@ impl Check {
             "version",
             "only schema version \"1.0\" is known; the file is read as this program's own",
         );
-        if raw.topology.as_deref().is_some_and(|topology| topology != "mesh") {
-            self.refuse(
-                "topology",
-                "expected mesh: every region is reached directly; this version has neither hub-spoke nor active-active",
-            );
-        }
         let lost = "not honoured: jobs are not replicated between regions";
         self.warn_if(raw.replication.enabled == Some(true), "replication.enabled", lost);
         self.warn_if(raw.replication.mode.is_some(), "replication.mode", lost);

@@ -6,12 +6,14 @@ use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
 };
-use super::types::{FleetLimit, HubConfig, Listen, RegionConfig, Tenant};
+use super::types::{FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
 use crate::base::RegionId;
 
 /// Everything that an operator can set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
+    /// The coordination of the regions.
+    pub topology: Topology,
     /// The name of this federation, as `GET /v1/federation/regions` shows it. Spec: RFC-0001 §3.
     pub federation_id: String,
     /// The region that this pod runs in; always one of [`Config::regions`].
@@ -68,4 +70,18 @@ pub struct Config {
     pub readiness: Readiness,
     /// How the process ends.
     pub shutdown: Shutdown,
+}
+
+impl Config {
+    /// Whether the local region is a spoke: it routes to other regions only while it hears its hub.
+    #[must_use]
+    pub fn is_spoke(&self) -> bool {
+        self.topology == Topology::HubSpoke && !self.regions.iter().any(|it| it.is_hub && it.id == self.local_region)
+    }
+
+    /// Whether a region is another spoke, which is watched by the hub alone.
+    #[must_use]
+    pub fn is_other_spoke(&self, region: &RegionConfig) -> bool {
+        self.is_spoke() && !region.is_hub && region.id != self.local_region
+    }
 }

@@ -8,12 +8,14 @@ use super::sections::Routing;
 use super::types::{ClientListen, FleetLimit, RegionConfig, RegionTls, Rule, ServerIdentity, Tenant};
 use super::yaml::Yaml;
 use crate::base::RegionId;
+use crate::base::text::print_duration;
 
 /// The effective configuration in YAML, secrets left out; [`super::load`] reads it to the same configuration.
 #[must_use]
 pub fn effective(config: &Config) -> String {
     let mut yaml = Yaml::default();
     yaml.text("federation_id", &config.federation_id);
+    yaml.text("topology", config.topology.as_str());
     yaml.text("local_region", &config.local_region);
     yaml.plain("insecure_dev", config.insecure_dev);
     yaml.section("listen", |yaml| {
@@ -49,6 +51,7 @@ pub fn effective(config: &Config) -> String {
             yaml.texts("urls", &hub.urls.iter().map(|url| &url.text).collect::<Vec<_>>());
             yaml.text_if("name", hub.name.as_ref());
             yaml.plain("report_jobs", hub.report_jobs);
+            yaml.text("lease", print_duration(hub.lease));
             tls(yaml, &hub.tls);
         });
     }
@@ -90,6 +93,7 @@ fn region(yaml: &mut Yaml, region: &RegionConfig) {
     yaml.text_if("bearer_token_file", region.bearer_token_file.as_ref().map(|path| path.display()));
     yaml.plain("forward_authorization", region.forward_authorization);
     yaml.text("duplicate_ids", region.duplicate_ids.as_str());
+    yaml.plain("is_hub", region.is_hub);
 }
 
 fn tls(yaml: &mut Yaml, tls: &RegionTls) {

@@ -6,7 +6,7 @@ use super::section::Setting;
 use super::types::{
     AccessLog, ClientReplicatedFrom, DuplicateIds, HealthSource, JsonContentType, KeyScope, LimitWithoutHub,
     LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl,
-    ReadResidency, Stamp, UnknownKeys,
+    ReadResidency, Stamp, Topology, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -46,6 +46,7 @@ macro_rules! names {
 }
 
 names!(Stamp { Always = "always", FederatedOnly = "federated-only", Never = "never" });
+names!(Topology { Mesh = "mesh", HubSpoke = "hub-spoke", ActiveActive = "active-active" });
 names!(LoadSource { Queue = "queue", Admin = "admin" });
 names!(JsonContentType { Auto = "auto", Always = "always", Never = "never" });
 names!(ClientReplicatedFrom { Pass = "pass", Reject = "reject" });

@@ -109,6 +109,8 @@ pub(super) struct RawHub {
     pub(super) urls: Vec<String>,
     pub(super) name: Option<String>,
     pub(super) report_jobs: Option<bool>,
+    pub(super) lease: Option<String>,
+    pub(super) decide: Option<String>,
     #[serde(default)]
     pub(super) tls: RawTls,
 }

@@ -30,7 +30,7 @@ const RULES: &[Rule] = &[
             "not": { "type": "object", "required": ["server_name", "uri_san"] },
         })
     }),
-    ("topology", || json!({ "not": { "enum": ["hub-spoke", "active-active"] } })),
+    ("hub.decide", || json!({ "not": { "const": "ask" } })),
     ("routing.rules", || json!({ "maxItems": 1024 })),
     ("routing.rules[].target.regions", || json!({ "minItems": 1 })),
     ("tenants", || json!({ "maxItems": 1024 })),

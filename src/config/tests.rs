@@ -6,6 +6,7 @@ use crate::base::Strategy;
 mod loading;
 mod rules;
 mod schema;
+mod topology;
 
 /// Two regions that break no rule; what a test is about is written after it.
 pub(super) const REGIONS: &str = "\

@@ -16,6 +16,7 @@ mod listen;
 mod process;
 mod surface;
 mod tenant;
+mod topology;
 
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
 pub use fleet_limit::{FleetLimit, LimitWithoutHub};
@@ -25,6 +26,7 @@ pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};
 pub use surface::{MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
+pub use topology::Topology;
 
 /// One region of the registry. Spec: federation-spec §4.1.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +50,8 @@ pub struct RegionConfig {
     pub forward_authorization: bool,
     /// The behaviour of its server for a taken id.
     pub duplicate_ids: DuplicateIds,
+    /// Whether it is the hub of a hub-spoke federation.
+    pub is_hub: bool,
     /// Headers with a client's credentials that do not travel to this region, in lower case. Already resolved: none for the local
     /// region and for one with `forward_authorization`.
     pub withheld_headers: Vec<String>,

@@ -19,6 +19,7 @@ use super::events::Events;
 use super::failure::Failure;
 use super::granting::Granting;
 use super::keys::Desk;
+use super::lease::Lease;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
 use super::status::Status;
@@ -84,6 +85,8 @@ pub struct Link {
     pub replica: Cell<usize>,
     /// Where views of regions go; none where this sidecar probes by itself.
     pub views: Option<Rc<HubViews>>,
+    /// The lease of a spoke, which each sign of life of the feed renews.
+    pub lease: Option<Rc<Lease>>,
     /// Notified when a new state is in force, so that the hub gets a status.
     pub applied: Notify,
     /// The words of the switches in the last state that could not be read; the feed bounds them.
@@ -290,6 +293,7 @@ impl Link {
             if let Some(wrong) = wrong {
                 return Err(Failure::Lost(format!("the feed cannot be read: {wrong}")));
             }
+            self.lease.iter().for_each(|lease| lease.renew());
         }
     }
 

@@ -4,6 +4,7 @@
 //! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes.
 //! - [`Granting`] asks for the calls of fleet limits, and puts them in force.
 //! - `keys` claims `Idempotency-Key`s for calls, and reports their ends.
+//! - [`Lease`] cuts a spoke off from other regions while it does not hear its hub.
 //! - `views` hands views of regions to [`crate::region::views::HubViews`].
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
@@ -17,6 +18,7 @@ mod failure;
 mod grant;
 mod granting;
 mod keys;
+mod lease;
 mod link;
 mod pull;
 mod report;
@@ -28,6 +30,7 @@ pub use changes::{CHANGES_BYTES_MAX, CHANGES_MAX, ChangesRequest};
 pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
 pub use granting::{Granting, Limited};
 pub use keys::{KEY_BYTES_MAX, KEY_TTL_MAX, KeyClaimed, KeyRequest, KeySettled};
+pub use lease::{Lease, OnTurn};
 pub use link::{Link, OnState};
 pub use pull::Pull;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};

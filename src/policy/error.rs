@@ -72,6 +72,22 @@ impl RouteError {
         all.filter(move |(_, state)| unwell(*state)).map(|(region, _)| region)
     }
 
+    /// Whether the job could go to another region if this sidecar heard its hub.
+    #[must_use]
+    pub fn is_hub_lost(&self) -> bool {
+        match self {
+            Self::RegionUnavailable { state, .. } => *state == Refusal::HubLost,
+            Self::NoHealthyRegion { regions, .. } => regions.iter().any(|(_, state)| *state == Refusal::HubLost),
+            Self::UnknownRegion { .. }
+            | Self::UnknownStrategy
+            | Self::PinWithoutRegion
+            | Self::Unclear { .. }
+            | Self::TenantsDiffer
+            | Self::NoRegionWithTags
+            | Self::PinNotPermitted { .. } => false,
+        }
+    }
+
     /// The strategy that found no region; `None` where the job's own attributes cannot be followed.
     #[must_use]
     pub const fn strategy(&self) -> Option<Strategy> {

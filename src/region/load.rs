@@ -73,7 +73,8 @@ impl LoadPoller {
     fn answers(&self) -> bool {
         let view = self.registry.view();
         let region = view.region(self.index);
-        region.breaker == BreakerState::Closed && region.health == Health::Healthy
+        // The load of a region that gets no jobs decides nothing.
+        region.breaker == BreakerState::Closed && region.health == Health::Healthy && !region.is_cut_off
     }
 
     async fn poll_total(&self) {

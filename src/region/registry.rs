@@ -17,10 +17,9 @@ use super::report::ProbeReport;
 use crate::base::Clock;
 use crate::config::{Config, HealthSource};
 use crate::policy::{
-    Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Pauses, Permit, Probe, RegionIndex, RegionView,
-    RequestOutcome, Shown, Transition, View, settle,
+    Attempt, BreakerState, Change, Health, Keeper, LoadFigures, Permit, Probe, RegionIndex, RegionView, RequestOutcome,
+    Shown, Transition, View, settle,
 };
-use crate::switch::Switches;
 use crate::telemetry::{self, Metrics, event};
 
 /// All regions at run time; shared by all threads.
@@ -33,6 +32,8 @@ pub struct Registry {
     doubted: Vec<Notify>,
     lacks: Vec<Lack>,
     all_fail: Notify,
+    /// The last sign of life of the hub, for a spoke.
+    hub_heard: Mutex<Option<Instant>>,
     clock: Clock,
     metrics: Arc<Metrics>,
 }
@@ -48,6 +49,7 @@ impl Registry {
             doubted: regions.iter().map(|_| Notify::new()).collect(),
             lacks: regions.iter().map(|_| Lack::new(&clock)).collect(),
             all_fail: Notify::new(),
+            hub_heard: Mutex::default(),
             regions,
             clock,
             metrics,
@@ -79,6 +81,7 @@ impl Registry {
                 ..old_shown.clone()
             };
         }
+        next.inherit_hub(self, config, &mut view);
         next.publish(view);
         next
     }
@@ -278,19 +281,6 @@ impl Registry {
         });
     }
 
-    /// Puts switches in force; all those of before are over.
-    pub fn set_switches(&self, switches: &Switches) {
-        // Under the lock, so that no other change of the view is lost.
-        let _keeper = self.keeper.lock();
-        let mut next = View::clone(&self.view.load());
-        next.maintenance = switches.is_maintenance();
-        next.pauses = Pauses::of(switches.iter().map(|it| &it.subject)).map(Arc::new);
-        for region in &mut next.regions {
-            region.switch = switches.of_region(&region.id);
-        }
-        self.publish(next);
-    }
-
     /// Resolves when every region fails at once, so that our own network is to be checked.
     pub async fn all_fail(&self) {
         self.all_fail.notified().await;
@@ -393,6 +383,8 @@ const fn word(state: BreakerState) -> telemetry::Breaker {
     }
 }
 
+mod hub_lease;
 mod hub_view;
+mod switching;
 #[cfg(test)]
 mod tests;

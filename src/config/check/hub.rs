@@ -5,6 +5,7 @@ use super::super::sections::Idempotency;
 use super::super::types::{HealthSource, HubConfig, KeyScope, RegionUrl};
 use super::super::url;
 use super::collect::Check;
+use super::topology::lease;
 
 /// More replicas of one hub are a mistake.
 const URLS_MAX: usize = 16;
@@ -45,8 +46,10 @@ impl Check {
     /// The hub, where `hub.urls` is set.
     pub(super) fn hub(&mut self, raw: RawHub) -> Option<HubConfig> {
         if raw.urls.is_empty() {
-            let is_begun =
-                raw.name.is_some() || raw.report_jobs == Some(true) || raw.tls != super::super::raw::RawTls::default();
+            let is_begun = raw.name.is_some()
+                || raw.report_jobs == Some(true)
+                || raw.decide.is_some()
+                || raw.tls != super::super::raw::RawTls::default();
             if is_begun {
                 self.refuse("hub.urls", "expected the URL of the hub, such as https://hub.example.com:8443");
             }
@@ -62,9 +65,10 @@ impl Check {
         if raw.name.as_ref().is_some_and(|name| !name.bytes().all(|byte| byte.is_ascii_graphic())) {
             self.refuse("hub.name", "expected visible ASCII without spaces");
         }
+        let lease = lease(&raw);
         let tls = self.tls("hub.tls", raw.tls, true);
-        Some(HubConfig { urls, tls, name: raw.name, report_jobs: raw.report_jobs.unwrap_or(false) })
-            .filter(|hub| !hub.urls.is_empty())
+        let report_jobs = raw.report_jobs.unwrap_or(false);
+        Some(HubConfig { urls, tls, name: raw.name, report_jobs, lease }).filter(|hub| !hub.urls.is_empty())
     }
 
     fn hub_url(&mut self, text: &str) -> Option<RegionUrl> {

@@ -34,6 +34,7 @@ pub(super) struct Draft {
     bearer_token_file: Option<PathBuf>,
     forward_authorization: Option<bool>,
     duplicate_ids: DuplicateIds,
+    is_hub: bool,
 }
 
 impl Draft {
@@ -53,6 +54,7 @@ impl Draft {
             bearer_token_file: self.bearer_token_file,
             forward_authorization: self.forward_authorization.unwrap_or(by_default),
             duplicate_ids: self.duplicate_ids,
+            is_hub: self.is_hub,
         })
     }
 }
@@ -105,7 +107,6 @@ impl Check {
         let anonymous = encrypted && without && is_read_whole;
         let rule = "neither a client certificate nor a bearer token: the region cannot authenticate this sidecar";
         self.warn_if(anonymous, path, rule);
-        self.warn_if(raw.is_hub == Some(true), &format!("{path}.is_hub"), "not honoured: there is no hub");
         Draft {
             place,
             id: self.region_id(&format!("{path}.id"), raw.id.as_deref()),
@@ -117,6 +118,7 @@ impl Check {
             bearer_token_file: raw.bearer_token_file,
             forward_authorization: raw.forward_authorization,
             duplicate_ids: raw.duplicate_ids.as_deref().and_then(DuplicateIds::parse).unwrap_or(DuplicateIds::Auto),
+            is_hub: raw.is_hub == Some(true),
         }
     }
 

@@ -6,12 +6,12 @@ use super::super::key::Key;
 use super::super::kind::Kind::{
     self, Address, Choice, Flag, Integer, Mode, Path, Scalar, Seconds, Strategy, Text, TextMap, Texts,
 };
-use super::super::kind::{COUNT, NAME, NAMES};
+use super::super::kind::{COUNT, NAME, NAMES, SECOND};
 use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Workers,
 };
-use super::super::types::{DuplicateIds, LimitWithoutHub};
+use super::super::types::{DuplicateIds, LimitWithoutHub, Topology};
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,8 @@ pub(in crate::config) const ALIASES: &[Alias] = &[
 #[rustfmt::skip]
 const PLACES: &[Key] = &[
     key("federation_id", NAME, "default", "", "The name of this federation, as `GET /v1/federation/regions` shows it"),
+    key("topology", Choice(Topology::NAMES), "mesh", "",
+        "Who coordinates the regions: no one; the hub of one region, `regions[].is_hub`; or no one, and every job is stamped"),
     open("local_region", NAME, "", "The region this pod runs in; the first of `regions` when absent, with a warning"),
     key("insecure_dev", Flag, "false", "", "Permits `http://` region URLs on loopback addresses, for development"),
     key("listen.clients", Texts(4096), "127.0.0.1:8080,[::1]:8080", "",
@@ -74,6 +76,7 @@ const PLACES: &[Key] = &[
     open("regions[].duplicate_ids", Choice(DuplicateIds::NAMES), "",
         "What its server does with an id that it has already: answer 409, answer with the job it has, store the new job in its place; \
             `auto`, the default, takes it for `overwrite` until it has refused one"),
+    open("regions[].is_hub", Flag, "", "Whether this region is the hub; for `topology: hub-spoke`, of exactly one region"),
     open("tenants[].match", NAME, "",
         "Glob over the tenant: `meta.tenant_id` of the job, else the header `X-OJS-Tenant`; the first that fits decides"),
     open("tenants[].regions", NAMES, "", "The regions that jobs of the tenant may go to; narrows pins and rules"),
@@ -126,6 +129,11 @@ const HUB: &[Key] = &[
         "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
     key("hub.report_jobs", Flag, "false", "",
         "Whether the changes of jobs that pass this sidecar are reported to the hub, for its index: ids, types, queues, tenants, states and times"),
+    // Below 5 s one late beat of the hub, which comes every 3 s, cuts a spoke off; beyond 5 min a spoke routes by a picture of long ago.
+    key("hub.lease", Kind::Duration(5 * SECOND, 300 * SECOND), "10s", "duration",
+        "With `topology: hub-spoke`: how long a spoke sends to other regions after the last sign of life of its hub, which comes every 3s"),
+    open("hub.decide", Choice(&["view", "ask"]), "",
+        "With `topology: hub-spoke`: who decides where a job of a spoke goes. Only `view` is there: the sidecar, by the picture that the hub sends"),
     open("hub.tls.ca", Path, "", "PEM trust roots for the hub; those of the operating system when absent"),
     open("hub.tls.cert", Path, "", "PEM client certificate chain, by whose names the hub knows this sidecar"),
     open("hub.tls.key", Path, "", "PEM private key of the client certificate"),
@@ -138,9 +146,6 @@ const HUB: &[Key] = &[
 #[rustfmt::skip]
 const IGNORED: &[Key] = &[
     ignored("version", Scalar, "The version of the public federation schema"),
-    ignored("topology", Choice(&["mesh", "hub-spoke", "active-active"]),
-        "Only `mesh` is accepted: every region is reached directly, and jobs are not replicated"),
-    ignored("regions[].is_hub", Flag, "There is no hub"),
     ignored("routing.fallback_strategy", NAME,
         "Failover follows the order of the strategy and `failover.prefer_regions`"),
     ignored("circuit_breaker.enabled", Flag, "Breakers are always on"),

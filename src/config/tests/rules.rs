@@ -237,14 +237,6 @@ fn references_and_files_are_checked_beside_wrong_regions() {
 }
 
 #[test]
-fn a_topology_other_than_mesh_is_refused() {
-    for topology in ["hub-spoke", "active-active"] {
-        check(&format!("topology: {topology}"), &["topology"]);
-    }
-    loaded(&format!("{REGIONS}topology: mesh"));
-}
-
-#[test]
 fn a_file_of_the_public_schema_has_the_defaults_and_bounds_of_that_schema() {
     let health = |text: &str| {
         let health = loaded(&format!("{REGIONS}{text}")).config.health_check;

@@ -1,5 +1,7 @@
 //! The hub of a sidecar, and its share in `Idempotency-Key`s.
 
+use std::time::Duration;
+
 use super::{RegionTls, RegionUrl};
 
 /// Where the hub is, and how this sidecar shows itself there.
@@ -13,6 +15,8 @@ pub struct HubConfig {
     pub name: Option<String>,
     /// Whether it reports the changes of jobs to the hub.
     pub report_jobs: bool,
+    /// For a spoke: how long after the last sign of life of its hub it still sends to other regions.
+    pub lease: Duration,
 }
 
 /// The sidecars that know an `Idempotency-Key`.

@@ -156,6 +156,22 @@ impl ErrorDocument {
         )
     }
 
+    /// 503: the call needs another region than the local one, and this sidecar is a spoke that does not hear its hub. `region`: where it would
+    /// have gone, where that is one region. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn hub_lost(region: Option<&str>, retry_after: u64) -> Self {
+        let document = Self::unavailable(
+            Reason::HubUnavailable,
+            retry_after,
+            "this sidecar does not hear its hub, and sends nothing to other regions until it does; nothing was sent, try again later",
+        )
+        .with("ojs_code", "OJS-2001");
+        match region {
+            Some(region) => document.with_region(region),
+            None => document,
+        }
+    }
+
     /// 503: an operator has paused the type or the tenant of a new job. The reason of the switch is the operator's. Units: `retry_after` in
     /// seconds.
     #[must_use]

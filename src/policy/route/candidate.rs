@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::plan::{Permitted, Plan};
 use super::ranking::{Context, Standing};
 use super::strategy::{fallback, rules};
-use crate::base::{Needs, SwitchKind};
+use crate::base::Needs;
 use crate::policy::index::RegionIndex;
 use crate::policy::machine::{GuardClass, GuardState, Health};
 use crate::policy::refusal::Refusal;
@@ -16,6 +16,9 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 /// A drained region comes back when its operator says so; asking twice a minute is often enough.
 const RETRY_DRAINED: Duration = Duration::from_secs(30);
 
+/// When another region may get jobs of a spoke that does not hear its hub. A sidecar tries to reach its hub every 15 s at the latest, and mostly sooner.
+pub const RETRY_HUB: Duration = Duration::from_secs(5);
+
 /// Whether the region is a candidate for the job, and in which standing.
 pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: RegionIndex) -> Result<Standing, Refusal> {
     if !plan.permitted.contains(index) {
@@ -24,8 +27,7 @@ pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: Regio
     }
     let view = context.view;
     let region = view.region(index);
-    let is_bound = region.switch == Some(SwitchKind::Drain) && is_bound_to(view, plan, index);
-    if let Some(refusal) = region.unusable(is_bound) {
+    if let Some(refusal) = region.unusable(|| is_bound_to(view, plan, index)) {
         return Err(refusal);
     }
     if !region.admits(GuardClass::Enqueue, context.now, &mut context.draw) {
@@ -77,6 +79,7 @@ pub(super) fn usable_in(view: &View, index: RegionIndex, refusal: Refusal, now: 
     let wait = match refusal {
         Refusal::NotCompared | Refusal::PinnedElsewhere | Refusal::NotPermitted | Refusal::Excluded => return None,
         Refusal::Drained | Refusal::Evacuated => RETRY_DRAINED,
+        Refusal::HubLost => RETRY_HUB,
         Refusal::Unhealthy => view.settings.health_interval,
         Refusal::BreakerOpen => {
             let until = view.region(index).open_until;

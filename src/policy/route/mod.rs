@@ -14,6 +14,7 @@ mod shortlist;
 mod strategy;
 mod together;
 
+pub use candidate::RETRY_HUB;
 pub use decide::{Decision, permits, route, route_on, route_within};
 pub use explain::{Explanation, Scored, explain};
 pub use grounds::{Fallen, Grounds, Origin};

@@ -263,7 +263,7 @@ fn hinted<'v>(
     let table = view.settings.geographic.as_ref();
     let hinted = table.and_then(|table| table.regions.get(&*(job.meta)(&table.meta_key).text?).copied());
     let hinted = hinted.filter(|&region| free.contains(region));
-    let hint = hinted.filter(|&region| view.region(region).unusable(false).is_none());
+    let hint = hinted.filter(|&region| view.region(region).unusable(|| false).is_none());
     let plan = Plan { hint, hinted, home: hint, ..flexible(view, strategy, free, local) };
     match (view.settings.strategy.needs(), hint) {
         // Without a hint the default decides, and a default of geo-pin means the local region or nowhere: failing over from

@@ -54,7 +54,7 @@ fn orders(view: &View, now: Instant) -> Option<Orders> {
     has_candidates.then(|| Orders {
         same,
         lots,
-        unusable: view.indexes().filter_map(|it| Some((it, view.region(it).unusable(false)?))).collect(),
+        unusable: view.indexes().filter_map(|it| Some((it, view.region(it).unusable(|| false)?))).collect(),
         from,
     })
 }

@@ -157,7 +157,7 @@ pub fn together<E>(
 }
 
 /// The part that a job joins: its only region's; else that of its tenant's home, and no other where it has one; else the local region's,
-/// else the first that is permitted to it; none that is drained.
+/// else the first that is permitted to it; none that is drained or cut off.
 fn company(view: &View, parts: &[Part], fixed: usize, demand: &Demand) -> Option<RegionIndex> {
     if let Some(region) = demand.single() {
         return Some(region);
@@ -165,7 +165,8 @@ fn company(view: &View, parts: &[Part], fixed: usize, demand: &Demand) -> Option
     if let Some(home) = demand.home() {
         return parts.iter().map(|part| part.region).find(|region| *region == home);
     }
-    let fits = |part: &&Part| demand.regions.contains(part.region) && !view.region(part.region).is_drained();
+    let is_open = |region| !view.region(region).is_drained() && !view.region(region).is_cut_off;
+    let fits = |part: &&Part| demand.regions.contains(part.region) && is_open(part.region);
     let local = parts.iter().take(fixed).filter(fits).find(|part| part.region == view.local);
     local.or_else(|| parts.iter().find(fits)).map(|part| part.region)
 }

@@ -87,6 +87,8 @@ pub struct RegionView {
     pub held: bool,
     /// The switch that is set for it.
     pub switch: Option<SwitchKind>,
+    /// Whether it gets nothing that is routed, because this sidecar is a spoke that does not hear its hub.
+    pub is_cut_off: bool,
     /// Whether it answers nothing, without refusing anything: flexible jobs go elsewhere while there is another candidate.
     pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
@@ -120,6 +122,7 @@ impl RegionView {
             failing: 0.0,
             held: false,
             switch: None,
+            is_cut_off: false,
             silent: false,
             last_probe_unix_ms: None,
             own_probe_at: None,
@@ -148,11 +151,17 @@ impl RegionView {
     }
 
     /// The refusal that the region's own state causes. `is_bound`: the job may go to no other region, so that it goes to a drained one.
-    pub(in crate::policy) fn unusable(&self, is_bound: bool) -> Option<Refusal> {
+    pub(in crate::policy) fn unusable(&self, is_bound: impl FnOnce() -> bool) -> Option<Refusal> {
+        if self.weight == 0 {
+            return Some(Refusal::Drained);
+        }
+        // Hardly ever either, and then nothing else is looked at.
+        if (self.switch.is_some() || self.is_cut_off)
+            && let Some(refusal) = self.taken_out(is_bound)
+        {
+            return Some(refusal);
+        }
         match (self.breaker, self.health) {
-            _ if self.weight == 0 => Some(Refusal::Drained),
-            _ if self.switch == Some(SwitchKind::Evacuate) => Some(Refusal::Evacuated),
-            _ if !is_bound && self.switch == Some(SwitchKind::Drain) => Some(Refusal::Drained),
             (BreakerState::Open, _) => Some(Refusal::BreakerOpen),
             (BreakerState::HalfOpen, _) => Some(Refusal::HalfOpen),
             (BreakerState::Closed, Health::Unhealthy) => Some(Refusal::Unhealthy),
@@ -163,13 +172,30 @@ impl RegionView {
     }
 }
 
+impl RegionView {
+    /// The refusal that a switch or the loss of the hub causes.
+    #[cold]
+    fn taken_out(&self, is_bound: impl FnOnce() -> bool) -> Option<Refusal> {
+        match self.switch {
+            _ if self.is_cut_off => Some(Refusal::HubLost),
+            Some(SwitchKind::Evacuate) => Some(Refusal::Evacuated),
+            Some(SwitchKind::Drain) if !is_bound() => Some(Refusal::Drained),
+            Some(_) | None => None,
+        }
+    }
+}
+
 impl View {
     /// The view at start, before any probe.
     #[must_use]
     pub fn unprobed(config: &Config) -> Self {
         let settings = Arc::new(Settings::of(config));
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
-        Self { regions, local: settings.local, maintenance: false, pauses: None, settings, settled: Cache::default() }
+        let (local, settled) = (settings.local, Cache::default());
+        let mut view = Self { regions, local, maintenance: false, pauses: None, settings, settled };
+        // A spoke has no picture of other regions before it hears its hub.
+        view.set_cut_off(config.is_spoke());
+        view
     }
 
     /// The region with this id, compared exactly.
@@ -189,7 +215,8 @@ impl View {
     pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
         let serves = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows = region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent;
+            let flows =
+                region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent && !region.is_cut_off;
             *index != self.local && flows && region.health == Health::Healthy
         };
         let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();
@@ -203,12 +230,24 @@ impl View {
     pub fn kept_warm(&self) -> SmallVec<[RegionIndex; 2]> {
         let is_well = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows = region.breaker == BreakerState::Closed && !region.is_drained();
+            let flows = region.breaker == BreakerState::Closed && !region.is_drained() && !region.is_cut_off;
             flows && region.health == Health::Healthy && !region.silent
         };
         let local = std::iter::once(self.local);
         let next = self.settled.0.as_ref().and_then(|settled| settled.first_but(self.local));
         local.chain(next.or_else(|| self.nearest_others().first().copied())).filter(is_well).collect()
+    }
+
+    /// Whether this sidecar is a spoke that does not hear its hub.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.regions.iter().any(|region| region.is_cut_off)
+    }
+
+    /// Cuts this sidecar off from all regions but the local one, or ends that.
+    pub fn set_cut_off(&mut self, is_cut_off: bool) {
+        let others = self.regions.iter_mut().enumerate().filter(|(place, _)| *place != self.local.get());
+        others.for_each(|(_, region)| region.is_cut_off = is_cut_off);
     }
 
     /// Whether no job fails over into the region: the configuration or a switch says so.

@@ -14,11 +14,14 @@ use crate::base::text::whole_seconds;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
 use crate::ojs::{Class, ErrorDocument, path_segment};
-use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RegionIndex, RegionView};
+use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RETRY_HUB, RegionIndex, RegionView};
 use crate::proxy::{
     body::collect::OVERLOADED_RETRY_AFTER,
     state::{IDENTIFYING, Proxy, RegionAnswer},
 };
+
+/// `Retry-After` of a call that needs another region, at a spoke that does not hear its hub. Units: seconds.
+pub(crate) const HUB_RETRY_AFTER: u64 = RETRY_HUB.as_secs();
 
 /// A question, the same for every region that it goes to.
 #[derive(Debug, Clone)]
@@ -124,8 +127,17 @@ pub(crate) async fn ask(
 fn closed(proxy: &Proxy, index: RegionIndex, class: GuardClass) -> Result<(), NoAnswer> {
     let view = proxy.shared.registry.view();
     let region = view.region(index);
-    let shut = shut_for(proxy, region, Some(class));
-    shut.map_or(Ok(()), |wait| Err(NoAnswer::Closed(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait))))
+    refusal(proxy, region, Some(class)).map_or(Ok(()), |document| Err(NoAnswer::Closed(document)))
+}
+
+/// The error document for a call that may not go to a region: its breaker or the guard of the class is open, or this sidecar is a spoke that does
+/// not hear its hub; none for one that may.
+pub(crate) fn refusal(proxy: &Proxy, region: &RegionView, class: Option<GuardClass>) -> Option<ErrorDocument> {
+    let id = Some(region.id.as_str());
+    if region.is_cut_off {
+        return Some(ErrorDocument::hub_lost(id, HUB_RETRY_AFTER));
+    }
+    shut_for(proxy, region, class).map(|wait| ErrorDocument::owner_unavailable(id, wait))
 }
 
 /// For how long a region's breaker, or its guard, lets no such call through; none where it does.

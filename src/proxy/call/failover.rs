@@ -14,8 +14,8 @@ pub(crate) fn before_first_try(proxy: &Proxy, decision: &Decision) -> Option<(Re
     let view = proxy.shared.registry.view();
     let region = view.region(home);
     let reason = match (region.breaker, region.health) {
-        // The operator took it out: there is nothing to fail over from.
-        _ if region.is_drained() => return None,
+        // The operator took it out, or a spoke lost its hub: there is nothing to fail over from.
+        _ if region.is_drained() || region.is_cut_off => return None,
         (BreakerState::Open | BreakerState::HalfOpen, _) => FailoverReason::BreakerOpen,
         (BreakerState::Closed, Health::Unhealthy) => FailoverReason::Unhealthy,
         (BreakerState::Closed, Health::Healthy | Health::Unknown) => match region.guard(GuardClass::Enqueue) {
@@ -48,7 +48,8 @@ pub(crate) struct Left {
 /// Whether a call that creates jobs may go to a region now.
 pub(crate) fn is_usable(region: &RegionView) -> bool {
     let shut = matches!(region.guard(GuardClass::Enqueue), GuardState::Open { .. });
-    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !shut && region.switch.is_none()
+    let is_open = !shut && region.switch.is_none() && !region.is_cut_off;
+    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && is_open
 }
 
 pub(crate) fn usable_after(proxy: &Proxy, ending: Ending, candidates: &[RegionIndex], place: usize) -> Left {

@@ -1,6 +1,6 @@
 //! Calls that an open breaker or guard rejects.
 
-use super::ask::shut_for;
+use super::ask::refusal;
 use super::exchange::Exchange;
 use crate::base::SwitchKind;
 use crate::ojs::{ErrorDocument, Operation};
@@ -20,7 +20,7 @@ pub(crate) fn check_evacuated(proxy: &Proxy, index: RegionIndex) -> Result<(), E
     Err(ErrorDocument::region_unavailable(region.id.as_str(), region.breaker.as_str(), EVACUATED_RETRY_AFTER))
 }
 
-/// An open breaker rejects all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make
+/// An open breaker and the loss of a spoke's hub reject all routed traffic, and an open guard that of its class. The one exception are words about jobs that the region leased: refused, they would make
 /// it run those jobs again.
 pub(crate) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) -> Result<(), ErrorDocument> {
     let view = proxy.shared.registry.view();
@@ -31,9 +31,9 @@ pub(crate) fn check_breaker(proxy: &Proxy, exchange: &mut Exchange, index: Regio
         Operation::Ack | Operation::Nack | Operation::Heartbeat | Operation::JobSettle
     );
     let class = GuardClass::of(exchange.matched.operation);
-    if let Some(wait) = shut_for(proxy, region, class).filter(|_| !about_a_lease) {
+    if let Some(document) = refusal(proxy, region, class).filter(|_| !about_a_lease) {
         proxy.shared.registry.lacked(index);
-        return Err(ErrorDocument::owner_unavailable(Some(region.id.as_str()), wait));
+        return Err(document);
     }
     exchange.region = Some(region.id.clone());
     Ok(())

@@ -21,7 +21,7 @@ use crate::proxy::{
         shown_job::Expected,
     },
     call::{
-        ask::shut_for,
+        ask::{HUB_RETRY_AFTER, shut_for},
         attempt::{Call, Ended, Tried, attempt, shed_document},
         exchange::Exchange,
         failover,
@@ -375,10 +375,13 @@ fn settle(
                 view.indexes().for_each(|index| registry.lacked(index));
             }
             let wait = shut_for(proxy, view.region(index), Some(job.call.guard)).unwrap_or(RETRY_AFTER_MIN);
-            Err(if job.decision.pinned {
-                ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait)
-            } else {
-                ErrorDocument::no_healthy_region(wait)
+            Err(match job.decision.pinned {
+                true => ErrorDocument::region_unavailable(id.as_str(), breaker_word(&view, id), wait),
+                // With its hub there were other regions.
+                false if !job.decision.restricted && view.is_cut_off() => {
+                    ErrorDocument::hub_lost(None, HUB_RETRY_AFTER)
+                }
+                false => ErrorDocument::no_healthy_region(wait),
             })
         }
     }

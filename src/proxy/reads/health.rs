@@ -12,7 +12,8 @@ use crate::proxy::state::{Proxy, Reply};
 /// Whether a flexible job may be sent to the region. A region that was never probed counts: it is tried, last.
 #[must_use]
 pub fn is_usable(region: &RegionView) -> bool {
-    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && !region.is_drained()
+    let is_open = !region.is_drained() && !region.is_cut_off;
+    region.breaker == BreakerState::Closed && region.health != Health::Unhealthy && is_open
 }
 
 /// `ok` while a region is usable, else 503. Spec: federation-spec §4.2.

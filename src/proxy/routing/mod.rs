@@ -13,3 +13,4 @@ pub(crate) mod bound;
 pub(crate) mod paused;
 pub(crate) mod plan;
 pub(crate) mod several;
+mod tracking_id;

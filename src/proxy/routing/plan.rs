@@ -9,13 +9,13 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::paused::check_source;
+use super::tracking_id;
 use crate::base::text::whole_seconds;
 use crate::base::{Draw, RegionId, text};
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::journal::Note;
 use crate::ojs::{
-    self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, UUID7_LETTERS, Uuid7,
-    Uuid7Room, hint,
+    self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::proxy::{
@@ -25,9 +25,6 @@ use crate::proxy::{
 use crate::region::Queue;
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};
-
-/// A client's own tracking id that is longer stays in the job and is left out of the answer's head, which clients bound.
-const FEDERATION_ID_BYTES_MAX: usize = 256;
 
 /// An enqueue that is ready to be sent.
 #[derive(Debug)]
@@ -263,8 +260,8 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         },
         job_id: additions.id.or(envelope.id()).map(str::to_owned),
         federation_id: match stamp.federation_id {
-            Some(_) => additions.federation_id.and_then(minted_header),
-            None => own.and_then(shown),
+            Some(_) => additions.federation_id.and_then(tracking_id::minted),
+            None => own.and_then(tracking_id::shown),
         },
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
@@ -272,12 +269,6 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         facts: proxy.shared.described(envelope, &decision),
         decision,
     }
-}
-
-/// A client's tracking id as a header, unless it is one that a client might refuse to read: the job would count as failed there.
-fn shown(id: &str) -> Option<HeaderValue> {
-    let readable = id.len() <= FEDERATION_ID_BYTES_MAX && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    HeaderValue::try_from(id).ok().filter(|_| readable)
 }
 
 /// The minted parts of a job, by the operator's switches.
@@ -358,12 +349,6 @@ impl Stamped {
     }
 }
 
-/// A minted id as a header, whose copies share its bytes.
-fn minted_header(id: &str) -> Option<HeaderValue> {
-    let letters = *id.as_bytes().as_array::<UUID7_LETTERS>()?;
-    HeaderValue::from_maybe_shared(Bytes::from_owner(letters)).ok()
-}
-
 /// The error document for a job that routing refused.
 pub(crate) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) -> ErrorDocument {
     refused(view, error, envelope.attributes().region.as_deref().unwrap_or_default())
@@ -382,6 +367,12 @@ pub(crate) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocume
         RouteError::NoRegionWithTags => ErrorDocument::no_region_with_tags(),
         RouteError::PinWithoutRegion => ErrorDocument::pin_without_region(),
         RouteError::PinNotPermitted { region, .. } => ErrorDocument::pin_not_permitted(region.as_str()),
+        RouteError::RegionUnavailable { region, retry_after, .. } if error.is_hub_lost() => {
+            ErrorDocument::hub_lost(Some(region.as_str()), whole_seconds(*retry_after))
+        }
+        RouteError::NoHealthyRegion { retry_after, .. } if error.is_hub_lost() => {
+            ErrorDocument::hub_lost(None, whole_seconds(*retry_after))
+        }
         RouteError::RegionUnavailable { region, retry_after, .. } => {
             ErrorDocument::region_unavailable(region.as_str(), breaker_word(view, region), whole_seconds(*retry_after))
         }

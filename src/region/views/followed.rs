@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::event::{FeedFigure, FeedView, FeedViews};
 use super::figures::{Figures, Of};
 use super::freshness::{FRESH_INTERVALS, Freshness};
+use super::trust::Trust;
 use crate::base::Draw;
 use crate::config::Config;
 use crate::policy::{BreakerState, Figure, Health, RegionIndex};
@@ -29,6 +30,7 @@ pub struct HubViews {
     load_interval: Duration,
     queues_max: usize,
     fresh_for: Duration,
+    trust: Vec<Trust>,
     state: RefCell<State>,
     changed: Vec<Notify>,
 }
@@ -56,6 +58,7 @@ impl HubViews {
             load_interval: config.load.interval,
             queues_max: config.load.queues_max,
             fresh_for: interval * FRESH_INTERVALS,
+            trust: registry.regions().iter().map(|region| Trust::of(config, region.config())).collect(),
             state: RefCell::new(State {
                 freshness,
                 draw,
@@ -93,7 +96,7 @@ impl HubViews {
             state.freshness.on_views(now, sees_any, share);
             state.has_load = views.load == self.load;
         }
-        for (index, view, at) in fresh {
+        for (index, view, at) in fresh.into_iter().filter(|(index, ..)| self.trust(*index) != Trust::Never) {
             self.take_view(index, view, at);
             self.take_load(index, view, views.age_ms);
         }
@@ -113,7 +116,8 @@ impl HubViews {
         // Only now: a view that is not used keeps no probe of our own away.
         let decides = self.breaker(index) == BreakerState::HalfOpen;
         self.note_used(index, at, view.healthy, decides);
-        if !view.healthy && decides {
+        let decides_alone = self.trust(index) == Trust::Alone;
+        if !view.healthy && decides && !decides_alone {
             // Only the hub may be cut off from the region: a probe of our own decides.
             return;
         }
@@ -132,11 +136,15 @@ impl HubViews {
         let age = self.now().saturating_duration_since(at);
         let round_trip = view.round_trip_us.map(Duration::from_micros);
         let report = ProbeReport { healthy: view.healthy, round_trip, why, of_hub: Some(age) };
-        self.registry.on_view(index, report, trouble);
+        self.registry.on_view(index, report, trouble, decides_alone);
         if self.breaker(index) == BreakerState::Open {
             // Silence; the first failure behind the cooldown is checked.
             self.state.borrow_mut().freshness.call_off_check(index);
         }
+    }
+
+    fn trust(&self, index: RegionIndex) -> Trust {
+        self.trust.get(index.get()).copied().unwrap_or(Trust::Never)
     }
 
     fn note_used(&self, index: RegionIndex, at: Instant, healthy: bool, decides: bool) {
@@ -214,9 +222,12 @@ impl HubViews {
         self.now() < self.own_from(index)
     }
 
-    /// Those among the figures of a region that are to be polled here, because the hub does not send them: all where it is not followed. None
-    /// among the figures is the total.
+    /// Those among the figures of a region that are to be polled here, because the hub does not send them: all where it is not followed, and none of
+    /// another spoke. None among the figures is the total.
     pub(in crate::region) fn without_figure(&self, index: RegionIndex, wanted: Vec<Of>) -> Vec<Of> {
+        if self.trust(index) == Trust::Alone {
+            return Vec::new();
+        }
         let (now, state) = (self.now(), &mut *self.state.borrow_mut());
         let Some(figures) = state.figures.get_mut(index.get()) else { return wanted };
         if state.has_load && now < state.freshness.used_until(index) {
@@ -249,7 +260,7 @@ impl HubViews {
     }
 
     /// Resolves at the first view of a region, or when this sidecar is to probe it.
-    pub(in crate::region) async fn first(&self, index: RegionIndex) {
+    pub async fn first(&self, index: RegionIndex) {
         let clock = self.registry.clock();
         while self.registry.view().region(index).health == Health::Unknown && self.is_followed(index) {
             tokio::select! {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::{Clock, Draw, SteeredTime};
+use crate::config::{Config, HealthSource, Topology};
 use crate::ojs::Class;
 use crate::policy::{Attempt, BreakerState, GuardClass, Health, RegionIndex, testing};
 use crate::region::{ProbeReport, Region, Registry, Traffic};
@@ -23,7 +24,12 @@ struct Sidecar {
 
 /// A sidecar of two regions that follows a hub, with the default interval of ten seconds.
 fn sidecar() -> Sidecar {
+    sidecar_with(|config| config.health_check.source = HealthSource::Hub)
+}
+
+fn sidecar_with(change: impl FnOnce(&mut Config)) -> Sidecar {
     let mut config = testing::config(&["a", "b"]);
+    change(&mut config);
     config.regions.iter_mut().for_each(|region| region.url.tls = false);
     let regions = config.regions.iter().enumerate();
     let regions = regions.map(|(place, region)| Arc::new(Region::load(place, region).unwrap())).collect();
@@ -314,4 +320,41 @@ fn the_end_of_the_feed_and_views_that_stop_coming_bring_own_probes_within_an_int
     it.views.take(&event(vec![view("a", 2, true)]));
     it.time.advance(Duration::from_secs(11));
     assert!(it.views.is_followed(A) && !it.views.is_followed(B), "the hub has no news of b");
+}
+
+/// A sidecar in region a, a spoke; the hub is elsewhere, so that region b is another spoke.
+fn spoke() -> Sidecar {
+    sidecar_with(|config| config.topology = Topology::HubSpoke)
+}
+
+#[test]
+fn a_spoke_takes_views_of_other_spokes_alone_and_never_asks_them() {
+    let it = spoke();
+    it.views.take(&event(vec![view("a", 1, false), view("b", 1, true)]));
+    assert_eq!((it.health(A), it.health(B)), (Health::Unknown, Health::Healthy), "its own region it probes itself");
+    it.traffic.used_elsewhere("mail");
+    it.time.advance(Duration::from_secs(600));
+    assert!(it.views.without_figure(B, vec![None, Some("mail".into())]).is_empty());
+    assert_eq!(it.health(B), Health::Healthy, "the last view stands");
+}
+
+#[test]
+fn a_breaker_of_another_spoke_that_calls_opened_is_closed_by_the_next_view_behind_its_cooldown() {
+    let it = spoke();
+    it.views.take(&event(vec![view("b", 1, true)]));
+    let failed =
+        Attempt { class: GuardClass::Enqueue, status: None, queue_status: false, retry_after: None, source: None };
+    (0..5).for_each(|_| it.registry.on_attempt(B, &failed));
+    assert_eq!(it.breaker(B), BreakerState::Open);
+    it.views.take(&event(vec![view("b", 2, true)]));
+    assert_eq!(it.breaker(B), BreakerState::Open, "the cooldown is not over");
+    it.time.advance(Duration::from_secs(30));
+    it.registry.tick(B);
+    assert_eq!(it.breaker(B), BreakerState::HalfOpen);
+    it.views.take(&event(vec![view("a", 3, true), view("b", 3, false)]));
+    assert_eq!(it.breaker(B), BreakerState::Open, "the view decides, also where it is a failure");
+    it.time.advance(Duration::from_secs(30));
+    it.registry.tick(B);
+    it.views.take(&event(vec![view("b", 4, true)]));
+    assert_eq!(it.breaker(B), BreakerState::Closed);
 }

@@ -1,10 +1,12 @@
 //! Events of a hub, and of the connection of a sidecar to its hub.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
 use super::TARGET;
+use crate::base::text::print_duration;
 use crate::telemetry::{HubKey, Metrics};
 
 /// A hub serves.
@@ -178,6 +180,19 @@ pub fn hub_not_opened(url: &str, error: &str) {
         target: TARGET, event = "ojs.federation.hub_lost", url, error,
         "the feed of the hub could not be opened; what a hub has set stays in force until it ends"
     );
+}
+
+/// A spoke does not hear its hub, or hears it again. `lease`: how long it sends to other regions without.
+pub fn hub_cut_off(is_cut_off: bool, lease: Duration) {
+    let lease = print_duration(lease);
+    if is_cut_off {
+        warn!(
+            target: TARGET, event = "ojs.federation.hub_cut_off", lease,
+            "the hub was not heard for the time of hub.lease; nothing is sent to other regions until it is heard"
+        );
+    } else {
+        info!(target: TARGET, event = "ojs.federation.hub_heard", lease, "the hub is heard; jobs go to other regions");
+    }
 }
 
 /// The hub has set switches that this version of the program cannot read; `words` are their kinds. All others are followed.

@@ -125,6 +125,8 @@ families! {
     SWITCHES = Kind::Gauge, "switches", ["switch"], "Switches of operators that are in force";
     HUB_VIEWS = Kind::Gauge, "hub_views", [], "Regions whose last verdict is that of the hub's probe, with `health_check.source: hub`";
     HUB_CONNECTED = Kind::Gauge, "hub_connected", [], "1 while the feed of the hub is open; 0 also without a hub";
+    HUB_CUT_OFF = Kind::Gauge, "hub_cut_off", [],
+        "1 while a spoke of `topology: hub-spoke` does not hear its hub and sends nothing to other regions; 0 also without such a topology";
     HUB_SWITCHES_UNKNOWN = Kind::Gauge, "hub_switches_unknown", [],
         "Switches of the hub that this version of the program cannot read; the others are followed";
     HUB_CHANGES_DROPPED = Kind::Gauge, "hub_changes_dropped", [],

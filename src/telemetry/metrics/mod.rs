@@ -90,6 +90,8 @@ pub struct Metrics {
     pub switches: Cells<SwitchKind, IntGauge>,
     /// Whether the feed of the hub is open.
     pub hub_connected: IntGauge,
+    /// Whether a spoke does not hear its hub.
+    pub hub_cut_off: IntGauge,
     /// Regions whose last verdict is that of the hub's probe.
     pub hub_views: IntGauge,
     /// Switches of the hub that cannot be read.
@@ -155,8 +157,7 @@ impl Metrics {
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
         let kept = families.counters(&family::KEPT_JOBS);
-        let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
-        families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
+        show_build(&families);
         let vectors = region::Vectors::new(&families, classes, &refusals);
         let metrics = Self {
             started: Instant::now(),
@@ -182,6 +183,7 @@ impl Metrics {
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
             owners: families.int_gauge(&family::OWNERS),
             hub_connected: families.int_gauge(&family::HUB_CONNECTED),
+            hub_cut_off: families.int_gauge(&family::HUB_CUT_OFF),
             hub_views: families.int_gauge(&family::HUB_VIEWS),
             hub_switches_unknown: families.int_gauge(&family::HUB_SWITCHES_UNKNOWN),
             hub_keys: HubKeys::of(&families),
@@ -247,6 +249,7 @@ impl Metrics {
             kept_jobs: self.kept_jobs.clone(),
             owners: self.owners.clone(),
             hub_connected: self.hub_connected.clone(),
+            hub_cut_off: self.hub_cut_off.clone(),
             hub_views: self.hub_views.clone(),
             hub_switches_unknown: self.hub_switches_unknown.clone(),
             hub_keys: self.hub_keys.clone(),
@@ -358,6 +361,11 @@ impl std::fmt::Debug for Held<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Held")
     }
+}
+
+fn show_build(families: &Families<'_>) {
+    let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
+    families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
 }
 
 #[expect(clippy::expect_used, reason = "the prefix is a constant")]

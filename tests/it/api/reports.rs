@@ -23,7 +23,8 @@ fn unwell(federation: &Federation, place: usize) {
 async fn regions_lists_the_registry_with_its_health() {
     let federation = Setup::default().steered().start().await;
     let document = get(&federation, "/v1/federation/regions").await;
-    assert_eq!(members(&document), ["federation_id", "regions"]);
+    assert_eq!(members(&document), ["cut_off", "federation_id", "regions", "topology"]);
+    assert_eq!((&document["topology"], &document["cut_off"]), (&json!("mesh"), &json!(false)));
     assert_eq!(document["federation_id"], "test");
     let regions = document["regions"].as_array().unwrap();
     assert_eq!(regions.len(), 3);
@@ -32,9 +33,11 @@ async fn regions_lists_the_registry_with_its_health() {
             members(region),
             [
                 "circuit_breaker",
+                "cut_off",
                 "health_source",
                 "id",
                 "in_flight",
+                "is_hub",
                 "last_error",
                 "last_health_check",
                 "latency_ms",

@@ -24,7 +24,7 @@ type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// A hub as a later version may be, which sends the events of a test.
 #[derive(Clone, Default)]
-struct LaterHub {
+pub(super) struct LaterHub {
     /// The version that each feed was asked from.
     known: Arc<Mutex<Vec<Option<String>>>>,
     /// The last status of the sidecar.
@@ -34,7 +34,7 @@ struct LaterHub {
 
 impl LaterHub {
     /// Serves at a free port, which becomes that of the stage.
-    async fn start(stage: &mut HubStage) -> Self {
+    pub(super) async fn start(stage: &mut HubStage) -> Self {
         let hub = Self::default();
         let certificates = CertificateDer::pem_file_iter(stage.path("hub.cert.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(stage.path("hub.key.pem")).unwrap();
@@ -81,8 +81,13 @@ impl LaterHub {
     }
 
     /// Waits until so many feeds were asked for.
-    async fn asked(&self, times: usize) {
+    pub(super) async fn asked(&self, times: usize) {
         eventually("the sidecar asks for the feed", async || self.known.lock().unwrap().len() >= times).await;
+    }
+
+    /// Sends this to the feed that was asked for last.
+    pub(super) fn say(&self, text: &'static str) {
+        self.feed.lock().unwrap().as_ref().unwrap().try_send(text.into()).unwrap();
     }
 
     /// Sends a state with these switches to the feed that was asked for last.

@@ -11,6 +11,7 @@ mod messages;
 mod outcomes;
 mod postgres;
 mod several;
+mod spoke;
 mod sso;
 mod stage;
 mod throttle;

@@ -13,7 +13,7 @@ const HEALTH: &str = "/ojs/v1/health";
 const STATS: &str = "/ojs/v1/queues/default/stats";
 
 /// The regions of a stage, for the configuration of the hub, by a certificate of its own. `url`: another URL for some of them.
-fn regions(stage: &Stage, url: impl Fn(usize) -> Option<&'static str>) -> String {
+pub(super) fn regions(stage: &Stage, url: impl Fn(usize) -> Option<&'static str>) -> String {
     let mut yaml = String::from("health_check: { interval: 3s }\nload: { interval: 1s }\nregions:\n");
     for (place, (region, authority)) in stage.regions.iter().zip(&stage.authorities).enumerate() {
         let (id, dir) = (region.id(), stage.files.path());

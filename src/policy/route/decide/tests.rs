@@ -11,6 +11,7 @@ use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
 use crate::policy::{BreakerState, Explanation, Health, explain, settle};
 
 mod bounds;
+mod cut_off;
 mod random;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -20,6 +20,7 @@ const QUEUES: [&str; 3] = ["default", "gdpr", "bulk"];
 pub(super) struct Case {
     config: Config,
     states: Vec<State>,
+    is_cut_off: bool,
     job: RandomJob,
     seed: u64,
     turn: u64,
@@ -73,6 +74,7 @@ impl Case {
         for (region, state) in view.regions.iter_mut().zip(&self.states) {
             state.put(region, start, now);
         }
+        view.set_cut_off(self.is_cut_off);
         let meta = |key: &str| self.job.hint.filter(|_| key == "country").map(Cow::Borrowed).into();
         let job = Job {
             pin: self.job.pin,
@@ -104,8 +106,9 @@ impl State {
 }
 
 pub(super) fn case() -> impl Strategy<Value = Case> {
-    (configuration(), prop::collection::vec(state(), NAMES.len()), job(), any::<u64>(), any::<u64>())
-        .prop_map(|(config, states, job, seed, turn)| Case { config, states, job, seed, turn })
+    let states = prop::collection::vec(state(), NAMES.len());
+    (configuration(), states, prop::bool::weighted(0.2), job(), any::<u64>(), any::<u64>())
+        .prop_map(|(config, states, is_cut_off, job, seed, turn)| Case { config, states, is_cut_off, job, seed, turn })
 }
 
 fn some_regions(regions: usize) -> impl Strategy<Value = Vec<&'static str>> {

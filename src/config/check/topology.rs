@@ -1,0 +1,104 @@
+//! The topologies, and their rules for other keys. Spec: federation-spec §2.
+
+use std::time::Duration;
+
+use super::super::raw::{RawHub, RawRegion};
+use super::super::types::{HubConfig, Stamp, Topology};
+use super::collect::Check;
+use crate::base::RegionId;
+use crate::base::text::parse_duration;
+
+/// The default of `hub.lease`, which the effective configuration shows in every topology: three beats of the hub, and a second.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// How long a spoke sends to other regions after the last sign of life of its hub.
+pub(super) fn lease(raw: &RawHub) -> Duration {
+    raw.lease.as_deref().and_then(|text| parse_duration(text).ok()).unwrap_or(LEASE)
+}
+
+/// The regions that say of themselves that they are the hub.
+pub(super) struct HubRegions {
+    /// Their places in the list as it was written.
+    places: Vec<usize>,
+    ids: Vec<String>,
+}
+
+impl HubRegions {
+    pub(super) fn of(regions: &[Option<RawRegion>]) -> Self {
+        let all = regions.iter().enumerate().filter_map(|(place, region)| Some((place, region.as_ref()?)));
+        let hubs: Vec<_> = all.filter(|(_, region)| region.is_hub == Some(true)).collect();
+        Self {
+            places: hubs.iter().map(|(place, _)| *place).collect(),
+            ids: hubs.iter().filter_map(|(_, region)| region.id.clone()).collect(),
+        }
+    }
+
+    fn has(&self, id: &RegionId) -> bool {
+        self.ids.iter().any(|hub| hub == id.as_str())
+    }
+}
+
+impl Check {
+    /// Holds the topology against the regions, the hub and the stamp.
+    pub(super) fn topology(
+        &mut self,
+        topology: Topology,
+        hubs: &HubRegions,
+        local_region: Option<&RegionId>,
+        hub: Option<&HubConfig>,
+        stamp: Stamp,
+    ) {
+        if topology == Topology::HubSpoke {
+            self.one_hub(hubs);
+            let is_spoke = local_region.is_some_and(|local| !hubs.has(local));
+            if hubs.places.len() == 1 && is_spoke && hub.is_none() && !self.is_wrong_within("hub") {
+                let rule = "expected the URLs of the hub: local_region is a spoke of `topology: hub-spoke`, and takes its picture of other regions \
+                            from there; set hub.urls and hub.tls, or `topology: mesh`";
+                self.refuse("hub.urls", rule);
+            }
+            return;
+        }
+        for place in &hubs.places {
+            let rule = format!(
+                "has no effect with `topology: {}`: set `topology: hub-spoke`, or leave is_hub out",
+                topology.as_str()
+            );
+            self.refuse(&format!("regions[{place}].is_hub"), &rule);
+        }
+        if topology == Topology::ActiveActive && stamp != Stamp::Always {
+            let rule = "expected always: with `topology: active-active` copies of a job are recognised by the federation_id that each job gets; leave \
+                        routing.stamp out, or set `topology: mesh`";
+            self.refuse("routing.stamp", rule);
+        }
+    }
+
+    fn one_hub(&mut self, hubs: &HubRegions) {
+        match hubs.places.as_slice() {
+            [_] => {}
+            [] => self.refuse(
+                "topology",
+                "hub-spoke expects exactly one region with `is_hub: true`, and none has it: set it at the region of the hub, or \
+                 `topology: mesh`",
+            ),
+            [_, more @ ..] => {
+                for place in more {
+                    let rule = "another region has `is_hub: true`: `topology: hub-spoke` expects exactly one; leave it out here or there";
+                    self.refuse(&format!("regions[{place}].is_hub"), rule);
+                }
+            }
+        }
+    }
+
+    /// The keys of `hub` that are for spokes only.
+    pub(super) fn hub_of_spokes(&mut self, topology: Topology, raw: &RawHub) {
+        if raw.decide.as_deref().is_some_and(|decide| decide != "view") {
+            let rule = "expected view: the sidecar decides by the picture that its hub sends; this version does not ask the hub where a job goes, so \
+                        set `view` or leave the key out";
+            self.refuse("hub.decide", rule);
+        }
+        if topology != Topology::HubSpoke && lease(raw) != LEASE {
+            let rule = "has no effect but with `topology: hub-spoke`: set that, or leave hub.lease out";
+            self.refuse("hub.lease", rule);
+        }
+    }
+}

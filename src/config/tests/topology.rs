@@ -1,0 +1,84 @@
+//! Topologies: what each asks of the regions, the hub and the stamp.
+
+use super::*;
+
+const HUB: &str = "hub: { urls: ['https://hub.test:8443'], tls: { cert: /t/pod.crt, key: /t/pod.key } }\n";
+
+/// The two regions, of which these are hubs.
+fn regions(hubs: &[&str]) -> String {
+    let mark = |text: String, id: &&str| text.replace(&format!("id: {id},"), &format!("id: {id}, is_hub: true,"));
+    hubs.iter().fold(REGIONS.to_owned(), mark)
+}
+
+/// The one problem, whose sentence has all of these words.
+fn check_refused(text: &str, key: &str, words: &[&str]) {
+    let problems = load_layers(&[text], &[], &[]).expect_err(text).problems;
+    let [problem] = problems.as_slice() else { panic!("{problems:?}\nin\n{text}") };
+    assert_eq!(problem.key, key, "{problem}");
+    for word in words {
+        assert!(problem.rule.contains(word), "{word}: {problem}");
+    }
+}
+
+#[test]
+fn a_hub_spoke_federation_has_exactly_one_hub_and_its_spokes_know_where_it_is() {
+    let spokes = |hubs: &[&str], more: &str| format!("{}topology: hub-spoke\n{more}", regions(hubs));
+    check_refused(&spokes(&[], HUB), "topology", &["exactly one", "is_hub: true", "mesh"]);
+    check_refused(&spokes(&["us-east-1", "eu-west-1"], HUB), "regions[1].is_hub", &["exactly one", "leave it out"]);
+    check_refused(&spokes(&["eu-west-1"], ""), "hub.urls", &["spoke", "hub.tls", "mesh"]);
+    let spoke = loaded(&spokes(&["eu-west-1"], HUB)).config;
+    assert!(spoke.is_spoke() && spoke.regions.iter().all(|region| !spoke.is_other_spoke(region)));
+    assert_eq!(spoke.hub.unwrap().lease, Duration::from_secs(10));
+    // The sidecars beside the hub need no feed.
+    assert!(!loaded(&spokes(&["us-east-1"], "")).config.is_spoke());
+}
+
+#[test]
+fn a_hub_region_and_its_lease_are_refused_where_they_have_no_effect() {
+    for topology in ["mesh", "active-active"] {
+        let text = format!("{}topology: {topology}\n", regions(&["eu-west-1"]));
+        check_refused(&text, "regions[1].is_hub", &[topology, "hub-spoke", "leave is_hub out"]);
+        let lease = HUB.replace("tls", "lease: 20s, tls");
+        check_refused(&format!("{REGIONS}topology: {topology}\n{lease}"), "hub.lease", &["hub-spoke", "leave"]);
+    }
+    loaded(&format!("{}topology: mesh\n", REGIONS.replace("/t/us", "/t/us, is_hub: false")));
+    for lease in ["4s", "301s", "10"] {
+        let hub = HUB.replace("tls", &format!("lease: {lease}, tls"));
+        let text = format!("{}topology: hub-spoke\n{hub}", regions(&["eu-west-1"]));
+        check_refused(&text, "hub.lease", &["a duration from 5s to"]);
+    }
+}
+
+#[test]
+fn only_the_picture_of_the_hub_decides() {
+    let hub = |decide: &str| {
+        let hub = HUB.replace("tls", &format!("decide: {decide}, tls"));
+        format!("{}topology: hub-spoke\n{hub}", regions(&["eu-west-1"]))
+    };
+    check_refused(&hub("ask"), "hub.decide", &["expected view", "leave the key out"]);
+    loaded(&hub("view"));
+}
+
+#[test]
+fn every_job_of_an_active_active_federation_is_stamped() {
+    let text = |stamp: &str| format!("{REGIONS}topology: active-active\nrouting: {{ stamp: {stamp} }}\n");
+    for stamp in ["never", "federated-only"] {
+        check_refused(&text(stamp), "routing.stamp", &["expected always", "leave routing.stamp out"]);
+    }
+    loaded(&text("always"));
+    let config = loaded(&format!("{REGIONS}topology: active-active\n")).config;
+    assert_eq!((config.topology, config.routing.stamp), (Topology::ActiveActive, Stamp::Always));
+}
+
+#[test]
+fn the_effective_configuration_of_each_topology_reads_back_as_itself() {
+    let spoke = HUB.replace("tls", "lease: 20s, tls");
+    for text in [
+        format!("{}topology: hub-spoke\n{spoke}", regions(&["eu-west-1"])),
+        format!("{REGIONS}topology: active-active\n{HUB}"),
+    ] {
+        let first = effective(&loaded(&text).config);
+        assert_eq!(effective(&loaded(&first).config), first);
+        assert!(first.contains("topology: \"hub-spoke\"") == text.contains("is_hub"), "{first}");
+    }
+}

@@ -1,0 +1,22 @@
+//! The registry shows the switches in force in its view.
+
+use std::sync::Arc;
+
+use super::Registry;
+use crate::policy::{Pauses, View};
+use crate::switch::Switches;
+
+impl Registry {
+    /// Puts switches in force; all those of before are over.
+    pub fn set_switches(&self, switches: &Switches) {
+        // Under the lock, so that no other change of the view is lost.
+        let _keeper = self.keeper.lock();
+        let mut next = View::clone(&self.view.load());
+        next.maintenance = switches.is_maintenance();
+        next.pauses = Pauses::of(switches.iter().map(|it| &it.subject)).map(Arc::new);
+        for region in &mut next.regions {
+            region.switch = switches.of_region(&region.id);
+        }
+        self.publish(next);
+    }
+}
