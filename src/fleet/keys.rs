@@ -27,7 +27,7 @@ pub const KEY_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const UNDER_WAY_MAX: usize = 32;
 /// Ends that are sent in one round.
 const ROUND_MAX: usize = 64;
-/// How often a claim is sent: the first one of a connection tells the time at the record, and so does one after that was set.
+/// How often a claim is sent: the answer to the first one of a connection has the time of the record, and so has that to one after the clock of the record was set.
 const CLAIM_TRIES: usize = 2;
 /// Between two looks for ends that the hub does not have, and before one is sent again.
 const SETTLE_EVERY: Duration = Duration::from_secs(2);

@@ -42,8 +42,8 @@ impl Lease {
         }
     }
 
-    /// Cuts this sidecar off whenever the lease is over, for ever. A sidecar that begins without its hub is told so when it has had the time of a
-    /// lease to reach it.
+    /// Cuts this sidecar off whenever the lease is over, for ever. Of a sidecar that begins without its hub, this is reported after the time of
+    /// one lease.
     pub async fn watch(&self) {
         let clock = self.registry.clock().clone();
         let begun = clock.now();

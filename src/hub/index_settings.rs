@@ -117,14 +117,9 @@ impl SourceSettings {
 }
 
 impl IndexSettings {
-    /// The mistakes, each beginning with its key. `is_durable`: whether the record outlives the process.
-    pub(super) fn mistakes(&self, is_durable: bool) -> Vec<String> {
+    /// The mistakes, each beginning with its key.
+    pub(super) fn mistakes(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        if !is_durable {
-            wrong.push(
-                "a hub without `record.path` or `record.postgres` forgets its index at a restart: set one".to_owned(),
-            );
-        }
         if !(RETENTION.0..=RETENTION.1).contains(&self.retention) {
             wrong.push("retention: expected 1h to 366d".to_owned());
         }
@@ -155,7 +150,7 @@ mod tests {
     use super::*;
 
     fn mistakes(text: &str) -> Vec<String> {
-        serde_saphyr::from_str::<IndexSettings>(text).unwrap().mistakes(true)
+        serde_saphyr::from_str::<IndexSettings>(text).unwrap().mistakes()
     }
 
     const TLS: &str = "tls: { ca: a, cert: b, key: c }";
@@ -180,8 +175,6 @@ mod tests {
             let wrong = mistakes(&text);
             assert!(wrong.len() == 1 && wrong[0].starts_with(key), "{text}: {wrong:?}");
         }
-        let index: IndexSettings = serde_saphyr::from_str("region: us").unwrap();
-        assert!(index.mistakes(false)[0].contains("record.path"));
         assert!(serde_saphyr::from_str::<IndexSettings>("{ region: us, bound_fields: [args] }").is_err());
     }
 }

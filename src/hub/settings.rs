@@ -170,7 +170,13 @@ impl Settings {
         wrong.extend(postgres.map(|mistake| format!("record.postgres.{mistake}")));
         let is_durable = settings.record.path.is_some() || settings.record.postgres.is_some();
         wrong.extend(LimitSettings::mistakes(&settings.limits, is_durable));
-        let of_index = settings.index.iter().flat_map(|index| index.mistakes(is_durable));
+        let of_index = settings.index.iter().flat_map(IndexSettings::mistakes);
+        if settings.index.is_some() && !is_durable {
+            wrong.push(
+                "index: a hub without `record.path` or `record.postgres` forgets it at a restart: set one of them"
+                    .to_owned(),
+            );
+        }
         wrong.extend(of_index.map(|mistake| format!("index.{mistake}")));
         if !["text", "json"].contains(&settings.log.format.as_str()) {
             wrong.push("log.format: expected text or json".to_owned());
@@ -238,6 +244,14 @@ access:
 
     fn parse(text: &str) -> Result<Settings, SettingsError> {
         Settings::parse(text, Path::new("conf/hub.yaml"))
+    }
+
+    #[test]
+    fn an_index_needs_a_record_that_lasts() {
+        let index = "index: { region: us }\n";
+        let wrong = parse(&format!("{RIGHT}{index}")).unwrap_err().to_string();
+        assert!(wrong.contains("\nindex: a hub without `record.path`"), "{wrong}");
+        assert!(parse(&format!("{RIGHT}{index}record: {{ path: hub.db }}\n")).is_ok());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Of a sidecar: a client's connection and one to a region.
+    /// A sidecar needs a client's connection and one to a region.
     pub const SIDECAR: Self = Self { each: 2, apart: SET_APART };
 }
 

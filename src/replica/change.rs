@@ -169,7 +169,7 @@ fn is_text(text: &str) -> bool {
     (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-/// Of two descriptions the one whose JSON is the greater text, as the records of hubs compare them.
+/// Returns the description whose JSON is the greater text; the records of hubs compare the same texts.
 fn greater(one: Option<JobFacts>, other: Option<JobFacts>) -> Option<JobFacts> {
     one.into_iter().chain(other).max_by_key(JobFacts::text)
 }

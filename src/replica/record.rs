@@ -19,8 +19,8 @@ pub struct Copy {
     pub federation_id: Option<String>,
     /// The region that it was replicated from.
     pub replicated_from: Option<String>,
-    /// Its description, as far as the facts show it.
-    pub job: JobFacts,
+    /// Its description; none where no fact has one, so that it is not known whether the job is bound.
+    pub job: Option<JobFacts>,
     /// Its state, in the words of OJS.
     pub state: String,
     /// When it came into this state. Units: milliseconds since the Unix epoch.
@@ -39,7 +39,7 @@ impl Copy {
         let (job_id, region) = (first.job_id.clone(), first.region.clone());
         let text = |of: fn(&Change) -> &Option<String>| facts.iter().filter_map(|it| of(it).clone()).max();
         let (federation_id, replicated_from) = (text(|it| &it.federation_id), text(|it| &it.replicated_from));
-        let job = facts.iter().find_map(|it| it.job.clone()).unwrap_or_default();
+        let job = facts.iter().find_map(|it| it.job.clone());
         let present = present(&facts)?;
         let state = present.state.clone().unwrap_or_else(|| present.kind.state().to_owned());
         let changed_ms = present.at_ms;
@@ -66,7 +66,10 @@ impl Copy {
     /// When it was enqueued: by its region, else when the first fact about it was seen. Units: milliseconds since the Unix epoch.
     #[must_use]
     pub fn enqueued_ms(&self) -> u64 {
-        self.job.enqueued_ms.unwrap_or_else(|| self.history.iter().map(|it| it.at_ms).min().unwrap_or(0))
+        self.job
+            .as_ref()
+            .and_then(|it| it.enqueued_ms)
+            .unwrap_or_else(|| self.history.iter().map(|it| it.at_ms).min().unwrap_or(0))
     }
 
     /// As look-ups show it.
@@ -79,10 +82,10 @@ impl Copy {
             "state": self.state,
             "changed_at": rfc3339(self.changed_ms),
             "enqueued_at": rfc3339(self.enqueued_ms()),
-            "type": self.job.job_type,
-            "queue": self.job.queue,
-            "tenant": self.job.tenant,
-            "bound": self.job.bound,
+            "type": self.job.as_ref().map(|it| &it.job_type),
+            "queue": self.job.as_ref().map(|it| &it.queue),
+            "tenant": self.job.as_ref().map(|it| &it.tenant),
+            "bound": self.job.as_ref().map(|it| it.bound),
             "replicated_from": self.replicated_from,
             "winner": is_winner,
             "history": history.collect::<Vec<_>>(),
@@ -171,6 +174,13 @@ mod tests {
             "completed",
             "a lease that is not known orders nothing"
         );
+    }
+
+    #[test]
+    fn a_job_without_a_description_is_not_said_to_be_free() {
+        let leased = Record::of([change(ChangeKind::Leased, 100, 100)]).shown();
+        assert_eq!(leased["copies"][0]["bound"], Value::Null);
+        assert_eq!(Record::of([copy("eu", "1", 5)]).shown()["copies"][0]["bound"], false);
     }
 
     fn copy(region: &str, job: &str, enqueued_ms: u64) -> Change {

@@ -1,4 +1,4 @@
-//! What operators read where something is wrong: each message names an option or a key that exists.
+//! Messages of the hub and its commands for wrong inputs: each names an option or a key that exists.
 
 use std::os::unix::fs::PermissionsExt as _;
 
