@@ -26,7 +26,7 @@ mod request;
 mod status;
 mod views;
 
-pub use changes::{CHANGES_BYTES_MAX, CHANGES_MAX, ChangesRequest};
+pub use changes::{CHANGES_BYTES_MAX, ChangesRequest};
 pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
 pub use granting::{Granting, Limited};
 pub use keys::{KEY_BYTES_MAX, KEY_TTL_MAX, KeyClaimed, KeyRequest, KeySettled};

@@ -41,6 +41,12 @@ impl Requests {
         self.answered(request).await.map(drop)
     }
 
+    /// Sends a body and waits until the hub has taken it.
+    pub(super) async fn send_bytes(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(), Failure> {
+        let request = self.request(method, path, body).map_err(Failure::Lost)?;
+        self.answered(request).await.map(drop)
+    }
+
     /// Sends a document; the document of the answer.
     pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, Failure> {
         let request = self.with_document(Method::POST, path, document)?;

@@ -1,7 +1,6 @@
 //! The documents that sidecars send about themselves, read and checked in one place.
 
 use http::StatusCode;
-use serde::de::DeserializeOwned;
 
 use super::access::Caller;
 use super::response::Refusal;
@@ -9,26 +8,21 @@ use super::state::Hub;
 use crate::fleet::{ChangesRequest, GrantRequest, KeyRequest, Reports};
 
 /// A document of a sidecar that has reported its status before.
-pub(super) trait SidecarRequest: DeserializeOwned {
-    /// The expected document, for the error.
-    const EXPECTED: &'static str;
+pub(super) trait SidecarRequest: Sized {
+    /// Reads a body.
+    ///
+    /// Errors: the first member that is not right, and the expected form.
+    fn parse(body: &[u8]) -> Result<Self, String>;
 
     /// The name of the sidecar.
     fn sidecar(&self) -> &str;
-
-    /// The first member that is not right, and the expected form.
-    fn mistake(&self) -> Option<&'static str>;
 }
 
 /// Reads the document of a sidecar.
 ///
 /// Errors: 400 for another document, naming the member; 409 where the sidecar has not reported its status with the certificate of the caller.
 pub(super) fn read<T: SidecarRequest>(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<T, Refusal> {
-    let request: T = serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("expected {}: {error}", T::EXPECTED)))?;
-    if let Some(mistake) = request.mistake() {
-        return Err(Refusal::bad_request(mistake.to_owned()));
-    }
+    let request = T::parse(body).map_err(Refusal::bad_request)?;
     if !hub.fleet.borrow().is_of(request.sidecar(), caller) {
         let message =
             "`sidecar`: expected the name of a sidecar whose status came with the same certificate".to_owned();
@@ -40,14 +34,14 @@ pub(super) fn read<T: SidecarRequest>(hub: &Hub, caller: &Caller, body: &[u8]) -
 macro_rules! sidecar_requests {
     ($($type:ty: $expected:literal;)+) => {$(
         impl SidecarRequest for $type {
-            const EXPECTED: &'static str = $expected;
+            fn parse(body: &[u8]) -> Result<Self, String> {
+                let request: Self =
+                    serde_json::from_slice(body).map_err(|error| format!(concat!("expected ", $expected, ": {}"), error))?;
+                request.mistake().map_or(Ok(request), |mistake| Err(mistake.to_owned()))
+            }
 
             fn sidecar(&self) -> &str {
                 &self.sidecar
-            }
-
-            fn mistake(&self) -> Option<&'static str> {
-                Self::mistake(self)
             }
         }
     )+};
@@ -55,7 +49,16 @@ macro_rules! sidecar_requests {
 
 sidecar_requests! {
     Reports: "the reports of a sidecar";
-    ChangesRequest: "the changes of jobs";
     GrantRequest: "a request for grants";
     KeyRequest: "a claim of a key, or its end";
+}
+
+impl SidecarRequest for ChangesRequest {
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        Self::read(body).map_err(|mistake| format!("expected the changes of jobs: {mistake}"))
+    }
+
+    fn sidecar(&self) -> &str {
+        &self.sidecar
+    }
 }

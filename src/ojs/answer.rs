@@ -36,25 +36,25 @@ pub fn job_id_of(body: &[u8]) -> Option<String> {
 
 /// The job in an answer that shows one: in `job`, or bare.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct ShownJob {
+pub struct ShownJob<'b> {
     /// Its id.
-    pub id: Option<String>,
+    pub id: Option<Cow<'b, str>>,
     /// Its state.
-    pub state: Option<String>,
+    pub state: Option<Cow<'b, str>>,
     /// When it was enqueued, or created where the server does not say so. RFC 3339.
-    pub enqueued_at: Option<String>,
+    pub enqueued_at: Option<Cow<'b, str>>,
 }
 
-impl ShownJob {
+impl<'b> ShownJob<'b> {
     /// Reads an answer. A member that it lacks is none.
     #[must_use]
-    pub fn read(body: &[u8]) -> Self {
+    pub fn read(body: &'b [u8]) -> Self {
         let [job, id, state, enqueued_at, created_at] =
             members_of(body, ["job", "id", "state", "enqueued_at", "created_at"]);
         if let Some(job) = job.filter(|_| id.is_none()) {
             return Self::read(job);
         }
-        let text = |member: Option<&[u8]>| member.and_then(as_text).map(Cow::into_owned);
+        let text = |member: Option<&'b [u8]>| member.and_then(as_text);
         Self { id: text(id), state: text(state), enqueued_at: text(enqueued_at).or(text(created_at)) }
     }
 }

@@ -112,7 +112,8 @@ impl Change {
     #[must_use]
     pub fn mistake(&self) -> Option<&'static str> {
         let may_fit = |text: &Option<String>| text.as_deref().is_none_or(is_text);
-        let job = self.job.clone().unwrap_or_default();
+        let job = self.job.as_ref();
+        let texts = job.map(|job| [&job.job_type, &job.queue, &job.tenant]);
         let is_time = |ms: u64| i64::try_from(ms).is_ok();
         if !is_text(&self.job_id) {
             return Some("`job_id`: expected 1 to 255 bytes without control characters");
@@ -122,10 +123,10 @@ impl Change {
                 "`federation_id`, `state`, `replicated_from`: expected 1 to 255 bytes without control characters",
             );
         }
-        if !may_fit(&job.job_type) || !may_fit(&job.queue) || !may_fit(&job.tenant) {
+        if !texts.into_iter().flatten().all(may_fit) {
             return Some("`job`: expected a type, a queue and a tenant of 1 to 255 bytes without control characters");
         }
-        let times = [self.at_ms, self.lease_ms, job.enqueued_ms.unwrap_or(0)];
+        let times = [self.at_ms, self.lease_ms, job.and_then(|job| job.enqueued_ms).unwrap_or(0)];
         (!times.into_iter().all(is_time)).then_some("`at_ms`, `lease_ms`, `enqueued_ms`: expected times below 2^63")
     }
 
@@ -146,27 +147,12 @@ impl Change {
             ..self
         }
     }
-
-    /// With the texts that an index takes; a text that is too long, empty or has control characters is none. `None` where the id of the job
-    /// is such a text.
-    #[must_use]
-    pub fn cleaned(mut self) -> Option<Self> {
-        if self.mistake().is_none() {
-            return Some(self);
-        }
-        let clean = |text: &mut Option<String>| *text = text.take().filter(|it| is_text(it));
-        clean(&mut self.federation_id);
-        clean(&mut self.state);
-        clean(&mut self.replicated_from);
-        if let Some(job) = &mut self.job {
-            [&mut job.job_type, &mut job.queue, &mut job.tenant].into_iter().for_each(clean);
-        }
-        Some(self).filter(|it| it.mistake().is_none())
-    }
 }
 
-fn is_text(text: &str) -> bool {
-    (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
+/// Whether an index takes a text: 1 to 255 bytes without control characters.
+pub(super) fn is_text(text: &str) -> bool {
+    let is_plain = text.bytes().fold(true, |plain, byte| plain & (b' '..=b'~').contains(&byte));
+    (1..=TEXT_BYTES_MAX).contains(&text.len()) && (is_plain || !text.chars().any(char::is_control))
 }
 
 /// Returns the description whose JSON is the greater text; the records of hubs compare the same texts.
@@ -205,15 +191,9 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_text_that_no_index_takes_is_left_out_and_a_bound_description_is_the_greater_one() {
-        let right = change(ChangeKind::Created, 0, 1);
-        let long = Some("x".repeat(256));
-        let job = JobFacts { tenant: long.clone(), queue: Some("q".to_owned()), ..JobFacts::default() };
-        let wrong = Change { federation_id: long, state: Some("a\n".to_owned()), job: Some(job), ..right.clone() };
-        let expected = JobFacts { queue: Some("q".to_owned()), ..JobFacts::default() };
-        assert_eq!(wrong.cleaned(), Some(Change { job: Some(expected.clone()), ..right.clone() }));
-        assert_eq!(Change { job_id: String::new(), ..right.clone() }.cleaned(), None);
-        let of = |bound: bool| Change { job: Some(JobFacts { bound, ..expected.clone() }), ..right.clone() };
+    fn a_bound_description_is_the_greater_one() {
+        let job = JobFacts { queue: Some("q".to_owned()), ..JobFacts::default() };
+        let of = |bound| Change { job: Some(JobFacts { bound, ..job.clone() }), ..change(ChangeKind::Created, 0, 1) };
         assert_eq!((of(true).joined(of(false)), of(false).joined(of(true))), (of(true), of(true)));
     }
 

@@ -5,10 +5,12 @@
 
 mod change;
 mod lags;
+mod line;
 mod outbox;
 mod record;
 
 pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts};
 pub use lags::{FeedLags, Lags};
-pub use outbox::Outbox;
+pub use line::{Description, JobTexts, LINE_BYTES_MAX, Seen, read_lines};
+pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
 pub use record::{Copy, Record};

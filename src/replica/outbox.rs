@@ -3,14 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::change::Change;
+use super::line::{LINE_BYTES_MAX, Seen, write};
 
-/// Changes that wait for the hub: at 5 000 a second it may be away for 20 s. Each has some 300 bytes, and 2 kB at most.
-const WAITING_MAX: usize = 100_000;
+/// Changes that wait for the hub: at 5 000 a second it may be away for 20 s, with some 160 bytes each. Units: bytes.
+const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Changes in one report: one commit of the hub.
+pub const REPORT_LINES_MAX: usize = 200;
+/// The room of a new report; a busy sidecar fills some of it between two looks. Units: bytes.
+const REPORT_BYTES: usize = 4 * 1024;
 
-/// A bounded queue of changes, oldest first; shared by all threads. Beyond its bound the oldest ones are dropped and counted.
+/// A bounded queue of changes, oldest first; shared by all threads. Beyond its bound the oldest reports are dropped and counted.
 #[derive(Debug, Default)]
 pub struct Outbox {
     is_on: AtomicBool,
@@ -20,9 +25,45 @@ pub struct Outbox {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    changes: VecDeque<Change>,
-    /// The number of the first one, counted from the start of the process.
-    first: u64,
+    /// Complete ones, oldest first.
+    reports: VecDeque<Report>,
+    /// The one that is being written.
+    lines: Vec<u8>,
+    count: usize,
+    /// The bytes of the complete ones.
+    bytes: usize,
+    /// The number of the next complete one, counted from the start of the process.
+    next: u64,
+}
+
+/// Some changes in the order in which they were seen, at most [`REPORT_LINES_MAX`].
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Its number in the process.
+    number: u64,
+    /// Its changes, as lines of [`super::read_lines`].
+    pub lines: Bytes,
+    /// How many they are.
+    pub count: usize,
+}
+
+impl Waiting {
+    fn complete(&mut self) {
+        let lines = Bytes::from(std::mem::replace(&mut self.lines, Vec::with_capacity(REPORT_BYTES)));
+        self.bytes += lines.len();
+        self.reports.push_back(Report { number: self.next, lines, count: std::mem::take(&mut self.count) });
+        self.next += 1;
+    }
+
+    fn drop_first(&mut self) -> usize {
+        let Some(first) = self.reports.pop_front() else { return 0 };
+        self.bytes -= first.lines.len();
+        first.count
+    }
+
+    fn count(&self) -> usize {
+        self.count + self.reports.iter().map(|report| report.count).sum::<usize>()
+    }
 }
 
 impl Outbox {
@@ -31,8 +72,7 @@ impl Outbox {
         self.is_on.store(is_on, Relaxed);
         if !is_on {
             let mut waiting = self.waiting.lock();
-            waiting.first += waiting.changes.len() as u64;
-            waiting.changes = VecDeque::new();
+            *waiting = Waiting { next: waiting.next, ..Waiting::default() };
         }
     }
 
@@ -43,72 +83,120 @@ impl Outbox {
     }
 
     /// Adds a change that was seen.
-    pub fn add(&self, change: Change) {
-        self.add_all(std::iter::once(change));
-    }
-
-    /// Adds changes that were seen.
-    pub fn add_all(&self, changes: impl Iterator<Item = Change>) {
+    pub fn add(&self, seen: &Seen<'_>) {
         let mut waiting = self.waiting.lock();
-        for change in changes.map(Change::cleaned) {
-            let Some(change) = change else {
-                self.dropped.fetch_add(1, Relaxed);
-                continue;
-            };
-            if waiting.changes.len() >= WAITING_MAX {
-                waiting.changes.pop_front();
-                waiting.first += 1;
-                self.dropped.fetch_add(1, Relaxed);
-            }
-            waiting.changes.push_back(change);
+        if !write(&mut waiting.lines, seen) {
+            self.dropped.fetch_add(1, Relaxed);
+            return;
+        }
+        waiting.count += 1;
+        if waiting.count < REPORT_LINES_MAX {
+            return;
+        }
+        waiting.complete();
+        while waiting.bytes > WAITING_BYTES_MAX {
+            self.dropped.fetch_add(waiting.drop_first() as u64, Relaxed);
         }
     }
 
-    /// The first changes, at most so many, and the number behind the last one of them. They stay until [`Self::taken`].
+    /// The oldest changes; none where none wait. They stay until [`Self::taken`].
     #[must_use]
-    pub fn first(&self, max: usize) -> (Vec<Change>, u64) {
-        let waiting = self.waiting.lock();
-        let changes: Vec<Change> = waiting.changes.iter().take(max).cloned().collect();
-        let end = waiting.first + changes.len() as u64;
-        (changes, end)
+    pub fn first(&self) -> Option<Report> {
+        let mut waiting = self.waiting.lock();
+        if waiting.reports.is_empty() && waiting.count > 0 {
+            waiting.complete();
+        }
+        waiting.reports.front().cloned()
     }
 
-    /// The hub has all changes before this number.
-    pub fn taken(&self, end: u64) {
+    /// The hub has a report.
+    pub fn taken(&self, report: &Report) {
         let mut waiting = self.waiting.lock();
-        let done = usize::try_from(end.saturating_sub(waiting.first)).unwrap_or(usize::MAX).min(waiting.changes.len());
-        waiting.changes.drain(..done);
-        waiting.first += done as u64;
+        if waiting.reports.front().is_some_and(|first| first.number == report.number) {
+            waiting.drop_first();
+        }
     }
 
     /// How many wait, and how many were dropped since the start.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
-        (self.waiting.lock().changes.len() as u64, self.dropped.load(Relaxed))
+        (self.waiting.lock().count() as u64, self.dropped.load(Relaxed))
     }
 }
 
+/// The longest report. Units: bytes.
+pub const REPORT_BYTES_MAX: usize = REPORT_LINES_MAX * LINE_BYTES_MAX;
+
 #[cfg(test)]
 mod tests {
-    use super::super::change::{ChangeKind, tests::change};
+    use super::super::change::ChangeKind;
+    use super::super::read_lines;
     use super::*;
+    use crate::base::RegionId;
+
+    fn add(outbox: &Outbox, times: std::ops::Range<u64>) {
+        let region = RegionId::parse("eu").unwrap();
+        for at_ms in times {
+            let kind = ChangeKind::Created;
+            let (job_id, federation_id) = ("job", Some("f"));
+            let none = (None, None, None);
+            let (state, enqueued_ms, described) = none;
+            let seen = Seen {
+                job_id,
+                region: &region,
+                kind,
+                lease_ms: 0,
+                at_ms,
+                federation_id,
+                state,
+                enqueued_ms,
+                described,
+            };
+            outbox.add(&seen);
+        }
+    }
+
+    fn times(report: &Report) -> Vec<u64> {
+        let lines = std::str::from_utf8(&report.lines).unwrap();
+        read_lines(lines).unwrap().into_iter().map(|it| it.at_ms).collect()
+    }
 
     #[test]
-    fn a_change_stays_until_the_hub_has_it_also_where_older_ones_were_dropped() {
+    fn changes_stay_until_the_hub_has_them_and_come_in_order() {
         let outbox = Outbox::default();
-        outbox.add_all((0..3).map(|at| change(ChangeKind::Created, 0, at)));
-        let (sent, end) = outbox.first(2);
-        assert_eq!((sent.iter().map(|it| it.at_ms).collect::<Vec<_>>(), end), (vec![0, 1], 2));
-        assert_eq!(outbox.first(2).0, sent, "without a word of the hub they are sent again");
-        outbox.taken(end);
-        assert_eq!(outbox.first(9).0[0].at_ms, 2);
-        outbox.add_all((3..=WAITING_MAX as u64 + 2).map(|at| change(ChangeKind::Created, 0, at)));
-        assert_eq!(outbox.counts(), (WAITING_MAX as u64, 1));
-        outbox.taken(3);
-        assert_eq!(
-            (outbox.first(1).0[0].at_ms, outbox.counts().0),
-            (3, WAITING_MAX as u64),
-            "that one is gone already"
-        );
+        add(&outbox, 0..3);
+        let first = outbox.first().unwrap();
+        assert_eq!((times(&first), outbox.counts()), (vec![0, 1, 2], (3, 0)));
+        add(&outbox, 3..5);
+        assert_eq!(times(&outbox.first().unwrap()), [0, 1, 2], "without a word of the hub they are sent again");
+        outbox.taken(&first);
+        let second = outbox.first().unwrap();
+        outbox.taken(&first);
+        assert_eq!((times(&second), times(&outbox.first().unwrap())), (vec![3, 4], vec![3, 4]));
+        outbox.taken(&second);
+        assert!(outbox.first().is_none());
+        add(&outbox, 0..REPORT_LINES_MAX as u64 + 1);
+        let full = outbox.first().unwrap();
+        outbox.taken(&full);
+        assert_eq!((full.count, outbox.first().unwrap().count), (REPORT_LINES_MAX, 1));
+    }
+
+    #[test]
+    fn beyond_the_bound_the_oldest_are_dropped_and_counted_and_their_reports_take_nothing() {
+        let outbox = Outbox::default();
+        add(&outbox, 0..1);
+        let first = outbox.first().unwrap();
+        let (mut at, mut sum) = (1, 1);
+        while outbox.counts().1 == 0 {
+            add(&outbox, at..at + 200);
+            (at, sum) = (at + 200, sum + 200);
+        }
+        let (waiting, dropped) = outbox.counts();
+        assert_eq!(waiting + dropped, sum);
+        assert!(outbox.waiting.lock().bytes <= WAITING_BYTES_MAX);
+        outbox.taken(&first);
+        assert_eq!(outbox.counts(), (waiting, dropped), "that one is gone already");
+        outbox.set_on(false);
+        assert_eq!(outbox.counts().0, 0);
     }
 }

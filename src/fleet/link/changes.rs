@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::super::changes::{CHANGES_MAX, ChangesRequest};
+use super::super::changes::ChangesRequest;
 use super::super::failure::Failure;
 use super::super::request::Requests;
 use super::Link;
+use crate::replica::REPORT_LINES_MAX;
 use crate::telemetry::event;
 
 /// Between two looks for changes.
@@ -22,15 +23,13 @@ impl Link {
         let sidecar = (self.status)().name;
         let mut before = None;
         loop {
-            let (changes, end) = outbox.first(CHANGES_MAX);
-            let is_full = changes.len() >= CHANGES_MAX;
-            if changes.is_empty() {
+            let Some(report) = outbox.first() else {
                 self.clock.sleep(LOOK_EVERY).await;
                 continue;
-            }
-            let request = ChangesRequest { sidecar: sidecar.clone(), changes };
-            match requests.send(Method::POST, "/v1/hub/changes", &request).await {
-                Ok(()) => outbox.taken(end),
+            };
+            let body = ChangesRequest::body(&sidecar, &report.lines);
+            match requests.send_bytes(Method::POST, "/v1/hub/changes", body).await {
+                Ok(()) => outbox.taken(&report),
                 Err(Failure::Refused(error) | Failure::Slow(error)) => {
                     if before.as_ref() != Some(&error) {
                         event::hub_changes_refused(&self.url().text, &error);
@@ -42,7 +41,7 @@ impl Link {
                 Err(failure) => return failure,
             }
             before = None;
-            if !is_full {
+            if report.count < REPORT_LINES_MAX {
                 self.clock.sleep(LOOK_EVERY).await;
             }
         }

@@ -69,7 +69,7 @@ fn the_id_of_an_enqueued_job_is_found_in_both_dialects() {
 
 #[test]
 fn a_job_is_read_from_an_answer_of_either_dialect() {
-    let some = |text: &str| Some(text.to_owned());
+    let some = |text: &'static str| Some(text.into());
     let shown = |id, state, enqueued_at| ShownJob { id, state, enqueued_at };
     for (body, expected) in [
         (

@@ -32,9 +32,10 @@ use crate::proxy::{
         self, Followed, after_lost, answer_until, believe, job::Job, keep_from_fences, send_history::SendHistory,
     },
     routing::plan::{Planned, breaker_word, plan, plan_abridged},
-    state::{Described, Proxy, Ran, RegionAnswer, Reply},
+    state::{Proxy, Ran, RegionAnswer, Reply},
 };
 use crate::region::Queue;
+use crate::replica::Description;
 use crate::telemetry::AttemptOutcome;
 
 /// `Retry-After` where no better time is known. Units: seconds.
@@ -64,10 +65,10 @@ pub(crate) async fn enqueue(
     if let Some(index) = ran.stored {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
-        if let (Some(facts), Ok(answer)) = (facts, &ran.result) {
+        if let (Some(facts), Ok(answer)) = (&facts, &ran.result) {
             let federation_id = exchange.federation_id.as_ref().and_then(|id| id.to_str().ok());
             proxy.shared.saw_stored(
-                *facts,
+                facts,
                 (job.job_id.as_deref(), federation_id),
                 &proxy.region(index).id,
                 &answer.body,
@@ -87,7 +88,7 @@ struct New {
     job: Box<Job>,
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
-    facts: Option<Box<Described>>,
+    facts: Option<Description>,
     started: Instant,
 }
 

@@ -20,9 +20,10 @@ use crate::ojs::{
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::proxy::{
     call::{feedback::source, notes},
-    state::{Described, Ours, Proxy, Shared},
+    state::{Ours, Proxy, Shared},
 };
 use crate::region::Queue;
+use crate::replica::Description;
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};
 
@@ -46,7 +47,7 @@ pub(crate) struct Planned {
     /// Its job type, as the possible cause of a 500.
     pub(crate) source: u64,
     /// Its description for the index of the hub, where that gets one.
-    pub(crate) facts: Option<Box<Described>>,
+    pub(crate) facts: Option<Description>,
 }
 
 /// A document lists at most so many keys of each place; a person looks at the first few.

@@ -47,6 +47,5 @@ pub(crate) use ran::Ran;
 pub(crate) use region_answer::RegionAnswer;
 pub(crate) use reply::Reply;
 pub(crate) use running::{End, Joined, Name, Turn};
-pub(crate) use seen::Described;
 pub(crate) use shared::{Proxy, Shared};
 pub(crate) use watch::Waiting;

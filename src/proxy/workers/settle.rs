@@ -93,7 +93,7 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
     }
     let mut said = answer(proxy, exchange, index, &word).await?;
     if said.response.status().is_success() {
-        note_end(proxy, id, index, &word, said.state.take());
+        note_end(proxy, id, index, &word, said.state.as_deref());
         lease.into_iter().for_each(|lease| lease.end(proxy));
     }
     if said.response.status() != StatusCode::NOT_FOUND {
@@ -114,7 +114,7 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
 }
 
 /// Notes the end of an attempt for the hub's index.
-fn note_end(proxy: &Proxy, id: &str, index: RegionIndex, word: &Word, state: Option<String>) {
+fn note_end(proxy: &Proxy, id: &str, index: RegionIndex, word: &Word, state: Option<&str>) {
     let kind = match word.repeat {
         Repeat::Ack => ChangeKind::Completed,
         Repeat::Nack => ChangeKind::Failed,
@@ -155,7 +155,8 @@ impl Said {
         let everybody_has = matches!(exchange.matched.operation, Operation::Ack | Operation::Nack);
         let is_no = answer.status == StatusCode::NOT_FOUND;
         let nobodys = is_no && everybody_has && !is_error_document(&answer.body);
-        let state = proxy.shared.outbox.is_on().then(|| ShownJob::read(&answer.body).state).flatten();
+        let state =
+            proxy.shared.outbox.is_on().then(|| ShownJob::read(&answer.body).state.map(Cow::into_owned)).flatten();
         Self { response: answer.into(), nobodys, state }
     }
 }

@@ -103,7 +103,7 @@ fn note_stored(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, is_stored:
         if let (Some(id), Some((facts, federation_id))) = (&job.id, &job.facts)
             && is_stored(id)
         {
-            proxy.shared.saw_stored_among(id, (**facts).clone(), federation_id.clone(), region);
+            proxy.shared.saw_stored_among(id, facts, federation_id.as_deref(), region);
         }
     }
 }

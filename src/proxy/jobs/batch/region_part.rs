@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use crate::ojs::batch::answer;
 use crate::policy::{Decision, RegionIndex};
-use crate::proxy::state::Described;
 use crate::region::Queue;
+use crate::replica::Description;
 
 /// Jobs that go to one region together.
 #[derive(Debug)]
@@ -50,5 +50,5 @@ pub(super) struct Sent {
     /// The queue, where other regions may be asked about it.
     pub(super) shared_queue: Option<Queue>,
     /// Its description and its tracking id for the index of the hub, where that gets them.
-    pub(super) facts: Option<(Box<Described>, Option<String>)>,
+    pub(super) facts: Option<(Description, Option<String>)>,
 }

@@ -1,0 +1,258 @@
+//! Changes as lines of tab-separated values: what a sidecar reports to its hub. A sidecar writes some 160 bytes for each, without
+//! an allocation; no text of a change has control characters, so that none has to be escaped.
+
+use super::change::{Change, ChangeKind, JobFacts, is_text};
+use crate::base::RegionId;
+
+/// The columns of a line, in order. A text or time that is not known is empty.
+const COLUMNS: [&str; 13] = [
+    "job_id",
+    "region",
+    "kind",
+    "lease_ms",
+    "at_ms",
+    "federation_id",
+    "state",
+    "enqueued_ms",
+    "replicated_from",
+    "type",
+    "queue",
+    "tenant",
+    "bound",
+];
+/// The longest line: seven texts, a region, a kind and three times. Units: bytes.
+pub const LINE_BYTES_MAX: usize = 2_048;
+
+/// One fact about one copy of a job, as it was seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The job.
+    pub job_id: &'a str,
+    /// The region that has the copy.
+    pub region: &'a RegionId,
+    /// The kind.
+    pub kind: ChangeKind,
+    /// As in [`Change::lease_ms`].
+    pub lease_ms: u64,
+    /// When it was seen. Units: milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The tracking id, where it is known.
+    pub federation_id: Option<&'a str>,
+    /// The state of the job after it, by the word of its region.
+    pub state: Option<&'a str>,
+    /// When the job was enqueued, by its region. Units: milliseconds since the Unix epoch.
+    pub enqueued_ms: Option<u64>,
+    /// The job, where the change shows it.
+    pub described: Option<&'a Description>,
+}
+
+/// The last columns of a line: where a job was replicated from, and the job without its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description(Vec<u8>);
+
+impl Description {
+    /// Where a job was replicated from, and the job, where it is known. A text that no index takes is left out.
+    #[must_use]
+    pub fn new(replicated_from: Option<&str>, job: Option<JobTexts<'_>>) -> Self {
+        let JobTexts { job_type, queue, tenant, bound } = job.unwrap_or_default();
+        let mut line = Vec::with_capacity(64);
+        for text in [replicated_from, job_type, queue, tenant] {
+            push_text(&mut line, text);
+        }
+        line.extend_from_slice(match (job.is_some(), bound) {
+            (false, _) => b"\n",
+            (true, false) => b"0\n",
+            (true, true) => b"1\n",
+        });
+        Self(line)
+    }
+}
+
+/// The description of a job, as [`JobFacts`] has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JobTexts<'a> {
+    /// Its type.
+    pub job_type: Option<&'a str>,
+    /// Its queue.
+    pub queue: Option<&'a str>,
+    /// Its tenant.
+    pub tenant: Option<&'a str>,
+    /// As in [`JobFacts::bound`].
+    pub bound: bool,
+}
+
+/// Adds a line. Returns whether it did: a job whose id no index takes has none.
+pub(super) fn write(lines: &mut Vec<u8>, seen: &Seen<'_>) -> bool {
+    if !is_text(seen.job_id) {
+        return false;
+    }
+    for text in [seen.job_id, seen.region.as_str(), seen.kind.as_str()] {
+        lines.extend_from_slice(text.as_bytes());
+        lines.push(b'\t');
+    }
+    push_number(lines, Some(seen.lease_ms));
+    push_number(lines, Some(seen.at_ms));
+    push_text(lines, seen.federation_id);
+    push_text(lines, seen.state);
+    push_number(lines, seen.enqueued_ms);
+    lines.extend_from_slice(seen.described.map_or(b"\t\t\t\t\n", |it| &it.0));
+    true
+}
+
+fn push_text(line: &mut Vec<u8>, text: Option<&str>) {
+    line.extend_from_slice(text.filter(|text| is_text(text)).unwrap_or_default().as_bytes());
+    line.push(b'\t');
+}
+
+fn push_number(line: &mut Vec<u8>, number: Option<u64>) {
+    if let Some(number) = number {
+        line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+    line.push(b'\t');
+}
+
+/// Reads lines.
+///
+/// Errors: the number of the line, counted from 1, its column, and the expected form.
+pub fn read_lines(lines: &str) -> Result<Vec<Change>, String> {
+    let read = |(at, line): (usize, &str)| read_line(line).map_err(|mistake| format!("line {}: {mistake}", at + 1));
+    lines.lines().enumerate().map(read).collect()
+}
+
+fn read_line(line: &str) -> Result<Change, String> {
+    let fields: Vec<&str> = line.split('\t').take(COLUMNS.len() + 1).collect();
+    let fields: [&str; COLUMNS.len()] =
+        fields.try_into().map_err(|_| format!("expected {} fields with a tab between two", COLUMNS.len()))?;
+    let [
+        job_id,
+        region,
+        kind,
+        lease_ms,
+        at_ms,
+        federation_id,
+        state,
+        enqueued_ms,
+        from,
+        job_type,
+        queue,
+        tenant,
+        bound,
+    ] = fields;
+    let text = |field: &str| (!field.is_empty()).then(|| field.to_owned());
+    let time = |column: &str, field: &str| {
+        field.parse::<u64>().map_err(|_| format!("`{column}`: expected milliseconds since the Unix epoch"))
+    };
+    let bound = match bound {
+        "" => None,
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => return Err("`bound`: expected 0, 1 or nothing".to_owned()),
+    };
+    let enqueued_ms = if enqueued_ms.is_empty() { None } else { Some(time("enqueued_ms", enqueued_ms)?) };
+    let facts =
+        |bound| JobFacts { job_type: text(job_type), queue: text(queue), tenant: text(tenant), bound, enqueued_ms };
+    let kind = ChangeKind::ALL.into_iter().find(|it| it.as_str() == kind);
+    let change = Change {
+        job_id: job_id.to_owned(),
+        region: RegionId::parse(region).map_err(|error| format!("`region`: {error}"))?,
+        kind: kind.ok_or("`kind`: expected created, leased, extended, failed, completed or cancelled")?,
+        lease_ms: time("lease_ms", lease_ms)?,
+        at_ms: time("at_ms", at_ms)?,
+        federation_id: text(federation_id),
+        state: text(state),
+        replicated_from: text(from),
+        job: bound.map(facts),
+    };
+    change.mistake().map_or(Ok(change), |mistake| Err(mistake.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(seen: &Seen<'_>) -> Option<String> {
+        let mut lines = Vec::new();
+        write(&mut lines, seen).then(|| String::from_utf8(lines).unwrap())
+    }
+
+    fn seen<'a>(region: &'a RegionId, described: Option<&'a Description>) -> Seen<'a> {
+        let (kind, federation_id, state, enqueued_ms) = (ChangeKind::Created, Some("f"), Some("available"), Some(9));
+        Seen { job_id: "job", region, kind, lease_ms: 0, at_ms: 7, federation_id, state, enqueued_ms, described }
+    }
+
+    #[test]
+    fn a_line_is_read_as_the_change_that_was_written() {
+        let region = RegionId::parse("eu").unwrap();
+        let job = JobTexts { job_type: Some("a.b"), queue: Some("q\u{e9}"), tenant: None, bound: true };
+        let described = Description::new(Some("us"), Some(job));
+        let text = lines(&seen(&region, Some(&described))).unwrap();
+        assert_eq!(text, "job\teu\tcreated\t0\t7\tf\tavailable\t9\tus\ta.b\tq\u{e9}\t\t1\n");
+        let (job_type, queue, tenant) = (Some("a.b".to_owned()), Some("q\u{e9}".to_owned()), None);
+        let expected = Change {
+            job_id: "job".to_owned(),
+            region: region.clone(),
+            kind: ChangeKind::Created,
+            lease_ms: 0,
+            at_ms: 7,
+            federation_id: Some("f".to_owned()),
+            state: Some("available".to_owned()),
+            replicated_from: Some("us".to_owned()),
+            job: Some(JobFacts { job_type, queue, tenant, bound: true, enqueued_ms: Some(9) }),
+        };
+        assert_eq!(read_lines(&text), Ok(vec![expected.clone()]));
+        let bare = lines(&seen(&region, None)).unwrap();
+        assert_eq!(read_lines(&bare), Ok(vec![Change { replicated_from: None, job: None, ..expected }]));
+        assert_eq!(read_lines(&format!("{text}{bare}")).map(|it| it.len()), Ok(2));
+    }
+
+    #[test]
+    fn a_text_that_no_index_takes_is_left_out_and_a_job_with_such_an_id_is_not_written() {
+        let region = RegionId::parse("eu").unwrap();
+        let long = "x".repeat(256);
+        let job = JobTexts { tenant: Some(&long), queue: Some("a\tb"), job_type: Some(""), bound: false };
+        let described = Description::new(Some("a\u{85}b"), Some(job));
+        let wrong = Seen { federation_id: Some(&long), state: Some("a\nb"), ..seen(&region, Some(&described)) };
+        let read = read_lines(&lines(&wrong).unwrap()).unwrap().remove(0);
+        assert_eq!((read.federation_id, read.state, read.replicated_from), (None, None, None));
+        assert_eq!(read.job, Some(JobFacts { enqueued_ms: Some(9), ..JobFacts::default() }));
+        for id in ["", "a\tb", &long] {
+            assert_eq!(lines(&Seen { job_id: id, ..seen(&region, None) }), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_names_its_line_and_column_and_the_longest_line_is_within_its_bound() {
+        let right = "j\teu\tcreated\t0\t7\t\t\t\t\t\t\t\t\n";
+        assert!(read_lines(right).is_ok());
+        for (wrong, named) in [
+            ("", "13 fields"),
+            ("j\teu\tcreated\t0\t7\t\t\t\t\t\t\t\t\t", "13 fields"),
+            ("j\tEU\tcreated\t0\t7\t\t\t\t\t\t\t\t", "`region`"),
+            ("j\teu\tmade\t0\t7\t\t\t\t\t\t\t\t", "`kind`"),
+            ("j\teu\tcreated\tx\t7\t\t\t\t\t\t\t\t", "`lease_ms`"),
+            ("j\teu\tcreated\t0\t\t\t\t\t\t\t\t\t", "`at_ms`"),
+            ("j\teu\tcreated\t0\t7\t\t\t-1\t\t\t\t\t0", "`enqueued_ms`"),
+            ("j\teu\tcreated\t0\t7\t\t\t\t\t\t\t\t2", "`bound`"),
+            ("\teu\tcreated\t0\t7\t\t\t\t\t\t\t\t", "`job_id`"),
+        ] {
+            let mistake = read_lines(&format!("{right}{wrong}\n")).unwrap_err();
+            assert!(mistake.starts_with("line 2: ") && mistake.contains(named), "{mistake}");
+        }
+        let (region, text) = (RegionId::parse(&"r".repeat(64)).unwrap(), "x".repeat(255));
+        let (text, time) = (Some(text.as_str()), 1 << 62);
+        let described =
+            Description::new(text, Some(JobTexts { job_type: text, queue: text, tenant: text, bound: true }));
+        let longest = Seen {
+            job_id: text.unwrap(),
+            kind: ChangeKind::Cancelled,
+            lease_ms: time,
+            at_ms: time,
+            federation_id: text,
+            state: text,
+            enqueued_ms: Some(time),
+            ..seen(&region, Some(&described))
+        };
+        let line = lines(&longest).unwrap();
+        assert!(read_lines(&line).is_ok() && line.len() <= LINE_BYTES_MAX, "{}", line.len());
+    }
+}
