@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::copy::{Progress, progress};
+use super::key::Text;
 use super::member::{DEPTH_MAX, as_number, as_text, member, members_of, places_of, text};
 use super::scan::{ScanError, Scanner};
 
@@ -46,16 +47,53 @@ pub struct ShownJob<'b> {
 }
 
 impl<'b> ShownJob<'b> {
-    /// Reads an answer. A member that it lacks is none.
+    /// Reads an answer by one walk over it. A member that it lacks is none.
     #[must_use]
     pub fn read(body: &'b [u8]) -> Self {
-        let [job, id, state, enqueued_at, created_at] =
-            members_of(body, ["job", "id", "state", "enqueued_at", "created_at"]);
-        if let Some(job) = job.filter(|_| id.is_none()) {
-            return Self::read(job);
+        let (mut bare, mut wrapped) = (JobMembers::default(), None);
+        let mut read = || {
+            let mut scanner = Scanner::new(body, DEPTH_MAX)?;
+            scanner.object(|scanner, key| {
+                if key.decode() != "job" || scanner.next() != Some(b'{') {
+                    return bare.take(scanner, key);
+                }
+                let job = wrapped.insert(JobMembers::default());
+                scanner.object(|scanner, key| job.take(scanner, key)).map(drop)
+            })?;
+            scanner.end()
+        };
+        if read().is_err() {
+            return Self::default();
         }
-        let text = |member: Option<&'b [u8]>| member.and_then(as_text);
-        Self { id: text(id), state: text(state), enqueued_at: text(enqueued_at).or(text(created_at)) }
+        let JobMembers { id, state, enqueued_at, created_at } = wrapped.filter(|_| bare.id.is_none()).unwrap_or(bare);
+        Self { id, state, enqueued_at: enqueued_at.or(created_at) }
+    }
+}
+
+/// The members of a job that [`ShownJob`] is made of; of several with one name the last one, if it is a text.
+#[derive(Default)]
+struct JobMembers<'b> {
+    id: Option<Cow<'b, str>>,
+    state: Option<Cow<'b, str>>,
+    enqueued_at: Option<Cow<'b, str>>,
+    created_at: Option<Cow<'b, str>>,
+}
+
+impl<'b> JobMembers<'b> {
+    /// Steps over the value of a member and keeps it where it is one of these.
+    fn take(&mut self, scanner: &mut Scanner<'b, '_>, key: Text<'b>) -> Result<(), ScanError> {
+        let member = match &*key.decode() {
+            "id" => &mut self.id,
+            "state" => &mut self.state,
+            "enqueued_at" => &mut self.enqueued_at,
+            "created_at" => &mut self.created_at,
+            _ => return scanner.skip().map(drop),
+        };
+        *member = match scanner.next() {
+            Some(b'"') => Some(scanner.string()?.decode()),
+            _ => scanner.skip().map(|_| None)?,
+        };
+        Ok(())
     }
 }
 
