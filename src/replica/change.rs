@@ -151,7 +151,9 @@ impl Change {
 
 /// Whether an index takes a text: 1 to 255 bytes without control characters.
 pub(super) fn is_text(text: &str) -> bool {
-    let is_plain = text.bytes().fold(true, |plain, byte| plain & (b' '..=b'~').contains(&byte));
+    // Most texts are plain ASCII, of which the least and the greatest byte say all.
+    let (least, greatest) = text.bytes().fold((u8::MAX, 0), |(least, most), byte| (least.min(byte), most.max(byte)));
+    let is_plain = least >= b' ' && greatest <= b'~';
     (1..=TEXT_BYTES_MAX).contains(&text.len()) && (is_plain || !text.chars().any(char::is_control))
 }
 

@@ -4,22 +4,9 @@
 use super::change::{Change, ChangeKind, JobFacts, is_text};
 use crate::base::RegionId;
 
-/// The columns of a line, in order. A text or time that is not known is empty.
-const COLUMNS: [&str; 13] = [
-    "job_id",
-    "region",
-    "kind",
-    "lease_ms",
-    "at_ms",
-    "federation_id",
-    "state",
-    "enqueued_ms",
-    "replicated_from",
-    "type",
-    "queue",
-    "tenant",
-    "bound",
-];
+/// The fields of a line: `job_id`, `region`, `kind`, `lease_ms`, `at_ms`, `federation_id`, `state`, `enqueued_ms`, `replicated_from`,
+/// `type`, `queue`, `tenant`, `bound`. One that is not known is empty.
+const FIELDS: usize = 13;
 /// The longest line: seven texts, a region, a kind and three times. Units: bytes.
 pub const LINE_BYTES_MAX: usize = 2_048;
 
@@ -120,9 +107,9 @@ pub fn read_lines(lines: &str) -> Result<Vec<Change>, String> {
 }
 
 fn read_line(line: &str) -> Result<Change, String> {
-    let fields: Vec<&str> = line.split('\t').take(COLUMNS.len() + 1).collect();
-    let fields: [&str; COLUMNS.len()] =
-        fields.try_into().map_err(|_| format!("expected {} fields with a tab between two", COLUMNS.len()))?;
+    let fields: Vec<&str> = line.split('\t').take(FIELDS + 1).collect();
+    let fields: [&str; FIELDS] =
+        fields.try_into().map_err(|_| format!("expected {} fields with a tab between two", FIELDS))?;
     let [
         job_id,
         region,

@@ -12,6 +12,8 @@ use super::line::{LINE_BYTES_MAX, Seen, write};
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Changes in one report: one commit of the hub.
 pub const REPORT_LINES_MAX: usize = 200;
+/// The longest report. Units: bytes.
+pub const REPORT_BYTES_MAX: usize = REPORT_LINES_MAX * LINE_BYTES_MAX;
 /// The room of a new report; a busy sidecar fills some of it between two looks. Units: bytes.
 const REPORT_BYTES: usize = 4 * 1024;
 
@@ -49,7 +51,10 @@ pub struct Report {
 
 impl Waiting {
     fn complete(&mut self) {
-        let lines = Bytes::from(std::mem::replace(&mut self.lines, Vec::with_capacity(REPORT_BYTES)));
+        let mut lines = std::mem::replace(&mut self.lines, Vec::with_capacity(REPORT_BYTES));
+        // Its growth has left up to as much room again, which the bound would not count.
+        lines.shrink_to_fit();
+        let lines = Bytes::from(lines);
         self.bytes += lines.len();
         self.reports.push_back(Report { number: self.next, lines, count: std::mem::take(&mut self.count) });
         self.next += 1;
@@ -123,9 +128,6 @@ impl Outbox {
         (self.waiting.lock().count() as u64, self.dropped.load(Relaxed))
     }
 }
-
-/// The longest report. Units: bytes.
-pub const REPORT_BYTES_MAX: usize = REPORT_LINES_MAX * LINE_BYTES_MAX;
 
 #[cfg(test)]
 mod tests {

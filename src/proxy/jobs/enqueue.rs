@@ -50,7 +50,7 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { started, shared_queue, turns, facts, mut job } = match new_job(proxy, exchange, request).await {
+    let New { started, shared_queue, turns, described, mut job } = match new_job(proxy, exchange, request).await {
         Ok(new) => new,
         Err(NotNew::Known(answer)) => return Ok((*answer).into()),
         Err(NotNew::Refused(document)) => return Err(document),
@@ -65,10 +65,10 @@ pub(crate) async fn enqueue(
     if let Some(index) = ran.stored {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
-        if let (Some(facts), Ok(answer)) = (&facts, &ran.result) {
+        if let (Some(described), Ok(answer)) = (&described, &ran.result) {
             let federation_id = exchange.federation_id.as_ref().and_then(|id| id.to_str().ok());
             proxy.shared.saw_stored(
-                facts,
+                described,
                 (job.job_id.as_deref(), federation_id),
                 &proxy.region(index).id,
                 &answer.body,
@@ -88,7 +88,7 @@ struct New {
     job: Box<Job>,
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
-    facts: Option<Description>,
+    described: Option<Description>,
     started: Instant,
 }
 
@@ -113,7 +113,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
-    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source, facts } =
+    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source, described } =
         if reading.is_short() {
             plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
         } else {
@@ -173,7 +173,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             note: exchange.note.take(),
         },
     );
-    Ok(New { job, turns, shared_queue, facts, started })
+    Ok(New { job, turns, shared_queue, described, started })
 }
 
 /// Reads a job that is compressed.

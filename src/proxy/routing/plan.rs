@@ -47,7 +47,7 @@ pub(crate) struct Planned {
     /// Its job type, as the possible cause of a 500.
     pub(crate) source: u64,
     /// Its description for the index of the hub, where that gets one.
-    pub(crate) facts: Option<Description>,
+    pub(crate) described: Option<Description>,
 }
 
 /// A document lists at most so many keys of each place; a person looks at the first few.
@@ -267,7 +267,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
-        facts: proxy.shared.described(envelope, &decision),
+        described: proxy.shared.described(envelope, &decision),
         decision,
     }
 }

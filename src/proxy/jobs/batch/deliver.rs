@@ -100,10 +100,10 @@ pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
 /// Notes the stored jobs of a part for the hub's index; `is_stored` says it of an id.
 fn note_stored(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, is_stored: impl Fn(&str) -> bool) {
     for job in &parcel.jobs {
-        if let (Some(id), Some((facts, federation_id))) = (&job.id, &job.facts)
+        if let (Some(id), Some((described, federation_id))) = (&job.id, &job.described)
             && is_stored(id)
         {
-            proxy.shared.saw_stored_among(id, facts, federation_id.as_deref(), region);
+            proxy.shared.saw_stored_among(id, described, federation_id.as_deref(), region);
         }
     }
 }

@@ -291,7 +291,7 @@ impl<'p, 'b> Planner<'p, 'b> {
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
             shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
-            facts: self.proxy.shared.described(envelope, decision).map(|it| {
+            described: self.proxy.shared.described(envelope, decision).map(|it| {
                 (it, additions.federation_id.or(envelope.attributes().federation_id.as_deref()).map(str::to_owned))
             }),
         };

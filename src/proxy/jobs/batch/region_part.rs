@@ -50,5 +50,5 @@ pub(super) struct Sent {
     /// The queue, where other regions may be asked about it.
     pub(super) shared_queue: Option<Queue>,
     /// Its description and its tracking id for the index of the hub, where that gets them.
-    pub(super) facts: Option<(Description, Option<String>)>,
+    pub(super) described: Option<(Description, Option<String>)>,
 }
