@@ -4,6 +4,7 @@
 
 mod decisions;
 mod health;
+mod jobs;
 mod outcomes;
 mod regions;
 mod route;
@@ -80,6 +81,10 @@ async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Inc
             Err(document) => exchange.refuse(proxy, &document),
         },
         Operation::FederationDecisions => match decisions::document(proxy, request.uri().query()).await {
+            Ok(document) => exchange.json(200, document),
+            Err(document) => exchange.refuse(proxy, &document),
+        },
+        Operation::FederationJob => match jobs::document(proxy, exchange, request.uri()).await {
             Ok(document) => exchange.json(200, document),
             Err(document) => exchange.refuse(proxy, &document),
         },

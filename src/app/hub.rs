@@ -123,6 +123,7 @@ fn link(
         reports: Box::new(reports),
         granting: granting(shared),
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
+        index: Arc::clone(&shared.index),
         lags: Arc::clone(&shared.lags),
         keys_ttl,
         clock: world.clock.clone(),

@@ -179,6 +179,7 @@ reasons! {
         DecisionsQuery = "decisions_query":
             "`GET /v1/federation/decisions` does not name one job by `job_id`, `federation_id` or `request_id`, or \
              names something else",
+        IndexQuery = "index_query": "`GET /v1/federation/jobs` does not name one job by its tracking id or `job_id`, or names something else",
         TenantsDiffer = "tenants_differ":
             "`meta.tenant_id` and the headers `X-OJS-Tenant` and `X-OJS-Tenant-Id` name different tenants, or one \
              that is no text",
@@ -192,6 +193,8 @@ reasons! {
     }
     NOT_FOUND NotFound {
         NoSuchPath = "no_such_path": "neither the OJS API nor the federation API",
+        JobNotIndexed = "job_not_indexed": "the index of the hub has no such job: no sidecar has reported it, or its time there is over",
+        NoIndex = "no_index": "the sidecar follows no hub, or the hub keeps no index of jobs",
     }
     METHOD_NOT_ALLOWED InvalidRequest {
         MethodNotAllowed = "method_not_allowed":
@@ -269,7 +272,7 @@ reasons! {
              nothing was stored",
         HubUnavailable = "hub_unavailable" in HubUnavailable:
             "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; or the call needs another region, and \
-             the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub. Nothing was sent: send it again after `Retry-After`",
+             the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub; or a look-up in the hub's index has no answer. Nothing was sent: send it again after `Retry-After`",
         NoTimeLeft = "no_time_left":
             "the call waited for an earlier one until its time was nearly over; nothing was sent",
         Overloaded = "overloaded" in Overloaded:

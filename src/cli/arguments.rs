@@ -54,6 +54,18 @@ pub(super) struct OutcomesArgs {
     pub(super) query: QueryArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("named").required(true).args(["federation_id", "job_id"]))]
+pub(super) struct JobArgs {
+    /// The job's OJS-Federation-Id
+    pub(super) federation_id: Option<String>,
+    /// The job's id, in place of its OJS-Federation-Id
+    #[arg(long, value_name = "ID")]
+    pub(super) job_id: Option<String>,
+    #[command(flatten)]
+    pub(super) query: QueryArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum OutcomesCommand {
     /// Decide the outcome of a job that no region reports; over its admin listener on loopback, or --socket

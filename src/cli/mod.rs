@@ -13,6 +13,7 @@ mod exit;
 mod fleet;
 mod healthcheck;
 mod hub;
+mod job;
 mod load;
 mod log_level;
 mod modes;
@@ -38,7 +39,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use arguments::{
-    AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, LogLevelArgs,
+    AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, JobArgs, LogLevelArgs,
     MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SwitchesArgs, ThrottleArgs,
     UndrainArgs, UnthrottleArgs,
 };
@@ -99,6 +100,8 @@ enum Command {
         #[command(flatten)]
         query: QueryArgs,
     },
+    /// Ask a running sidecar what the index of its hub knows of a job: its copies in all regions, their states and histories
+    Job(JobArgs),
     /// Ask a running sidecar where a job would go, and why
     Route {
         /// A file with the job as JSON; - for standard input
@@ -173,6 +176,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Outcomes(arguments) => query::outcomes(&arguments),
         Command::Why { id, query } => why::why(&id, &query),
+        Command::Job(arguments) => job::job(&arguments),
         Command::Route { file, query } => query::route(&file, &query),
         #[cfg(feature = "demo")]
         Command::Region(region) => region::region(&region),

@@ -148,7 +148,7 @@ pub(super) struct Question<'q> {
     pub(super) member: &'static str,
 }
 
-fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) -> u8 {
+pub(super) fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnce(&Value)) -> u8 {
     match document(query, question) {
         Ok((document, body)) => {
             if query.json {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod grants;
+mod look_ups;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -30,7 +31,7 @@ use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
 use crate::region::views::HubViews;
-use crate::replica::{Lags, Outbox};
+use crate::replica::{IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
@@ -71,6 +72,8 @@ pub struct Link {
     pub granting: Granting,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
+    /// Look-ups of clients in the hub's index.
+    pub index: Arc<IndexQuestions>,
     /// Where the lags of the hub's index go.
     pub lags: Arc<Lags>,
     /// How long an `Idempotency-Key` is remembered.
@@ -194,6 +197,7 @@ impl Link {
             failure = self.keep_reporting(requests, first, share) => failure,
             failure = self.keep_reporting_outcomes(requests, share) => failure,
             failure = self.keep_reporting_changes(requests, share) => failure,
+            failure = self.keep_looking_up(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,

@@ -34,5 +34,6 @@ pub use lease::{Lease, OnTurn};
 pub use link::{Link, OnState};
 pub use pull::Pull;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
+pub use request::JOB_NOT_INDEXED;
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};
 pub use views::{FEED_HEADER, WITH_VIEWS};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
@@ -14,11 +14,16 @@ use serde_json::Value;
 use super::connect::authority;
 use super::failure::Failure;
 use crate::config::RegionUrl;
+use crate::replica::IndexAnswer;
 
 /// For the answer to a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Answers to statuses and reports have no body; those about keys and error documents are short. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The longest record of a job: some four thousand facts. Units: bytes.
+const RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// The code of an index that does not have a job.
+pub const JOB_NOT_INDEXED: &str = "job_not_indexed";
 
 /// A connection to a replica of the hub.
 #[derive(Debug, Clone)]
@@ -57,6 +62,21 @@ impl Requests {
         serde_json::from_slice(&body).map_err(|error| Failure::Refused(format!("the answer to {path}: {error}")))
     }
 
+    /// Looks a job up in the hub's index. `path`: with the query.
+    pub(super) async fn look_up(&self, path: &str) -> Result<IndexAnswer, Failure> {
+        let request = self.get(path).map_err(Failure::Lost)?;
+        let asked = async {
+            let answer = self.sender.clone().send_request(request).await.map_err(Failure::lost)?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), RECORD_BYTES_MAX).collect().await;
+            // A record that is too long is no loss of the connection.
+            let body = body.map_err(|error| Failure::Refused(error.to_string()))?.to_bytes();
+            Ok(index_answer(status, body))
+        };
+        let slow = || Failure::Slow(format!("no record within {} s", TIMEOUT.as_secs()));
+        tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
+    }
+
     /// The answer to a request, where it is a success.
     pub(super) async fn answered(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let path = request.uri().path().to_owned();
@@ -84,6 +104,18 @@ impl Requests {
         let uri = uri.build().map_err(|error| error.to_string())?;
         let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body)));
         request.map_err(|error| error.to_string())
+    }
+}
+
+/// The answer to a look-up. Only a document with copies is a record.
+fn index_answer(status: StatusCode, body: Bytes) -> IndexAnswer {
+    let document: Value = serde_json::from_slice(&body).unwrap_or_default();
+    match (status, document["error"]["code"].as_str()) {
+        (StatusCode::OK, _) if document["copies"].is_array() => IndexAnswer::Shown(body),
+        (StatusCode::NOT_FOUND, Some(JOB_NOT_INDEXED)) => IndexAnswer::Absent,
+        // A hub of a version without an index has no such path.
+        (StatusCode::NOT_FOUND, Some(_)) => IndexAnswer::NoIndex,
+        _ => IndexAnswer::Failed,
     }
 }
 

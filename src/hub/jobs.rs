@@ -17,7 +17,7 @@ use super::response::Refusal;
 use super::sidecar_request::read as read_request;
 use super::state::Hub;
 use crate::base::RegionId;
-use crate::fleet::ChangesRequest;
+use crate::fleet::{ChangesRequest, JOB_NOT_INDEXED};
 use crate::ojs::query_text;
 use crate::replica::{Change, Record};
 
@@ -96,7 +96,7 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
     let found = hub.record.find_changes(wanted).await?;
     if found.is_empty() {
         let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, JOB_NOT_INDEXED, message));
     }
     Ok(Record::of(found.into_iter().map(|it| it.change)).shown())
 }

@@ -7,10 +7,12 @@ mod change;
 mod lags;
 mod line;
 mod outbox;
+mod questions;
 mod record;
 
 pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts};
 pub use lags::{FeedLags, Lags};
 pub use line::{Description, JobTexts, LINE_BYTES_MAX, Seen, read_lines};
 pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
+pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};
 pub use record::{Copy, Record};

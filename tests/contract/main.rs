@@ -8,6 +8,9 @@ mod alerts;
 mod files;
 mod findings;
 mod hub;
+#[path = "../it/hub/stage.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod hub_stage;
 mod manifests;
 mod openapi;
 mod pitfalls;

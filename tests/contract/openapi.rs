@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::files::{document, read};
-use crate::support::{Answer, Client, Federation, Setup, eventually};
+use crate::hub_stage::{Hub, HubStage};
+use crate::support::{Answer, Client, Federation, Process, Setup, Stage, eventually};
 
 const FILE: &str = "docs/openapi.yaml";
 const JOB: &str = r#"{"type":"email.send","args":["a"]}"#;
@@ -91,6 +92,35 @@ struct World {
     /// One client connection is allowed.
     crowded: Federation,
     draining: Federation,
+    indexed: Indexed,
+}
+
+/// A sidecar whose hub keeps an index, with one job in it.
+struct Indexed {
+    _hub: Hub,
+    _federation: Stage,
+    _stage: HubStage,
+    sidecar: Process,
+    job_id: String,
+    federation_id: String,
+}
+
+impl Indexed {
+    async fn start() -> Self {
+        let mut stage = HubStage::new("index: { region: us-east-1 }");
+        let hub = stage.run().await;
+        let section = stage.section("one").replace("hub: {", "hub: { report_jobs: true,");
+        let federation = Setup::default().yaml(&section).stage().await;
+        let sidecar = Process::run(&federation.config, &["--set", "log.level=info"]).await;
+        stage.follows("one").await;
+        let made = sidecar.client.enqueue(JOB).await;
+        let federation_id = made.header("ojs-federation-id").unwrap().to_owned();
+        let path = format!("/v1/federation/jobs/{federation_id}");
+        eventually("the job in the index", async || sidecar.client.get(&path).await.status == 200).await;
+        let record = sidecar.client.get(&path).await.json();
+        let job_id = record["copies"][0]["job_id"].as_str().unwrap().to_owned();
+        Self { _hub: hub, _federation: federation, _stage: stage, sidecar, job_id, federation_id }
+    }
 }
 
 impl World {
@@ -104,7 +134,7 @@ impl World {
         let mut draining = Setup::default().regions(1).yaml("shutdown: { drain_idle: 60s }").start().await;
         draining.begin_drain();
         eventually("the drain", async || draining.admin.get("/readyz").await.status == 503).await;
-        Self { usual, drained, crowded, draining }
+        Self { usual, drained, crowded, draining, indexed: Indexed::start().await }
     }
 
     /// The lists of switches with one of each form, and without any.
@@ -128,6 +158,7 @@ impl World {
     /// An answer with this status to this operation.
     async fn provoke(&self, method: &str, path: &str, status: &str) -> Vec<Answer> {
         let client = &self.usual.client;
+        let path = &*path.replace("{federation_id}", "unheard-of");
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
         match (path, status) {
             ("/metrics" | "/livez" | "/readyz" | "/state", "200") => vec![self.usual.admin.get(path).await],
@@ -144,6 +175,17 @@ impl World {
                 // A call with an unknown outcome, so that there is one to be shown.
                 self.enqueue("500").await;
                 vec![client.get(path).await]
+            }
+            (_, "200") if path.ends_with("/jobs") => {
+                vec![self.indexed.sidecar.client.get(&format!("{path}?job_id={}", self.indexed.job_id)).await]
+            }
+            (_, "200") if path.ends_with("/unheard-of") => {
+                let path = path.replace("unheard-of", &self.indexed.federation_id);
+                vec![self.indexed.sidecar.client.get(&path).await]
+            }
+            (_, "404") if path.contains("/federation/jobs") => {
+                let path = if path.ends_with("/jobs") { format!("{path}?job_id=unheard-of") } else { path.to_owned() };
+                vec![client.get(&path).await, self.indexed.sidecar.client.get(&path).await]
             }
             (_, "200") if path.ends_with("/decisions") => {
                 // A job that was stored, so that there is one to be shown, and one that nobody knows.

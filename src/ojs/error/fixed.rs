@@ -78,6 +78,16 @@ fixed! {
     decisions_query: DecisionsQuery,
         "expected exactly one of `job_id`, `federation_id` and `request_id`, with an id of at most 256 bytes, and \
          nothing else; name the job as its client knows it";
+    /// 400: the question for a job in the index does not name one.
+    index_query: IndexQuery,
+        "expected `/v1/federation/jobs/FEDERATION_ID`, or the query `job_id=ID` and nothing else, with an id of 1 to 255 bytes without control \
+         characters";
+    /// 404: the index has no such job.
+    job_not_indexed: JobNotIndexed,
+        "the index of the hub has no such job: no sidecar has reported it, or the index has forgotten it after its `retention`";
+    /// 404: there is no index to be asked.
+    no_index: NoIndex,
+        "there is no index of jobs: set `hub` in this sidecar's configuration, and `index` in that of its hub";
     /// 421: the `Host` is not one that this listener answers to, which stops DNS rebinding.
     misdirected_host: HostNotAllowed,
         "the `Host` header is neither a loopback name nor one of `listen.allowed_hosts`; call the sidecar as \

@@ -156,6 +156,16 @@ impl ErrorDocument {
         )
     }
 
+    /// 503: the hub does not answer a look-up in its index. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn index_unavailable(retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::HubUnavailable,
+            retry_after,
+            "the hub, which keeps the index of jobs, does not answer; try again later",
+        )
+    }
+
     /// 503: the call needs another region than the local one, and this sidecar is a spoke that does not hear its hub. `region`: where it would
     /// have gone, where that is one region. Units: `retry_after` in seconds.
     #[must_use]

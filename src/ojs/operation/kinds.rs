@@ -91,7 +91,9 @@ words! {
         FederationOutcomes = "federation_outcomes",
         /// `GET /v1/federation/decisions`.
         FederationDecisions = "federation_decisions",
-        /// Below the federation paths, but not one of the three with its method.
+        /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job in the hub's index.
+        FederationJob = "federation_job",
+        /// Below the federation paths, but none of these with its method.
         FederationOther = "federation_other",
         /// Not in the table.
         Unknown = "unknown",
@@ -130,6 +132,7 @@ impl Operation {
             | Self::FederationHealth
             | Self::FederationOutcomes
             | Self::FederationDecisions
+            | Self::FederationJob
             | Self::FederationOther => Class::Federation,
             Self::Unknown => Class::Other,
         }

@@ -57,6 +57,8 @@ fn every_endpoint_of_the_catalogue_is_recognised() {
         ("GET", "/ojs/federation/health", Op::FederationHealth, Class::Federation),
         ("GET", "/ojs/v1/federation/outcomes", Op::FederationOutcomes, Class::Federation),
         ("GET", "/v1/federation/decisions", Op::FederationDecisions, Class::Federation),
+        ("GET", "/v1/federation/jobs", Op::FederationJob, Class::Federation),
+        ("GET", "/ojs/v1/federation/jobs/a", Op::FederationJob, Class::Federation),
         ("GET", "/v1/federation/route", Op::FederationOther, Class::Federation),
         ("GET", "/v1/federation", Op::Unknown, Class::Other),
         ("PUT", "/ojs/v1/jobs", Op::Unknown, Class::Other),

@@ -22,7 +22,7 @@ use crate::journal::Journal;
 use crate::net::pool::Pool;
 use crate::policy::{Budgets, Concurrency, RegionIndex, View};
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
-use crate::replica::{Lags, Outbox};
+use crate::replica::{IndexQuestions, Lags, Outbox};
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
 /// The state that all worker threads share.
@@ -48,6 +48,8 @@ pub struct Shared {
     pub journal: Arc<Journal>,
     /// The changes of jobs that the hub does not have yet.
     pub outbox: Arc<Outbox>,
+    /// The way of look-ups to the hub's index.
+    pub index: Arc<IndexQuestions>,
     /// How far the hub's index is behind other regions.
     pub lags: Arc<Lags>,
     /// How many lines of a kind are written.

@@ -29,7 +29,7 @@ pub const RUN: &[&str] = &[
 const PORTS: [&str; 13] =
     ["8080", "8081", "8082", "8090", "8091", "8443", "8444", "9464", "9465", "9466", "9474", "9475", "5433"];
 /// Commands that ask a sidecar where its clients reach it.
-const ASKING: [&str; 5] = ["await", "outcomes", "regions", "route", "why"];
+const ASKING: [&str; 6] = ["await", "job", "outcomes", "regions", "route", "why"];
 /// Commands that ask its admin listener.
 const ORDERING: [&str; 8] =
     ["drain", "throttle", "unthrottle", "maintenance", "pause", "resume", "switches", "undrain"];

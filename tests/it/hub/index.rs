@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::INFO;
 use super::postgres::Postgres;
 use super::stage::{Hub, HubStage, status};
-use crate::support::{Process, Stage, eventually, pinned};
+use crate::support::{Process, Stage, command, eventually, pinned};
 
 const CANARY: &str = "canary-of-the-arguments";
 
@@ -56,6 +56,35 @@ async fn fetch(sidecar: &Process) -> Value {
     sidecar.client.post("/ojs/v1/workers/fetch", body).await.json()["jobs"][0].clone()
 }
 
+/// A client of the sidecar sees the same record as one of the hub, under each prefix, and by the command.
+async fn shows_clients(sidecar: &Process, federation_id: &str, id: &str, record: &Value) {
+    for path in [
+        format!("/v1/federation/jobs/{federation_id}"),
+        format!("/ojs/v1/federation/jobs?job_id={id}"),
+        format!("/ojs/federation/jobs?job_id={id}"),
+    ] {
+        let shown = sidecar.client.get(&path).await;
+        assert_eq!((shown.status.as_u16(), &shown.json()), (200, record), "{path}");
+    }
+    let by_job = ["--job-id", id];
+    for named in [&[federation_id][..], &by_job] {
+        let line = [&["job"], named, &["--address", &sidecar.client_address]].concat();
+        let ended = command(&line, &[], "");
+        assert_eq!(ended.code, Some(0), "{}", ended.all());
+        assert!(ended.stdout.contains(&format!("{federation_id}: available in us-east-1")), "{}", ended.stdout);
+    }
+    let none = command(&["job", "none", "--address", &sidecar.client_address], &[], "");
+    assert!(none.code == Some(1) && none.all().contains("the index of the hub has no such job"), "{}", none.all());
+    for (path, status, reason) in [
+        ("/v1/federation/jobs/none", 404, "job_not_indexed"),
+        ("/v1/federation/jobs", 400, "index_query"),
+        ("/v1/federation/jobs/none?job_id=x", 400, "index_query"),
+    ] {
+        let refused = sidecar.client.get(path).await;
+        assert_eq!((refused.status.as_u16(), refused.reason().as_str()), (status, reason), "{path}: {refused:?}");
+    }
+}
+
 /// A job goes through its whole life, with and without the hub.
 async fn follows_a_life(stage: &mut HubStage) {
     let mut hub = stage.run().await;
@@ -71,6 +100,7 @@ async fn follows_a_life(stage: &mut HubStage) {
     );
     let federation_id = record["federation_id"].as_str().unwrap().to_owned();
     assert_eq!(look_up(stage, &format!("/{federation_id}")).await, (200, record.clone()));
+    shows_clients(&sidecar, &federation_id, &id, &record).await;
     assert_eq!(look_up(stage, "?job_id=none").await.0, 404);
     assert_eq!(look_up(stage, "").await.0, 400);
     let fetched = fetch(&sidecar).await;
@@ -79,6 +109,9 @@ async fn follows_a_life(stage: &mut HubStage) {
     // Without the hub nothing changes for workers, and the hub hears of it later.
     hub.kill();
     sidecar.wait_for_line("ojs.federation.hub_lost").await;
+    let unheard = sidecar.client.get(&format!("/v1/federation/jobs/{federation_id}")).await;
+    assert_eq!((unheard.status.as_u16(), unheard.reason().as_str()), (503, "hub_unavailable"), "{unheard:?}");
+    assert!(unheard.headers.contains_key("retry-after"));
     let beat = json!({ "worker_id": "w", "active_jobs": [id] }).to_string();
     assert_eq!(sidecar.client.post("/ojs/v1/workers/heartbeat", beat).await.status, 200);
     let done = sidecar.client.post("/ojs/v1/workers/ack", json!({ "job_id": id, "worker_id": "w" }).to_string()).await;
