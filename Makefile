@@ -1,4 +1,4 @@
-.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -41,6 +41,11 @@ SEEDS ?= 1 2 3 4 5 6 7 8
 hub-history:
 	for seed in $(SEEDS); do HUB_HISTORY_SEED=$$seed HUB_HISTORY_SIDECARS=20 HUB_HISTORY_FAULTS=12 \
 		cargo test --locked --test it -- --nocapture hub::history || exit 1; done
+
+# The index of three regions with faults, 100 000 jobs and a cut of 30 s: make index-history SEEDS='1 2 3'. Needs PostgreSQL.
+index-history:
+	for seed in $(SEEDS); do INDEX_HISTORY_SEED=$$seed INDEX_HISTORY_JOBS=100000 INDEX_HISTORY_FAULTS=12 INDEX_HISTORY_CUT=30 \
+		cargo test --locked --test it -- --nocapture hub::index_history || exit 1; done
 
 ci:
 	.ci/run

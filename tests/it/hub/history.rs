@@ -19,21 +19,21 @@ use super::stage::{Hub, HubStage};
 use crate::support::{Process, Stage, command, eventually};
 use keyed::Keyed;
 use load::Load;
-use network::Link;
+pub use network::Link;
 use ojs_testbed::{Fault as RegionFault, When};
 
 /// How long a hub or a server is paused: shorter and longer than the waits of those that depend on it.
 const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(7)];
 
-fn number(variable: &str, otherwise: u64) -> u64 {
+pub fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var_os(variable).map_or(otherwise, |text| text.to_str().unwrap().parse().unwrap())
 }
 
 /// Numbers that depend on nothing but the seed.
-struct Draw(u64);
+pub struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         // Knuth's constants; the high bits are the good ones.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end
@@ -207,7 +207,7 @@ async fn trail(stage: &HubStage) -> Vec<Value> {
 }
 
 /// Prints a line past the capture of the tests' output.
-fn say(line: &str) {
+pub fn say(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{line}");
 }

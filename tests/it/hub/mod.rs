@@ -2,6 +2,7 @@
 
 mod history;
 mod index;
+mod index_history;
 mod keys;
 mod keys_history;
 mod keys_loss;

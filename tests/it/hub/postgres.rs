@@ -108,6 +108,11 @@ impl Postgres {
         Some(server.run().await)
     }
 
+    /// Where its files are.
+    pub fn folder(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("made/data")
     }
