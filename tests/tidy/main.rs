@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its own project has failed")]
 
 mod circles;
+mod clauses;
 mod imports;
 mod records;
 mod reference;

@@ -12,6 +12,8 @@ const LINES_MAX: usize = 25;
 const NAMES_CODE_FROM: u32 = 300;
 const AREAS: [&str; 9] = ["protocol", "routing", "health", "net", "config", "telemetry", "journal", "build", "tests"];
 const HEADINGS: [&str; 3] = ["## Context", "## Decision", "## Alternatives"];
+/// Where the code of the project is.
+pub(crate) const CODE: &[&str] = &["src", "crates", "tests", "benches", "fuzz"];
 /// Folders of the project: a quoted word below one of them is a path that exists.
 const FOLDERS: [&str; 8] = ["src/", "tests/", "crates/", "docs/", "benches/", "deploy/", "tools/", "fuzz/"];
 
@@ -80,6 +82,12 @@ impl Record {
     }
 }
 
+/// The names of all functions of these files.
+pub(crate) fn functions(code: &[(String, String)]) -> BTreeSet<&str> {
+    let sources = code.iter().filter(|(path, _)| path.ends_with(".rs"));
+    sources.flat_map(|(_, text)| text.split("fn ").skip(1).filter_map(|rest| rest.split('(').next())).collect()
+}
+
 /// Whether a quoted word is a path of the project that does not exist.
 fn is_missing(word: &str) -> bool {
     let is_path = FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains(['*', ' ', '<', '{']);
@@ -103,12 +111,8 @@ fn index(records: &[Record]) -> String {
 
 #[test]
 fn every_record_has_its_form_and_names_what_exists() {
-    let code = files(&["src", "crates", "tests", "benches", "fuzz"]);
-    let names: BTreeSet<&str> = code
-        .iter()
-        .filter(|(path, _)| path.ends_with(".rs"))
-        .flat_map(|(_, text)| text.split("fn ").skip(1).filter_map(|rest| rest.split('(').next()))
-        .collect();
+    let code = files(CODE);
+    let names = functions(&code);
     let records = records();
     assert!(records.len() > 100, "docs/adr is not where it was");
     let mut problems: Vec<String> = records.iter().flat_map(|it| it.problems(&|name| names.contains(name))).collect();
