@@ -79,7 +79,7 @@ pub(super) fn joined(changes: Vec<Change>) -> Vec<Change> {
 ///
 /// Errors: 404 where the index has no such job.
 pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str) -> Result<Value, Refusal> {
-    present(hub)?;
+    let index = present(hub)?;
     let wanted = match (federation_id, query.strip_prefix("job_id=")) {
         (Some(id), _) if query.is_empty() => Wanted::Federation(query_text(id)),
         (None, Some(id)) if !id.contains('&') => Wanted::Job(query_text(id)),
@@ -98,7 +98,7 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
         let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
         return Err(Refusal::new(StatusCode::NOT_FOUND, JOB_NOT_INDEXED, message));
     }
-    Ok(Record::of(found.into_iter().map(|it| it.change)).shown())
+    Ok(Record::of(found.into_iter().map(|it| it.change)).shown(&index.settings.region))
 }
 
 /// The facts of this region behind the place of a query `epoch=E&written=W&mark=M`, for another hub.

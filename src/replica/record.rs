@@ -72,8 +72,10 @@ impl Copy {
             .unwrap_or_else(|| self.history.iter().map(|it| it.at_ms).min().unwrap_or(0))
     }
 
-    /// As look-ups show it.
-    fn shown(&self, is_winner: bool) -> Value {
+    /// As look-ups show it. `here`: the region of the index; the description of a copy elsewhere was replicated from there. Spec:
+    /// federation-spec §5.1.
+    fn shown(&self, is_winner: bool, here: &RegionId) -> Value {
+        let elsewhere = Some(self.region.as_str()).filter(|region| *region != here.as_str());
         let history =
             self.history.iter().map(|it| json!({ "change": it.kind, "at": rfc3339(it.at_ms), "state": it.state }));
         json!({
@@ -86,7 +88,7 @@ impl Copy {
             "queue": self.job.as_ref().map(|it| &it.queue),
             "tenant": self.job.as_ref().map(|it| &it.tenant),
             "bound": self.job.as_ref().map(|it| it.bound),
-            "replicated_from": self.replicated_from,
+            "replicated_from": self.replicated_from.as_deref().or(elsewhere),
             "winner": is_winner,
             "history": history.collect::<Vec<_>>(),
         })
@@ -128,16 +130,16 @@ impl Record {
         self.copies.iter().max_by(|a, b| a.writer().cmp(&b.writer()))
     }
 
-    /// The document of look-ups. `federation_id`: that of the winner.
+    /// The document of look-ups in the index of the region `here`. `federation_id`: that of the winner.
     #[must_use]
-    pub fn shown(&self) -> Value {
+    pub fn shown(&self, here: &RegionId) -> Value {
         let winner = self.winner();
         let is_winner = |copy: &Copy| winner.is_some_and(|it| std::ptr::eq(it, copy));
         json!({
             "federation_id": winner.and_then(|it| it.federation_id.clone()),
             "region": winner.map(|it| &it.region),
             "state": winner.map(|it| &it.state),
-            "copies": self.copies.iter().map(|it| it.shown(is_winner(it))).collect::<Vec<_>>(),
+            "copies": self.copies.iter().map(|it| it.shown(is_winner(it), here)).collect::<Vec<_>>(),
         })
     }
 }
@@ -178,9 +180,21 @@ mod tests {
 
     #[test]
     fn a_job_without_a_description_is_not_said_to_be_free() {
-        let leased = Record::of([change(ChangeKind::Leased, 100, 100)]).shown();
+        let here = RegionId::parse("us").unwrap();
+        let leased = Record::of([change(ChangeKind::Leased, 100, 100)]).shown(&here);
         assert_eq!(leased["copies"][0]["bound"], Value::Null);
-        assert_eq!(Record::of([copy("eu", "1", 5)]).shown()["copies"][0]["bound"], false);
+        assert_eq!(Record::of([copy("eu", "1", 5)]).shown(&here)["copies"][0]["bound"], false);
+    }
+
+    #[test]
+    fn a_copy_of_another_region_is_shown_as_replicated_from_there() {
+        let shown = |copy: Change, here: &str| {
+            let record = Record::of([copy]).shown(&RegionId::parse(here).unwrap());
+            record["copies"][0]["replicated_from"].clone()
+        };
+        assert_eq!((shown(copy("eu", "1", 5), "us"), shown(copy("eu", "1", 5), "eu")), (json!("eu"), Value::Null));
+        let replica = Change { replicated_from: Some("ap".to_owned()), ..copy("eu", "1", 5) };
+        assert_eq!(shown(replica, "us"), "ap");
     }
 
     fn copy(region: &str, job: &str, enqueued_ms: u64) -> Change {

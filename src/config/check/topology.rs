@@ -70,6 +70,12 @@ impl Check {
                         routing.stamp out, or set `topology: mesh`";
             self.refuse("routing.stamp", rule);
         }
+        let reports = hub.is_some_and(|hub| hub.report_jobs);
+        if topology == Topology::ActiveActive && !reports && !self.is_wrong_within("hub") {
+            let rule = "expected true: with `topology: active-active` every region sees the jobs of all in the index of its hub, which sidecars report \
+                        to; set hub.urls, hub.tls and `hub.report_jobs: true`, or `topology: mesh`";
+            self.refuse("hub.report_jobs", rule);
+        }
     }
 
     fn one_hub(&mut self, hubs: &HubRegions) {

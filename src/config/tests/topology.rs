@@ -36,9 +36,10 @@ fn a_hub_spoke_federation_has_exactly_one_hub_and_its_spokes_know_where_it_is() 
 #[test]
 fn a_hub_region_and_its_lease_are_refused_where_they_have_no_effect() {
     for topology in ["mesh", "active-active"] {
-        let text = format!("{}topology: {topology}\n", regions(&["eu-west-1"]));
+        let hub = HUB.replace("tls", "report_jobs: true, tls");
+        let text = format!("{}topology: {topology}\n{hub}", regions(&["eu-west-1"]));
         check_refused(&text, "regions[1].is_hub", &[topology, "hub-spoke", "leave is_hub out"]);
-        let lease = HUB.replace("tls", "lease: 20s, tls");
+        let lease = hub.replace("tls", "lease: 20s, tls");
         check_refused(&format!("{REGIONS}topology: {topology}\n{lease}"), "hub.lease", &["hub-spoke", "leave"]);
     }
     loaded(&format!("{}topology: mesh\n", REGIONS.replace("/t/us", "/t/us, is_hub: false")));
@@ -61,13 +62,22 @@ fn only_the_picture_of_the_hub_decides() {
 
 #[test]
 fn every_job_of_an_active_active_federation_is_stamped() {
-    let text = |stamp: &str| format!("{REGIONS}topology: active-active\nrouting: {{ stamp: {stamp} }}\n");
+    let hub = HUB.replace("tls", "report_jobs: true, tls");
+    let text = |stamp: &str| format!("{REGIONS}topology: active-active\nrouting: {{ stamp: {stamp} }}\n{hub}");
     for stamp in ["never", "federated-only"] {
         check_refused(&text(stamp), "routing.stamp", &["expected always", "leave routing.stamp out"]);
     }
     loaded(&text("always"));
-    let config = loaded(&format!("{REGIONS}topology: active-active\n")).config;
+    let config = loaded(&format!("{REGIONS}topology: active-active\n{hub}")).config;
     assert_eq!((config.topology, config.routing.stamp), (Topology::ActiveActive, Stamp::Always));
+}
+
+#[test]
+fn the_jobs_of_an_active_active_federation_are_reported() {
+    for hub in ["", HUB, &HUB.replace("tls", "report_jobs: false, tls")] {
+        let text = format!("{REGIONS}topology: active-active\n{hub}");
+        check_refused(&text, "hub.report_jobs", &["expected true", "hub.urls", "mesh"]);
+    }
 }
 
 #[test]
@@ -75,7 +85,7 @@ fn the_effective_configuration_of_each_topology_reads_back_as_itself() {
     let spoke = HUB.replace("tls", "lease: 20s, tls");
     for text in [
         format!("{}topology: hub-spoke\n{spoke}", regions(&["eu-west-1"])),
-        format!("{REGIONS}topology: active-active\n{HUB}"),
+        format!("{REGIONS}topology: active-active\n{}", HUB.replace("tls", "report_jobs: true, tls")),
     ] {
         let first = effective(&loaded(&text).config);
         assert_eq!(effective(&loaded(&first).config), first);

@@ -16,9 +16,9 @@ fn keeps(region: &str, reader: &str, more: &str) -> String {
 }
 
 /// A federation whose sidecar reports jobs, and the sidecar.
-async fn reporting(stage: &HubStage, name: &str, region: &str) -> (Stage, Process) {
+async fn reporting(stage: &HubStage, name: &str, region: &str, more: &str) -> (Stage, Process) {
     let section = stage.section(name).replace("hub: {", "hub: { report_jobs: true,");
-    let federation = crate::support::Setup::default().yaml(&section).stage().await;
+    let federation = crate::support::Setup::default().yaml(&section).yaml(more).stage().await;
     let sidecar =
         Process::run(&federation.config, &[&INFO[..], &["--set", &format!("local_region={region}")]].concat()).await;
     stage.follows(name).await;
@@ -88,7 +88,7 @@ async fn shows_clients(sidecar: &Process, federation_id: &str, id: &str, record:
 /// A job goes through its whole life, with and without the hub.
 async fn follows_a_life(stage: &mut HubStage) {
     let mut hub = stage.run().await;
-    let (federation, sidecar) = reporting(stage, "one", "us-east-1").await;
+    let (federation, sidecar) = reporting(stage, "one", "us-east-1", "").await;
     let job = json!({ "type": "mail.send", "args": [CANARY], "options": { "queue": "email" }, "meta": { "tenant_id": "acme" } });
     let made = sidecar.client.enqueue(job.to_string()).await;
     let id = id_of(&made);
@@ -178,6 +178,14 @@ async fn lag(hub: &Hub) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
+/// A record whose copies name each region that they came from, also that of the index.
+fn by_origin((status, mut record): (u16, Value), here: &str) -> (u16, Value) {
+    for copy in record["copies"].as_array_mut().into_iter().flatten().filter(|it| it["replicated_from"].is_null()) {
+        copy["replicated_from"] = json!(here);
+    }
+    (status, record)
+}
+
 fn regions(record: &Value) -> Vec<&str> {
     record["copies"].as_array().unwrap().iter().map(|it| it["region"].as_str().unwrap()).collect()
 }
@@ -190,20 +198,25 @@ struct Two {
     of_eu: Hub,
     in_us: Process,
     in_eu: Process,
-    _federations: [Stage; 2],
+    federations: [Stage; 2],
 }
 
 impl Two {
-    async fn start(mut us: HubStage) -> Self {
+    async fn start(us: HubStage) -> Self {
+        Self::start_with(us, "").await
+    }
+
+    /// `more` is added to the configuration of each sidecar.
+    async fn start_with(mut us: HubStage, more: &str) -> Self {
         let mut eu = hub_of("eu-west-1", "us-east-1");
         let (of_us, of_eu) = (us.run().await, eu.run().await);
         us.set_more(&pulls("us-east-1", "eu-west-1", &eu));
         eu.set_more(&pulls("eu-west-1", "us-east-1", &us));
         drop((of_us, of_eu));
         let (of_us, of_eu) = (us.again(0).await, eu.again(0).await);
-        let (one, in_us) = reporting(&us, "one", "us-east-1").await;
-        let (two, in_eu) = reporting(&eu, "two", "eu-west-1").await;
-        Self { us, eu, of_us, of_eu, in_us, in_eu, _federations: [one, two] }
+        let (one, in_us) = reporting(&us, "one", "us-east-1", more).await;
+        let (two, in_eu) = reporting(&eu, "two", "eu-west-1", more).await;
+        Self { us, eu, of_us, of_eu, in_us, in_eu, federations: [one, two] }
     }
 
     /// The record of a job, once both hubs have the same one.
@@ -211,7 +224,7 @@ impl Two {
         let path = format!("?job_id={id}");
         eventually("both indexes have the same record", async || {
             let (one, two) = (look_up(&self.us, &path).await, look_up(&self.eu, &path).await);
-            one.0 == 200 && one == two
+            one.0 == 200 && by_origin(one, "us-east-1") == by_origin(two, "eu-west-1")
         })
         .await;
         look_up(&self.us, &path).await.1
@@ -277,6 +290,45 @@ async fn replicate(two: &Two) {
 #[tokio::test]
 async fn hubs_of_two_regions_have_the_same_index_and_name_the_same_winner() {
     replicate(&Two::start(hub_of("us-east-1", "eu-west-1")).await).await;
+}
+
+/// The tracking id of a job that a region has got.
+fn stamp(job: &Value) -> &Value {
+    let metas = [&job["meta"], &job["metadata"], &job["options"]["metadata"]];
+    metas.into_iter().find_map(|it| it.get("ojs.federation.federation_id")).unwrap_or(&Value::Null)
+}
+
+/// Those of all jobs in a body that creates some.
+fn stamps(body: &Value) -> Vec<&Value> {
+    let several = [&body["jobs"], &body["steps"]].into_iter().find_map(Value::as_array);
+    let one = || std::slice::from_ref(body.get("job_template").unwrap_or(body));
+    several.map_or_else(one, Vec::as_slice).iter().map(stamp).collect()
+}
+
+#[tokio::test]
+async fn an_active_active_federation_stamps_every_job_and_shows_those_of_each_region_in_all() {
+    let two = Two::start_with(hub_of("us-east-1", "eu-west-1"), "topology: active-active").await;
+    for sidecar in [&two.in_us, &two.in_eu] {
+        let id = enqueued(sidecar, "email", json!({})).await;
+        let record = two.equal(&id).await;
+        assert!(record["federation_id"].is_string(), "{record}");
+        let job = json!({ "type": "t", "args": [CANARY] });
+        for (path, body) in [
+            ("/ojs/v1/jobs/batch", json!({ "jobs": [job, job] })),
+            ("/ojs/v1/workflows", json!({ "type": "chain", "name": "flow", "steps": [job, job] })),
+            ("/ojs/v1/cron", json!({ "name": "nightly", "expression": "0 3 * * *", "job_template": job })),
+        ] {
+            let answer = sidecar.client.post(path, body.to_string()).await;
+            assert!(answer.status.is_success(), "{path}: {answer:?}");
+        }
+    }
+    for region in two.federations.iter().flat_map(|it| &it.regions) {
+        for request in region.record().requests().iter().filter(|it| it.method == Method::POST) {
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            let stamps = stamps(&body);
+            assert!(!stamps.is_empty() && stamps.iter().all(|it| it.is_string()), "{}: {body}", request.path);
+        }
+    }
 }
 
 #[tokio::test]

@@ -179,10 +179,10 @@ impl Made {
             if number % step != 0 && !is_common && !known.is_replica {
                 continue;
             }
-            for place in 0..REGIONS.len() {
+            for (place, region) in REGIONS.iter().enumerate() {
                 let (status, record) = world.look_up(place, &format!("?job_id={id}")).await;
                 let is_there = !known.is_replica || place == known.made_at;
-                assert_eq!(status, if is_there { 200 } else { 404 }, "{id} at {}: {record}", REGIONS[place]);
+                assert_eq!(status, if is_there { 200 } else { 404 }, "{id} at {region}: {record}");
                 if is_there {
                     check_state(id, known, &record);
                 }
