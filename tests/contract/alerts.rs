@@ -134,9 +134,11 @@ fn exposition_of_a_hub() -> String {
     let authority = ojs_testbed::Authority::new("clients of the hub");
     let ca = authority.write_ca(files.path(), "hub").unwrap();
     let identity = authority.server(&["localhost"]).write_to(files.path(), "hub").unwrap();
+    let (cert, key, record) = (&identity.cert, &identity.key, files.path().join("hub.db"));
+    let from =
+        format!("{{ region: eu, urls: ['https://127.0.0.1:1'], tls: {{ ca: {ca:?}, cert: {cert:?}, key: {key:?} }} }}");
     let yaml = format!(
-        "{{ listen: '127.0.0.1:0', admin: '127.0.0.1:0', tls: {{ cert: {:?}, key: {:?}, client_ca: {ca:?} }}, access: [{{ san: '*', role: sidecar }}] }}",
-        identity.cert, identity.key
+        "{{ listen: '127.0.0.1:0', admin: '127.0.0.1:0', tls: {{ cert: {cert:?}, key: {key:?}, client_ca: {ca:?} }}, access: [{{ san: '*', role: sidecar }}], record: {{ path: {record:?} }}, index: {{ region: us, from: [{from}] }} }}"
     );
     let file = files.path().join("hub.yaml");
     std::fs::write(&file, yaml).unwrap();
