@@ -3,6 +3,7 @@
 //! Spec: RFC-0001 §6. Everything that is not below the federation paths goes on to [`crate::proxy`].
 
 mod decisions;
+mod discovered;
 mod health;
 mod jobs;
 mod outcomes;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use super::discovered;
 use super::status::status;
 use crate::base::SwitchKind;
 use crate::base::text::rfc3339;
@@ -45,6 +46,7 @@ pub fn document(shared: &Shared) -> Value {
             "outcomes_watched": shared.journal.count(State::Watched),
         },
         "owners": { "entries": shared.owners.len(), "entries_max": shared.config.limits.owner_entries },
+        "discovery": discovered::document(shared),
         "queues": queues,
         "process": process(shared),
     })
@@ -132,6 +134,7 @@ pub(super) fn summary(shared: &Shared, view: &View, index: RegionIndex) -> Value
         "last_error": known.trouble().as_deref().map(trouble),
         "local": index == view.local,
         "is_hub": config.is_hub,
+        "source": config.source.as_str(),
         "cut_off": state.is_cut_off,
         "weight": state.weight,
         "switch": state.switch.map(SwitchKind::as_str),

@@ -5,6 +5,7 @@
 //! their own, accept from the same listening sockets and share one view on the path of a request, and nothing else.
 
 mod control;
+mod discovery;
 mod error;
 mod hub;
 mod notes;
@@ -178,6 +179,7 @@ impl Bound {
             loops: control::start_loops(&self.current.load_full(), &self.world, &notes, Some(first_round)),
             notes,
         };
+        let _discovering = discovery::start(&self.current, &self.world, &self.readiness);
         tokio::select! {
             () = reloader.run() => Err(RunError::Ended("the watch over files".to_owned())),
             end = self.drained(until) => Ok(end),

@@ -3,7 +3,7 @@
 //! A change in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
 //! content. A configuration or an identity that cannot be used changes only the reports about it.
 
-mod watch;
+pub(super) mod watch;
 
 use std::path::PathBuf;
 use std::rc::Weak;
@@ -18,7 +18,7 @@ use super::notes::Notes;
 use super::world::{Source, World};
 use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
-use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig};
+use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
@@ -44,8 +44,16 @@ impl Reloader {
         let mut watch = Watch::new(self.world.clock.clone());
         let mut in_force = true;
         loop {
-            watch.wait(&self.watched(), in_force).await;
-            in_force = self.look();
+            let discovered = Arc::clone(&self.current.load().discovered);
+            let watched = self.watched();
+            tokio::select! {
+                () = watch.wait(&watched, in_force) => in_force = self.look(),
+                // A change of files that was being waited out is looked at, too.
+                () = discovered.changed() => {
+                    in_force = self.look();
+                    self.look_at_discovered();
+                }
+            }
         }
     }
 
@@ -68,7 +76,7 @@ impl Reloader {
         let metrics = Arc::clone(&self.current.load().metrics);
         let refused = match (source.load)() {
             Ok(loaded) if loaded.config == *self.wanted() => None,
-            Ok(loaded) => self.apply(loaded.config, source).err().map(|error| error.to_string()),
+            Ok(loaded) => self.apply_configuration(loaded.config, source).err().map(|error| error.to_string()),
             Err(problems) => Some(problems.to_string()),
         };
         let in_force = refused.is_none();
@@ -88,25 +96,51 @@ impl Reloader {
         Arc::clone(&self.current.load().asked)
     }
 
-    /// Puts a configuration in force, whole or not at all.
-    fn apply(&mut self, asked: Config, source: &Source) -> Result<(), SetupError> {
-        let _reload = span!("reload").entered();
-        let old = self.current.load_full();
-        let (config, fixed) = crate::config::live(&old.config, &asked);
-        let next = successor(&old, config, asked)?;
-        let metrics = Arc::clone(&next.metrics);
-        let level = &next.config.log.level;
+    /// Puts a changed configuration in force, whole or not at all.
+    fn apply_configuration(&mut self, asked: Config, source: &Source) -> Result<(), SetupError> {
+        let fixed = self.apply(asked)?;
+        let current = self.current.load();
+        let level = &current.config.log.level;
         if source.log.as_ref().is_some_and(|log| log.set_level(level).is_err()) {
             // The level was checked when the configuration was; a filter that fails here leaves the old one in force.
             self.notes.set("log.level", "the running level is kept".to_owned());
         }
-        let next = Arc::new(next);
+        event::configuration_reloaded(&current.metrics, &fixed);
+        Ok(())
+    }
+
+    /// Puts the discovered regions in force beside those of the configuration.
+    fn look_at_discovered(&mut self) {
+        const ABOUT: &str = "discovered regions";
+        let current = self.current.load_full();
+        let discovered = discovered_regions(&current, &current.config);
+        let in_force = current.config.regions.iter().filter(|region| region.source != RegionSource::Static);
+        if in_force.eq(&discovered) {
+            return;
+        }
+        match self.apply(Config::clone(&current.asked)) {
+            Ok(_) => self.notes.clear(ABOUT),
+            Err(error) => {
+                let why = error.to_string();
+                if self.notes.set(ABOUT, format!("those in force are kept: {why}")) {
+                    event::reload_refused(&current.metrics, ReloadKind::Configuration, ABOUT, &why);
+                }
+            }
+        }
+    }
+
+    /// Puts a configuration in force, with the discovered regions, whole or not at all. Returns the keys that wait for a restart.
+    fn apply(&mut self, asked: Config) -> Result<Vec<&'static str>, SetupError> {
+        let _reload = span!("reload").entered();
+        let old = self.current.load_full();
+        let (mut config, fixed) = crate::config::live(&old.config, &asked);
+        config.regions.extend(discovered_regions(&old, &config));
+        let next = Arc::new(successor(&old, config, asked)?);
         limit_fleet(&next.concurrency, &next.registry, &next.config);
         self.current.store(Arc::clone(&next));
         // Regions that the old loops have not probed yet are probed by the new ones: readiness waits for them instead.
         self.loops = control::start_loops(&next, &self.world, &self.notes, self.first_round.upgrade());
-        event::configuration_reloaded(&metrics, &fixed);
-        Ok(())
+        Ok(fixed)
     }
 
     fn look_at_identity(&self, shared: &Shared, region: &Region) -> bool {
@@ -143,6 +177,16 @@ impl Reloader {
     }
 }
 
+/// The discovered regions in force, by their ids: those without a region of the file that has their id.
+fn discovered_regions(shared: &Shared, config: &Config) -> Vec<RegionConfig> {
+    let Some(discovery) = &config.discovery else { return Vec::new() };
+    let of_file =
+        |id: &RegionId| config.regions.iter().any(|region| region.source == RegionSource::Static && region.id == *id);
+    let discovered = shared.discovered.in_force();
+    let new = discovered.iter().filter(|seen| !of_file(&seen.id));
+    new.map(|seen| discovery.region(seen, &config.listen.credential_headers)).collect()
+}
+
 /// The shared state of the first configuration.
 pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError> {
     use crate::ojs::Class;
@@ -164,6 +208,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         owners: Arc::new(Owners::new(config.limits.owner_entries)),
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
         journal,
+        discovered: Arc::default(),
         outbox: outbox(Arc::default(), &config),
         index: Arc::default(),
         lags: Arc::default(),
@@ -202,6 +247,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         owners: owners(old, &config),
         lookups: lookups(old, &config),
         journal: kept_journal(old, &config),
+        discovered: Arc::clone(&old.discovered),
         outbox: outbox(Arc::clone(&old.outbox), &config),
         index: Arc::clone(&old.index),
         lags: Arc::clone(&old.lags),

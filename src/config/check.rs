@@ -4,6 +4,7 @@
 //! one section.
 
 mod collect;
+mod discovery;
 mod fleet_limits;
 mod hub;
 mod listen;
@@ -75,13 +76,16 @@ impl Check {
         let hub = self.hub(raw.hub);
         self.topology(topology, &hub_regions, local_region.as_ref(), hub.as_ref(), routing.stamp);
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
+        let discovery = self.discovery(raw.discovery, topology, drafts.len());
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
+        self.regions.extend(discovery.as_ref().map(|discovery| self.discovery_files(discovery)));
         let local_region = local_region?;
         let resolved = drafts.into_iter();
         let resolved = resolved.filter_map(|draft| draft.resolve(Some(&local_region), &listen.credential_headers));
         Some(Config {
             topology,
             regions: resolved.collect(),
+            discovery,
             federation_id: raw.federation_id,
             local_region,
             insecure_dev: raw.insecure_dev,

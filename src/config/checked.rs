@@ -6,7 +6,7 @@ use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
 };
-use super::types::{FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
+use super::types::{DiscoveryConfig, FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
 use crate::base::RegionId;
 
 /// Everything that an operator can set.
@@ -26,6 +26,8 @@ pub struct Config {
     pub control_socket: Option<PathBuf>,
     /// The registry: at least one region, ids unique, in the operator's order.
     pub regions: Vec<RegionConfig>,
+    /// The discovery of further regions; none where no source of it is set.
+    pub discovery: Option<DiscoveryConfig>,
     /// Where the jobs of tenants may go; the first pattern that fits decides.
     pub tenants: Vec<Tenant>,
     /// The choice of a region, and the stamp.

@@ -5,7 +5,9 @@
 use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
-use super::types::{ClientListen, FleetLimit, RegionConfig, RegionTls, Rule, ServerIdentity, Tenant};
+use super::types::{
+    ClientListen, DiscoveryConfig, FleetLimit, RegionConfig, RegionSource, RegionTls, Rule, ServerIdentity, Tenant,
+};
 use super::yaml::Yaml;
 use crate::base::RegionId;
 use crate::base::text::print_duration;
@@ -29,7 +31,11 @@ pub fn effective(config: &Config) -> String {
     if let Some(path) = &config.control_socket {
         yaml.section("control", |yaml| yaml.text("socket", path.display()));
     }
-    yaml.list("regions", &config.regions, region);
+    let regions: Vec<_> = config.regions.iter().filter(|region| region.source == RegionSource::Static).collect();
+    yaml.list("regions", &regions, |yaml, region| self::region(yaml, region));
+    if let Some(discovery) = &config.discovery {
+        yaml.section("discovery", |yaml| self::discovery(yaml, discovery));
+    }
     yaml.list("tenants", &config.tenants, tenant);
     yaml.section("routing", |yaml| routing(yaml, &config.routing));
     write_section(&mut yaml, "batch", &config.batch);
@@ -94,6 +100,29 @@ fn region(yaml: &mut Yaml, region: &RegionConfig) {
     yaml.plain("forward_authorization", region.forward_authorization);
     yaml.text("duplicate_ids", region.duplicate_ids.as_str());
     yaml.plain("is_hub", region.is_hub);
+}
+
+fn discovery(yaml: &mut Yaml, discovery: &DiscoveryConfig) {
+    if let Some(dns) = &discovery.dns {
+        yaml.section("dns", |yaml| {
+            yaml.text("name", &dns.name);
+            yaml.texts("servers", &dns.servers);
+        });
+    }
+    yaml.text_if("directory", discovery.directory.as_ref().map(|path| path.display()));
+    yaml.texts("allow", &discovery.allow);
+    yaml.text("identity", &discovery.identity);
+    yaml.text("interval", print_duration(discovery.interval));
+    yaml.plain("regions_max", discovery.regions_max);
+    yaml.plain("changes_per_minute", discovery.changes_per_minute);
+    yaml.plain("trust_tags", discovery.trust_tags);
+    yaml.text_if("cache", discovery.cache.as_ref().map(|path| path.display()));
+    yaml.section("defaults", |yaml| {
+        yaml.plain("weight", discovery.defaults.weight);
+        yaml.texts("tags", &discovery.defaults.tags);
+        yaml.plain_if("max_queue_depth", discovery.defaults.max_queue_depth);
+        tls(yaml, &discovery.defaults.tls);
+    });
 }
 
 fn tls(yaml: &mut Yaml, tls: &RegionTls) {

@@ -26,6 +26,7 @@ pub(super) struct Raw {
     pub(super) control: RawControl,
     #[serde(default)]
     pub(super) regions: Vec<Option<RawRegion>>,
+    pub(super) discovery: RawDiscovery,
     #[serde(default)]
     pub(super) tenants: Vec<Option<RawTenant>>,
     pub(super) routing: RawRouting,
@@ -101,6 +102,39 @@ pub(super) struct RawTls {
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
     pub(super) uri_san: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawDiscovery {
+    #[serde(default)]
+    pub(super) dns: RawDns,
+    pub(super) directory: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) allow: Vec<String>,
+    pub(super) identity: Option<String>,
+    pub(super) interval: String,
+    pub(super) regions_max: usize,
+    pub(super) changes_per_minute: usize,
+    pub(super) trust_tags: bool,
+    pub(super) cache: Option<PathBuf>,
+    pub(super) defaults: RawDiscoveryDefaults,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct RawDns {
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) servers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawDiscoveryDefaults {
+    pub(super) weight: u32,
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    pub(super) max_queue_depth: Option<u64>,
+    #[serde(default)]
+    pub(super) tls: RawTls,
 }
 
 #[derive(Default, Deserialize)]

@@ -28,6 +28,10 @@ pub fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static str>) {
         fixed.push("control.socket");
         config.control_socket.clone_from(&running.control_socket);
     }
+    if config.discovery != running.discovery {
+        fixed.push("discovery");
+        config.discovery.clone_from(&running.discovery);
+    }
     macro_rules! sections {
         ($($section:ident),+) => {
             $( config.$section.keep_fixed(&running.$section, &mut fixed); )+

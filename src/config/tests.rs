@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::base::Strategy;
 
+mod discovery;
 mod loading;
 mod rules;
 mod schema;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::base::{RegionId, Strategy};
 
 mod compat;
+mod discovery;
 mod fleet_limit;
 mod hub;
 mod journal;
@@ -19,6 +20,7 @@ mod tenant;
 mod topology;
 
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
+pub use discovery::{DiscoveryConfig, DiscoveryDefaults, DnsDiscovery, REGION_IN_IDENTITY, Sighting};
 pub use fleet_limit::{FleetLimit, LimitWithoutHub};
 pub use hub::{HubConfig, KeyScope, OnHubLoss};
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
@@ -37,7 +39,7 @@ pub struct RegionConfig {
     pub url: RegionUrl,
     /// Share of traffic in `weighted`, in overflow and in ties; 0 means drained.
     pub weight: u32,
-    /// Free tags, shown and never interpreted.
+    /// Free tags, shown, and read by `regions_with`.
     pub tags: Vec<String>,
     /// Affinity leaves the region while its queue is at least this deep.
     pub max_queue_depth: Option<u64>,
@@ -55,6 +57,37 @@ pub struct RegionConfig {
     /// Headers with a client's credentials that do not travel to this region, in lower case. Already resolved: none for the local
     /// region and for one with `forward_authorization`.
     pub withheld_headers: Vec<String>,
+    /// Where it is known from.
+    pub source: RegionSource,
+}
+
+/// The source of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RegionSource {
+    /// The configuration file.
+    Static,
+    /// A file in a watched directory.
+    Directory,
+    /// A name server.
+    Dns,
+}
+
+impl RegionSource {
+    /// The source of this word; none for another word, and for that of the file.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Self::Directory, Self::Dns].into_iter().find(|source| source.as_str() == word)
+    }
+
+    /// Its word in documents, metrics and the cache.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Directory => "directory",
+            Self::Dns => "dns",
+        }
+    }
 }
 
 /// The parts of a region's base URL.

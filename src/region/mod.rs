@@ -5,6 +5,7 @@
 mod ask;
 mod ask_error;
 mod beat_forms;
+pub mod discovery;
 mod excluded_queues;
 mod first_answer;
 mod identity;

@@ -3,6 +3,7 @@
 //! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it.
 //! Fields hold region ids, closed words, job and request ids; never a job's content.
 
+mod discovery;
 mod hub;
 mod outcome;
 mod switch;
@@ -13,6 +14,10 @@ use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
+pub use discovery::{
+    discovery_cache_failed, discovery_cache_ignored, discovery_changed, discovery_looked, discovery_rejected,
+    discovery_unproven,
+};
 pub use hub::{
     hub_changes_refused, hub_config_refused, hub_connected, hub_cut_off, hub_grants_refused, hub_grants_return,
     hub_identity_refused, hub_identity_reloaded, hub_key_doubled, hub_keys_lost, hub_keys_reached, hub_keys_refused,

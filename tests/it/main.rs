@@ -16,6 +16,7 @@ mod compressed;
 mod control_socket;
 mod create;
 mod define;
+mod discovery;
 mod disguise;
 mod documents;
 mod drain;

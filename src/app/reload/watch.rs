@@ -28,7 +28,7 @@ const SLOW_POLL: Duration = Duration::from_secs(60);
 /// Names of files, whichever folder they are in.
 type Names = BTreeSet<OsString>;
 
-pub(super) struct Watch {
+pub(in crate::app) struct Watch {
     clock: Clock,
     watcher: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
@@ -39,7 +39,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(in crate::app) fn new(clock: Clock) -> Self {
         // One waiting change says as much as many.
         let (tell, changes) = mpsc::channel(1);
         let names = Arc::new(Mutex::new(None::<Names>));
@@ -61,7 +61,7 @@ impl Watch {
 
     /// Resolves when the files may have changed. Where a configuration was refused (`in_force` is false), a file that
     /// only the refused one names may mend it, so that every write counts.
-    pub(super) async fn wait(&mut self, files: &[PathBuf], in_force: bool) {
+    pub(in crate::app) async fn wait(&mut self, files: &[PathBuf], in_force: bool) {
         if self.watch(files, in_force) {
             return;
         }

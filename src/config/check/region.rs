@@ -6,13 +6,13 @@ use rustls_pki_types::ServerName;
 
 use super::super::files::{FILE_KEYS, RegionFiles};
 use super::super::raw::{RawRegion, RawTls};
-use super::super::types::{DuplicateIds, RegionConfig, RegionTls, RegionUrl, ServerIdentity};
+use super::super::types::{DuplicateIds, RegionConfig, RegionSource, RegionTls, RegionUrl, ServerIdentity};
 use super::super::url;
 use super::collect::{Check, Registered};
 use crate::base::RegionId;
 
 /// More regions than any federation has; every one costs probes, pools and metric series.
-const REGIONS_MAX: usize = 256;
+pub(in crate::config) const REGIONS_MAX: usize = 256;
 /// The weight of a region without one.
 const WEIGHT: u32 = 1;
 /// The highest weight in a file of the public federation schema.
@@ -55,6 +55,7 @@ impl Draft {
             forward_authorization: self.forward_authorization.unwrap_or(by_default),
             duplicate_ids: self.duplicate_ids,
             is_hub: self.is_hub,
+            source: RegionSource::Static,
         })
     }
 }
@@ -235,7 +236,7 @@ impl Check {
     }
 }
 
-fn is_uri(text: &str) -> bool {
+pub(super) fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let starts = scheme.starts_with(|char: char| char.is_ascii_alphabetic());
     starts

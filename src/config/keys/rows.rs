@@ -84,6 +84,36 @@ const PLACES: &[Key] = &[
     open("tenants[].home", NAME, "", "The region that is to the tenant's jobs what the local one is to others"),
 ];
 
+/// The discovery of regions.
+#[rustfmt::skip]
+const DISCOVERY: &[Key] = &[
+    open("discovery.dns.name", Text(253), "",
+        "The name of the SRV records of regions, such as `_ojs._tcp.example.com`; without it and without `discovery.directory` nothing is discovered"),
+    key("discovery.dns.servers", NAMES, "", "", "The name servers, each as `address:port`; those of the system when empty"),
+    open("discovery.directory", Path, "", "A directory with a file a region, `*.yaml`, `*.yml` or `*.json`; it is watched"),
+    key("discovery.allow", NAMES, "", "",
+        "Globs over ids: `*` for any run of characters, `?` for one. A region whose id fits none is turned away; required"),
+    open("discovery.identity", Text(2048), "",
+        "The URI that the certificate of a discovered region must show, with `{region}` for its id, such as `spiffe://prod/{region}`; required"),
+    // Every look is a question for each region; two that agree take a region out.
+    key("discovery.interval", Kind::Duration(SECOND, 3_600 * SECOND), "30s", "duration",
+        "Between two looks at a source; for DNS as long as its records live where that is longer"),
+    // Every region costs probes, pools and metric series; 256 are the most of any kind.
+    key("discovery.regions_max", Integer(1, 200), "32", "regions", "The most regions that are discovered"),
+    key("discovery.changes_per_minute", Integer(1, 1_000), "6", "changes",
+        "The most regions that are added, changed or removed in a minute; the others wait"),
+    key("discovery.trust_tags", Flag, "false", "",
+        "Whether the tags that a source names count for `regions_with` of jobs; else they are only shown in `/state`"),
+    open("discovery.cache", Path, "",
+        "The file of what was learnt, so that a restart without the sources knows it; without it that is lost with the process"),
+    key("discovery.defaults.weight", Integer(0, 1_000_000), "1", "", "The weight of a discovered region where its source names none"),
+    key("discovery.defaults.tags", NAMES, "", "", "Tags of every discovered region, shown, and read by `regions_with` of jobs"),
+    open("discovery.defaults.max_queue_depth", Integer(0, u64::MAX), "jobs", "As `regions[].max_queue_depth`"),
+    open("discovery.defaults.tls.ca", Path, "", "PEM trust roots for discovered regions; the system's when absent"),
+    open("discovery.defaults.tls.cert", Path, "", "PEM client certificate chain, together with `key`"),
+    open("discovery.defaults.tls.key", Path, "", "PEM private key of the client certificate"),
+];
+
 /// Routing rules and the table of the `geographic` strategy.
 #[rustfmt::skip]
 const RULES: &[Key] = &[
@@ -157,8 +187,9 @@ const IGNORED: &[Key] = &[
 
 /// Every row, in the order of `config/example.yaml`.
 pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let tables: [&[Key]; 26] = [
+    let tables: [&[Key]; 27] = [
         PLACES,
+        DISCOVERY,
         Routing::KEYS,
         RULES,
         Batch::KEYS,

@@ -21,6 +21,7 @@ use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::pool::Pool;
 use crate::policy::{Budgets, Concurrency, RegionIndex, View};
+use crate::region::discovery::Discovered;
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
 use crate::replica::{IndexQuestions, Lags, Outbox};
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
@@ -46,6 +47,8 @@ pub struct Shared {
     pub lookups: Arc<Lookups>,
     /// Unknown outcomes and idempotency keys.
     pub journal: Arc<Journal>,
+    /// The regions beside those of the file.
+    pub discovered: Arc<Discovered>,
     /// The changes of jobs that the hub does not have yet.
     pub outbox: Arc<Outbox>,
     /// The way of look-ups to the hub's index.

@@ -135,6 +135,15 @@ families! {
     HUB_KEYS = Kind::Counter, "hub_keys_total", ["result"],
         "Enqueues with an `Idempotency-Key` that the hub was asked for, with `idempotency.scope: hub`, by result";
     HUB_KEYS_UNSETTLED = Kind::Gauge, "hub_keys_unsettled", [], "Keys whose end is known here and not at the hub yet";
+    DISCOVERY_REGIONS = Kind::Gauge, "discovery_regions", ["state"],
+        "Discovered regions: `in_force`; `unproven`, which get nothing but handshakes; and `waiting`, those of either whose change is held down";
+    DISCOVERY_CHANGES = Kind::Counter, "discovery_changes_total", ["change"], "Discovered regions that came, changed and went";
+    DISCOVERY_REJECTED = Kind::Counter, "discovery_rejected_total", ["reason"],
+        "Regions that a source named and that were turned away, once a look or a proof";
+    DISCOVERY_LOOKS = Kind::Counter, "discovery_looks_total", ["source", "result"],
+        "Looks at a source of regions, by whether they found any; others keep what was known";
+    DISCOVERY_GOOD_LOOK = Kind::Gauge, "discovery_good_look_timestamp_seconds", ["source"],
+        "When the source last named a region, as Unix time; 0 where it is not looked at, the start of the process before the first";
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had disconnected by then, by result";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";

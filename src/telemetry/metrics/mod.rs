@@ -5,6 +5,7 @@
 //! constant. The rendering selects the series of a scrape.
 
 mod detail;
+mod discovery;
 mod families;
 mod family;
 mod keys;
@@ -22,14 +23,16 @@ use prometheus::{IntGaugeVec, Registry, TextEncoder};
 
 use crate::base::{RefusalReason, RegionId, SwitchKind};
 
+pub use discovery::Discovery;
 use families::Families;
 pub use families::{Counter, Gauge, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use keys::HubKeys;
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, FailoverReason, HeadRejection, HubKey,
-    JournalEviction, JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind,
-    ReloadResult, RemoteFetch, ReplayBy, Resolution, StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
+    DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, JournalEviction, JournalWrite, KeptJob,
+    Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution,
+    StatusClass,
 };
 pub use region::RegionMetrics;
 
@@ -98,6 +101,8 @@ pub struct Metrics {
     pub hub_switches_unknown: IntGauge,
     /// Keys that all sidecars know.
     pub hub_keys: HubKeys,
+    /// The discovery of regions.
+    pub discovery: Discovery,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -151,12 +156,11 @@ impl Metrics {
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let lookups = families.counters(&family::LOOKUPS);
         let outcomes = families.counters(&family::OUTCOMES);
-        let pending = families.int_gauges(&family::OUTCOMES_PENDING);
         let switches = families.int_gauges(&family::SWITCHES);
         let replays = families.counters(&family::REPLAYS);
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
-        let kept = families.counters(&family::KEPT_JOBS);
+        let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));
         show_build(&families);
         let vectors = region::Vectors::new(&families, classes, &refusals);
         let metrics = Self {
@@ -187,6 +191,7 @@ impl Metrics {
             hub_views: families.int_gauge(&family::HUB_VIEWS),
             hub_switches_unknown: families.int_gauge(&family::HUB_SWITCHES_UNKNOWN),
             hub_keys: HubKeys::of(&families),
+            discovery: Discovery::of(&families),
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
@@ -253,6 +258,7 @@ impl Metrics {
             hub_views: self.hub_views.clone(),
             hub_switches_unknown: self.hub_switches_unknown.clone(),
             hub_keys: self.hub_keys.clone(),
+            discovery: self.discovery.clone(),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),

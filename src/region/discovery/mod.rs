@@ -1,0 +1,14 @@
+//! Regions beside those of the file: the words of sources on them, and which of them are in force.
+//!
+//! [`Finder`] is the whole decision, without clock and without I/O: looks and proofs go in, the regions in force come out. A
+//! region is in force only once a handshake has shown the identity of its id; until then nothing else is sent there.
+
+mod finder;
+mod known;
+mod report;
+mod said;
+
+pub use finder::{Change, ChangeKind, Finder};
+pub use known::{Proof, ProofFailure};
+pub use report::{Discovered, Report, ReportedRegion, SourceReport};
+pub use said::{Look, MalformedError, Rejected, Rejection, of_file, of_texts};
