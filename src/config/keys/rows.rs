@@ -91,7 +91,7 @@ const DISCOVERY: &[Key] = &[
         "The name of the SRV records of regions, such as `_ojs._tcp.example.com`; without it and without `discovery.directory` nothing is discovered"),
     key("discovery.dns.servers", NAMES, "", "", "The name servers, each as `address:port`; those of the system when empty"),
     open("discovery.directory", Path, "", "A directory with a file a region, `*.yaml`, `*.yml` or `*.json`; it is watched"),
-    key("discovery.allow", NAMES, "", "",
+    open("discovery.allow", NAMES, "",
         "Globs over ids: `*` for any run of characters, `?` for one. A region whose id fits none is turned away; required"),
     open("discovery.identity", Text(2048), "",
         "The URI that the certificate of a discovered region must show, with `{region}` for its id, such as `spiffe://prod/{region}`; required"),
