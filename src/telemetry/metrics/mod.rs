@@ -23,7 +23,7 @@ use prometheus::{IntGaugeVec, Registry, TextEncoder};
 
 use crate::base::{RefusalReason, RegionId, SwitchKind};
 
-pub use discovery::Discovery;
+pub use discovery::{Discovery, LazyDiscovery};
 use families::Families;
 pub use families::{Counter, Gauge, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
@@ -102,7 +102,7 @@ pub struct Metrics {
     /// Keys that all sidecars know.
     pub hub_keys: HubKeys,
     /// The discovery of regions.
-    pub discovery: Discovery,
+    pub discovery: LazyDiscovery,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -258,7 +258,7 @@ impl Metrics {
             hub_views: self.hub_views.clone(),
             hub_switches_unknown: self.hub_switches_unknown.clone(),
             hub_keys: self.hub_keys.clone(),
-            discovery: self.discovery.clone(),
+            discovery: Arc::clone(&self.discovery),
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),
