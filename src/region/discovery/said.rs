@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::base::RegionId;
 use crate::config::{RegionSource, RegionUrl, Sighting, parse_url};
 
-/// The highest weight, as in the file.
+/// The highest weight, as in the file. The lowest is 1: at 0 a region gets no job, and one look would do what takes two.
 const WEIGHT_MAX: u32 = 1_000_000;
 /// A region has a few tags; each is one more text to show.
 const TAGS_MAX: usize = 32;
@@ -134,8 +134,8 @@ fn sighting(
     if !url.tls {
         return Err(MalformedError("expected https: a discovered region proves its identity by its certificate"));
     }
-    if weight.is_some_and(|weight| weight > WEIGHT_MAX) {
-        return Err(MalformedError("the weight is a whole number from 0 to 1000000"));
+    if weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight)) {
+        return Err(MalformedError("the weight is a whole number from 1 to 1000000"));
     }
     let is_tag = |tag: &String| {
         (1..=TAG_BYTES_MAX).contains(&tag.len()) && !tag.contains(|it: char| it == ',' || it.is_control())
@@ -156,9 +156,15 @@ mod tests {
         let seen = of_texts("eu.example.com", 8443, ["v=spf1", "region=eu-west-1", "tags=b, a", "weight=7"]).unwrap();
         assert_eq!((seen.id.as_str(), seen.url.text.as_str()), ("eu-west-1", "https://eu.example.com:8443"));
         assert_eq!((seen.weight, seen.tags), (Some(7), vec!["a".to_owned(), "b".to_owned()]));
-        for bad in
-            [&["weight=1"][..], &["region=EU"], &["region=none"], &["region=a", "region=b"], &["region=a", "weight=-1"]]
-        {
+        for bad in [
+            &["weight=1"][..],
+            &["region=EU"],
+            &["region=none"],
+            &["region=a", "region=b"],
+            &["region=a", "weight=-1"],
+            &["region=a", "weight=0"],
+            &["region=a", "weight=1000001"],
+        ] {
             assert!(of_texts("eu.example.com", 1, bad.iter().copied()).is_err(), "{bad:?}");
         }
         assert!(of_texts("no host/../x", 1, ["region=a"]).is_err());
