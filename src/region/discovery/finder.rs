@@ -143,10 +143,11 @@ impl Finder {
         rejected
     }
 
-    /// Those that the look does not name. A look that has lost all regions in force takes none of them out: it is more likely wrong
-    /// than right.
+    /// Those that the look does not name. A look that has lost all regions of its source in force takes none of them out: it is more
+    /// likely wrong than right. Another source's region, or one at another place, is no sign that it is right.
     fn miss_others(&mut self, now: Instant, look: &Look, seen_now: &BTreeSet<RegionId>) {
-        let is_trusted = self.known.iter().any(|(id, known)| known.is_kept() && seen_now.contains(id));
+        let is_trusted =
+            self.known.iter().any(|(id, known)| seen_now.contains(id) && known.is_in_force_as(look.source));
         for (id, known) in &mut self.known {
             if !seen_now.contains(id) {
                 known.miss(look, now, self.interval, is_trusted);

@@ -59,6 +59,13 @@ impl Known {
         self.in_force.is_some() || self.is_restored
     }
 
+    /// Whether it is in force by this source, at the place that the source names last.
+    pub(super) fn is_in_force_as(&self, source: RegionSource) -> bool {
+        let named = self.seen.iter().flatten().find(|seen| seen.sighting.source == source);
+        let in_force = self.in_force.as_ref().filter(|it| it.source == source);
+        in_force.zip(named).is_some_and(|(it, named)| is_same_place(&it.url, &named.sighting.url))
+    }
+
     pub(super) fn see(&mut self, sighting: Sighting) {
         if let Some(slot) = self.slot_mut(sighting.source) {
             *slot = Some(Seen { sighting, missing_since: None });

@@ -237,3 +237,39 @@ fn what_the_last_process_knew_and_is_away_now_is_kept_for_the_next() {
     stage.look(&[("eu-2", "b")]);
     assert_eq!(stage.finder.to_keep().len(), 1);
 }
+
+#[test]
+fn a_region_of_before_that_is_not_in_force_makes_no_look_trusted() {
+    let mut stage = Stage::new();
+    stage.finder.restore(["eu-1", "eu-2", "eu-3"].map(|id| seen(RegionSource::Dns, id, id)).to_vec());
+    for asked in stage.finder.to_prove(stage.now, 8) {
+        let proof = if asked.id.as_str() == "eu-3" { Err(ProofFailure::Unreachable) } else { Ok(()) };
+        stage.finder.on_proof(stage.now, &asked.id, &asked.url, proof);
+    }
+    stage.apply();
+    for _ in 0..3 {
+        stage.pass(MINUTE);
+        stage.look(&[("eu-3", "eu-3")]);
+        assert!(stage.apply().is_empty());
+    }
+    assert_eq!(stage.in_force().len(), 2);
+}
+
+#[test]
+fn a_look_that_names_a_region_of_another_source_or_at_another_place_takes_none_out() {
+    let mut stage = Stage::with(&[("eu-1", "a"), ("eu-2", "b")]);
+    let sightings = vec![seen(RegionSource::Directory, "ap-1", "file")];
+    let of_directory = Look { source: RegionSource::Directory, sightings, malformed: Vec::new(), is_complete: true };
+    stage.finder.on_look(stage.now, &of_directory);
+    stage.prove(Ok(()));
+    assert_eq!(stage.apply().len(), 1);
+    for wrong in [("ap-1", "file"), ("eu-1", "liar")] {
+        for _ in 0..3 {
+            stage.pass(MINUTE);
+            stage.look(&[wrong]);
+            stage.prove(Err(ProofFailure::Identity));
+            assert!(stage.apply().is_empty());
+        }
+    }
+    assert_eq!(stage.in_force().len(), 3);
+}
