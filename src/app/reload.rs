@@ -3,6 +3,7 @@
 //! A change in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
 //! content. A configuration or an identity that cannot be used changes only the reports about it.
 
+mod discovered;
 pub(super) mod watch;
 
 use std::path::PathBuf;
@@ -47,13 +48,13 @@ impl Reloader {
             let discovered = Arc::clone(&self.current.load().discovered);
             let watched = self.watched();
             tokio::select! {
-                () = watch.wait(&watched, in_force) => in_force = self.look(),
+                () = watch.wait(&watched, in_force) => {}
                 // A change of files that was being waited out is looked at, too.
-                () = discovered.changed() => {
-                    in_force = self.look();
-                    self.look_at_discovered();
-                }
+                () = discovered.changed() => {}
             }
+            in_force = self.look();
+            // Also without news: a region that was refused is tried again.
+            in_force &= self.look_at_discovered();
         }
     }
 
@@ -109,24 +110,27 @@ impl Reloader {
         Ok(())
     }
 
-    /// Puts the discovered regions in force beside those of the configuration.
-    fn look_at_discovered(&mut self) {
+    /// Puts the discovered regions in force beside those of the configuration; returns whether none was refused.
+    fn look_at_discovered(&mut self) -> bool {
         const ABOUT: &str = "discovered regions";
         let current = self.current.load_full();
-        let discovered = discovered_regions(&current, &current.config);
+        let usable = discovered::usable(&current, &current.config);
         let in_force = current.config.regions.iter().filter(|region| region.source != RegionSource::Static);
-        if in_force.eq(&discovered) {
-            return;
+        let mut refused = usable.refused;
+        if !in_force.eq(&usable.regions)
+            && let Err(error) = self.apply(Config::clone(&current.asked))
+        {
+            refused.push(error.to_string());
         }
-        match self.apply(Config::clone(&current.asked)) {
-            Ok(_) => self.notes.clear(ABOUT),
-            Err(error) => {
-                let why = error.to_string();
-                if self.notes.set(ABOUT, format!("those in force are kept: {why}")) {
-                    event::reload_refused(&current.metrics, ReloadKind::Configuration, ABOUT, &why);
-                }
-            }
+        if refused.is_empty() {
+            self.notes.clear(ABOUT);
+            return true;
         }
+        let why = refused.join("; ");
+        if self.notes.set(ABOUT, format!("those in force are kept: {why}")) {
+            event::reload_refused(&current.metrics, ReloadKind::Configuration, ABOUT, &why);
+        }
+        false
     }
 
     /// Puts a configuration in force, with the discovered regions, whole or not at all. Returns the keys that wait for a restart.
@@ -134,7 +138,7 @@ impl Reloader {
         let _reload = span!("reload").entered();
         let old = self.current.load_full();
         let (mut config, fixed) = crate::config::live(&old.config, &asked);
-        config.regions.extend(discovered_regions(&old, &config));
+        config.regions.extend(discovered::usable(&old, &config).regions);
         let next = Arc::new(successor(&old, config, asked)?);
         limit_fleet(&next.concurrency, &next.registry, &next.config);
         self.current.store(Arc::clone(&next));
@@ -175,16 +179,6 @@ impl Reloader {
         }
         files
     }
-}
-
-/// The discovered regions in force, by their ids: those without a region of the file that has their id.
-fn discovered_regions(shared: &Shared, config: &Config) -> Vec<RegionConfig> {
-    let Some(discovery) = &config.discovery else { return Vec::new() };
-    let of_file =
-        |id: &RegionId| config.regions.iter().any(|region| region.source == RegionSource::Static && region.id == *id);
-    let discovered = shared.discovered.in_force();
-    let new = discovered.iter().filter(|seen| !of_file(&seen.id));
-    new.map(|seen| discovery.region(seen, &config.listen.credential_headers)).collect()
 }
 
 /// The shared state of the first configuration.
@@ -233,9 +227,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
 fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, SetupError> {
     let mut regions = Vec::with_capacity(config.regions.len());
     for (place, region) in config.regions.iter().enumerate() {
-        let known = old.registry.regions().iter().find(|known| known.id == region.id);
-        let region = known.map_or_else(|| Region::load(place, region), |known| known.successor(place, region))?;
-        regions.push(Arc::new(region));
+        regions.push(Arc::new(loaded(old, place, region)?));
     }
     let clock = old.registry.clock().clone();
     let metrics = old.metrics.for_regions(scope(&config), &ids(&config));
@@ -267,6 +259,12 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     };
     shared.apply_switches();
     Ok(shared)
+}
+
+/// A region at its place, which keeps the state of the one before it.
+fn loaded(old: &Shared, place: usize, region: &RegionConfig) -> Result<Region, SetupError> {
+    let known = old.registry.regions().iter().find(|known| known.id == region.id);
+    known.map_or_else(|| Region::load(place, region), |known| known.successor(place, region))
 }
 
 /// Balances are carried over as long as they mean the same: a reload in an outage must not pay for a storm of retries.

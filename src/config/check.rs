@@ -13,6 +13,8 @@ mod routing;
 mod timing;
 mod topology;
 
+pub use region::REGIONS_MAX;
+
 use collect::Check;
 use topology::HubRegions;
 

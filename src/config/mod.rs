@@ -30,7 +30,7 @@ mod yaml;
 use std::path::Path;
 
 use check::Checked;
-pub use check::{LOG_LEVEL_EXPECTED, is_log_level};
+pub use check::{LOG_LEVEL_EXPECTED, REGIONS_MAX, is_log_level};
 pub use checked::Config;
 pub use effective::{effective, effective_json};
 pub use files::FitCheck;

@@ -70,13 +70,15 @@ impl Members {
 
     fn of(places: impl Iterator<Item = usize>) -> Self {
         places.fold(Self::NONE, |mut all, place| {
-            all.0[place / 64] |= 1 << (place % 64);
+            if let Some(word) = all.0.get_mut(place / 64) {
+                *word |= 1 << (place % 64);
+            }
             all
         })
     }
 
     fn has(self, place: usize) -> bool {
-        self.0[place / 64] & (1 << (place % 64)) != 0
+        self.0.get(place / 64).is_some_and(|word| word & (1 << (place % 64)) != 0)
     }
 
     fn and(self, other: Self) -> Self {
@@ -195,6 +197,13 @@ mod tests {
         let members = |all: &[&[usize]]| all.iter().map(|it| Members::of(it.iter().copied())).collect();
         let regions = ["a", "b", "c", "d"].map(region).to_vec();
         RegionSets { regions, rules: members(rules), tenants: members(tenants) }
+    }
+
+    #[test]
+    fn a_place_beyond_the_bound_is_in_no_set() {
+        let members = Members::of([255, 256, 1_000].into_iter());
+        assert!(members.has(255) && !members.has(256) && !members.has(1_000));
+        assert_eq!(members.len(), 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::collect::{Check, Registered};
 use crate::base::RegionId;
 
 /// More regions than any federation has; every one costs probes, pools and metric series.
-pub(in crate::config) const REGIONS_MAX: usize = 256;
+pub const REGIONS_MAX: usize = 256;
 /// The weight of a region without one.
 const WEIGHT: u32 = 1;
 /// The highest weight in a file of the public federation schema.
