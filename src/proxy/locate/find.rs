@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::called_off::RETRY_AFTER_MIN;
 pub(crate) use super::called_off::is_called_off;
 use super::search::Search;
+use crate::base::RegionId;
 use crate::ojs::{ErrorDocument, hint};
 use crate::policy::{GuardClass, RegionIndex};
 pub(crate) use crate::proxy::state::lookups::Located;
@@ -82,14 +83,27 @@ pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
     match found {
         Found::At(region) => match proxy.shared.registry.view().index_of(region.as_str()) {
             Some(index) => Located::At(index),
-            None => {
-                let document = ErrorDocument::owner_unavailable(Some(region.as_str()), RETRY_AFTER_MIN);
-                Located::Unsure(Indeterminate::new(document))
-            }
+            None => Located::Unsure(Indeterminate::new(away(region.as_str()))),
         },
-        Found::Nowhere(nobody) => Located::Nowhere(nobody),
+        Found::Nowhere(nobody) => match departed(proxy, id) {
+            Some(region) => Located::Unsure(Indeterminate::new(away(region.as_str()))),
+            None => Located::Nowhere(nobody),
+        },
         Found::Unsure(doubt) => Located::Unsure(doubt),
     }
+}
+
+/// The region that held or leased a job when it was last seen, where that region is not registered any more: the others' word that the job is
+/// nowhere is then none.
+pub(crate) fn departed(proxy: &Proxy, id: &str) -> Option<RegionId> {
+    let seen = [proxy.shared.owners.region_of(id), proxy.shared.journal.leased_in(id)];
+    let view = proxy.shared.registry.view();
+    seen.into_iter().flatten().find(|region| view.index_of(region.as_str()).is_none())
+}
+
+/// The answer about a job in a region that is not registered.
+pub(crate) fn away(region: &str) -> ErrorDocument {
+    ErrorDocument::owner_unavailable(Some(region), RETRY_AFTER_MIN)
 }
 
 /// The answer where the region of a job is uncertain: where every region refuses alike, the local region's refusal.
