@@ -27,6 +27,7 @@ use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffi
 use crate::replica::Outbox;
 use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
+use discovered::loaded;
 use watch::Watch;
 
 /// Reloads on the control thread.
@@ -54,7 +55,9 @@ impl Reloader {
             }
             in_force = self.look();
             // Also without news: a region that was refused is tried again.
+            let changes = discovered.changes();
             in_force &= self.look_at_discovered();
+            discovered.take(changes);
         }
     }
 
@@ -259,12 +262,6 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
     };
     shared.apply_switches();
     Ok(shared)
-}
-
-/// A region at its place, which keeps the state of the one before it.
-fn loaded(old: &Shared, place: usize, region: &RegionConfig) -> Result<Region, SetupError> {
-    let known = old.registry.regions().iter().find(|known| known.id == region.id);
-    known.map_or_else(|| Region::load(place, region), |known| known.successor(place, region))
 }
 
 /// Balances are carried over as long as they mean the same: a reload in an outage must not pay for a storm of retries.

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::regular;
 use crate::base::RegionId;
-use crate::config::{DiscoveryConfig, RegionSource, Sighting, parse_url};
+use crate::config::{DiscoveryConfig, RegionSource, Sighting};
+use crate::region::discovery::of_parts;
 
 /// A later form has another number; a file of another form is not used.
 const VERSION: u32 = 1;
@@ -42,7 +44,7 @@ pub(super) struct Restored {
 ///
 /// Errors: why nothing of it is used.
 pub(super) fn read(path: &Path, config: &DiscoveryConfig) -> Result<Restored, String> {
-    let file = match File::open(path) {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Restored::default()),
         Err(error) => return Err(error.to_string()),
@@ -52,11 +54,7 @@ pub(super) fn read(path: &Path, config: &DiscoveryConfig) -> Result<Restored, St
     if text.len() as u64 > BYTES_MAX {
         return Err("the file is longer than 1 MiB".to_owned());
     }
-    let content: Content = serde_json::from_slice(&text)
-        .map_err(|_| "the file is damaged, or not one of discovered regions".to_owned())?;
-    if content.version != VERSION {
-        return Err(format!("the file has form {}, and this program reads form {VERSION}", content.version));
-    }
+    let content = parse(&text).map_err(|why| format!("{why}; {}", set_aside(path)))?;
     let mut restored = Restored::default();
     for kept in content.regions {
         let id = kept.id.clone();
@@ -66,6 +64,25 @@ pub(super) fn read(path: &Path, config: &DiscoveryConfig) -> Result<Restored, St
         }
     }
     Ok(restored)
+}
+
+fn parse(text: &[u8]) -> Result<Content, String> {
+    let content: Content =
+        serde_json::from_slice(text).map_err(|_| "the file is damaged, or not one of discovered regions".to_owned())?;
+    if content.version != VERSION {
+        return Err(format!("the file has form {}, and this program reads form {VERSION}", content.version));
+    }
+    Ok(content)
+}
+
+/// Keeps a file that cannot be used, for the operator or for the program that wrote it.
+fn set_aside(path: &Path) -> String {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".damaged");
+    match std::fs::rename(path, &name) {
+        Ok(()) => "it is kept with `.damaged` behind its name".to_owned(),
+        Err(error) => format!("it cannot be renamed: {error}"),
+    }
 }
 
 fn sighting(kept: Kept, config: &DiscoveryConfig) -> Result<Sighting, &'static str> {
@@ -79,8 +96,7 @@ fn sighting(kept: Kept, config: &DiscoveryConfig) -> Result<Sighting, &'static s
     if kept.identity != config.identity_of(&kept.id) {
         return Err("it had another identity than discovery.identity gives it");
     }
-    let url = parse_url(&kept.url).ok().filter(|url| url.tls).ok_or("its URL is none of a region")?;
-    Ok(Sighting { id: kept.id, source, url, weight: kept.weight, tags: kept.tags })
+    of_parts(source, kept.id.as_str(), &kept.url, kept.weight, kept.tags).map_err(|rule| rule.0)
 }
 
 /// The content of the file.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::looked::Looked;
+use super::{looked::Looked, regular};
 use crate::app::reload::watch::Watch;
 use crate::base::Clock;
 use crate::config::RegionSource;
@@ -78,10 +78,32 @@ fn look(folder: &Path) -> Result<Look, String> {
 fn read(path: &Path) -> Result<String, MalformedError> {
     let unreadable = |_| MalformedError("the file cannot be read");
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = regular::open(path).map_err(unreadable)?;
     let bytes = file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
     if bytes as u64 > BYTES_MAX {
         return Err(MalformedError("the file is longer than 64 KiB"));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_no_file_of_a_region_and_holds_up_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("a.yaml");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        std::fs::write(folder.path().join("b.yaml"), "id: b\nurl: https://b.example.com\n").unwrap();
+        let look = look(folder.path()).unwrap();
+        assert_eq!((look.sightings.len(), look.malformed.len(), look.is_complete), (1, 1, false));
+    }
 }

@@ -7,10 +7,11 @@ mod directory;
 mod dns;
 mod looked;
 mod prove;
+mod regular;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
@@ -67,6 +68,9 @@ fn sources(config: &DiscoveryConfig, world: &World, tell: &mpsc::Sender<Looked>)
     sources
 }
 
+/// The trouble of a look that named regions and could not be read whole.
+const PARTLY_READ: &str = "some of the answer could not be read; no region is taken out until all of it can";
+
 struct Discovery {
     config: DiscoveryConfig,
     current: Arc<ArcSwap<Shared>>,
@@ -78,8 +82,10 @@ struct Discovery {
     rejected: Vec<(Option<RegionSource>, BTreeSet<Rejected>)>,
     /// The content of the file; none where that is not known.
     kept: Option<Vec<Sighting>>,
+    /// After a failed write: when the next is tried.
+    save_again: Option<Instant>,
     saving: Option<JoinHandle<Result<(), String>>>,
-    /// Held until the regions of the last process were asked once.
+    /// Held until the regions of the last process were asked once, and the registry has those that have proved themselves.
     guard: Option<ReadinessGuard>,
 }
 
@@ -109,6 +115,7 @@ impl Discovery {
             sources,
             rejected: Vec::new(),
             kept: None,
+            save_again: None,
             saving: None,
             guard,
         }
@@ -116,7 +123,7 @@ impl Discovery {
 
     /// Discovers for ever.
     async fn run(mut self, mut looks: mpsc::Receiver<Looked>, sources: JoinSet<()>) {
-        let clock = self.world.clock.clone();
+        let (clock, discovered) = (self.world.clock.clone(), Arc::clone(&self.discovered));
         let _sources = sources;
         let ready_by = clock.now() + READY_WAIT;
         self.restore().await;
@@ -127,10 +134,12 @@ impl Discovery {
         let mut proofs: JoinSet<(Sighting, Answer)> = JoinSet::new();
         loop {
             self.step(&mut proofs);
-            let due = self.finder.next_due().into_iter().chain(self.guard.is_some().then_some(ready_by)).min();
+            let ready_by_then = self.guard.is_some().then_some(ready_by);
+            let due = self.finder.next_due().into_iter().chain(ready_by_then).chain(self.save_again).min();
             tokio::select! {
                 Some(looked) = looks.recv() => self.on_look(looked),
                 Some(proved) = proofs.join_next(), if !proofs.is_empty() => self.on_proof(proved.ok()),
+                () = discovered.taken(), if self.guard.is_some() => {}
                 saved = finished(&mut self.saving) => self.on_saved(saved),
                 () = async { match due {
                     Some(due) => clock.sleep_until(due).await,
@@ -183,7 +192,7 @@ impl Discovery {
             proofs.spawn_local(async move { (seen, proof.await) });
         }
         self.save();
-        if !self.finder.is_settling() {
+        if !self.finder.is_settling() && self.discovered.is_taken() {
             self.guard = None;
         }
         self.show();
@@ -211,12 +220,14 @@ impl Discovery {
             Err(trouble) => Some(trouble.clone()),
         };
         if let Some(report) = self.sources.iter_mut().find(|report| report.source == source) {
-            let is_new = report.trouble.is_some() != trouble.is_some();
+            let had_failed = report.trouble.as_deref().is_some_and(|before| before != PARTLY_READ);
+            let is_new = had_failed != trouble.is_some();
             event::discovery_looked(&metrics, label(source), trouble.as_deref(), is_new, seconds(unix_ms));
             if trouble.is_none() {
                 report.good_unix_ms = Some(unix_ms);
             }
-            report.trouble = trouble;
+            let is_partial = matches!(&looked, Ok(look) if !look.is_complete);
+            report.trouble = trouble.or_else(|| is_partial.then(|| PARTLY_READ.to_owned()));
         }
         let Ok(look) = looked else { return };
         let rejected = self.finder.on_look(self.world.clock.now(), &look);
@@ -261,10 +272,14 @@ impl Discovery {
     /// Writes the regions to know after a restart, where they have changed; one file at a time.
     fn save(&mut self) {
         let Some(path) = self.config.cache.clone().filter(|_| self.saving.is_none()) else { return };
+        // A file that could not be read may be better than an empty one.
+        let has_looked = self.sources.iter().any(|source| source.good_unix_ms.is_some());
         let keep = self.finder.to_keep();
-        if self.kept.as_ref() == Some(&keep) {
+        let is_early = self.save_again.is_some_and(|at| self.world.clock.now() < at);
+        if !has_looked || is_early || self.kept.as_ref() == Some(&keep) {
             return;
         }
+        self.save_again = None;
         let text = cache::write(&keep, &self.config);
         self.kept = Some(keep);
         self.saving = Some(tokio::task::spawn_blocking(move || cache::store(&path, &text)));
@@ -274,6 +289,8 @@ impl Discovery {
         self.saving = None;
         if let Err(error) = saved {
             event::discovery_cache_failed("write", &error);
+            self.kept = None;
+            self.save_again = Some(self.world.clock.now() + self.config.interval);
         }
     }
 

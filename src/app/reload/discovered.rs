@@ -1,9 +1,9 @@
 //! The discovered regions that can be put in force.
 
-use super::loaded;
 use crate::base::RegionId;
 use crate::config::{Config, REGIONS_MAX, RegionConfig, RegionSource};
 use crate::proxy::Shared;
+use crate::region::{Region, SetupError};
 
 /// The discovered regions, by their ids.
 pub(super) struct Usable {
@@ -40,4 +40,10 @@ pub(super) fn usable(old: &Shared, config: &Config) -> Usable {
     usable.refused.extend(beyond.into_iter().map(no_room));
     usable.regions.sort_by(|one, other| one.id.cmp(&other.id));
     usable
+}
+
+/// A region at its place, which keeps the state of the one before it.
+pub(super) fn loaded(old: &Shared, place: usize, region: &RegionConfig) -> Result<Region, SetupError> {
+    let known = old.registry.regions().iter().find(|known| known.id == region.id);
+    known.map_or_else(|| Region::load(place, region), |known| known.successor(place, region))
 }

@@ -51,6 +51,12 @@ impl Check {
             );
             self.refuse("discovery.regions_max", &rule);
         }
+        if let (Some(cache), Some(directory)) = (&raw.cache, &raw.directory)
+            && cache.starts_with(directory)
+        {
+            let rule = "expected a path outside of discovery.directory, whose files are each a region";
+            self.refuse("discovery.cache", rule);
+        }
         self.patterns(&raw.allow);
         let identity = self.identity_template(raw.identity);
         if raw.defaults.tls.cert.is_none() && !self.is_wrong_within("discovery.defaults.tls") {

@@ -40,6 +40,13 @@ fn discovery_needs_a_source_patterns_and_an_identity_with_the_id() {
 }
 
 #[test]
+fn the_cache_is_not_among_the_files_of_the_directory() {
+    let keys = |cache: &str| with(&[PROOF, TLS, &format!("directory: /r, cache: {cache}")]);
+    check_refused(&keys("/r/known.json"), "discovery.cache", &["discovery.directory"]);
+    assert!(loaded(&keys("/r2/known.json")).config.discovery.is_some());
+}
+
+#[test]
 fn a_hub_spoke_federation_discovers_nothing() {
     let regions = REGIONS.replace("id: us-east-1,", "id: us-east-1, is_hub: true,");
     let text = format!("{regions}topology: hub-spoke\ndiscovery: {{ {DNS}, {PROOF}, {TLS} }}\n");

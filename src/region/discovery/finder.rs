@@ -13,6 +13,8 @@ use crate::config::{DiscoveryConfig, RegionSource, RegionUrl, Sighting};
 
 /// The time in which changes are counted.
 const MINUTE: Duration = Duration::from_secs(60);
+/// With an interval of 30 s, a region that is mended is asked again after 8 minutes at most.
+const DOUBLINGS_MAX: u32 = 4;
 
 /// Everything that was discovered.
 #[derive(Debug)]
@@ -138,6 +140,9 @@ impl Finder {
         }
         if look.is_complete {
             self.miss_others(now, look, &seen_now);
+        } else {
+            let others = self.known.iter_mut().filter(|(id, _)| !seen_now.contains(*id));
+            others.for_each(|(_, known)| known.miss_partly(look.source));
         }
         self.known.retain(|_, known| !known.is_forgotten());
         rejected
@@ -172,37 +177,32 @@ impl Finder {
         is_full.then_some(Rejection::Full)
     }
 
-    /// The regions that are to prove themselves now, `most` at most; each is asked until [`Finder::on_proof`].
+    /// The regions that are to prove themselves now, `most` at most; each is asked until [`Finder::on_proof`]. The one that was asked longest ago
+    /// goes first, so that addresses without an answer keep no other waiting.
     pub fn to_prove(&mut self, now: Instant, most: usize) -> Vec<Sighting> {
-        let asked = self.known.values().filter(|known| matches!(known.proof, Some((_, Proof::Asked)))).count();
-        let mut due = Vec::new();
-        for known in self.known.values_mut() {
-            if due.len() + asked >= most {
-                break;
-            }
-            let Some(seen) = known.unproven() else { continue };
-            let is_due = match known.proof_of(&seen.url) {
-                Some(Proof::Failed(_, again)) => again <= now,
-                Some(Proof::Asked | Proof::Given) => false,
-                // One answer is waited for at a time, also where the address has changed meanwhile.
-                None => !matches!(known.proof, Some((_, Proof::Asked))),
-            };
-            if is_due {
-                let seen = seen.clone();
-                known.proof = Some((seen.url.clone(), Proof::Asked));
-                due.push(seen);
-            }
+        let is_asked = |known: &Known| matches!(known.proof, Some((_, Proof::Asked))) && !known.is_proof_lost(now);
+        let asked = self.known.values().filter(|known| is_asked(known)).count();
+        let mut due: Vec<_> = self.known.values_mut().filter(|known| known.is_proof_due(now)).collect();
+        due.sort_by_key(|known| known.asked_at);
+        let mut sightings = Vec::new();
+        for known in due.into_iter().take(most.saturating_sub(asked)) {
+            let Some(seen) = known.unproven().cloned() else { continue };
+            known.proof = Some((seen.url.clone(), Proof::Asked));
+            known.asked_at = Some(now);
+            sightings.push(seen);
         }
-        due
+        sightings
     }
 
-    /// Takes the answer of a proof.
+    /// Takes the answer of a proof. One that fails again and again is asked for less and less often.
     pub fn on_proof(&mut self, now: Instant, id: &RegionId, url: &RegionUrl, proof: Result<(), ProofFailure>) {
         let Some(known) = self.known.get_mut(id) else { return };
         if known.proof_of(url) != Some(Proof::Asked) {
             return;
         }
-        let proof = proof.map_or_else(|why| Proof::Failed(why, now + self.interval), |()| Proof::Given);
+        let again = now + self.interval * (1 << known.failures.min(DOUBLINGS_MAX));
+        known.failures = if proof.is_ok() { 0 } else { known.failures + 1 };
+        let proof = proof.map_or_else(|why| Proof::Failed(why, again), |()| Proof::Given);
         known.proof = Some((url.clone(), proof));
     }
 

@@ -1,6 +1,6 @@
 //! One id that a source names, or that is in force.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::said::Look;
 use crate::config::{RegionSource, RegionUrl, Sighting};
@@ -28,6 +28,12 @@ pub enum Proof {
     Failed(ProofFailure, Instant),
 }
 
+/// So many looks in a row that could not be read whole forget an id that was never in force: its place is for others.
+const MISSED_MAX: u32 = 3;
+
+/// A name and a handshake have ended long before, one way or the other.
+const PROOF_LIFE: Duration = Duration::from_secs(300);
+
 #[derive(Debug, Clone)]
 struct Seen {
     sighting: Sighting,
@@ -42,6 +48,11 @@ pub(super) struct Known {
     pub(super) in_force: Option<Sighting>,
     /// The last proof, and the address that it was asked of.
     pub(super) proof: Option<(RegionUrl, Proof)>,
+    /// When it was last asked to prove itself, and how often in a row it has failed.
+    pub(super) asked_at: Option<Instant>,
+    pub(super) failures: u32,
+    /// The looks in a row, also those that could not be read whole, that did not name it.
+    pub(super) missed: u32,
     /// It was in force in the last process: it goes by no single look, and comes back without waiting.
     pub(super) is_restored: bool,
     /// Since when a change waits to be put in force.
@@ -67,13 +78,27 @@ impl Known {
     }
 
     pub(super) fn see(&mut self, sighting: Sighting) {
+        self.missed = 0;
         if let Some(slot) = self.slot_mut(sighting.source) {
             *slot = Some(Seen { sighting, missing_since: None });
         }
     }
 
+    /// A look that could not be read whole did not name it: only an id that was never in force is forgotten by several.
+    pub(super) fn miss_partly(&mut self, source: RegionSource) {
+        if self.is_kept() {
+            return;
+        }
+        self.missed += 1;
+        if self.missed >= MISSED_MAX
+            && let Some(slot) = self.slot_mut(source)
+        {
+            *slot = None;
+        }
+    }
+
     /// A complete look of its source did not name it; `is_trusted`: the look may take regions out.
-    pub(super) fn miss(&mut self, look: &Look, now: Instant, spacing: std::time::Duration, is_trusted: bool) {
+    pub(super) fn miss(&mut self, look: &Look, now: Instant, spacing: Duration, is_trusted: bool) {
         let is_kept = self.is_kept();
         let Some(slot) = self.slot_mut(look.source) else { return };
         let Some(seen) = slot else { return };
@@ -92,6 +117,24 @@ impl Known {
         let wanted = self.wanted()?;
         let is_in_force = self.in_force.as_ref().is_some_and(|it| is_same_place(&it.url, &wanted.url));
         (!is_in_force && self.proof_of(&wanted.url) != Some(Proof::Given)).then_some(wanted)
+    }
+
+    /// Whether it is to be asked for a proof now. One answer is waited for at a time, also where the address has changed meanwhile.
+    pub(super) fn is_proof_due(&self, now: Instant) -> bool {
+        let Some(seen) = self.unproven() else { return false };
+        match self.proof {
+            Some((_, Proof::Asked)) => self.is_proof_lost(now),
+            _ => match self.proof_of(&seen.url) {
+                Some(Proof::Failed(_, again)) => again <= now,
+                Some(_) => false,
+                None => true,
+            },
+        }
+    }
+
+    /// Whether the answer that is waited for never comes, after a defect.
+    pub(super) fn is_proof_lost(&self, now: Instant) -> bool {
+        self.asked_at.is_some_and(|at| now.saturating_duration_since(at) >= PROOF_LIFE)
     }
 
     pub(super) fn proof_of(&self, url: &RegionUrl) -> Option<Proof> {

@@ -11,4 +11,4 @@ mod said;
 pub use finder::{Change, ChangeKind, Finder};
 pub use known::{Proof, ProofFailure};
 pub use report::{Discovered, Report, ReportedRegion, SourceReport};
-pub use said::{Look, MalformedError, Rejected, Rejection, of_file, of_texts};
+pub use said::{Look, MalformedError, Rejected, Rejection, of_file, of_parts, of_texts};

@@ -1,6 +1,7 @@
 //! The view of the discovery for the rest of the program: the regions in force, and the state for an operator.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
@@ -15,6 +16,10 @@ pub struct Discovered {
     in_force: ArcSwap<Vec<Sighting>>,
     report: ArcSwap<Option<Report>>,
     changed: Notify,
+    /// How often the regions in force have changed, and how often when the registry was last given them.
+    changes: AtomicU64,
+    taken: AtomicU64,
+    was_taken: Notify,
 }
 
 /// The state of the discovery.
@@ -37,7 +42,7 @@ pub struct SourceReport {
     pub source: RegionSource,
     /// When it last had an answer with a region. Units: milliseconds since the Unix epoch.
     pub good_unix_ms: Option<u64>,
-    /// Why the last look had none; holds no text of the source.
+    /// Why the last look had none, or could not be read whole; holds no text of the source.
     pub trouble: Option<String>,
 }
 
@@ -72,12 +77,36 @@ impl Discovered {
     /// Takes the regions in force.
     pub fn set_in_force(&self, sightings: Vec<Sighting>) {
         self.in_force.store(Arc::new(sightings));
+        self.changes.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_one();
     }
 
     /// Resolves when the regions in force have changed since the last call.
     pub async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// How often the regions in force have changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// The registry has the regions of this change, or has refused them.
+    pub fn take(&self, changes: u64) {
+        self.taken.store(changes, Ordering::Release);
+        self.was_taken.notify_one();
+    }
+
+    /// Whether the registry has had its turn at the regions in force.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire) == self.changes()
+    }
+
+    /// Resolves when the registry has had its turn since the last call.
+    pub async fn taken(&self) {
+        self.was_taken.notified().await;
     }
 
     /// The state; none where nothing is discovered.

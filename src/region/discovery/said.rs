@@ -89,7 +89,7 @@ struct File {
 pub fn of_file(text: &str) -> Result<Sighting, MalformedError> {
     let expected = MalformedError("expected id and url, and perhaps weight and tags, and no other key");
     let file: File = serde_saphyr::from_str(text).map_err(|_| expected)?;
-    sighting(RegionSource::Directory, &file.id, &file.url, file.weight, file.tags)
+    of_parts(RegionSource::Directory, &file.id, &file.url, file.weight, file.tags)
 }
 
 /// The region of a SRV record by the TXT records at its target: `region=ID`, and perhaps `weight=N` and `tags=a,b`. Other texts
@@ -118,10 +118,13 @@ pub fn of_texts<'t>(
     let weight = weight.map(|weight| weight.parse().map_err(|_| MalformedError("expected a whole number in weight=")));
     let tags =
         tags.map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect());
-    sighting(RegionSource::Dns, id, &format!("https://{target}:{port}"), weight.transpose()?, tags.unwrap_or_default())
+    of_parts(RegionSource::Dns, id, &format!("https://{target}:{port}"), weight.transpose()?, tags.unwrap_or_default())
 }
 
-fn sighting(
+/// The region of these parts.
+///
+/// Errors: the rule that they break.
+pub fn of_parts(
     source: RegionSource,
     id: &str,
     url: &str,

@@ -85,46 +85,6 @@ async fn the_file_wins_and_its_reload_keeps_the_discovered_regions() {
 }
 
 #[tokio::test(flavor = "local")]
-async fn a_leased_job_of_a_region_that_went_is_unavailable_and_not_nowhere() {
-    let fleet = Fleet::new().await;
-    let (eu, ap) = (fleet.good("eu-west-1").await, fleet.good("ap-south-1").await);
-    let (folder, federation) = start(&fleet).await;
-    put(&folder, "eu-west-1", &eu);
-    put(&folder, "ap-south-1", &ap);
-    federation.knows(&["us-east-1", "ap-south-1", "eu-west-1"]).await;
-    let stored = federation.client.enqueue(pinned("eu-west-1", "x")).await;
-    assert_eq!(stored.status, 201, "{stored:?}");
-    let mut id = String::new();
-    eventually("a worker has it", async || {
-        let fetch = serde_json::json!({ "queues": ["default"], "worker_id": "w" }).to_string();
-        let answer = federation.client.post("/ojs/v1/workers/fetch", fetch).await.json();
-        id = answer["jobs"][0]["id"].as_str().unwrap_or_default().to_owned();
-        !id.is_empty()
-    })
-    .await;
-
-    std::fs::remove_file(folder.join("eu-west-1.yaml")).unwrap();
-    for _ in 0..3 {
-        look(&federation, "good").await;
-    }
-    federation.knows(&["us-east-1", "ap-south-1"]).await;
-    let job = format!("/ojs/v1/jobs/{id}");
-    let word =
-        serde_json::json!({ "job_id": id, "worker_id": "w", "error": { "type": "e", "message": "m" } }).to_string();
-    let answers = [
-        federation.client.get(&job).await,
-        federation.client.call(http::Method::DELETE, &job, "").await,
-        federation.client.post("/ojs/v1/workers/ack", word.clone()).await,
-        federation.client.post("/ojs/v1/workers/nack", word).await,
-    ];
-    for answer in answers {
-        assert_eq!(answer.status, 503, "{answer:?}");
-        assert_eq!(answer.reason(), "owner_unavailable");
-        assert!(answer.json().to_string().contains("eu-west-1") && answer.retry_after() >= 1, "{answer:?}");
-    }
-}
-
-#[tokio::test(flavor = "local")]
 async fn an_unknown_outcome_outlives_the_region_it_is_in() {
     let fleet = Fleet::new().await;
     let (eu, ap) = (fleet.good("eu-west-1").await, fleet.good("ap-south-1").await);

@@ -39,4 +39,8 @@ async fn a_restart_without_dns_serves_and_a_damaged_file_does_no_harm() {
     std::fs::write(&cache, "{ torn").unwrap();
     let federation = fleet.setup(&keys).start().await;
     assert_eq!(federation.known(), ["us-east-1"]);
+    let aside = fleet.path().join("discovered.json.damaged");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "{ torn");
+    federation.look_at_names(2, "failed").await;
+    assert!(!cache.exists(), "nothing is written before a source has named a region");
 }

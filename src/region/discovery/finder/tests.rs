@@ -273,3 +273,33 @@ fn a_look_that_names_a_region_of_another_source_or_at_another_place_takes_none_o
     }
     assert_eq!(stage.in_force().len(), 3);
 }
+
+#[test]
+fn the_one_that_was_asked_longest_ago_is_asked_first_and_failures_wait_longer() {
+    let mut stage = Stage::new();
+    stage.look(&[("eu-1", "a"), ("eu-2", "b"), ("eu-3", "c")]);
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        for seen in stage.finder.to_prove(stage.now, 1) {
+            stage.finder.on_proof(stage.now, &seen.id, &seen.url, Err(ProofFailure::Unreachable));
+            asked.push(seen.id.to_string());
+        }
+        stage.pass(INTERVAL);
+    }
+    assert_eq!(asked, ["eu-1", "eu-2", "eu-3", "eu-1"]);
+    // It has failed twice: one interval is too short by now.
+    assert!(!stage.prove(Err(ProofFailure::Unreachable)).contains(&"eu-1".to_owned()));
+    stage.pass(INTERVAL);
+    assert_eq!(stage.prove(Ok(())), ["eu-1"]);
+}
+
+#[test]
+fn an_id_that_was_never_in_force_is_forgotten_also_by_looks_that_were_not_read_whole() {
+    let mut stage = Stage::with(&[("eu-1", "a")]);
+    stage.look(&[("eu-1", "a"), ("ap-1", "x"), ("ap-2", "y"), ("ap-3", "z")]);
+    let torn = || Look { is_complete: false, ..look(&[("eu-3", "c")]) };
+    let room = |stage: &mut Stage| stage.finder.on_look(stage.now, &torn()).is_empty();
+    assert!(!room(&mut stage) && !room(&mut stage) && !room(&mut stage));
+    assert!(room(&mut stage));
+    assert_eq!(stage.in_force().len(), 1);
+}
