@@ -44,6 +44,8 @@ mod region;
 #[cfg(not(feature = "internals"))]
 mod replica;
 #[cfg(not(feature = "internals"))]
+mod spool;
+#[cfg(not(feature = "internals"))]
 mod switch;
 #[cfg(not(feature = "internals"))]
 mod telemetry;
@@ -78,6 +80,8 @@ pub mod proxy;
 pub mod region;
 #[cfg(feature = "internals")]
 pub mod replica;
+#[cfg(feature = "internals")]
+pub mod spool;
 #[cfg(feature = "internals")]
 pub mod switch;
 #[cfg(feature = "internals")]

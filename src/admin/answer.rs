@@ -10,7 +10,8 @@ use super::caller::Caller;
 use super::compress::compressed;
 use super::config::{self, Form};
 use super::response::{JSON, document, error, response};
-use super::{LogLevel, Readiness, Settling, Switching, log_level, settle, switches};
+use super::spool::Answered;
+use super::{LogLevel, Readiness, Settling, Spooling, Switching, log_level, settle, switches};
 use crate::base::RegionId;
 use crate::config::{Config, Listen};
 use crate::telemetry::Metrics;
@@ -62,6 +63,8 @@ pub struct AdminState {
     pub settling: Settling,
     /// Switches that an operator may set and end.
     pub switching: Switching,
+    /// The outage spool.
+    pub spooling: Spooling,
 }
 
 impl std::fmt::Debug for AdminState {
@@ -75,6 +78,7 @@ impl AdminState {
     #[must_use]
     pub fn on_this_machine(mut self) -> Self {
         (self.log_level.is_local, self.settling.is_local, self.switching.is_local) = (true, true, true);
+        self.spooling.is_local = true;
         self
     }
 
@@ -88,6 +92,11 @@ impl AdminState {
                 let answer = match Caller::preflight(method, headers) {
                     Some(preflight) => preflight,
                     None if path == "/switches" => self.switches(method, query).await,
+                    None if path.starts_with("/spool") => match self.spooling.answer(method, path, query).await {
+                        Some(Answered::With(answer)) => answer,
+                        Some(Answered::NotAllowed(allow)) => method_not_allowed(allow),
+                        None => not_found(),
+                    },
                     None => self.answer(method, path, query, headers),
                 };
                 caller.shown(compressed(headers, answer))
@@ -181,7 +190,7 @@ impl AdminState {
 }
 
 fn not_found() -> Response<Bytes> {
-    let message = "the admin listener answers /metrics, /livez and /readyz, /state, /config, /log-level, /switches and /outcomes/settle";
+    let message = "the admin listener answers /metrics, /livez and /readyz, /state, /config, /log-level, /switches, /spool and /outcomes/settle";
     error(StatusCode::NOT_FOUND, "not_found", message)
 }
 

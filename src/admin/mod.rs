@@ -11,6 +11,7 @@ mod readiness;
 mod response;
 mod serve;
 mod settle;
+mod spool;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -20,4 +21,5 @@ pub use log_level::LogLevel;
 pub use readiness::{Readiness, ReadinessGuard};
 pub use serve::{Listener, serve};
 pub use settle::Settling;
+pub use spool::Spooling;
 pub use switches::Switching;

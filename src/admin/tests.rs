@@ -37,6 +37,7 @@ fn state(readiness: &Readiness, require_region: bool, usable: bool) -> AdminStat
         log_level: LogLevel { log: None, is_local: true, clock: crate::base::Clock::system() },
         settling: settling(),
         switching: switching(),
+        spooling: Spooling { spool: None, metrics: Metrics::new(&[], &[]), is_local: true },
     }
 }
 

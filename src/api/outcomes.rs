@@ -7,6 +7,7 @@ use crate::journal::Journal;
 use crate::ojs::{ErrorDocument, query_text};
 use crate::outcome::{Absence, Copy, Fate, Lost, Place, Placement, Progress, Ruling, State, Told};
 use crate::proxy::Proxy;
+use crate::spool::Listed;
 
 /// Shown when the call does not say how many.
 const LIMIT: usize = 100;
@@ -42,6 +43,7 @@ pub(super) fn document(proxy: &Proxy, query: Option<&str>) -> Result<Vec<u8>, Er
         "watched": journal.count(State::Watched),
         "outcomes": outcomes,
         "next_cursor": next.map(|number| number.to_string()),
+        "spool": spooled(proxy, &wanted),
     });
     Ok(document.to_string().into_bytes())
 }
@@ -78,6 +80,30 @@ impl Wanted {
             && self.federation_id.as_ref().is_none_or(|id| has(&|copy| copy.stamp.as_ref() == Some(id)))
             && self.region.as_ref().is_none_or(|region| has(&|copy| copy.place.region.as_str() == region))
     }
+}
+
+/// The jobs of the outage spool, the oldest first: those of the ids that are asked for; `null` without a spool. Other parameters select none.
+fn spooled(proxy: &Proxy, wanted: &Wanted) -> Value {
+    let Some(spool) = &proxy.shared.spool else { return Value::Null };
+    let is_asked = wanted.state.is_none() && wanted.region.is_none() && wanted.before.is_none();
+    let takes = |it: &Listed| {
+        wanted.job_id.as_ref().is_none_or(|id| it.job_id.as_ref() == Some(id))
+            && wanted.federation_id.as_ref().is_none_or(|id| it.federation_id.as_ref() == Some(id))
+    };
+    let max = if is_asked { wanted.limit.unwrap_or(LIMIT) } else { 0 };
+    let rows = spool.list(max, takes);
+    rows.iter()
+        .map(|it| {
+            json!({
+                "job_id": it.job_id,
+                "federation_id": it.federation_id,
+                "state": it.state.as_str(),
+                "reason": it.reason,
+                "since": rfc3339(it.since_ms),
+                "sent_to": it.regions,
+            })
+        })
+        .collect()
 }
 
 /// One row, as `GET /v1/federation/outcomes` shows it.

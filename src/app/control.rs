@@ -18,7 +18,7 @@ use super::resolver::Resolver;
 use super::restarted::restarted;
 use super::switches;
 use super::world::World;
-use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling, Switching};
+use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling, Spooling, Switching};
 use crate::api;
 use crate::base::{Clock, Draw, SwitchKind};
 use crate::config::{Config, HealthSource, Listen};
@@ -29,7 +29,7 @@ use crate::outcome::State;
 use crate::proxy::{Random, Shared, is_usable, pool_limits, pool_meters};
 use crate::region::views::{HubViews, Trust};
 use crate::region::{LoadPoller, Looker, Prober, Region, Registry, Rounds, names, tick};
-use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, event};
+use crate::telemetry::{CertificateKind, Metrics, OpenFate, RegionMetrics, SpoolFate, event};
 
 /// Our own network is looked at this often at most, and while it does not pass its check.
 const OWN_CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -218,6 +218,11 @@ pub(super) fn spawn_admin(
             apply: apply_switches(current),
             is_local: shared.config.listen.admin.ip().is_loopback(),
         },
+        spooling: Spooling {
+            spool: shared.spool.clone(),
+            metrics: Arc::clone(&shared.metrics),
+            is_local: shared.config.listen.admin.ip().is_loopback(),
+        },
     };
     show_readiness(current, &state);
     let at_socket = control.map(|it| admin::serve(it, state.clone().on_this_machine(), std::future::pending()));
@@ -320,6 +325,7 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
             let count = i64::try_from(shared.journal.count(state)).unwrap_or(i64::MAX);
             shared.metrics.outcomes_pending[fate].set(count);
         }
+        refresh_spool(&shared);
         let unsettled = i64::try_from(shared.journal.unsettled_count()).unwrap_or(i64::MAX);
         shared.metrics.hub_keys.unsettled.set(unsettled);
         let (waiting, dropped) = shared.outbox.counts();
@@ -338,6 +344,22 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
             metrics.calls_limit.set(i64::try_from(shared.concurrency.limit(index)).unwrap_or(i64::MAX));
         }
     });
+}
+
+fn refresh_spool(shared: &Shared) {
+    let Some(spool) = &shared.spool else { return };
+    let (counts, metrics) = (spool.counts(), &shared.metrics.spool);
+    let by_fate = [
+        (SpoolFate::Waiting, counts.waiting),
+        (SpoolFate::Refused, counts.refused),
+        (SpoolFate::Expired, counts.expired),
+        (SpoolFate::Damaged, counts.damaged),
+    ];
+    for (fate, count) in by_fate {
+        metrics.jobs[fate].set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+    metrics.bytes.set(i64::try_from(counts.bytes).unwrap_or(i64::MAX));
+    metrics.oldest_age.set(counts.oldest.as_secs_f64());
 }
 
 fn refresh_load(region: &crate::policy::RegionView, metrics: &RegionMetrics, now: Instant) {

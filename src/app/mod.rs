@@ -149,13 +149,14 @@ impl Bound {
             let address = listener.local().clone();
             listener.try_clone().map_err(|source| RunError::Listener { address, source })
         };
-        for _ in 0..threads {
+        for number in 0..threads {
             let worker = worker::Worker {
                 listeners: self.listeners.iter().map(clone).collect::<Result<_, _>>()?,
                 current: Arc::clone(&self.current),
                 drain: self.drain.clone(),
                 permits: permits.clone(),
                 stopped: crew.stopped(),
+                drains: number == 0,
             };
             crew.start(|report| worker.work(report))?;
         }

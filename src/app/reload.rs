@@ -25,6 +25,7 @@ use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffic, Workers};
 use crate::replica::Outbox;
+use crate::spool::Spool;
 use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
 use discovered::loaded;
@@ -206,6 +207,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         lookups: Arc::new(Lookups::new(config.limits.lookups)),
         journal,
         discovered: Arc::default(),
+        spool: Spool::open(&config.spool, world.clock.clone(), Arc::clone(&metrics)),
         outbox: outbox(Arc::default(), &config),
         index: Arc::default(),
         lags: Arc::default(),
@@ -243,6 +245,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         lookups: lookups(old, &config),
         journal: kept_journal(old, &config),
         discovered: Arc::clone(&old.discovered),
+        spool: old.spool.clone(),
         outbox: outbox(Arc::clone(&old.outbox), &config),
         index: Arc::clone(&old.index),
         lags: Arc::clone(&old.lags),

@@ -11,12 +11,13 @@ use tokio::task::JoinSet;
 use super::control;
 use super::error::RunError;
 use super::refused::refused;
+use super::restarted::restarted;
 use super::worker_threads::Report;
 use crate::api;
 use crate::net::{
     Acceptor, BoundListener, ConnectionPermits, Drain, REST_AFTER, ServeOptions, accept_loop, keep_sending,
 };
-use crate::proxy::{Proxies, Shared};
+use crate::proxy::{Proxies, Shared, drain_spool};
 
 /// Idle region connections are looked over this often; a fraction of how long they are kept.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -27,6 +28,8 @@ pub(super) struct Worker {
     pub(super) drain: Drain,
     pub(super) permits: ConnectionPermits,
     pub(super) stopped: watch::Receiver<()>,
+    /// Whether this thread drains the outage spool.
+    pub(super) drains: bool,
 }
 
 impl Worker {
@@ -39,7 +42,7 @@ impl Worker {
     }
 
     async fn serve(self, report: &Report) {
-        let Self { listeners, current, drain, permits, mut stopped } = self;
+        let Self { listeners, current, drain, permits, mut stopped, drains } = self;
         let acceptors = match register(listeners) {
             Ok(acceptors) => acceptors,
             Err(error) => return report.started(Err(error)),
@@ -62,6 +65,12 @@ impl Worker {
             let (options, proxies) = (options.clone(), Rc::clone(&proxies));
             let service = move |request, connection| api::handle(&proxies, request, connection);
             accepting.spawn_local(accept_loop(acceptor, options, service));
+        }
+        let mut spooled = JoinSet::new();
+        if let Some(spool) = shared.spool.clone().filter(|_| drains) {
+            let (clock, proxies) = (shared.registry.clock().clone(), Rc::clone(&proxies));
+            let go_on = move || drain_spool(Rc::clone(&proxies), Arc::clone(&spool));
+            spooled.spawn_local(restarted(clock, go_on));
         }
         report.started(Ok(()));
         let sweeping = async {

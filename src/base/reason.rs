@@ -53,6 +53,8 @@ words! {
         RetryBudget = "retry_budget",
         /// A call that may be repeated could not be recorded, and `journal.required` is set.
         JournalUnavailable = "journal_unavailable",
+        /// A job cannot be put behind those of its queue in the outage spool, or one that is in there cannot be changed now.
+        Spool = "spool",
         /// The hub could not claim an `Idempotency-Key`, and `idempotency.on_hub_loss` is `refuse`; or a spoke that does not hear its hub was to
         /// use another region.
         HubUnavailable = "hub_unavailable",
@@ -211,6 +213,8 @@ reasons! {
         IdempotencyKeyReused = "idempotency_key_reused": "the `Idempotency-Key` came before with another body",
     }
     CONFLICT Conflict {
+        SpoolAside = "spool_aside" in Spool:
+            "the job is set aside in the outage spool, `details.state` says how: only an operator can have it sent",
         LeaseLost = "lease_lost" in LeaseLost:
             "an acknowledgement came when its lease was over, and the region shows the job in another state or with \
              another worker; nothing was sent",
@@ -270,6 +274,12 @@ reasons! {
         JournalUnavailable = "journal_unavailable" in JournalUnavailable:
             "a call with a key, or with the client's own id, cannot be recorded and `journal.required` is set; \
              nothing was stored",
+        SpoolBehind = "spool_behind" in Spool:
+            "jobs of its queue wait in the outage spool, and this one cannot be put behind them, `details.why` says why; nothing was stored: send \
+             it again after `Retry-After`",
+        SpoolBusy = "spool_busy" in Spool:
+            "a spooled job cannot be cancelled now, because it may be on its way to a region, or because the spool cannot be written; nothing was \
+             changed: try again after `Retry-After`",
         HubUnavailable = "hub_unavailable" in HubUnavailable:
             "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; or the call needs another region, and \
              the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub; or a look-up in the hub's index has no answer. Nothing was sent: send it again after `Retry-After`",

@@ -94,6 +94,38 @@ pub(super) struct SettleArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct SpoolArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<SpoolCommand>,
+    /// Print the sidecar's JSON instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) at: AtArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SpoolCommand {
+    /// Show its state and the jobs that are set aside, as without a command
+    List,
+    /// Let a job that is set aside wait for a region again; its age counts anew
+    Retry(SpoolOrderArgs),
+    /// Delete a job that is set aside: it is never sent
+    Discard(SpoolOrderArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SpoolOrderArgs {
+    /// What `spool` shows: the number of the row, or the job's id
+    pub(super) id: String,
+    /// Why, for the log: the evidence, and the operator's name
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    #[command(flatten)]
+    pub(super) at: AtArgs,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct LogLevelArgs {
     /// The level, such as debug, or a filter such as info,ojs_federation=debug; none only shows what is in force
     pub(super) level: Option<String>,

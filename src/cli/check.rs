@@ -59,6 +59,7 @@ pub(super) fn check(arguments: &ConfigArgs, how: How) -> u8 {
             unwell.extend(answer_warning(config, region_config, &region).map(of_region));
         }
     }
+    warnings.extend(modes::spool_warning(config.spool.key_file.as_deref()));
     refused.iter().for_each(complain);
     warnings.iter().chain(&unwell).for_each(|warning| complain(format_args!("warning: {warning}")));
     say(effective(config).trim_end());

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -26,6 +26,7 @@ mod run;
 mod runtime;
 mod settle;
 mod signals;
+mod spool;
 mod supervisor;
 mod switches;
 mod version;
@@ -40,8 +41,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use arguments::{
     AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, JobArgs, LogLevelArgs,
-    MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SwitchesArgs, ThrottleArgs,
-    UndrainArgs, UnthrottleArgs,
+    MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SpoolArgs, SwitchesArgs,
+    ThrottleArgs, UndrainArgs, UnthrottleArgs,
 };
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
@@ -93,6 +94,8 @@ enum Command {
     /// Show the enqueues of a running sidecar that ended unknown, and what became of them; or decide it
     #[command(args_conflicts_with_subcommands = true)]
     Outcomes(OutcomesArgs),
+    /// Show the outage spool of a running sidecar, or decide about jobs that are set aside in it; over its admin listener on loopback, or --socket
+    Spool(SpoolArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -175,6 +178,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             settle::settle(&settle)
         }
         Command::Outcomes(arguments) => query::outcomes(&arguments),
+        Command::Spool(arguments) => spool::spool(&arguments),
         Command::Why { id, query } => why::why(&id, &query),
         Command::Job(arguments) => job::job(&arguments),
         Command::Route { file, query } => query::route(&file, &query),

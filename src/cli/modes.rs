@@ -16,6 +16,11 @@ pub(super) fn warnings(region: &RegionConfig) -> Vec<String> {
     files.into_iter().filter_map(|(key, path)| warning(key, path?)).collect()
 }
 
+/// A sentence where others may read, or write, the key of the outage spool.
+pub(super) fn spool_warning(key_file: Option<&Path>) -> Option<String> {
+    warning("spool.key_file", key_file?)
+}
+
 fn warning(key: &str, path: &Path) -> Option<String> {
     // A missing file is reported elsewhere.
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;

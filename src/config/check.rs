@@ -10,6 +10,7 @@ mod hub;
 mod listen;
 mod region;
 mod routing;
+mod spool;
 mod timing;
 mod topology;
 
@@ -71,6 +72,7 @@ impl Check {
         let circuit_breaker = self.circuit_breaker(sections.circuit_breaker, &raw.circuit_breaker);
         let failover = self.failover(sections.failover, &raw.failover, &registered);
         let journal = self.journal(sections.journal);
+        self.spool(&sections.spool);
         let limits = self.limits(sections.limits);
         self.health_source(health_check.source, !raw.hub.urls.is_empty());
         self.key_scope(&sections.idempotency, !raw.hub.urls.is_empty());
@@ -105,6 +107,7 @@ impl Check {
             load: sections.load,
             failover,
             journal,
+            spool: sections.spool,
             hub,
             decisions: sections.decisions,
             idempotency: sections.idempotency,

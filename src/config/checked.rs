@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
-    MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
+    MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Spool, Workers,
 };
 use super::types::{DiscoveryConfig, FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
 use crate::base::RegionId;
@@ -52,6 +52,8 @@ pub struct Config {
     pub failover: Failover,
     /// The records of unknown outcomes.
     pub journal: Journal,
+    /// The outage spool.
+    pub spool: Spool,
     /// The hub; none where `hub.urls` is absent.
     pub hub: Option<HubConfig>,
     /// The notes of how jobs were routed.

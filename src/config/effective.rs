@@ -52,6 +52,7 @@ pub fn effective(config: &Config) -> String {
         yaml.texts("exclude_regions", &config.failover.exclude_regions);
     });
     write_section(&mut yaml, "journal", &config.journal);
+    write_section(&mut yaml, "spool", &config.spool);
     if let Some(hub) = &config.hub {
         yaml.section("hub", |yaml| {
             yaml.texts("urls", &hub.urls.iter().map(|url| &url.text).collect::<Vec<_>>());

@@ -42,7 +42,7 @@ pub use restart::live;
 pub use schema::schema;
 pub use sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
-    MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Workers,
+    MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
 pub use sources::Sources;
 pub use types::*;

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error};
 
 use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
-    MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Workers,
+    MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Spool, Workers,
 };
 use crate::base::Strategy;
 
@@ -54,6 +54,7 @@ pub(super) struct Sections {
     pub(super) load: Load,
     pub(super) failover: Failover,
     pub(super) journal: Journal,
+    pub(super) spool: Spool,
     pub(super) decisions: Decisions,
     pub(super) idempotency: Idempotency,
     pub(super) limits: Limits,

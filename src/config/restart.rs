@@ -48,7 +48,8 @@ pub fn live(running: &Config, asked: &Config) -> (Config, Vec<&'static str>) {
         circuit_breaker,
         load,
         failover,
-        journal
+        journal,
+        spool
     );
     sections!(decisions, idempotency, limits, compat, log, metrics, readiness, shutdown);
     (config, fixed)

@@ -172,6 +172,23 @@ section! {
 }
 
 section! {
+    /// The outage spool.
+    Spool at "spool" {
+        path: Option<PathBuf> = Path, none, "",
+            "The file of the outage spool; without it no job is spooled", restart;
+        key_file: Option<PathBuf> = Path, none, "",
+            "Needed with `spool.path`: a file with the key that seals spooled jobs, 32 bytes as 64 hexadecimal digits", restart;
+        queues: Vec<String> = NAMES, "", "",
+            "Needed with `spool.path`: globs over the queues whose jobs are spooled when no region can take them", restart;
+        // A quarter of a million small jobs take four times as long to drain as an outage of an hour takes to fill this.
+        max_bytes: usize = Size(1 << 20, 1 << 40), "64MiB", "bytes",
+            "What spooled jobs may take, 1 KiB beside the content of each included; a job for which there is no room is refused", restart;
+        max_age: Duration = Kind::Duration(SECOND, 7 * DAY), "24h", "duration",
+            "A spooled job that is older is not sent any more, and set aside", restart;
+    }
+}
+
+section! {
     /// Notes of how jobs were routed, for `GET /v1/federation/decisions`.
     Decisions at "decisions" {
         // A sidecar beside one pod routes a few jobs a second: some hours of them. 10000 notes of either kind are 10 MB at most.

@@ -117,6 +117,19 @@ impl Hold {
         }
     }
 
+    /// Has the end of this call kept as that of an outcome that was unknown, so that repetitions are answered from it.
+    pub const fn keep_end(&mut self) {
+        self.had_outcome = true;
+    }
+
+    /// Ends it with what is known of it, and keeps that.
+    pub fn leave_kept(mut self) {
+        (self.ended, self.had_outcome) = (true, true);
+        self.settle();
+        self.save();
+        self.let_go();
+    }
+
     fn forget(&self) {
         self.journal.abandon(&self.placement);
         self.journal.forget(self.placement.number);

@@ -8,6 +8,7 @@ mod client;
 mod fixed;
 mod region;
 mod several;
+mod spool;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -38,6 +38,9 @@ pub const FEDERATION_REPLAYED: HeaderName = HeaderName::from_static("ojs-federat
 /// `false` on an answer to a call that may be repeated, where its record is not on disk: a restart forgets it.
 pub const FEDERATION_DURABLE: HeaderName = HeaderName::from_static("ojs-federation-durable");
 
+/// `true` on answers about a job that is in the outage spool and in no region.
+pub const FEDERATION_SPOOLED: HeaderName = HeaderName::from_static("ojs-federation-spooled");
+
 /// The client's name for a call that it may repeat.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

@@ -72,6 +72,12 @@ impl RouteError {
         all.filter(move |(_, state)| unwell(*state)).map(|(region, _)| region)
     }
 
+    /// Whether the same job may be routed later, with nothing but the regions changed.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self, Self::RegionUnavailable { .. } | Self::NoHealthyRegion { .. })
+    }
+
     /// Whether the job could go to another region if this sidecar heard its hub.
     #[must_use]
     pub fn is_hub_lost(&self) -> bool {

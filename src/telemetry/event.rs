@@ -6,6 +6,7 @@
 mod discovery;
 mod hub;
 mod outcome;
+mod spool;
 mod switch;
 
 use std::sync::atomic::Ordering;
@@ -26,6 +27,7 @@ pub use hub::{
     hub_status_refused, hub_switches_unknown,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
+pub use spool::{spool, spool_aside, spool_ordered};
 pub use switch::{switch_ended, switch_set};
 
 /// The target of every line that this program writes about federation.

@@ -55,6 +55,7 @@ mod secrets;
 mod silence;
 mod smuggling;
 mod splitting;
+mod spool;
 mod state;
 mod storm;
 mod stream;

@@ -9,7 +9,7 @@ use super::super::kind::Kind::{
 use super::super::kind::{COUNT, NAME, NAMES, SECOND};
 use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
-    MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Workers,
+    MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
 use super::super::types::{DuplicateIds, LimitWithoutHub, Topology};
 
@@ -204,6 +204,7 @@ pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         RetryBudget::KEYS,
         FAILOVER,
         Journal::KEYS,
+        Spool::KEYS,
         HUB,
         Decisions::KEYS,
         Idempotency::KEYS,

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use crate::net::IncomingBody;
 use http::{HeaderValue, Request, Response};
 
+use super::long::{compressed_job, plan_long};
+use super::outage;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
@@ -32,7 +34,7 @@ use crate::proxy::{
         self, Followed, after_lost, answer_until, believe, job::Job, keep_from_fences, send_history::SendHistory,
     },
     routing::plan::{Planned, breaker_word, plan, plan_abridged},
-    state::{Proxy, Ran, RegionAnswer, Reply},
+    state::{Proxy, Ran, RegionAnswer, Reply, Spooling},
 };
 use crate::region::Queue;
 use crate::replica::Description;
@@ -50,13 +52,22 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { started, shared_queue, turns, described, mut job } = match new_job(proxy, exchange, request).await {
-        Ok(new) => new,
-        Err(NotNew::Known(answer)) => return Ok((*answer).into()),
-        Err(NotNew::Refused(document)) => return Err(document),
-    };
+    let New { started, shared_queue, turns, described, spooling, mut job } =
+        match new_job(proxy, exchange, request).await {
+            Ok(new) => new,
+            Err(NotNew::Known(answer)) => return Ok((*answer).into()),
+            Err(NotNew::Refused(document)) => return Err(document),
+        };
     let strategy = job.decision.strategy;
-    let mut ran = run(proxy, &mut job, started).await;
+    let mut ran = match &spooling {
+        Some(spooling) if spooling.behind || spooling.refusal.is_some() => {
+            apart(|| outage::not_tried(proxy, &mut job, spooling)).await
+        }
+        _ => run(proxy, &mut job, started).await,
+    };
+    if let Some(spooling) = spooling.filter(|spooling| outage::is_outage(spooling, &ran)) {
+        apart(|| outage::spool(proxy, &mut job, *spooling, &mut ran)).await;
+    }
     note_ids(job.note.as_deref_mut(), job.job_id.as_deref(), job.trail.federation_id.as_ref());
     exchange.note = job.note.take();
     // Only of a job that is sent: a repetition has the tracking id of the first one.
@@ -89,6 +100,7 @@ struct New {
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
     described: Option<Description>,
+    spooling: Option<Box<Spooling>>,
     started: Instant,
 }
 
@@ -113,13 +125,29 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
-    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, shared_queue, source, described } =
-        if reading.is_short() {
-            plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
-        } else {
-            apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
-        }?;
+    let Planned {
+        mut decision,
+        mut body,
+        cuts,
+        job_id,
+        ours,
+        federation_id,
+        shared_queue,
+        source,
+        described,
+        mut spooling,
+    } = if reading.is_short() {
+        plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
+    } else {
+        apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
+    }?;
     let own_id = job_id.as_deref().filter(|_| !ours.minted);
+    if let Some(spooling) = &mut spooling {
+        let planned = (job_id.as_deref(), own_id.is_some());
+        if let Some(answer) = apart(|| outage::admit(proxy, exchange, spooling, &head, &reading, planned)).await? {
+            return Err(NotNew::Known(Box::new(answer)));
+        }
+    }
     if is_named(exchange, own_id) {
         // The record of an earlier call may answer this one.
         note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
@@ -136,7 +164,9 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Err(document) => return Err(unsure(proxy, exchange, &document).into()),
     };
     let hold = turns.as_deref_mut().and_then(Turns::hold);
-    if let Some(placement) = hold.as_deref().map(crate::journal::Hold::placement) {
+    if let Some(placement) =
+        hold.as_deref().map(crate::journal::Hold::placement).filter(|_| !decision.candidates.is_empty())
+    {
         keep_from_fences(proxy, &mut decision, placement, job_id.as_deref()).map_err(NotNew::from)?;
     }
     let hint = decision.target().filter(|_| ours.hinted);
@@ -173,52 +203,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             note: exchange.note.take(),
         },
     );
-    Ok(New { job, turns, shared_queue, described, started })
-}
-
-/// Reads a job that is compressed.
-async fn compressed_job(
-    proxy: &Proxy,
-    body: IncomingBody,
-    until: tokio::time::Instant,
-) -> Result<Reading, ErrorDocument> {
-    let body = collect_body(proxy, body, until).await?;
-    Ok(Reading::begin(Encoding::Gzip.decoded(proxy, body).await?))
-}
-
-/// Plans a job that is long, or of which something is kept apart: without that, or with it where it takes that.
-async fn plan_long(
-    proxy: &Proxy,
-    exchange: &mut Exchange,
-    reading: &mut Reading,
-    tenant: Option<String>,
-) -> Result<Planned, ErrorDocument> {
-    let body = reading.body();
-    if !body.gaps().is_empty() {
-        let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
-        let tenant = tenant.clone();
-        let work = move |proxy: &Proxy| {
-            let (mut strategy, mut note) = (None, None);
-            (
-                plan_abridged(proxy, Abridged::new(&text, &gaps), tenant.as_deref(), &mut strategy, &mut note),
-                strategy,
-                note,
-            )
-        };
-        if let (Some(planned), strategy, note) = proxy.offload(body.text().len(), work).await {
-            (exchange.strategy, exchange.note) = (strategy, note);
-            return planned;
-        }
-        reading.join(&proxy.shared.buffered).await;
-    }
-    let text = reading.body().text().clone();
-    let work = move |proxy: &Proxy| {
-        let (mut strategy, mut note) = (None, None);
-        (plan(proxy, &text, tenant.as_deref(), &mut strategy, &mut note), strategy, note)
-    };
-    let (planned, strategy, note) = proxy.offload(reading.body().text().len(), work).await;
-    (exchange.strategy, exchange.note) = (strategy, note);
-    planned
+    Ok(New { job, turns, shared_queue, described, spooling, started })
 }
 
 /// Notes under which ids a job goes out.

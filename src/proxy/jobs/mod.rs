@@ -13,5 +13,8 @@
 pub(crate) mod batch;
 pub(crate) mod create;
 pub(crate) mod define;
+pub(crate) mod drain;
 pub(crate) mod enqueue;
+mod long;
+mod outage;
 pub(crate) mod replay;

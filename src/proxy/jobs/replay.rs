@@ -18,8 +18,9 @@ use crate::outcome::{Identity, Placement, State};
 use crate::proxy::{
     call::{exchange::Exchange, head::Head, header_flags::HeaderFlags, hops},
     placement::{
-        Caller, Known, Looked, Names, Owned, Planned, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
+        Caller, Known, Looked, Names, Owned, Planned, Purpose, RETRY_AFTER, identity, kept_of, key_of, of_tenant, rules,
     },
+    spooled,
     state::{End, Joined, Name, Proxy, Ran, RegionAnswer, Turn},
 };
 use crate::telemetry::ReplayBy;
@@ -102,8 +103,13 @@ async fn recognise_by(
         Waited::Turns(turns) => turns,
     };
     let identity = identity(proxy, &head.headers, names, &body.pieces());
+    // Before the journal is asked, which may know an earlier send of the drain.
+    if let Some(answer) = spooled::repeated(proxy, &identity, names.own_id).await? {
+        return Ok(replayed(proxy, ReplayBy::JobId, answer, None));
+    }
     let digest = identity.caller;
-    let caller = Caller { proxy, exchange, head, digest: &digest, planned };
+    let request_id = exchange.request_id();
+    let caller = Caller { proxy, request_id, head, digest: &digest, planned, purpose: Purpose::Repetition };
     let hold = match earlier(proxy, &identity, names)? {
         Some((by, hold)) => match caller.look(hold).await? {
             Looked::Known(Known { answer, region }) => return Ok(replayed(proxy, by, answer, region)),

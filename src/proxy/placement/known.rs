@@ -19,7 +19,6 @@ use crate::proxy::{
     body::shown_job::has,
     call::{
         ask::{ask, question},
-        exchange::Exchange,
         head::Head,
     },
     state::{Proxy, RegionAnswer},
@@ -47,12 +46,24 @@ pub(crate) enum Looked {
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'c> {
     pub(crate) proxy: &'c Proxy,
-    pub(crate) exchange: &'c Exchange,
+    pub(crate) request_id: &'c HeaderValue,
     pub(crate) head: &'c Head,
     /// The caller's fingerprint.
     pub(crate) digest: &'c Digest,
     /// The job as it would be sent now, its id, and its tracking id.
     pub(crate) planned: Planned<'c>,
+    pub(crate) purpose: Purpose,
+}
+
+/// The purpose of a look-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client repeats its call.
+    Repetition,
+    /// A spooled job goes on.
+    Drain,
+    /// A spooled job is too old: nothing of it is sent any more, not even where that would store it once at most.
+    Expiry,
 }
 
 /// A job as it would be sent.
@@ -82,7 +93,7 @@ impl Caller<'_> {
             if !matches!(hold.placement().told, Told::Stored { .. }) {
                 hold.apply(Event::Told(Told::Stored { place: place.clone(), status: status.as_u16() }));
             }
-            hold.leave();
+            self.let_go(hold);
             return Ok(Looked::Known(self.shown(&place, status).await));
         }
         let identity = hold.placement().identity.clone();
@@ -99,7 +110,11 @@ impl Caller<'_> {
                     hold.apply(Event::Settled(Settlement::Stored));
                 }
             }
-            hold.leave();
+            if is_stored {
+                self.let_go(hold);
+            } else {
+                hold.leave();
+            }
             return Ok(Looked::Known(Known { answer, region }));
         }
         let broken_off = hold.placement().told == Told::BrokenOff;
@@ -143,6 +158,15 @@ impl Caller<'_> {
         None
     }
 
+    /// The end of a call whose job is stored. That of a spooled job is kept: its row goes.
+    fn let_go(self, hold: Hold) {
+        if self.purpose == Purpose::Repetition {
+            hold.leave();
+        } else {
+            hold.leave_kept();
+        }
+    }
+
     /// A place that refuses or returns taken ids, and of which only time has proved an absence.
     fn unfenced(self, hold: &Hold) -> Option<&Place> {
         let is_watched = |copy: &&Copy| matches!(copy.fate, Fate::Absent { by: Absence::Watched(_) });
@@ -154,7 +178,7 @@ impl Caller<'_> {
         let inquiry = Inquiry {
             identity,
             headers: &self.head.headers,
-            request_id: self.exchange.request_id(),
+            request_id: self.request_id,
             until: self.head.deadline,
             repeats: true,
             trust: trust(self.proxy, identity, &copy, self.digest),
@@ -163,7 +187,7 @@ impl Caller<'_> {
         // Where the id itself can prove it, time has proved nothing.
         let by_id = is_guarded_place(&self.proxy.shared, &copy.place);
         if by_id || matches!(copy.fate, Fate::Unknown { .. }) {
-            let resend = self.resend(&copy);
+            let resend = if self.purpose == Purpose::Expiry { None } else { self.resend(&copy) };
             inquire(self.proxy, inquiry, copy, resend).await
         } else {
             has_come(self.proxy, inquiry, copy).await
@@ -207,7 +231,7 @@ impl Caller<'_> {
 
     async fn job(self, index: RegionIndex, id: &str) -> Option<RegionAnswer> {
         let Head { headers, deadline, .. } = self.head;
-        let question = question(self.exchange.request_id(), headers, id, *deadline)?;
+        let question = question(self.request_id, headers, id, *deadline)?;
         let answer = ask(self.proxy, Class::Job, index, &question).await.ok()?;
         (has(&answer, id).await == Some(true)).then_some(answer)
     }

@@ -6,7 +6,9 @@ use http::HeaderValue;
 use tokio::time::Instant;
 
 use crate::journal::{Hold, ID_BYTES_MAX};
+use crate::outcome::Copy;
 use crate::proxy::body::{received::Received, shown_job::Expected};
+use crate::spool::Taken;
 
 /// Where an enqueue has been.
 #[derive(Debug)]
@@ -29,6 +31,10 @@ pub(crate) struct SendHistory {
     pub(crate) volatile: bool,
     /// Its placement, held by this call.
     pub(crate) hold: Option<Box<Hold>>,
+    /// Where it had been sent and proved to be absent, once the call has ended without a region that has it.
+    pub(crate) left: Vec<Copy>,
+    /// Its row in the outage spool, where it comes from there.
+    pub(crate) spooled: Option<Box<Taken>>,
 }
 
 impl SendHistory {
@@ -44,6 +50,8 @@ impl SendHistory {
             gone_on_unknown: false,
             volatile: false,
             hold: None,
+            left: Vec::new(),
+            spooled: None,
         }
     }
 

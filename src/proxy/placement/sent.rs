@@ -1,8 +1,9 @@
 //! The record of an enqueue while it is tried: its regions, the end of each try, and the end of the call.
 
 use super::job::Job;
+use super::known::RETRY_AFTER;
 use super::{Names, identity, key_end, rules};
-use crate::journal::ID_BYTES_MAX;
+use crate::journal::{Hold, ID_BYTES_MAX};
 use crate::ojs::ErrorDocument;
 use crate::ojs::answer::job_id_of;
 use crate::outcome::{Copy, Event, Lost, Place, Told};
@@ -31,16 +32,34 @@ pub(crate) async fn sending(proxy: &Proxy, job: &mut Job, index: RegionIndex) ->
     let (place, stamp, is_named) = (job.place_in(proxy, index), job.trail.stamp(), job.trail.is_named());
     let Some(hold) = &mut job.trail.hold else { return Ok(()) };
     hold.apply(Event::Sending(place, stamp));
+    if let Some(taken) = &mut job.trail.spooled {
+        // Its row is its record.
+        return match taken.record(&hold.placement().copies).await {
+            true => Ok(()),
+            false => Err(not_recorded(hold)),
+        };
+    }
     let is_kept = hold.save_durably().await;
     let in_memory = proxy.shared.journal.is_in_memory();
     job.trail.volatile |= is_named && (!is_kept || (in_memory && hold.placement().identity.key.is_some()));
     if is_kept || !is_named || !proxy.shared.config.journal.required {
         return Ok(());
     }
+    forget_last(hold);
+    Err(ErrorDocument::journal_unavailable())
+}
+
+/// Nothing is sent of a spooled job whose send is not on disk.
+#[cold]
+fn not_recorded(hold: &mut Hold) -> ErrorDocument {
+    forget_last(hold);
+    ErrorDocument::spool_busy("not_recorded", RETRY_AFTER)
+}
+
+fn forget_last(hold: &mut Hold) {
     if let Some(last) = hold.placement().copies.len().checked_sub(1) {
         hold.apply(Event::NotStored(last));
     }
-    Err(ErrorDocument::journal_unavailable())
 }
 
 /// A 2xx that does not show the job is an answer of a balancer or to another call, and proves nothing.
@@ -92,6 +111,13 @@ pub(crate) async fn ended(
     result: Result<RegionAnswer, ErrorDocument>,
 ) -> Result<RegionAnswer, ErrorDocument> {
     let Some(mut hold) = job.trail.hold.take().map(|hold| *hold) else { return result };
+    if let Some(taken) = &mut job.trail.spooled {
+        taken.copies.clone_from(&hold.placement().copies);
+        if result.as_ref().is_ok_and(|answer| answer.status.is_success()) {
+            // A repetition is recognised by the journal once the row is gone.
+            hold.keep_end();
+        }
+    }
     match &result {
         Ok(answer) if answer.status.is_success() => {
             let shown = job_id_of(&answer.body).filter(|id| id.len() <= ID_BYTES_MAX);
@@ -103,7 +129,11 @@ pub(crate) async fn ended(
                 if hold.placement().key_claim.is_some() {
                     key_end::settle(proxy, &mut hold, &told).await;
                 }
-                hold.end(told);
+                if job.trail.spooled.is_some() {
+                    hold.end_durably(told).await;
+                } else {
+                    hold.end(told);
+                }
             }
             return result;
         }
@@ -122,6 +152,7 @@ pub(crate) async fn ended(
             Err(document)
         }
         None if hold.placement().has_traces() => {
+            job.trail.left.clone_from(&hold.placement().copies);
             hold.end_durably(Told::Refused).await;
             result
         }

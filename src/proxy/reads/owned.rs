@@ -17,6 +17,7 @@ use crate::policy::RegionIndex;
 use crate::proxy::{
     call::exchange::Exchange,
     locate::find::{Located, in_doubt, known, search},
+    spooled,
     state::{NotFound, Proxy, Reply},
     stream::local::{Parts, forward, local, pass},
 };
@@ -75,6 +76,9 @@ async fn to_owner_of(
         let headers = request.headers().clone();
         let response = local(proxy, exchange, request).await?;
         return tombstone::passed_over(proxy, exchange, (index, id), &headers, response).await;
+    }
+    if let Some(response) = spooled::about(proxy, exchange, id, &request).await? {
+        return Ok(response);
     }
     if let Some(index) = known(proxy, id) {
         return at_owner(proxy, exchange, index, id, request).await;

@@ -11,7 +11,7 @@ use http::HeaderValue;
 use super::paused::check_source;
 use super::tracking_id;
 use crate::base::text::whole_seconds;
-use crate::base::{Draw, RegionId, text};
+use crate::base::{Draw, RegionId, Strategy, text};
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::journal::Note;
 use crate::ojs::{
@@ -20,7 +20,7 @@ use crate::ojs::{
 use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
 use crate::proxy::{
     call::{feedback::source, notes},
-    state::{Ours, Proxy, Shared},
+    state::{Ours, Proxy, Shared, Spooling},
 };
 use crate::region::Queue;
 use crate::replica::Description;
@@ -48,6 +48,8 @@ pub(crate) struct Planned {
     pub(crate) source: u64,
     /// Its description for the index of the hub, where that gets one.
     pub(crate) described: Option<Description>,
+    /// For the outage spool, where its queue is spooled.
+    pub(crate) spooling: Option<Box<Spooling>>,
 }
 
 /// A document lists at most so many keys of each place; a person looks at the first few.
@@ -130,8 +132,32 @@ fn plan_read(
         if span::is_on() { span!("decide").in_scope(|| with_job(envelope, route)) } else { with_job(envelope, route) };
     notes::write_down(proxy, view, envelope, &routed, note);
     *planned = routed.as_ref().map_or_else(RouteError::strategy, |decision| Some(decision.strategy));
-    let decision = routed.map_err(|error| refusal(envelope, view, &error))?;
-    Ok(stamped(proxy, envelope, body, decision))
+    let mut spooling = shared.spool.as_deref().and_then(|spool| Spooling::of(spool, envelope));
+    let decision = match (routed, spooling.as_deref_mut()) {
+        (Ok(decision), _) => decision,
+        // The job is planned all the same, for no region.
+        (Err(error), Some(spooling)) if error.is_temporary() => {
+            spooling.refusal = Some(refusal(envelope, view, &error));
+            nowhere(envelope, &error)
+        }
+        (Err(error), _) => return Err(refusal(envelope, view, &error)),
+    };
+    Ok(Planned { spooling, ..stamped(proxy, envelope, body, decision) })
+}
+
+/// The decision for a job that no region can take now.
+#[cold]
+fn nowhere(envelope: &Envelope<'_>, error: &RouteError) -> Decision {
+    let strategy = error.strategy().unwrap_or(Strategy::DEFAULT);
+    let pinned = envelope.attributes().region.is_some();
+    Decision {
+        strategy,
+        pinned,
+        restricted: true,
+        by_turn: false,
+        home: None,
+        candidates: std::iter::empty().collect(),
+    }
 }
 
 /// Asks for early probes of the regions that a refused job would have gone to.
@@ -268,6 +294,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
         described: proxy.shared.described(envelope, &decision),
+        spooling: None,
         decision,
     }
 }

@@ -12,6 +12,7 @@
 //! | What does an answer to a client, or from a region, look like in memory? | `reply`, `region_answer`, `ran` |
 //! | Which changes of jobs does the hub's index get? | `seen` |
 //! | How are bodies and callers compared? | `fingerprint` |
+//! | What does the outage spool look at in a new job? | `spooling` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
 //!
@@ -34,6 +35,7 @@ pub(crate) mod reply;
 pub(crate) mod running;
 pub(crate) mod seen;
 pub(crate) mod shared;
+pub(crate) mod spooling;
 pub(crate) mod warm;
 pub(crate) mod watch;
 
@@ -48,4 +50,5 @@ pub(crate) use region_answer::RegionAnswer;
 pub(crate) use reply::Reply;
 pub(crate) use running::{End, Joined, Name, Turn};
 pub(crate) use shared::{Proxy, Shared};
+pub(crate) use spooling::Spooling;
 pub(crate) use watch::Waiting;

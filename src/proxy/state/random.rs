@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use rustls::crypto::SecureRandom;
 
 use crate::base::Draw;
+use crate::spool::RowNonce;
 
 /// Asking the system costs more than the bits; at 18 bytes a job this asks once for about 28 jobs.
 const BUFFER_BYTES: usize = 512;
@@ -39,6 +40,12 @@ impl Random {
     /// A token that nothing else has.
     #[must_use]
     pub fn token(&self) -> [u8; 32] {
+        self.take()
+    }
+
+    /// Random bytes for sealing one row of the outage spool.
+    #[must_use]
+    pub fn nonce(&self) -> RowNonce {
         self.take()
     }
 

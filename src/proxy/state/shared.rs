@@ -24,6 +24,7 @@ use crate::policy::{Budgets, Concurrency, RegionIndex, View};
 use crate::region::discovery::Discovered;
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
 use crate::replica::{IndexQuestions, Lags, Outbox};
+use crate::spool::Spool;
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
 /// The state that all worker threads share.
@@ -49,6 +50,8 @@ pub struct Shared {
     pub journal: Arc<Journal>,
     /// The regions beside those of the file.
     pub discovered: Arc<Discovered>,
+    /// The outage spool, where one is configured.
+    pub spool: Option<Arc<Spool>>,
     /// The changes of jobs that the hub does not have yet.
     pub outbox: Arc<Outbox>,
     /// The way of look-ups to the hub's index.

@@ -96,6 +96,11 @@ families! {
     JOURNAL_WRITES = Kind::Counter, "journal_writes_total", ["result"], "Records for the journal, by whether they were on disk in time";
     JOURNAL_EVICTIONS = Kind::Counter, "journal_evictions_total", ["kind"], "Rows of the journal that had to make room for others before their time";
     JOURNAL_DURABLE = Kind::Gauge, "journal_durable", [], "1 while the journal is in its file; 0 while it is in memory only";
+    SPOOL_JOBS = Kind::Gauge, "spool_jobs", ["state"], "Jobs in the outage spool: `waiting` for a region, or set aside as `refused`, `expired` or `damaged`";
+    SPOOL_BYTES = Kind::Gauge, "spool_bytes", [], "The used part of `spool.max_bytes`";
+    SPOOL_OLDEST_AGE = Kind::Gauge, "spool_oldest_age_seconds", [], "Age of the oldest job that waits in the outage spool; 0 without one";
+    SPOOL_UNUSABLE = Kind::Gauge, "spool_unusable", [], "1 while the file of the outage spool cannot be used; 0 also without a spool";
+    SPOOL_RESULTS = Kind::Counter, "spool_results_total", ["result"], "Jobs that were stored in the outage spool, and that left it or were set aside, by how";
     IN_FLIGHT = Kind::Gauge, "in_flight", ["region"], "Requests that a region has not answered yet";
     RETRY_BUDGET = Kind::Gauge, "retry_budget_available", [], "Redirects that the retry budget would pay for now";
     REGION_HEALTHY = Kind::Gauge, "region_healthy", ["region"], "1 while health probes say that the region is usable; 0 before the first";

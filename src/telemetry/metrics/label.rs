@@ -193,6 +193,38 @@ labels! {
         Key = "key",
     }
 
+    /// The state of a job in the outage spool.
+    SpoolFate {
+        /// It waits for a region, or is on its way.
+        Waiting = "waiting",
+        /// A region, or the sidecar itself, refuses it.
+        Refused = "refused",
+        /// It was too old before any region took it.
+        Expired = "expired",
+        /// Its content cannot be read.
+        Damaged = "damaged",
+    }
+
+    /// The way of a job through the outage spool.
+    SpoolResult {
+        /// It was stored.
+        Stored = "stored",
+        /// A region has it.
+        Drained = "drained",
+        /// Its client has cancelled it before it was sent.
+        Cancelled = "cancelled",
+        /// A region, or the sidecar itself, refused it.
+        Refused = "refused",
+        /// It was too old before any region took it.
+        Expired = "expired",
+        /// Its content cannot be read.
+        Damaged = "damaged",
+        /// An operator lets it wait again.
+        Retried = "retried",
+        /// An operator has deleted it.
+        Discarded = "discarded",
+    }
+
     /// The use of a job that another region handed out.
     RemoteFetch {
         /// A worker has it.

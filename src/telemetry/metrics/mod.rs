@@ -11,6 +11,7 @@ mod family;
 mod keys;
 mod label;
 mod region;
+mod spool;
 #[cfg(test)]
 mod tests;
 
@@ -29,12 +30,10 @@ pub use families::{Counter, Gauge, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use keys::HubKeys;
 pub use label::{
-    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
-    DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, JournalEviction, JournalWrite, KeptJob,
-    Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution,
-    StatusClass,
+    AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection, DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, JournalEviction, JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, SpoolFate, SpoolResult, StatusClass,
 };
 pub use region::RegionMetrics;
+pub use spool::SpoolMetrics;
 
 /// The region of refusals that have nothing to do with a pin; no region may be called so, for headers use the word alike.
 const NO_REGION: &str = "none";
@@ -103,6 +102,8 @@ pub struct Metrics {
     pub hub_keys: HubKeys,
     /// The discovery of regions.
     pub discovery: LazyDiscovery,
+    /// The outage spool.
+    pub spool: SpoolMetrics,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -195,6 +196,7 @@ impl Metrics {
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
+            spool: SpoolMetrics::of(&families),
             fences: families.counter(&family::FENCES),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
             journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
@@ -262,6 +264,7 @@ impl Metrics {
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),
+            spool: self.spool.clone(),
             fences: self.fences.clone(),
             replays: self.replays.clone(),
             journal_writes: self.journal_writes.clone(),

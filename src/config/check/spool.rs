@@ -1,0 +1,27 @@
+//! The outage spool: its keys are there together, or none is.
+
+use super::super::sections::Spool;
+use super::collect::Check;
+
+impl Check {
+    /// Checks the section.
+    pub(super) fn spool(&mut self, spool: &Spool) {
+        if spool.path.is_none() {
+            let is_begun = spool.key_file.is_some() || !spool.queues.is_empty();
+            if is_begun && !self.is_wrong_within("spool.path") {
+                self.refuse("spool.path", "expected the path of the spool's file, because other keys of `spool` are set: set it, or leave them out");
+            }
+            return;
+        }
+        if spool.key_file.is_none() && !self.is_wrong_within("spool.key_file") {
+            let rule = "expected a file with 64 hexadecimal digits: spooled jobs are kept sealed only; make one with `openssl rand -hex 32`";
+            self.refuse("spool.key_file", rule);
+        }
+        if spool.queues.is_empty() && !self.is_wrong_within("spool.queues") {
+            self.refuse(
+                "spool.queues",
+                "expected at least one queue, such as payments or \"*\": only jobs of these are spooled",
+            );
+        }
+    }
+}

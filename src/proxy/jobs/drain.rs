@@ -1,0 +1,234 @@
+//! The drain of the outage spool: its jobs to their regions, in the order of each lane.
+//!
+//! A job goes through the same plan, attempts and machine as the repetition of its enqueue under its own id. Its row records each send before
+//! the first byte leaves; a job with a recorded send is looked up before it is sent again.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::enqueue::run;
+use crate::journal::Hold;
+use crate::ojs::header::{REQUEST_ID, TENANT, TENANT_ID};
+use crate::ojs::{Class, ErrorDocument, Segments};
+use crate::outcome::{Copy, Event, Fate, Identity, Lost, Place};
+use crate::policy::GuardClass;
+use crate::proxy::{
+    body::{received::Received, shown_job::Expected},
+    call::{attempt::Call, head::Head},
+    placement::{
+        self, Caller, Known, Looked, Names, Purpose, identity, job::Job, keep_from_fences, rules,
+        send_history::SendHistory,
+    },
+    routing::plan::{Planned, plan},
+    state::{Proxy, Ran, proxies::Proxies},
+};
+use crate::spool::{Content, RowState, Spool, Taken, Unloaded};
+
+/// Jobs on their way at once, each of another lane: enough that a region across an ocean gets hundreds a second, and few enough that a region
+/// that is just back is not flooded.
+const LANES_MAX: usize = 8;
+
+/// Sends spooled jobs for ever.
+pub async fn drain(proxies: Rc<Proxies>, spool: Arc<Spool>) {
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        while under_way.len() < LANES_MAX
+            && let Some(taken) = spool.take()
+        {
+            under_way.push(go_on(proxies.current(), taken));
+        }
+        tokio::select! {
+            Some(()) = under_way.next() => {}
+            () = spool.due(), if under_way.len() < LANES_MAX => {}
+        }
+    }
+}
+
+/// The end of one turn of a job.
+enum Turn {
+    /// A region has it.
+    Stored,
+    /// Nothing will change by itself, for this reason.
+    Aside(RowState, String),
+    /// Another turn, after a pause.
+    Later,
+}
+
+/// A job whose turn is over.
+type Ended = (Turn, Option<Box<Taken>>);
+
+async fn go_on(proxy: Rc<Proxy>, taken: Taken) {
+    // Nothing of it has left, and nothing will.
+    if taken.copies.is_empty() && taken.is_too_old() {
+        return taken.set_aside(RowState::Expired, "max_age".to_owned()).await;
+    }
+    let content = match taken.load().await {
+        Ok(content) => content,
+        Err(Unloaded::ForGood | Unloaded::NotNow) => return,
+    };
+    let (turn, taken) = turn(&proxy, Box::new(taken), content).await;
+    let Some(mut taken) = taken else { return };
+    if let Turn::Later | Turn::Aside(..) = turn {
+        // A try that has ended without a copy needs no look-up after a restart.
+        taken.record_changes().await;
+    }
+    match turn {
+        Turn::Stored => taken.done().await,
+        Turn::Aside(state, reason) => taken.set_aside(state, reason).await,
+        Turn::Later => {}
+    }
+}
+
+async fn turn(proxy: &Proxy, taken: Box<Taken>, content: Content) -> Ended {
+    let is_old = taken.is_too_old();
+    let deadline = tokio::time::Instant::now() + proxy.shared.config.limits.call_timeout;
+    let head = Head { path: content.path, headers: content.headers, deadline };
+    let hold = match look(proxy, &taken, &head, &content.body, is_old).await {
+        Ok(hold) => hold,
+        Err(Turn::Later) if is_old => {
+            return (Turn::Aside(RowState::Expired, "outcome_unknown".to_owned()), Some(taken));
+        }
+        Err(turn) => return (turn, Some(taken)),
+    };
+    if is_old {
+        hold.leave();
+        return (Turn::Aside(RowState::Expired, "max_age".to_owned()), Some(taken));
+    }
+    send(proxy, taken, head, content.body, hold).await
+}
+
+/// The placement of the job, for a further send; the region of an earlier one is asked first.
+///
+/// Errors: the job's turn is over.
+async fn look(proxy: &Proxy, taken: &Taken, head: &Head, body: &Bytes, is_old: bool) -> Result<Box<Hold>, Turn> {
+    let id = taken.head().job_id();
+    let names = Names { own_id: Some(id), key: None };
+    // The secret of the journal may be another one by now, and its caller is the job's own.
+    let caller = identity(proxy, &head.headers, names, &[]).caller;
+    let known = Identity { caller, ..taken.head().identity.clone() };
+    let mut hold = proxy.shared.journal.begin(known, rules(&proxy.shared.config));
+    if taken.copies.is_empty() {
+        return Ok(Box::new(hold));
+    }
+    hold.placement_mut().copies.clone_from(&taken.copies);
+    // What was heard in an earlier turn proves nothing in this one.
+    hold.apply(Event::Restarted);
+    let request_id = head.headers.get(REQUEST_ID).cloned().unwrap_or(HeaderValue::from_static(""));
+    let federation_id = tracking_id(taken);
+    let body: Segments = std::iter::once(body.clone()).collect();
+    let planned = placement::Planned { body: &body, job_id: Some(id), federation_id: federation_id.as_ref() };
+    let purpose = if is_old { Purpose::Expiry } else { Purpose::Drain };
+    let caller = Caller { proxy, request_id: &request_id, head, digest: &caller, planned, purpose };
+    match caller.look(hold).await {
+        // Also where it was cancelled there since: it had been stored.
+        Ok(Looked::Known(Known { answer, .. })) if answer.status.is_success() => Err(Turn::Stored),
+        Ok(Looked::Known(_)) => Err(Turn::Aside(RowState::Refused, "id_in_use".to_owned())),
+        Ok(Looked::Nowhere(hold)) => Ok(hold),
+        Err(_) => Err(Turn::Later),
+    }
+}
+
+fn tracking_id(taken: &Taken) -> Option<HeaderValue> {
+    HeaderValue::from_str(taken.head().federation_id.as_deref()?).ok()
+}
+
+/// Plans the job anew, and tries its regions.
+async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: Box<Hold>) -> Ended {
+    let tenant = tenant(&head.headers);
+    let (mut strategy, mut note) = (None, None);
+    let planned = plan(proxy, &body, tenant.as_deref(), &mut strategy, &mut note);
+    let Planned { mut decision, ours, source, shared_queue, described, spooling, .. } = match planned {
+        Ok(planned) => planned,
+        Err(document) => {
+            hold.leave();
+            return (after(&document), Some(taken));
+        }
+    };
+    let id = taken.head().job_id().to_owned();
+    let is_nowhere = spooling.is_some_and(|spooling| spooling.refusal.is_some());
+    if is_nowhere || keep_from_fences(proxy, &mut decision, hold.placement(), Some(&id)).is_err() {
+        hold.leave();
+        return (Turn::Later, Some(taken));
+    }
+    let (strategy, federation_id) = (decision.strategy, tracking_id(&taken));
+    let mut job = Box::new(Job {
+        call: Call {
+            method: Method::POST,
+            path: head.path,
+            headers: head.headers.into(),
+            body: std::iter::once(body.clone()).collect(),
+            deadline: head.deadline,
+            class: Class::Enqueue,
+            pinned: decision.pinned,
+            guard: GuardClass::Enqueue,
+            source: Some(source),
+            pressing: false,
+        },
+        decision,
+        job_id: Some(id),
+        hint: None,
+        trail: SendHistory {
+            received: Received::Held(body, Vec::new()),
+            // Its client knows both ids, so that neither is replaced.
+            expected: Expected::Job { minted: false, unique: ours.unique },
+            hold: Some(hold),
+            spooled: Some(taken),
+            ..SendHistory::new(head.deadline, federation_id)
+        },
+        note: None,
+    });
+    let ran = run(proxy, &mut job, Instant::now()).await;
+    if let (Some(index), Ok(answer)) = (ran.stored, &ran.result) {
+        proxy.metrics(index).stored(strategy, 1);
+        proxy.shared.traffic.sent(index, shared_queue.as_ref());
+        if let Some(described) = &described {
+            let ids = (job.job_id.as_deref(), job.trail.federation_id.as_ref().and_then(|id| id.to_str().ok()));
+            proxy.shared.saw_stored(described, ids, &proxy.region(index).id, &answer.body);
+        }
+    }
+    let turn = ended(proxy, &mut job, &ran);
+    (turn, job.trail.spooled.take())
+}
+
+/// The end of a try.
+fn ended(proxy: &Proxy, job: &mut Job, ran: &Ran) -> Turn {
+    let status = match &ran.result {
+        Ok(answer) if answer.status.is_success() => return Turn::Stored,
+        Ok(answer) => answer.status,
+        Err(document) => return after(document),
+    };
+    match status.as_u16() {
+        408 | 425 | 429 | 503 => Turn::Later,
+        400..500 => Turn::Aside(RowState::Refused, format!("region_{}", status.as_u16())),
+        _ => {
+            // Such a region may have stored it before it failed.
+            if let (Some(region), Some(id)) = (ran.region.clone(), job.job_id.clone()) {
+                let (place, now) = (Place { region, job_id: id }, proxy.shared.journal.now());
+                let copy = Copy::sending(place, job.trail.stamp(), now);
+                let fate = Fate::Unknown { lost: Lost::TimedOut, since: now };
+                job.trail.spooled.iter_mut().for_each(|taken| taken.copies.push(Copy { fate, ..copy.clone() }));
+            }
+            Turn::Later
+        }
+    }
+}
+
+/// Whether a refusal of the sidecar's own ends by itself.
+fn after(document: &ErrorDocument) -> Turn {
+    if document.status == StatusCode::SERVICE_UNAVAILABLE || document.is_outcome_unknown() {
+        return Turn::Later;
+    }
+    Turn::Aside(RowState::Refused, document.reason.as_str().to_owned())
+}
+
+/// The tenant that the head of the call names; it was checked when the job came.
+fn tenant(headers: &HeaderMap) -> Option<String> {
+    let named = headers.get(TENANT).or_else(|| headers.get(TENANT_ID))?;
+    named.to_str().ok().filter(|tenant| !tenant.is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,122 @@
+//! Answers about jobs that are in the outage spool and in no region: to their enqueue, to its repetition, to a look-up and to a cancellation.
+
+mod shown;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+
+use crate::config::ReadResidency;
+use crate::net::IncomingBody;
+use crate::ojs::header::{FEDERATION_SPOOLED, MEDIA_TYPE};
+use crate::ojs::{ErrorDocument, Operation};
+use crate::outcome::Identity;
+use crate::proxy::{
+    call::exchange::Exchange,
+    placement::tenant_of,
+    state::{Proxy, RegionAnswer, Reply, digest},
+};
+use crate::spool::{Known, Ordered, Spool};
+use crate::telemetry::SpoolResult;
+
+/// When it is worth another try: a commit, or a try at a region, is over by then. Units: seconds.
+pub(crate) const RETRY_AFTER: u64 = 1;
+/// The state of a spooled job, as OJS has it.
+const PENDING: &str = "pending";
+const CANCELLED: &str = "cancelled";
+
+/// The answer about a spooled job: 202 to its enqueue, 200 to other calls. `body`: the job, where it may be shown.
+pub(crate) fn answer(status: StatusCode, job_id: &str, state: &str, body: Option<&[u8]>) -> RegionAnswer {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(FEDERATION_SPOOLED, HeaderValue::from_static("true"));
+    let body = shown::document(job_id, state, body.unwrap_or(b"{}"));
+    RegionAnswer { status, headers, body: body.into() }
+}
+
+/// The answer to an enqueue that is held.
+pub(crate) fn accepted(job_id: &str, body: &[u8]) -> RegionAnswer {
+    answer(StatusCode::ACCEPTED, job_id, PENDING, Some(body))
+}
+
+/// The answer to the repetition of an enqueue under its own id; `None` where no such job is spooled.
+///
+/// Errors: 503 `id_in_use` for another body, 409 `spool_aside` where the job is set aside.
+pub(crate) async fn repeated(
+    proxy: &Proxy,
+    identity: &Identity,
+    own_id: Option<&str>,
+) -> Result<Option<RegionAnswer>, ErrorDocument> {
+    let Some((spool, id)) = proxy.shared.spool.as_deref().zip(own_id) else { return Ok(None) };
+    let Some(known) = spool.of_id(id, || identity.tenant) else { return Ok(None) };
+    if known.head.identity.body != identity.body {
+        return Err(ErrorDocument::spooled_id_in_use(id, RETRY_AFTER));
+    }
+    held(spool, &known).await.map(Some)
+}
+
+/// The answer to the repetition of an enqueue under its own tracking id and with this body; `None` where no such job is spooled.
+///
+/// Errors: 409 `spool_aside` where the job is set aside.
+pub(crate) async fn repeated_by_federation_id(
+    proxy: &Proxy,
+    headers: &HeaderMap,
+    federation_id: &str,
+    body: &[&[u8]],
+) -> Result<Option<RegionAnswer>, ErrorDocument> {
+    let Some(spool) = proxy.shared.spool.as_deref().filter(|spool| spool.counts_any()) else { return Ok(None) };
+    match spool.of_federation_id(federation_id, &tenant_of(headers), &digest(body)) {
+        Some(known) => held(spool, &known).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The answer to a repetition of the enqueue of this job.
+///
+/// Errors: 409 where the job is set aside.
+pub(crate) async fn held(spool: &Spool, known: &Known) -> Result<RegionAnswer, ErrorDocument> {
+    let id = known.head.job_id();
+    if known.state.is_aside() {
+        return Err(ErrorDocument::spool_aside(id, known.state.as_str()));
+    }
+    let content = spool.content(known.number).await;
+    Ok(answer(StatusCode::ACCEPTED, id, PENDING, content.as_ref().map(|content| &*content.body)))
+}
+
+/// Answers a look-up or a cancellation of a spooled job; `None` for all other calls and jobs.
+///
+/// Errors: 503 `spool_busy`, 409 `spool_aside` or 500 `outcome_unknown` for a cancellation that is not carried out.
+pub(crate) async fn about(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    id: &str,
+    request: &Request<IncomingBody>,
+) -> Result<Option<Response<Reply>>, ErrorDocument> {
+    let Some(spool) = proxy.shared.spool.as_deref() else { return Ok(None) };
+    let is_lookup =
+        exchange.matched.operation == Operation::JobGet && matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_cancellation = exchange.matched.operation == Operation::JobCancel;
+    if !is_lookup && !is_cancellation {
+        return Ok(None);
+    }
+    let Some(known) = spool.of_id(id, || tenant_of(request.headers())) else { return Ok(None) };
+    // Whose data it is can only be judged in its region.
+    let is_shown = proxy.shared.config.residency.read == ReadResidency::Allow;
+    let content = if is_shown { spool.content(known.number).await } else { None };
+    let body = content.as_ref().map(|content| &*content.body);
+    if is_lookup {
+        return Ok(Some(answer(StatusCode::OK, id, PENDING, body).into()));
+    }
+    match spool.cancel(&known).await {
+        Ordered::Done => {
+            proxy.shared.metrics.spool.results[SpoolResult::Cancelled].inc();
+            Ok(Some(answer(StatusCode::OK, id, CANCELLED, body).into()))
+        }
+        // A region has it by now.
+        Ordered::NotFound => Ok(None),
+        Ordered::Sent if known.state.is_aside() => Err(ErrorDocument::spool_aside(id, known.state.as_str())),
+        Ordered::Sent => Err(ErrorDocument::spool_busy("sent", RETRY_AFTER)),
+        Ordered::Busy | Ordered::Ambiguous => Err(ErrorDocument::spool_busy("on_its_way", RETRY_AFTER)),
+        Ordered::NotTried => Err(ErrorDocument::spool_busy("unusable", RETRY_AFTER)),
+        Ordered::Unknown => Err(ErrorDocument::spool_unknown(id)),
+    }
+}

@@ -1,0 +1,117 @@
+//! A job that the drain has: no other task sends or changes it until this is dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::content::Content;
+use super::head::Head;
+use super::row::RowState;
+use super::table::Phase;
+use super::work::{Loaded, Work, Written};
+use super::{Spool, inner};
+use crate::outcome::Copy;
+use crate::telemetry::SpoolResult;
+
+/// A job that the drain has. Dropped, its lane goes on: at once where the job has left it, else after a pause.
+#[derive(Debug)]
+pub struct Taken {
+    spool: Arc<Spool>,
+    number: u64,
+    head: Head,
+    /// Where it was sent, as far as is known now; kept in memory when this is dropped.
+    pub copies: Vec<Copy>,
+    /// The same as the file has it.
+    recorded: Vec<Copy>,
+}
+
+/// Why a job's content is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unloaded {
+    /// It is set aside, or gone.
+    ForGood,
+    /// The file cannot be used now.
+    NotNow,
+}
+
+impl Taken {
+    pub(super) fn new(spool: Arc<Spool>, number: u64, head: Head, copies: Vec<Copy>) -> Self {
+        let recorded = copies.clone();
+        Self { spool, number, head, copies, recorded }
+    }
+
+    /// Its names.
+    #[must_use]
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Whether it is too old to be sent.
+    #[must_use]
+    pub fn is_too_old(&self) -> bool {
+        self.age() > self.spool.age_max
+    }
+
+    fn age(&self) -> Duration {
+        let now = self.spool.inner.clock.now();
+        self.spool.inner.table.lock().get(self.number).map_or(Duration::ZERO, |entry| entry.age(now))
+    }
+
+    /// Its content.
+    ///
+    /// Errors: it cannot be read, now or ever; a damaged one is set aside.
+    pub async fn load(&self) -> Result<Content, Unloaded> {
+        match self.spool.loaded(self.number).await {
+            Loaded::Content(content) => Ok(content),
+            Loaded::Damaged | Loaded::Gone => Err(Unloaded::ForGood),
+            Loaded::NotNow => Err(Unloaded::NotNow),
+        }
+    }
+
+    /// Records where the job was, or is about to be, sent; whether that is on disk. Nothing is sent without.
+    pub async fn record(&mut self, copies: &[Copy]) -> bool {
+        let (number, list) = (self.number, copies.to_vec());
+        (self.copies, self.recorded) = (list.clone(), list.clone());
+        self.spool.written(|done| Work::Copies(number, list, done)).await == Written::Durable
+    }
+
+    /// Records where it was sent, unless the file has that. Without it the job is looked up once more.
+    pub async fn record_changes(&mut self) {
+        if self.copies != self.recorded {
+            let copies = self.copies.clone();
+            self.record(&copies).await;
+        }
+    }
+
+    /// Removes the job: a region has it. Where the removal fails, the job is looked up again.
+    pub async fn done(self) {
+        let number = self.number;
+        self.spool.inner.metrics.spool.results[SpoolResult::Drained].inc();
+        self.spool.written(|done| Work::Remove(number, done)).await;
+    }
+
+    /// Sets the job aside. Where that fails, it is tried again with the job's next turn.
+    pub async fn set_aside(self, state: RowState, reason: String) {
+        let number = self.number;
+        self.spool.written(|done| Work::Aside(number, state, reason, done)).await;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let inner: &inner::Inner = &self.spool.inner;
+        let now = inner.clock.now();
+        let mut table = inner.table.lock();
+        let mut is_over = true;
+        if let Some(entry) = table.get_mut(self.number) {
+            entry.copies = std::mem::take(&mut self.copies);
+            if entry.phase == Phase::Taken {
+                entry.phase = Phase::Resting;
+                is_over = entry.state.is_aside();
+            }
+        }
+        table.end_turn(&self.head.lane, now, is_over);
+        inner.look(&table);
+        drop(table);
+        inner.turned.notify_waiters();
+    }
+}
