@@ -180,7 +180,7 @@ section! {
             "Needed with `spool.path`: a file with the key that seals spooled jobs, 32 bytes as 64 hexadecimal digits", restart;
         queues: Vec<String> = NAMES, "", "",
             "Needed with `spool.path`: globs over the queues whose jobs are spooled when no region can take them", restart;
-        // A quarter of a million small jobs take four times as long to drain as an outage of an hour takes to fill this.
+        // Some 50 000 jobs of usual length, or 240 of the longest.
         max_bytes: usize = Size(1 << 20, 1 << 40), "64MiB", "bytes",
             "What spooled jobs may take, 1 KiB beside the content of each included; a job for which there is no room is refused", restart;
         max_age: Duration = Kind::Duration(SECOND, 7 * DAY), "24h", "duration",

@@ -176,11 +176,12 @@ impl Spool {
         if self.inner.is_quiet.load(SeqCst) {
             return Way::Direct;
         }
-        if !self.inner.is_read.load(SeqCst) {
-            let is_opening = self.health() == Health::Opening;
-            return if is_opening || is_named { Way::NotRead } else { Way::Direct };
+        if self.inner.table.lock().is_waiting(lane) {
+            return Way::Behind;
         }
-        if self.inner.table.lock().is_waiting(lane) { Way::Behind } else { Way::Direct }
+        let is_read = self.inner.is_read.load(SeqCst);
+        let may_be_there = !is_read && (is_named || self.health() == Health::Opening);
+        if may_be_there { Way::NotRead } else { Way::Direct }
     }
 
     /// The state of the file.
@@ -195,6 +196,12 @@ impl Spool {
         let table = self.inner.table.lock();
         table.iter().next()?;
         table.of_id(id, &tenant()).filter(|(_, entry)| entry.is_stored()).and_then(known)
+    }
+
+    /// Whether a tenant's job with this id is being written, so that it may be in the file or not.
+    #[must_use]
+    pub fn is_storing(&self, id: &str, tenant: &Digest) -> bool {
+        self.inner.table.lock().of_id(id, tenant).is_some_and(|(_, entry)| !entry.is_stored())
     }
 
     /// Whether any job is in it.

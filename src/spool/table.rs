@@ -10,7 +10,7 @@ use super::head::{Head, Lane};
 use super::row::{Row, RowState};
 use crate::outcome::{Copy, Digest};
 
-/// The first pause of a lane whose job no region took; each further one is twice as long. Most short outages are over within some of them.
+/// The first pause of a lane after a job that no region took; each further one is twice as long. Most short outages are over within some of them.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause: a look at the view costs microseconds, and a region that is back gets its jobs within this time.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -87,7 +87,7 @@ pub(super) struct Table {
     by_id: HashMap<String, SmallVec<[u64; 1]>, RandomState>,
     by_federation_id: HashMap<String, SmallVec<[u64; 1]>, RandomState>,
     lanes: HashMap<Lane, Waiting, RandomState>,
-    /// The lanes whose first job may be taken, by time.
+    /// The lanes with a first job that may be taken, by time.
     due: BTreeSet<(Instant, Lane)>,
     bytes: u64,
     last_number: u64,
@@ -271,8 +271,8 @@ impl Table {
         }
     }
 
-    /// Takes the content of a file that was opened again. Jobs of the file that are not here were written by a commit whose end was not known;
-    /// jobs that are not in the file were removed by one. Both kinds become what the file says.
+    /// Takes the content of a file that was opened again. Jobs of the file that are not here were written by a commit of unknown end;
+    /// jobs that are not in the file were removed by one. In both cases the file is right.
     pub(super) fn reconcile(&mut self, rows: Vec<Row>, entry_of: impl Fn(Row) -> Entry, now: Instant) {
         let known: BTreeSet<u64> = rows.iter().map(|row| row.number).collect();
         let gone = self

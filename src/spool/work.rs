@@ -35,7 +35,7 @@ pub(super) enum Loaded {
     Content(Content),
     /// It cannot be read, and is set aside.
     Damaged,
-    /// There is no such row: it was removed by a commit whose end was not known.
+    /// There is no such row: a commit of unknown end has removed it.
     Gone,
     /// The file cannot be used now.
     NotNow,

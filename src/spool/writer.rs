@@ -2,6 +2,7 @@
 //! changes nothing about either.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,9 @@ impl Writer {
     /// SQLite's state after a failed write or sync is not relied on: the file is opened anew.
     fn break_off(&mut self, trouble: Trouble) {
         (self.disk, self.broken) = (None, Instant::now());
+        // The last commit may be in the file.
+        self.inner.is_read.store(false, SeqCst);
+        self.inner.look(&self.inner.table.lock());
         self.inner.set_health(Health::Unusable(trouble));
     }
 
@@ -96,7 +100,7 @@ impl Writer {
         for work in batch {
             match work {
                 Work::Load(number, done) => {
-                    // What was ordered before is done before.
+                    // Earlier orders are carried out first.
                     self.commit(std::mem::take(&mut pending));
                     let loaded = self.load(number);
                     if matches!(loaded, Loaded::Damaged) {
@@ -176,15 +180,16 @@ impl Writer {
             Some(Ok(())) => (Written::Durable, None),
             Some(Err(trouble)) => (Written::Unknown, Some(trouble)),
         };
-        for Pending { number, effect, done, .. } in pending {
-            self.end(number, effect, written, done);
-        }
+        // Before any caller hears of it, and orders more.
         if let Some(trouble) = trouble {
             self.break_off(trouble);
         }
+        for Pending { number, effect, done, .. } in pending {
+            self.end(number, effect, written, done);
+        }
     }
 
-    /// Carries the end of a change into memory, then to its caller, who may have given up.
+    /// Carries the end of a change into memory, then to its caller, which may have given up.
     fn end(&self, number: u64, effect: Effect, written: Written, done: oneshot::Sender<Written>) {
         let (inner, now) = (&self.inner, self.inner.clock.now());
         let is_durable = written == Written::Durable;
@@ -216,7 +221,7 @@ impl Writer {
     }
 }
 
-/// The setting aside of a row whose content cannot be read.
+/// The setting aside of a row with unreadable content.
 fn damaged(number: u64) -> Pending {
     let (state, reason) = (RowState::Damaged, "unreadable".to_owned());
     let (done, _) = oneshot::channel();

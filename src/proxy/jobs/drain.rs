@@ -60,7 +60,7 @@ enum Turn {
     Later,
 }
 
-/// A job whose turn is over.
+/// A job at the end of its turn.
 type Ended = (Turn, Option<Box<Taken>>);
 
 async fn go_on(proxy: Rc<Proxy>, taken: Taken) {
@@ -117,7 +117,7 @@ async fn look(proxy: &Proxy, taken: &Taken, head: &Head, body: &Bytes, is_old: b
         return Ok(Box::new(hold));
     }
     hold.placement_mut().copies.clone_from(&taken.copies);
-    // What was heard in an earlier turn proves nothing in this one.
+    // An answer of an earlier turn proves nothing in this one.
     hold.apply(Event::Restarted);
     let request_id = head.headers.get(REQUEST_ID).cloned().unwrap_or(HeaderValue::from_static(""));
     let federation_id = tracking_id(taken);

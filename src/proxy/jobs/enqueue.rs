@@ -13,13 +13,12 @@ use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
-use crate::ojs::{Abridged, ErrorDocument};
+use crate::ojs::ErrorDocument;
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::proxy::{
     body::{
-        collect::{OVERLOADED_RETRY_AFTER, collect_body, collect_job},
+        collect::{OVERLOADED_RETRY_AFTER, collect_job},
         encoding::Encoding,
-        received::Reading,
         shown_job::Expected,
     },
     call::{
@@ -33,7 +32,7 @@ use crate::proxy::{
     placement::{
         self, Followed, after_lost, answer_until, believe, job::Job, keep_from_fences, send_history::SendHistory,
     },
-    routing::plan::{Planned, breaker_word, plan, plan_abridged},
+    routing::plan::{Planned, breaker_word, plan},
     state::{Proxy, Ran, RegionAnswer, Reply, Spooling},
 };
 use crate::region::Queue;

@@ -52,6 +52,7 @@ pub(super) async fn admit(
     if spooling.behind {
         return Err(ErrorDocument::spool_behind(why, RETRY_AFTER));
     }
+    spooling.is_unfit = true;
     match spooling.refusal.take() {
         Some(refusal) => Err(refusal),
         None => Ok(None),
@@ -71,6 +72,7 @@ pub(super) async fn not_tried(proxy: &Proxy, job: &mut Job, spooling: &Spooling)
 /// Whether a job is spooled because of this end.
 pub(super) fn is_outage(spooling: &Spooling, ran: &Ran) -> bool {
     match &ran.result {
+        _ if spooling.is_unfit => false,
         Err(document) if spooling.behind => document.reason == Reason::SpoolBehind,
         Err(document) => is_no_region(document),
         // A region's own word that it takes no job now; of one queue it may be an order.
@@ -86,8 +88,7 @@ pub(super) const fn is_no_region(document: &ErrorDocument) -> bool {
 /// Spools a job, and puts the answer to its client into `ran`.
 pub(super) async fn spool(proxy: &Proxy, job: &mut Job, spooling: Spooling, ran: &mut Ran) {
     let Some(spool) = proxy.shared.spool.as_deref() else { return };
-    let is_keyed = job.trail.hold.as_ref().is_some_and(|hold| hold.placement().identity.key.is_some());
-    let Some(id) = job.job_id.clone().filter(|id| id.len() <= ID_BYTES_MAX && !is_keyed) else { return };
+    let Some(id) = job.job_id.clone().filter(|id| id.len() <= ID_BYTES_MAX) else { return };
     let length: usize = job.call.body.iter().map(bytes::Bytes::len).sum();
     if length > crate::spool::BODY_BYTES_MAX {
         refuse(ran, &spooling, Refused::TooLong);

@@ -12,5 +12,6 @@
 pub(crate) mod bound;
 pub(crate) mod paused;
 pub(crate) mod plan;
+mod refused;
 pub(crate) mod several;
 mod tracking_id;

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::paused::check_source;
+use super::refused::nowhere;
+pub(crate) use super::refused::{breaker_word, refusal, refused};
 use super::tracking_id;
-use crate::base::text::whole_seconds;
-use crate::base::{Draw, RegionId, Strategy, text};
+use crate::base::{Draw, text};
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::journal::Note;
 use crate::ojs::{
@@ -143,21 +144,6 @@ fn plan_read(
         (Err(error), _) => return Err(refusal(envelope, view, &error)),
     };
     Ok(Planned { spooling, ..stamped(proxy, envelope, body, decision) })
-}
-
-/// The decision for a job that no region can take now.
-#[cold]
-fn nowhere(envelope: &Envelope<'_>, error: &RouteError) -> Decision {
-    let strategy = error.strategy().unwrap_or(Strategy::DEFAULT);
-    let pinned = envelope.attributes().region.is_some();
-    Decision {
-        strategy,
-        pinned,
-        restricted: true,
-        by_turn: false,
-        home: None,
-        candidates: std::iter::empty().collect(),
-    }
 }
 
 /// Asks for early probes of the regions that a refused job would have gone to.
@@ -375,41 +361,4 @@ impl Stamped {
     pub(crate) const fn is_minted(&self) -> bool {
         self.id.is_some()
     }
-}
-
-/// The error document for a job that routing refused.
-pub(crate) fn refusal(envelope: &Envelope<'_>, view: &View, error: &RouteError) -> ErrorDocument {
-    refused(view, error, envelope.attributes().region.as_deref().unwrap_or_default())
-}
-
-/// The error document for a refusal of routing; `pin` is the region that the job names, in case there is none of that
-/// name.
-pub(crate) fn refused(view: &View, error: &RouteError, pin: &str) -> ErrorDocument {
-    match error {
-        RouteError::UnknownRegion { .. } => {
-            ErrorDocument::unknown_region(pin, view.regions.iter().map(|region| region.id.as_str()))
-        }
-        RouteError::UnknownStrategy => ErrorDocument::unknown_strategy(),
-        RouteError::Unclear { field } => ErrorDocument::unclear_member(field),
-        RouteError::TenantsDiffer => ErrorDocument::tenants_differ(),
-        RouteError::NoRegionWithTags => ErrorDocument::no_region_with_tags(),
-        RouteError::PinWithoutRegion => ErrorDocument::pin_without_region(),
-        RouteError::PinNotPermitted { region, .. } => ErrorDocument::pin_not_permitted(region.as_str()),
-        RouteError::RegionUnavailable { region, retry_after, .. } if error.is_hub_lost() => {
-            ErrorDocument::hub_lost(Some(region.as_str()), whole_seconds(*retry_after))
-        }
-        RouteError::NoHealthyRegion { retry_after, .. } if error.is_hub_lost() => {
-            ErrorDocument::hub_lost(None, whole_seconds(*retry_after))
-        }
-        RouteError::RegionUnavailable { region, retry_after, .. } => {
-            ErrorDocument::region_unavailable(region.as_str(), breaker_word(view, region), whole_seconds(*retry_after))
-        }
-        RouteError::NoHealthyRegion { retry_after, .. } => {
-            ErrorDocument::no_healthy_region(whole_seconds(*retry_after))
-        }
-    }
-}
-
-pub(crate) fn breaker_word(view: &View, region: &RegionId) -> &'static str {
-    view.index_of(region.as_str()).map_or("closed", |index| view.region(index).breaker.as_str())
 }

@@ -47,6 +47,9 @@ pub(crate) async fn repeated(
     own_id: Option<&str>,
 ) -> Result<Option<RegionAnswer>, ErrorDocument> {
     let Some((spool, id)) = proxy.shared.spool.as_deref().zip(own_id) else { return Ok(None) };
+    if spool.is_storing(id, &identity.tenant) {
+        return Err(ErrorDocument::spool_behind("unconfirmed", RETRY_AFTER));
+    }
     let Some(known) = spool.of_id(id, || identity.tenant) else { return Ok(None) };
     if known.head.identity.body != identity.body {
         return Err(ErrorDocument::spooled_id_in_use(id, RETRY_AFTER));
@@ -99,7 +102,7 @@ pub(crate) async fn about(
         return Ok(None);
     }
     let Some(known) = spool.of_id(id, || tenant_of(request.headers())) else { return Ok(None) };
-    // Whose data it is can only be judged in its region.
+    // Only its region can judge by its data whether it may be seen here.
     let is_shown = proxy.shared.config.residency.read == ReadResidency::Allow;
     let content = if is_shown { spool.content(known.number).await } else { None };
     let body = content.as_ref().map(|content| &*content.body);

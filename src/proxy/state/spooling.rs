@@ -11,6 +11,8 @@ pub(crate) struct Spooling {
     pub(crate) own_federation_id: Option<String>,
     /// Whether it goes behind others, and to no region now.
     pub(crate) behind: bool,
+    /// Whether it cannot be spooled, so that it is refused as ever.
+    pub(crate) is_unfit: bool,
     /// Why no region can take it now, where routing says so.
     pub(crate) refusal: Option<ErrorDocument>,
 }
@@ -24,6 +26,7 @@ impl Spooling {
                 lane: Lane { queue: queue.to_owned(), pin: attributes.region.as_deref().map(str::to_owned) },
                 own_federation_id: attributes.federation_id.as_deref().map(str::to_owned),
                 behind: false,
+                is_unfit: false,
                 refusal: None,
             })
         })

@@ -25,7 +25,7 @@ enum Why {
     Systemd,
     /// It needs Docker and registries of images.
     Docker,
-    /// It needs an outcome that is unknown; tests of `outcomes` make one.
+    /// It needs an outcome that is unknown, or a job that is set aside; tests of `outcomes` and `spool` make one.
     Unknown,
     /// Its program may not be installed; a contract test runs it where it is.
     Judge,
@@ -53,6 +53,8 @@ const EXCEPTIONS: &[(&str, &str, Why)] = &[
     ("docs/guide/running.md", "cargo build --release", Why::Build),
     ("docs/guide/running.md", "ojs-sidecar run --config config.yaml", Why::Serves),
     ("docs/guide/running.md", "promtool test rules deploy/prometheus/rules_test.yaml", Why::Judge),
+    ("docs/guide/spool.md", "openssl rand -hex 32 > spool.key", Why::Judge),
+    ("docs/guide/spool.md", "ojs-sidecar spool", Why::Unknown),
     ("docs/guide/systemd.md", INSTALL, Why::Systemd),
     ("docs/guide/systemd.md", "install -m 644 deploy/systemd/ojs-hub.service /etc/systemd/system/", Why::Systemd),
     ("docs/guide/systemd.md", "systemctl reload ojs-sidecar", Why::Systemd),
@@ -69,7 +71,8 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 3] = [["outcomes", "settle"], ["audit", "export"], ["audit", "verify"]];
+const TWO_WORDS: [[&str; 2]; 5] =
+    [["outcomes", "settle"], ["spool", "retry"], ["spool", "discard"], ["audit", "export"], ["audit", "verify"]];
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
 const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \

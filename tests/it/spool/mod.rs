@@ -1,8 +1,10 @@
 //! The outage spool: jobs that no region could take, judged at the sockets and the stores of the regions once these are back.
 
 mod cancelled;
+mod full_disk;
 mod kills;
 mod lanes;
+mod proof;
 mod set_aside;
 
 use std::path::PathBuf;
