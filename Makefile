@@ -49,7 +49,7 @@ index-history:
 
 # A hundred thousand jobs through the outage spool, with kills while they are held and while they are sent; some minutes.
 spool-proof:
-	cargo test --locked --test it -- --ignored --nocapture spool::proof
+	SPOOL_PROOF_QUEUES=50 SPOOL_PROOF_JOBS=2000 SPOOL_PROOF_KILLS=12 cargo test --locked --test it -- --nocapture spool::proof
 
 ci:
 	.ci/run

@@ -57,7 +57,7 @@ impl Inner {
         let before = std::mem::replace(&mut *self.health.lock(), health);
         if before != health {
             let trouble = if let Health::Unusable(why) = health { Some(why) } else { None };
-            event::spool(&self.metrics, trouble, &self.path);
+            event::spool_file(&self.metrics, trouble, &self.path);
         }
         self.changed.notify_one();
     }

@@ -319,35 +319,6 @@ impl Spool {
         }
         timeout(self.store_wait, loaded).await.ok().and_then(Result::ok).unwrap_or(Loaded::NotNow)
     }
-
-    /// Takes the first job of a lane that is due; `None` where there is none.
-    #[must_use]
-    pub fn take(self: &Arc<Self>) -> Option<Taken> {
-        let mut table = self.inner.table.lock();
-        let number = table.take(self.inner.clock.now())?;
-        let entry = table.get(number)?;
-        Some(Taken::new(Arc::clone(self), number, entry.head.clone()?, entry.copies.clone()))
-    }
-
-    /// Resolves when a lane may be due that was not when [`Spool::take`] was called last.
-    pub async fn due(&self) {
-        let now = self.inner.clock.now();
-        let next = self.inner.table.lock().next_due(now);
-        let at_next = async {
-            match next {
-                Some(next) => self.inner.clock.sleep_until(next).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.changed().notified() => {}
-            () = at_next => {}
-        }
-    }
-
-    fn changed(&self) -> &Notify {
-        &self.inner.changed
-    }
 }
 
 fn inner_of(path: std::path::PathBuf, clock: Clock, metrics: Arc<Metrics>) -> Arc<Inner> {

@@ -27,14 +27,41 @@ pub struct Taken {
 /// Why a job's content is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unloaded {
-    /// It is set aside, or gone.
+    /// It is set aside, or was removed.
     ForGood,
     /// The file cannot be used now.
     NotNow,
 }
 
+impl Spool {
+    /// Takes the first job of a lane that is due; `None` where there is none.
+    #[must_use]
+    pub fn take(self: &Arc<Self>) -> Option<Taken> {
+        let mut table = self.inner.table.lock();
+        let number = table.take(self.inner.clock.now())?;
+        let entry = table.get(number)?;
+        Some(Taken::new(Arc::clone(self), number, entry.head.clone()?, entry.copies.clone()))
+    }
+
+    /// Resolves when a lane may be due that was not when [`Spool::take`] was called last.
+    pub async fn due(&self) {
+        let now = self.inner.clock.now();
+        let next = self.inner.table.lock().next_due(now);
+        let at_next = async {
+            match next {
+                Some(next) => self.inner.clock.sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.inner.changed.notified() => {}
+            () = at_next => {}
+        }
+    }
+}
+
 impl Taken {
-    pub(super) fn new(spool: Arc<Spool>, number: u64, head: Head, copies: Vec<Copy>) -> Self {
+    fn new(spool: Arc<Spool>, number: u64, head: Head, copies: Vec<Copy>) -> Self {
         let recorded = copies.clone();
         Self { spool, number, head, copies, recorded }
     }

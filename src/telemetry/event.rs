@@ -27,7 +27,7 @@ pub use hub::{
     hub_status_refused, hub_switches_unknown,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
-pub use spool::{spool, spool_aside, spool_ordered};
+pub use spool::{spool_aside, spool_file, spool_ordered};
 pub use switch::{switch_ended, switch_set};
 
 /// The target of every line that this program writes about federation.

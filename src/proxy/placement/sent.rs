@@ -114,7 +114,7 @@ pub(crate) async fn ended(
     if let Some(taken) = &mut job.trail.spooled {
         taken.copies.clone_from(&hold.placement().copies);
         if result.as_ref().is_ok_and(|answer| answer.status.is_success()) {
-            // A repetition is recognised by the journal once the row is gone.
+            // A repetition is recognised by the journal once the row is removed.
             hold.keep_end();
         }
     }

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// The members that the sidecar writes itself.
+const OURS: [&str; 2] = ["id", "state"];
+
 /// The members of a job, each as it was written.
 #[derive(Deserialize)]
 struct Members<'b>(#[serde(borrow)] BTreeMap<Cow<'b, str>, &'b RawValue>);
@@ -14,7 +17,7 @@ struct Members<'b>(#[serde(borrow)] BTreeMap<Cow<'b, str>, &'b RawValue>);
 pub(super) fn document(job_id: &str, state: &str, body: &[u8]) -> Vec<u8> {
     let members = serde_json::from_slice::<Members<'_>>(body).map(|members| members.0).unwrap_or_default();
     let mut document = format!(r#"{{"job":{{"id":{},"state":"{state}""#, serde_json::json!(job_id)).into_bytes();
-    for (name, value) in members.iter().filter(|(name, _)| !matches!(name.as_ref(), "id" | "state")) {
+    for (name, value) in members.iter().filter(|(name, _)| !OURS.contains(&name.as_ref())) {
         document.push(b',');
         document.extend_from_slice(serde_json::json!(name).to_string().as_bytes());
         document.push(b':');

@@ -8,7 +8,7 @@ use super::TARGET;
 use crate::telemetry::{Metrics, SpoolResult};
 
 /// Whether the file of the spool can be used from now on; `trouble` is the closed word for why not.
-pub fn spool(metrics: &Metrics, trouble: Option<&'static str>, path: &Path) {
+pub fn spool_file(metrics: &Metrics, trouble: Option<&'static str>, path: &Path) {
     metrics.spool.unusable.set(i64::from(trouble.is_some()));
     let event = "ojs.federation.spool";
     match trouble {

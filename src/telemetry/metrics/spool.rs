@@ -13,7 +13,7 @@ pub struct SpoolMetrics {
     pub bytes: IntGauge,
     /// The age of the oldest job that waits; set before each rendering. Units: seconds.
     pub oldest_age: Gauge,
-    /// 1 while its file cannot be used; set by [`crate::telemetry::event::spool`].
+    /// 1 while its file cannot be used; set by [`crate::telemetry::event::spool_file`].
     pub unusable: IntGauge,
     /// Jobs that came, and that left it.
     pub results: Cells<SpoolResult, Counter>,
