@@ -105,7 +105,7 @@ pub enum Stored {
     /// It is in the file.
     Held,
     /// A job of the same name and body was there.
-    Known(Known),
+    Known(Box<Known>),
     /// Nothing was stored.
     Refused(Refused),
     /// It may be in the file or not.
@@ -261,7 +261,7 @@ impl Spool {
         if let Some((number, entry)) = same {
             // One that is not in the file yet may never be.
             let known = if entry.is_stored() { known((number, entry)) } else { None };
-            return Err(known.map_or(Stored::Refused(Refused::Unusable), Stored::Known));
+            return Err(known.map_or(Stored::Refused(Refused::Unusable), |known| Stored::Known(Box::new(known))));
         }
         let bytes = content.body.len() as u64 + headers_bytes(&content) + ROW_BYTES;
         if table.bytes().saturating_add(bytes) > self.bytes_max {

@@ -13,7 +13,7 @@ use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
-use crate::ojs::ErrorDocument;
+use crate::ojs::{Abridged, ErrorDocument};
 use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::proxy::{
     body::{
@@ -26,7 +26,7 @@ use crate::proxy::{
         attempt::{Call, Ended, Tried, attempt, shed_document},
         exchange::Exchange,
         failover,
-        head::{in_parts, tenant_of, unboxed},
+        head::{Head, in_parts, tenant_of, unboxed},
     },
     locate::find::unsure,
     placement::{
@@ -124,26 +124,17 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
-    let Planned {
-        mut decision,
-        mut body,
-        cuts,
-        job_id,
-        ours,
-        federation_id,
-        shared_queue,
-        source,
-        described,
-        mut spooling,
-    } = if reading.is_short() {
+    let mut planned = if reading.is_short() {
         plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
     } else {
         apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
     }?;
+    let mut spooling = planned.spooling.take();
+    let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, .. } = planned;
     let own_id = job_id.as_deref().filter(|_| !ours.minted);
     if let Some(spooling) = &mut spooling {
-        let planned = (job_id.as_deref(), own_id.is_some());
-        if let Some(answer) = apart(|| outage::admit(proxy, exchange, spooling, &head, &reading, planned)).await? {
+        let named = (job_id.as_deref(), own_id.is_some());
+        if let Some(answer) = apart(|| outage::admit(proxy, exchange, spooling, &head, &reading, named)).await? {
             return Err(NotNew::Known(Box::new(answer)));
         }
     }
@@ -152,16 +143,8 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
         reading = reading.held(&mut body, cuts.as_ref());
     }
-    let planned = placement::Planned { body: &body, job_id: job_id.as_deref(), federation_id: federation_id.as_ref() };
-    let mut turns = match recognise(proxy, exchange, &head, reading.body(), own_id, planned).await {
-        Ok(Recognised::New(turns)) => turns,
-        Ok(Recognised::Answer(answer, region)) => {
-            exchange.region = region;
-            exchange.volatile = is_volatile(proxy, exchange);
-            return Err(NotNew::Known(Box::new(answer)));
-        }
-        Err(document) => return Err(unsure(proxy, exchange, &document).into()),
-    };
+    let sent = placement::Planned { body: &body, job_id: job_id.as_deref(), federation_id: federation_id.as_ref() };
+    let mut turns = turns_of(proxy, exchange, &head, reading.body(), own_id, sent).await?;
     let hold = turns.as_deref_mut().and_then(Turns::hold);
     if let Some(placement) =
         hold.as_deref().map(crate::journal::Hold::placement).filter(|_| !decision.candidates.is_empty())
@@ -186,7 +169,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
                 class: exchange.matched.class,
                 pinned: decision.pinned,
                 guard: GuardClass::Enqueue,
-                source: Some(source),
+                source: Some(planned.source),
                 pressing: false,
             },
             decision,
@@ -202,7 +185,28 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             note: exchange.note.take(),
         },
     );
+    let (shared_queue, described) = (planned.shared_queue, planned.described);
     Ok(New { job, turns, shared_queue, described, spooling, started })
+}
+
+/// The turns of an enqueue that is new, as far as the records say; none where it has no name by which it could be repeated.
+async fn turns_of(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: &Head,
+    body: Abridged<'_>,
+    own_id: Option<&str>,
+    sent: placement::Planned<'_>,
+) -> Result<Option<Box<Turns>>, NotNew> {
+    match recognise(proxy, exchange, head, body, own_id, sent).await {
+        Ok(Recognised::New(turns)) => Ok(turns),
+        Ok(Recognised::Answer(answer, region)) => {
+            exchange.region = region;
+            exchange.volatile = is_volatile(proxy, exchange);
+            Err(NotNew::Known(Box::new(answer)))
+        }
+        Err(document) => Err(unsure(proxy, exchange, &document).into()),
+    }
 }
 
 /// Notes under which ids a job goes out.

@@ -178,9 +178,7 @@ impl Metrics {
                 Cells::each(StatusClass::ALL, |status| requests.with_label_values(&[*class, status.as_str()]))
             }),
             overhead: Cells::each(classes, |class| overhead.with_label_values(&[*class])),
-            refusals: Cells::each(RefusalReason::ALL, |reason| {
-                refusals.with_label_values(&[reason.as_str(), NO_REGION])
-            }),
+            refusals: Cells::each(RefusalReason::ALL, |it| refusals.with_label_values(&[it.as_str(), NO_REGION])),
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
