@@ -71,7 +71,7 @@ async fn prove(queues: usize, of_each: usize, kills: usize) {
         let jobs = region.jobs();
         assert!(jobs.iter().all(|job| job.stored == 1));
         for queue in 0..queues {
-            for pin in 0..PINS.len() {
+            for (pin, home) in PINS.iter().enumerate() {
                 let prefix = format!(r#"["{queue}-"#);
                 let number = |args: &str| args[prefix.len()..prefix.len() + 6].parse::<usize>().unwrap();
                 let of_lane: Vec<usize> = jobs
@@ -81,13 +81,14 @@ async fn prove(queues: usize, of_each: usize, kills: usize) {
                     .filter(|number| number % 3 == pin)
                     .collect();
                 assert!(of_lane.is_sorted(), "region {place}, queue {queue}, pin {pin}: {of_lane:?}");
-                assert!(PINS[pin].is_none_or(|home| home == region.id()) || of_lane.is_empty(), "a pin is at home");
+                assert!(home.is_none_or(|home| home == region.id()) || of_lane.is_empty(), "a pin is at home");
             }
         }
     }
 }
 
 /// A number from the environment: `make spool-proof` sets larger ones.
+#[expect(clippy::disallowed_methods, reason = "a size of the proof, and no configuration of the program")]
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
