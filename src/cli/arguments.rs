@@ -116,7 +116,7 @@ pub(super) enum SpoolCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct SpoolOrderArgs {
-    /// What `spool` shows: the number of the row, or the job's id
+    /// The number of the row, as `spool` shows it, or the job's id
     pub(super) id: String,
     /// Why, for the log: the evidence, and the operator's name
     #[arg(long, value_name = "TEXT")]

@@ -122,7 +122,7 @@ impl Hold {
         self.had_outcome = true;
     }
 
-    /// Ends it with what is known of it, and keeps that.
+    /// Ends it by its known state, and keeps that.
     pub fn leave_kept(mut self) {
         (self.ended, self.had_outcome) = (true, true);
         self.settle();

@@ -12,7 +12,7 @@
 //! | What does an answer to a client, or from a region, look like in memory? | `reply`, `region_answer`, `ran` |
 //! | Which changes of jobs does the hub's index get? | `seen` |
 //! | How are bodies and callers compared? | `fingerprint` |
-//! | What does the outage spool look at in a new job? | `spooling` |
+//! | Which part of a new job does the outage spool look at? | `spooling` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
 //!
