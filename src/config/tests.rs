@@ -122,7 +122,9 @@ fn the_example_loads_without_warning_and_shows_every_key_with_its_default() {
             continue;
         }
         assert!(document.places.keys().any(|path| keys::generic(path) == key.path), "{} is missing", key.path);
-        let Some(default) = key.default.filter(|_| !key.path.contains("[]")) else { continue };
+        // A spool needs a queue, and none is the default.
+        let has_default = !key.path.contains("[]") && key.path != "spool.queues";
+        let Some(default) = key.default.filter(|_| has_default) else { continue };
         let shown = figment::value::Value::from(document.settings.clone()).find(key.path).unwrap();
         let (shown, default) = (key.kind.settle(shown), key.kind.settle(key.kind.read(default)));
         assert_eq!(shown, default, "{} is shown with another value than its default", key.path);
