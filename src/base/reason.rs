@@ -278,8 +278,8 @@ reasons! {
             "jobs of its queue wait in the outage spool, and this one cannot be put behind them, `details.why` says why; nothing was stored: send \
              it again after `Retry-After`",
         SpoolBusy = "spool_busy" in Spool:
-            "a spooled job cannot be cancelled now, because it may be on its way to a region, or because the spool cannot be written; nothing was \
-             changed: try again after `Retry-After`",
+            "a job that is, or may be, spooled cannot be cancelled or looked up now, because it may be on its way to a region, or because the spool \
+             cannot be read or written, `details.why` says why; nothing was changed: try again after `Retry-After`",
         HubUnavailable = "hub_unavailable" in HubUnavailable:
             "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; or the call needs another region, and \
              the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub; or a look-up in the hub's index has no answer. Nothing was sent: send it again after `Retry-After`",

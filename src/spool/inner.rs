@@ -28,7 +28,7 @@ pub enum Health {
 pub(super) struct Inner {
     pub(super) table: Mutex<Table>,
     pub(super) health: Mutex<Health>,
-    /// Whether the content of the file is in memory.
+    /// Whether the content of the file has been in memory since the start: memory has followed each commit since.
     pub(super) is_read: AtomicBool,
     /// Whether the content is in memory and no job waits: new jobs go past the spool.
     pub(super) is_quiet: AtomicBool,

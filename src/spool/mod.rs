@@ -170,10 +170,16 @@ impl Spool {
         self.queues.iter().any(|pattern| pattern.matches(queue))
     }
 
+    /// Whether the content of the file is known and no job waits.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.inner.is_quiet.load(SeqCst)
+    }
+
     /// The way of a new job of a queue that is spooled. `is_named`: its client may repeat it under its own name.
     #[must_use]
     pub fn way(&self, lane: &Lane, is_named: bool) -> Way {
-        if self.inner.is_quiet.load(SeqCst) {
+        if self.is_quiet() {
             return Way::Direct;
         }
         if self.inner.table.lock().is_waiting(lane) {
@@ -202,6 +208,18 @@ impl Spool {
     #[must_use]
     pub fn is_storing(&self, id: &str, tenant: &Digest) -> bool {
         self.inner.table.lock().of_id(id, tenant).is_some_and(|(_, entry)| !entry.is_stored())
+    }
+
+    /// Whether a tenant's job with this tracking id of its client and this body is being written, so that it may be in the file or not.
+    #[must_use]
+    pub fn is_storing_tracked(&self, id: &str, tenant: &Digest, body: &Digest) -> bool {
+        self.inner.table.lock().of_federation_id(id, tenant, body).is_some_and(|(_, entry)| !entry.is_stored())
+    }
+
+    /// Whether the content of the file is not known, because it could not be read since the start.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        !self.inner.is_read.load(SeqCst)
     }
 
     /// Whether any job is in it.

@@ -22,6 +22,8 @@ pub(super) enum Phase {
     Storing,
     /// It is being written, and its caller has given up: no job waits behind it until it is in the file.
     Late,
+    /// Its first commit has failed: the file, once it is read again, says whether it is there. No job waits behind it.
+    Doubtful,
     /// It rests, in the state of its row.
     Resting,
     /// The drain has it.
@@ -67,7 +69,7 @@ impl Entry {
 
     /// Whether it is in the file, as far as is known.
     pub(super) const fn is_stored(&self) -> bool {
-        !matches!(self.phase, Phase::Storing | Phase::Late)
+        !matches!(self.phase, Phase::Storing | Phase::Late | Phase::Doubtful)
     }
 }
 
@@ -147,8 +149,18 @@ impl Table {
 
     /// The caller of a job that is being written has given up: its lane goes on without it.
     pub(super) fn give_up(&mut self, number: u64) {
-        let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.phase == Phase::Storing) else { return };
-        entry.phase = Phase::Late;
+        self.step_out(number, Phase::Late);
+    }
+
+    /// The first commit of a job has failed: its lane goes on without it, and its names stay.
+    pub(super) fn doubt(&mut self, number: u64) {
+        self.step_out(number, Phase::Doubtful);
+    }
+
+    fn step_out(&mut self, number: u64, phase: Phase) {
+        let is_new = |entry: &&mut Entry| matches!(entry.phase, Phase::Storing | Phase::Late);
+        let Some(entry) = self.entries.get_mut(&number).filter(is_new) else { return };
+        entry.phase = phase;
         if let Some(lane) = entry.head.as_ref().map(|head| head.lane.clone()) {
             self.leave(&lane, number);
         }
@@ -157,8 +169,8 @@ impl Table {
     /// A new job is in the file.
     pub(super) fn stored(&mut self, number: u64, now: Instant) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
-        let was_late = std::mem::replace(&mut entry.phase, Phase::Resting) == Phase::Late;
-        if let Some(lane) = entry.head.as_ref().filter(|_| was_late).map(|head| head.lane.clone()) {
+        let was_out = std::mem::replace(&mut entry.phase, Phase::Resting) != Phase::Storing;
+        if let Some(lane) = entry.head.as_ref().filter(|_| was_out).map(|head| head.lane.clone()) {
             self.join(lane, number, now);
         }
     }
@@ -271,22 +283,35 @@ impl Table {
         }
     }
 
-    /// Takes the content of a file that was opened again. Jobs of the file that are not here were written by a commit of unknown end;
-    /// jobs that are not in the file were removed by one. In both cases the file is right.
+    /// Takes the content of a file that was opened again: in all that a commit of unknown end may have changed, the file is right. Rows that
+    /// the drain or a caller has are theirs; those that are written next are not in the file yet.
     pub(super) fn reconcile(&mut self, rows: Vec<Row>, entry_of: impl Fn(Row) -> Entry, now: Instant) {
         let known: BTreeSet<u64> = rows.iter().map(|row| row.number).collect();
-        let gone = self
-            .entries
-            .iter()
-            .filter(|(number, entry)| entry.is_stored() && entry.phase != Phase::Taken && !known.contains(number));
+        let may_be_gone = |entry: &Entry| matches!(entry.phase, Phase::Resting | Phase::Changing | Phase::Doubtful);
+        let gone = self.entries.iter().filter(|(number, entry)| may_be_gone(entry) && !known.contains(number));
         let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
         for number in gone {
             self.remove(number);
         }
         for row in rows {
-            if !self.entries.contains_key(&row.number) {
-                self.insert(row.number, entry_of(row), now);
+            match self.entries.get(&row.number) {
+                None => self.insert(row.number, entry_of(row), now),
+                Some(entry) if entry.phase == Phase::Doubtful => self.stored(row.number, now),
+                Some(entry) if entry.phase == Phase::Resting => self.follow(&row, now),
+                Some(_) => {}
             }
+        }
+    }
+
+    /// An order of unknown end is in the file or not. Damage that could not be written there stays.
+    fn follow(&mut self, row: &Row, now: Instant) {
+        let Some(entry) = self.entries.get(&row.number) else { return };
+        match (entry.state.is_aside(), row.state.is_aside()) {
+            (true, false) if entry.state != RowState::Damaged => self.retry(row.number, row.since_ms, now),
+            (false, true) => {
+                self.set_aside(row.number, row.state, row.reason.clone().unwrap_or_default());
+            }
+            _ => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The thread and the table over a disk that fails, or is late, when the test says so.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,12 +32,22 @@ enum Next {
 struct Control {
     next: Mutex<Next>,
     told: Condvar,
+    /// Whether the file cannot be opened.
+    is_closed: AtomicBool,
 }
 
 impl Control {
     fn set(&self, next: Next) {
         *self.next.lock() = next;
         self.told.notify_all();
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, SeqCst);
+    }
+
+    fn open(&self) {
+        self.is_closed.store(false, SeqCst);
     }
 
     fn take(&self) -> Next {
@@ -81,7 +92,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let control = Arc::new(Control { next: Mutex::new(Next::Well), told: Condvar::new() });
+        let control = Arc::new(Control { next: Mutex::new(Next::Well), told: Condvar::new(), is_closed: false.into() });
         let time = SteeredTime::starting_at(1_000_000);
         Self { dir: tempfile::tempdir().unwrap(), time, control, key: "11", pages_max: None }
     }
@@ -96,6 +107,9 @@ impl Stage {
         let (path, control, key, pages_max) = (self.path(), Arc::clone(&self.control), self.key, self.pages_max);
         let open: Open = Box::new(move || {
             let seal = Seal::of_digits(&key.repeat(32)).unwrap();
+            if control.is_closed.load(SeqCst) {
+                return Err("cannot_open");
+            }
             let file = Sqlite::open(&path, &seal, [1; 12])?;
             pages_max.iter().for_each(|pages| file.set_pages_max(*pages));
             Ok((Box::new(Steered { file, control: Arc::clone(&control) }) as Box<dyn Disk>, seal))
@@ -158,9 +172,15 @@ async fn a_commit_that_fails_is_unknown_holds_no_lane_and_what_got_into_the_file
     for (next, got_in) in [(Next::Fails, false), (Next::FailsLate, true)] {
         let stage = Stage::new();
         let spool = stage.open();
+        let beside = Lane { queue: "beside".to_owned(), pin: None };
         stage.control.set(next);
+        stage.control.close();
         assert!(matches!(store(&spool, "a", 2).await, Stored::Unknown), "{next:?}");
+        assert!(spool.is_storing("a", &[0; 32]), "its name stays while the file has not said");
+        assert_eq!(spool.way(&beside, true), Way::Direct, "other lanes know all that they need");
+        stage.control.open();
         ready(&spool).await;
+        assert!(!spool.is_storing("a", &[0; 32]));
         assert_eq!(ids(&spool), if got_in { vec!["a"] } else { vec![] }, "{next:?}");
         let way = if got_in { Way::Behind } else { Way::Direct };
         assert_eq!(spool.way(&lane(), false), way, "{next:?}: the lane goes on");
@@ -176,6 +196,21 @@ async fn a_commit_that_fails_is_unknown_holds_no_lane_and_what_got_into_the_file
 }
 
 #[tokio::test]
+async fn an_order_of_unknown_end_is_as_the_file_has_it() {
+    let stage = Stage::new();
+    let spool = stage.open();
+    assert!(matches!(store(&spool, "a", 2).await, Stored::Held));
+    stage.control.set(Next::FailsLate);
+    spool.take().unwrap().set_aside(RowState::Refused, "region_422".to_owned()).await;
+    until(|| spool.counts().refused == 1).await;
+    ready(&spool).await;
+    stage.control.set(Next::FailsLate);
+    assert_eq!(spool.retry("a").await, Ordered::Unknown);
+    until(|| spool.counts().waiting == 1).await;
+    assert_eq!(spool.take().unwrap().head().job_id(), "a");
+}
+
+#[tokio::test]
 async fn a_caller_that_gives_up_gets_an_unknown_outcome_and_its_row_is_taken_once_it_is_there() {
     let stage = Stage::new();
     let spool = stage.open();
@@ -183,6 +218,7 @@ async fn a_caller_that_gives_up_gets_an_unknown_outcome_and_its_row_is_taken_onc
     assert!(matches!(store(&spool, "a", 2).await, Stored::Unknown));
     assert_eq!(spool.way(&lane(), false), Way::Direct, "no job waits behind one that may never be there");
     assert!(spool.take().is_none() && ids(&spool).is_empty());
+    assert!(spool.is_storing("a", &[0; 32]));
     stage.control.set(Next::Well);
     until(|| ids(&spool) == ["a"]).await;
     assert_eq!(spool.way(&lane(), false), Way::Behind);

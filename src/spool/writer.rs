@@ -2,7 +2,6 @@
 //! changes nothing about either.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -89,9 +88,6 @@ impl Writer {
     /// SQLite's state after a failed write or sync is not relied on: the file is opened anew.
     fn break_off(&mut self, trouble: Trouble) {
         (self.disk, self.broken) = (None, Instant::now());
-        // The last commit may be in the file.
-        self.inner.is_read.store(false, SeqCst);
-        self.inner.look(&self.inner.table.lock());
         self.inner.set_health(Health::Unusable(trouble));
     }
 
@@ -199,7 +195,7 @@ impl Writer {
                 table.stored(number, now);
                 inner.metrics.spool.results[SpoolResult::Stored].inc();
             }
-            // A row that is in the file all the same comes back when that is opened again.
+            Effect::Store if written == Written::Unknown => table.doubt(number),
             Effect::Store => drop(table.remove(number)),
             Effect::Remove if is_durable => drop(table.remove(number)),
             Effect::Aside(state, reason) if is_durable => {

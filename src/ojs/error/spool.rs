@@ -16,13 +16,13 @@ impl ErrorDocument {
         .with("why", why)
     }
 
-    /// 503: a spooled job cannot be cancelled now. `why` is a closed word. Units: `retry_after` in seconds.
+    /// 503: a call about a job that is, or may be, spooled cannot be answered now. `why` is a closed word. Units: `retry_after` in seconds.
     #[must_use]
     pub fn spool_busy(why: &'static str, retry_after: u64) -> Self {
         Self::unavailable(
             Reason::SpoolBusy,
             retry_after,
-            "the job is in the outage spool and cannot be cancelled there now; nothing was changed, try again later",
+            "the job is, or may be, in the outage spool, and the call about it cannot be answered now; nothing was changed, try again later",
         )
         .with("why", why)
     }

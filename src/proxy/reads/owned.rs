@@ -80,6 +80,16 @@ async fn to_owner_of(
     if let Some(response) = spooled::about(proxy, exchange, id, &request).await? {
         return Ok(response);
     }
+    let response = in_regions(proxy, exchange, id, request).await?;
+    spooled::nowhere(proxy, exchange, response)
+}
+
+async fn in_regions(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    id: &str,
+    request: Request<IncomingBody>,
+) -> Result<Response<Reply>, ErrorDocument> {
     if let Some(index) = known(proxy, id) {
         return at_owner(proxy, exchange, index, id, request).await;
     }

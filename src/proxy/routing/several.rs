@@ -8,7 +8,9 @@ use crate::base::{Needs, Strategy};
 use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
 use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
-use crate::proxy::state::{Proxy, Shared};
+use crate::proxy::spooled::RETRY_AFTER;
+use crate::proxy::state::{Proxy, Shared, Spooling};
+use crate::spool::{Spool, Way};
 
 /// An error document lists at most so many places; a person looks at the first few.
 const PLACES_MAX: usize = 16;
@@ -79,6 +81,8 @@ pub(crate) fn demand_of_holder(view: &View, envelope: &Envelope<'_>) -> Result<D
 }
 
 /// Whether each of several jobs is accepted: as [`check_sources`] and [`check_reserved`] say; accepted keys are counted.
+///
+/// Errors: also 503 `spool_behind` where jobs of a queue wait in the outage spool, which these would overtake.
 pub(crate) fn check_each<'e, 'b: 'e>(
     shared: &Shared,
     view: &View,
@@ -86,8 +90,22 @@ pub(crate) fn check_each<'e, 'b: 'e>(
 ) -> Result<(), ErrorDocument> {
     check_sources(view, envelopes.clone())?;
     envelopes.clone().try_for_each(|envelope| check_reserved(shared, envelope))?;
+    if let Some(spool) = shared.spool.as_deref().filter(|spool| !spool.is_quiet()) {
+        envelopes.clone().try_for_each(|envelope| check_spool(spool, envelope))?;
+    }
     envelopes.for_each(|envelope| count_reserved(shared, envelope));
     Ok(())
+}
+
+/// Calls about several jobs are not spooled, so that they go past the spool or nowhere.
+fn check_spool(spool: &Spool, envelope: &Envelope<'_>) -> Result<(), ErrorDocument> {
+    let Some(spooling) = Spooling::of(spool, envelope).filter(|_| envelope.is_job()) else { return Ok(()) };
+    let is_named = envelope.id().is_some() || spooling.own_federation_id.is_some();
+    match spool.way(&spooling.lane, is_named) {
+        Way::Direct => Ok(()),
+        Way::Behind => Err(ErrorDocument::spool_behind("several_jobs", RETRY_AFTER)),
+        Way::NotRead => Err(ErrorDocument::spool_behind("not_read", RETRY_AFTER)),
+    }
 }
 
 /// The demand of a call that goes to one region as a whole.

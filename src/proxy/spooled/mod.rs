@@ -59,7 +59,7 @@ pub(crate) async fn repeated(
 
 /// The answer to the repetition of an enqueue under its own tracking id and with this body; `None` where no such job is spooled.
 ///
-/// Errors: 409 `spool_aside` where the job is set aside.
+/// Errors: 503 `spool_behind` where its first commit is in doubt, 409 `spool_aside` where the job is set aside.
 pub(crate) async fn repeated_by_federation_id(
     proxy: &Proxy,
     headers: &HeaderMap,
@@ -67,7 +67,11 @@ pub(crate) async fn repeated_by_federation_id(
     body: &[&[u8]],
 ) -> Result<Option<RegionAnswer>, ErrorDocument> {
     let Some(spool) = proxy.shared.spool.as_deref().filter(|spool| spool.counts_any()) else { return Ok(None) };
-    match spool.of_federation_id(federation_id, &tenant_of(headers), &digest(body)) {
+    let (tenant, body) = (tenant_of(headers), digest(body));
+    if spool.is_storing_tracked(federation_id, &tenant, &body) {
+        return Err(ErrorDocument::spool_behind("unconfirmed", RETRY_AFTER));
+    }
+    match spool.of_federation_id(federation_id, &tenant, &body) {
         Some(known) => held(spool, &known).await.map(Some),
         None => Ok(None),
     }
@@ -87,7 +91,8 @@ pub(crate) async fn held(spool: &Spool, known: &Known) -> Result<RegionAnswer, E
 
 /// Answers a look-up or a cancellation of a spooled job; `None` for all other calls and jobs.
 ///
-/// Errors: 503 `spool_busy`, 409 `spool_aside` or 500 `outcome_unknown` for a cancellation that is not carried out.
+/// Errors: 503 `spool_busy` while the job may be in the file or not, 409 `spool_aside` where it is set aside; for a cancellation that is not
+/// carried out also 500 `outcome_unknown`.
 pub(crate) async fn about(
     proxy: &Proxy,
     exchange: &Exchange,
@@ -101,7 +106,13 @@ pub(crate) async fn about(
     if !is_lookup && !is_cancellation {
         return Ok(None);
     }
+    if spool.counts_any() && spool.is_storing(id, &tenant_of(request.headers())) {
+        return Err(ErrorDocument::spool_busy("unconfirmed", RETRY_AFTER));
+    }
     let Some(known) = spool.of_id(id, || tenant_of(request.headers())) else { return Ok(None) };
+    if is_lookup && known.state.is_aside() {
+        return Err(ErrorDocument::spool_aside(id, known.state.as_str()));
+    }
     // Only its region can judge by its data whether it may be seen here.
     let is_shown = proxy.shared.config.residency.read == ReadResidency::Allow;
     let content = if is_shown { spool.content(known.number).await } else { None };
@@ -122,4 +133,20 @@ pub(crate) async fn about(
         Ordered::NotTried => Err(ErrorDocument::spool_busy("unusable", RETRY_AFTER)),
         Ordered::Unknown => Err(ErrorDocument::spool_unknown(id)),
     }
+}
+
+/// The answer that no region has a job: it may be in a file that could not be read since the start.
+///
+/// Errors: 503 `spool_busy` then.
+pub(crate) fn nowhere(
+    proxy: &Proxy,
+    exchange: &Exchange,
+    response: Response<Reply>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let is_about_job = matches!(exchange.matched.operation, Operation::JobGet | Operation::JobCancel);
+    let is_unread = proxy.shared.spool.as_deref().is_some_and(Spool::is_unread);
+    if is_unread && is_about_job && response.status() == StatusCode::NOT_FOUND {
+        return Err(ErrorDocument::spool_busy("not_read", RETRY_AFTER));
+    }
+    Ok(response)
 }

@@ -1,6 +1,6 @@
 //! The order within a queue, and the repetitions of an enqueue.
 
-use http::Request;
+use http::{Method, Request};
 use ojs_testbed::{Fault, Gate, When};
 
 use super::{
@@ -31,6 +31,13 @@ async fn new_jobs_go_behind_those_that_wait_also_when_a_region_is_back() {
     }
     let other = r#"{"type":"email.send","queue":"other","args":["other"]}"#;
     assert_eq!(federation.client.enqueue(other).await.status, 201, "another lane is empty");
+    let several = r#"{"jobs":[{"type":"email.send","args":["overtakes"]}]}"#;
+    let flow = r#"{"name":"w","steps":[{"id":"s","type":"email.send","args":["overtakes"]}]}"#;
+    for (path, body) in [("/ojs/v1/jobs/batch", several), ("/ojs/v1/workflows", flow)] {
+        let refused = federation.client.call(Method::POST, path, body).await;
+        assert_eq!(refused.check_error(503, "backend_error", "spool_behind")["details"]["why"], "several_jobs");
+    }
+    assert!(federation.seen("overtakes").is_empty());
     let keyed = Request::post("/ojs/v1/jobs").header("idempotency-key", "k");
     let keyed = federation.client.send(keyed, job("keyed")).await;
     let error = keyed.check_error(503, "backend_error", "spool_behind");

@@ -22,6 +22,8 @@ async fn a_job_that_its_region_refuses_is_set_aside_and_the_lane_goes_on_and_ope
     federation.regions[0].resume().await.unwrap();
     eventually("the next one is there", async || arguments(&federation.regions[0]) == [r#"["next"]"#]).await;
     let list = shown(&federation.admin).await;
+    let read = federation.client.get(&format!("/ojs/v1/jobs/{refused}")).await;
+    assert_eq!((read.status.as_u16(), read.reason().as_str()), (409, "spool_aside"), "{read:?}");
     let row = &list["set_aside"][0];
     assert_eq!(
         (&row["job_id"], &row["state"], &row["reason"]),
@@ -137,7 +139,7 @@ async fn with_an_unusable_file_the_program_starts_and_refuses_and_the_file_stays
     let stage = setup(&files, "").stage().await;
     stop(&stage.regions).await;
     let first = run(&stage).await;
-    held(&first.client, job("kept")).await;
+    let kept = held(&first.client, job("kept")).await.job_id();
     drop(first);
     files.set_key(&"11".repeat(32));
     let second = run(&stage).await;
@@ -147,9 +149,17 @@ async fn with_an_unusable_file_the_program_starts_and_refuses_and_the_file_stays
     assert_eq!((refused.status.as_u16(), refused.reason().as_str()), (503, "no_healthy_region"), "{refused:?}");
     let named = second.client.enqueue(format!(r#"{{"id":"{OWN}","type":"a","args":[]}}"#)).await;
     assert_eq!(named.check_error(503, "backend_error", "spool_behind")["details"]["why"], "not_read");
+    stage.regions[0].resume().await.unwrap();
+    stage.regions[1].resume().await.unwrap();
+    let path = format!("/ojs/v1/jobs/{kept}");
+    for method in [Method::GET, Method::DELETE] {
+        eventually("it may be in the file", async || {
+            second.client.call(method.clone(), &path, "").await.reason() == "spool_busy"
+        })
+        .await;
+    }
     let begun = Instant::now();
     files.set_key(&"5a".repeat(32));
-    resume(&stage.regions).await;
     eventually("the key is read again", async || {
         begun.elapsed() < Duration::from_secs(60) && shown(&second.admin).await["state"] == "ready"
     })
