@@ -8,12 +8,14 @@ use crate::base::{Needs, Strategy};
 use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
 use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
-use crate::proxy::spooled::RETRY_AFTER;
 use crate::proxy::state::{Proxy, Shared, Spooling};
 use crate::spool::{Spool, Way};
 
 /// An error document lists at most so many places; a person looks at the first few.
 const PLACES_MAX: usize = 16;
+
+/// When a lane may be empty again. Units: seconds.
+const RETRY_AFTER: u64 = 1;
 
 /// The demands beside the jobs, which hold for all of them.
 #[derive(Debug)]
