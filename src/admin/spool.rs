@@ -36,6 +36,7 @@ pub struct Spooling {
 enum Order {
     Retry,
     Discard,
+    Aside,
 }
 
 /// Why an order was not carried out: the status, the code and the sentence.
@@ -52,6 +53,7 @@ impl Spooling {
         let order = match order {
             "retry" => Order::Retry,
             "discard" => Order::Discard,
+            "aside" => Order::Aside,
             _ => return None,
         };
         if *method != Method::POST {
@@ -101,6 +103,7 @@ impl Spooling {
         let (ended, result) = match order {
             Order::Retry => (spool.retry(name).await, SpoolResult::Retried),
             Order::Discard => (spool.discard(name).await, SpoolResult::Discarded),
+            Order::Aside => (spool.aside(name).await, SpoolResult::SetAside),
         };
         let (status, code, message) = match ended {
             Ordered::Done => {
@@ -110,17 +113,22 @@ impl Spooling {
             Ordered::NotFound => (
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "no job of this number or id is set aside; `ojs-sidecar spool` lists them",
+                "no job of this number or id is set aside, or waits where it is to be set aside; `ojs-sidecar spool` lists those set aside",
             ),
             Ordered::Ambiguous => (
                 StatusCode::CONFLICT,
                 "ambiguous",
                 "several jobs have this id; give the number of one, as `ojs-sidecar spool` lists it",
             ),
+            Ordered::Damaged => (
+                StatusCode::CONFLICT,
+                "damaged",
+                "the row cannot be read, and perhaps neither where the job was sent: it can only be discarded",
+            ),
             Ordered::Busy | Ordered::Sent => (
                 StatusCode::CONFLICT,
                 "under_way",
-                "another order about this job is under way; look again with `ojs-sidecar spool`",
+                "a try of this job, or another order about it, is under way; give the order again",
             ),
             Ordered::NotTried => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -110,6 +110,8 @@ pub(super) enum SpoolCommand {
     List,
     /// Let a job that is set aside wait for a region again; its age counts anew
     Retry(SpoolOrderArgs),
+    /// Set a job that waits aside, such as one that holds up its queue; where it was sent stays recorded
+    Aside(SpoolOrderArgs),
     /// Delete a job that is set aside: it is never sent
     Discard(SpoolOrderArgs),
 }

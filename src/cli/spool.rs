@@ -15,6 +15,7 @@ pub(super) fn spool(arguments: &SpoolArgs) -> u8 {
     match &arguments.command {
         None | Some(SpoolCommand::List) => list(arguments),
         Some(SpoolCommand::Retry(it)) => decide(it, "retry"),
+        Some(SpoolCommand::Aside(it)) => decide(it, "aside"),
         Some(SpoolCommand::Discard(it)) => decide(it, "discard"),
     }
 }

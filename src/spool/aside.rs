@@ -58,6 +58,8 @@ pub enum Ordered {
     Ambiguous,
     /// It was sent, or may be on its way.
     Sent,
+    /// Its row cannot be read, and perhaps neither where it was sent: it can only be deleted.
+    Damaged,
     /// Another order about it is under way.
     Busy,
     /// Nothing was done: the file cannot be used.
@@ -109,10 +111,18 @@ impl Spool {
             Phase::Resting if !entry.copies.is_empty() || entry.state == RowState::Damaged => Err(Ordered::Sent),
             _ => Ok(()),
         };
+        self.begin_after_turn(number, takes).await
+    }
+
+    async fn begin_after_turn(
+        &self,
+        number: u64,
+        takes: impl Fn(&Entry) -> Result<(), Ordered>,
+    ) -> Result<(), Ordered> {
         loop {
             let mut turned = pin!(self.inner.turned.notified());
             turned.as_mut().enable();
-            match self.begin_change(number, takes) {
+            match self.begin_change(number, &takes) {
                 Err(Ordered::Busy) => turned.await,
                 ended => return ended,
             }
@@ -121,7 +131,8 @@ impl Spool {
 
     /// Lets a job that is set aside wait again: its number, or its id.
     pub async fn retry(&self, name: &str) -> Ordered {
-        match self.named_aside(name) {
+        let takes = |entry: &Entry| if entry.state == RowState::Damaged { Err(Ordered::Damaged) } else { Ok(()) };
+        match self.named(name, true).and_then(|number| self.begin_change(number, takes).map(|()| number)) {
             Ok(number) => self.change(number, |done| Work::Retry(number, done)).await,
             Err(ended) => ended,
         }
@@ -129,29 +140,44 @@ impl Spool {
 
     /// Deletes a job that is set aside: its number, or its id.
     pub async fn discard(&self, name: &str) -> Ordered {
-        match self.named_aside(name) {
+        match self.named(name, true).and_then(|number| self.begin_change(number, |_| Ok(())).map(|()| number)) {
             Ok(number) => self.change(number, |done| Work::Remove(number, done)).await,
             Err(ended) => ended,
         }
     }
 
-    fn named_aside(&self, name: &str) -> Result<u64, Ordered> {
+    /// Sets a job that waits aside, once the try that is under way is over: its number, or its id. The record of its sends stays.
+    pub async fn aside(&self, name: &str) -> Ordered {
+        let number = match self.named(name, false) {
+            Ok(number) => number,
+            Err(ended) => return ended,
+        };
+        match timeout(self.store_wait, self.begin_after_turn(number, |_| Ok(()))).await {
+            Ok(Ok(())) => {
+                let reason = "operator".to_owned();
+                self.change(number, |done| Work::Aside(number, RowState::Refused, reason, done)).await
+            }
+            Ok(Err(ended)) => ended,
+            Err(_) => Ordered::Busy,
+        }
+    }
+
+    /// The row of this number or id, among those that are set aside, or among those that wait.
+    fn named(&self, name: &str, is_aside: bool) -> Result<u64, Ordered> {
         let numbers: Vec<u64> = {
             let table = self.inner.table.lock();
             let has_name = |number: u64, entry: &Entry| {
                 let job_id = entry.head.as_ref().map(super::Head::job_id);
                 name.parse() == Ok(number) || job_id == Some(name)
             };
-            let aside = table.iter().filter(|(_, entry)| entry.state.is_aside());
-            aside.filter(|(number, entry)| has_name(*number, entry)).map(|(number, _)| number).take(2).collect()
+            let stored = table.iter().filter(|(_, entry)| entry.is_stored() && entry.state.is_aside() == is_aside);
+            stored.filter(|(number, entry)| has_name(*number, entry)).map(|(number, _)| number).take(2).collect()
         };
-        let number = match numbers.as_slice() {
-            [] => return Err(Ordered::NotFound),
-            [number] => *number,
-            _ => return Err(Ordered::Ambiguous),
-        };
-        let takes = |entry: &Entry| if entry.state.is_aside() { Ok(()) } else { Err(Ordered::NotFound) };
-        self.begin_change(number, takes).map(|()| number)
+        match numbers.as_slice() {
+            [] => Err(Ordered::NotFound),
+            [number] => Ok(*number),
+            _ => Err(Ordered::Ambiguous),
+        }
     }
 
     fn begin_change(&self, number: u64, takes: impl FnOnce(&Entry) -> Result<(), Ordered>) -> Result<(), Ordered> {

@@ -27,6 +27,9 @@ CREATE TABLE job (
   copies TEXT NOT NULL, sealed BLOB NOT NULL);
 ";
 
+/// The trouble that is damage of what was read, and may be of one row alone.
+pub(super) const DAMAGE: Trouble = "corrupt";
+
 /// Why the file cannot be used, by a closed word.
 pub(super) type Trouble = &'static str;
 
@@ -129,7 +132,11 @@ impl Disk for Sqlite {
         let numbers: Result<Vec<i64>, _> = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect);
         drop(statement);
         let numbers = numbers.map_err(word)?.into_iter().filter_map(|number| u64::try_from(number).ok());
-        Ok(numbers.map(|number| self.row(number).unwrap_or_else(|_| unreadable(number))).collect())
+        let row = |number: u64| match self.row(number).map_err(word) {
+            Err(DAMAGE) => Ok(unreadable(number)),
+            row => row,
+        };
+        numbers.map(row).collect()
     }
 
     fn content(&mut self, number: u64) -> Result<Option<(String, Vec<u8>)>, Trouble> {
@@ -214,7 +221,7 @@ fn pragma(connection: &Connection, pragma: &str) -> rusqlite::Result<()> {
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` calls it")]
 fn word(error: rusqlite::Error) -> Trouble {
     match error.sqlite_error_code() {
-        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "corrupt",
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => DAMAGE,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "held_by_another_process",
         Some(ErrorCode::DiskFull) => "disk_full",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => "read_only",

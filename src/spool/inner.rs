@@ -32,6 +32,8 @@ pub(super) struct Inner {
     pub(super) is_read: AtomicBool,
     /// Whether the content is in memory and no job waits: new jobs go past the spool.
     pub(super) is_quiet: AtomicBool,
+    /// Whether no job is in memory, so that no name needs the lock.
+    pub(super) is_empty: AtomicBool,
     /// A lane may be due.
     pub(super) changed: Notify,
     /// A job is no longer with the drain.
@@ -66,6 +68,7 @@ impl Inner {
     pub(super) fn look(&self, table: &Table) {
         let is_quiet = self.is_read.load(SeqCst) && table.is_quiet();
         self.is_quiet.store(is_quiet, SeqCst);
+        self.is_empty.store(table.iter().next().is_none(), SeqCst);
         if !is_quiet {
             self.changed.notify_one();
         }
@@ -78,5 +81,5 @@ fn entry(row: Row, now: Instant, now_ms: u64) -> Entry {
     // A job without names has no lane, and is nothing but set aside.
     let state = if head.is_some() { state } else { RowState::Damaged };
     let age = Duration::from_millis(now_ms.saturating_sub(since_ms));
-    Entry { head, state, reason, phase: Phase::Resting, since_ms, age_at: (age, now), copies, bytes }
+    Entry { head, state, reason, phase: Phase::Resting, since_ms, age_at: (age, now), copies, failures: 0, bytes }
 }

@@ -199,15 +199,17 @@ impl Spool {
     /// The job that a tenant's call names by its id.
     #[must_use]
     pub fn of_id(&self, id: &str, tenant: impl FnOnce() -> Digest) -> Option<Known> {
+        if !self.counts_any() {
+            return None;
+        }
         let table = self.inner.table.lock();
-        table.iter().next()?;
         table.of_id(id, &tenant()).filter(|(_, entry)| entry.is_stored()).and_then(known)
     }
 
     /// Whether a tenant's job with this id is being written, so that it may be in the file or not.
     #[must_use]
     pub fn is_storing(&self, id: &str, tenant: &Digest) -> bool {
-        self.inner.table.lock().of_id(id, tenant).is_some_and(|(_, entry)| !entry.is_stored())
+        self.counts_any() && self.inner.table.lock().of_id(id, tenant).is_some_and(|(_, entry)| !entry.is_stored())
     }
 
     /// Whether a tenant's job with this tracking id of its client and this body is being written, so that it may be in the file or not.
@@ -225,7 +227,7 @@ impl Spool {
     /// Whether any job is in it.
     #[must_use]
     pub fn counts_any(&self) -> bool {
-        self.inner.table.lock().iter().next().is_some()
+        !self.inner.is_empty.load(SeqCst)
     }
 
     /// The job that a tenant's call repeats under its own tracking id.
@@ -294,6 +296,7 @@ impl Spool {
             phase: Phase::Storing,
             age_at: (Duration::ZERO, now),
             copies,
+            failures: 0,
             bytes,
         };
         table.insert(number, entry, now);
@@ -345,6 +348,7 @@ fn inner_of(path: std::path::PathBuf, clock: Clock, metrics: Arc<Metrics>) -> Ar
         health: Mutex::new(Health::Opening),
         is_read: false.into(),
         is_quiet: false.into(),
+        is_empty: true.into(),
         changed: Notify::new(),
         turned: Notify::new(),
         path,

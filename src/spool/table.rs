@@ -44,6 +44,8 @@ pub(super) struct Entry {
     /// Its age at a moment of this process's clock.
     pub(super) age_at: (Duration, Instant),
     pub(super) copies: Vec<Copy>,
+    /// Tries, since the start, that a region which is well has ended with an error.
+    pub(super) failures: u8,
     pub(super) bytes: u64,
 }
 
@@ -276,7 +278,7 @@ impl Table {
     /// A job that was set aside waits again, before those that were spooled after it.
     pub(super) fn retry(&mut self, number: u64, since_ms: u64, now: Instant) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
-        (entry.state, entry.reason, entry.phase) = (RowState::Waiting, None, Phase::Resting);
+        (entry.state, entry.reason, entry.phase, entry.failures) = (RowState::Waiting, None, Phase::Resting, 0);
         (entry.since_ms, entry.age_at) = (since_ms, (Duration::ZERO, now));
         if let Some(lane) = entry.head.as_ref().map(|head| head.lane.clone()) {
             self.join(lane, number, now);

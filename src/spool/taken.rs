@@ -9,7 +9,7 @@ use super::row::RowState;
 use super::table::Phase;
 use super::work::{Loaded, Work, Written};
 use super::{Spool, inner};
-use crate::outcome::Copy;
+use crate::outcome::{Absence, Copy, Fate};
 use crate::telemetry::SpoolResult;
 
 /// A job that the drain has. Dropped, its lane goes on: at once where the job has left it, else after a pause.
@@ -20,6 +20,8 @@ pub struct Taken {
     head: Head,
     /// Where it was sent, as far as is known now; kept in memory when this is dropped.
     pub copies: Vec<Copy>,
+    /// Tries, since the start, that a region which is well has ended with an error.
+    pub failures: u8,
     /// The same as the file has it.
     recorded: Vec<Copy>,
 }
@@ -40,7 +42,8 @@ impl Spool {
         let mut table = self.inner.table.lock();
         let number = table.take(self.inner.clock.now())?;
         let entry = table.get(number)?;
-        Some(Taken::new(Arc::clone(self), number, entry.head.clone()?, entry.copies.clone()))
+        let (head, copies, failures) = (entry.head.clone()?, entry.copies.clone(), entry.failures);
+        Some(Taken { spool: Arc::clone(self), number, head, recorded: copies.clone(), copies, failures })
     }
 
     /// Resolves when a lane may be due that was not when [`Spool::take`] was called last.
@@ -61,11 +64,6 @@ impl Spool {
 }
 
 impl Taken {
-    fn new(spool: Arc<Spool>, number: u64, head: Head, copies: Vec<Copy>) -> Self {
-        let recorded = copies.clone();
-        Self { spool, number, head, copies, recorded }
-    }
-
     /// Its names.
     #[must_use]
     pub const fn head(&self) -> &Head {
@@ -96,7 +94,7 @@ impl Taken {
 
     /// Records where the job was, or is about to be, sent; whether that is on disk. Nothing is sent without.
     pub async fn record(&mut self, copies: &[Copy]) -> bool {
-        let (number, list) = (self.number, copies.to_vec());
+        let (number, list) = (self.number, without_superseded(copies));
         (self.copies, self.recorded) = (list.clone(), list.clone());
         self.spool.written(|done| Work::Copies(number, list, done)).await == Written::Durable
     }
@@ -130,7 +128,7 @@ impl Drop for Taken {
         let mut table = inner.table.lock();
         let mut is_over = true;
         if let Some(entry) = table.get_mut(self.number) {
-            entry.copies = std::mem::take(&mut self.copies);
+            (entry.copies, entry.failures) = (std::mem::take(&mut self.copies), self.failures);
             if entry.phase == Phase::Taken {
                 entry.phase = Phase::Resting;
                 is_over = entry.state.is_aside();
@@ -141,4 +139,13 @@ impl Drop for Taken {
         drop(table);
         inner.turned.notify_waiters();
     }
+}
+
+/// Without copies that are absent for good and that a later one in the same place stands for, so that a row stays short over many tries.
+fn without_superseded(copies: &[Copy]) -> Vec<Copy> {
+    let is_final = |copy: &Copy| matches!(copy.fate, Fate::Absent { by: Absence::Final | Absence::Buried });
+    let is_same = |copy: &Copy, later: &Copy| later.place == copy.place && later.stamp == copy.stamp;
+    let all = copies.iter().enumerate();
+    let kept = all.filter(|(at, it)| !(is_final(it) && copies.iter().skip(at + 1).any(|later| is_same(it, later))));
+    kept.map(|(_, copy)| copy.clone()).collect()
 }

@@ -14,7 +14,7 @@ use super::row::Row;
 use super::seal::Seal;
 use super::*;
 use crate::base::{RegionId, SteeredTime};
-use crate::outcome::{Identity, Place, ShownTo};
+use crate::outcome::{Absence, Fate, Identity, Place, ShownTo};
 
 /// The behaviour of the next commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ enum Next {
     Well,
     /// It fails, and nothing is written.
     Fails,
+    /// The pages that it changes are damaged.
+    IsDamaged,
     /// It is written, and fails all the same.
     FailsLate,
     /// It waits for another word.
@@ -34,6 +36,8 @@ struct Control {
     told: Condvar,
     /// Whether the file cannot be opened.
     is_closed: AtomicBool,
+    /// The trouble of the next read.
+    read: Mutex<Option<Trouble>>,
 }
 
 impl Control {
@@ -70,12 +74,16 @@ impl Disk for Steered {
     }
 
     fn content(&mut self, number: u64) -> Result<Option<(String, Vec<u8>)>, Trouble> {
-        self.file.content(number)
+        match self.control.read.lock().take() {
+            Some(trouble) => Err(trouble),
+            None => self.file.content(number),
+        }
     }
 
     fn commit(&mut self, changes: &[&Change]) -> Result<(), Trouble> {
         match self.control.take() {
             Next::Fails => Err("io_error"),
+            Next::IsDamaged => Err("corrupt"),
             Next::FailsLate => self.file.commit(changes).and(Err("io_error")),
             Next::Well | Next::Waits => self.file.commit(changes),
         }
@@ -92,7 +100,12 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let control = Arc::new(Control { next: Mutex::new(Next::Well), told: Condvar::new(), is_closed: false.into() });
+        let control = Arc::new(Control {
+            next: Mutex::new(Next::Well),
+            told: Condvar::new(),
+            is_closed: false.into(),
+            read: Mutex::new(None),
+        });
         let time = SteeredTime::starting_at(1_000_000);
         Self { dir: tempfile::tempdir().unwrap(), time, control, key: "11", pages_max: None }
     }
@@ -277,11 +290,11 @@ async fn one_damaged_row_is_set_aside_once_and_the_others_are_served() {
     drop(taken);
     let damaged = |spool: &Spool| spool.inner.metrics.spool.results[crate::telemetry::SpoolResult::Damaged].get();
     assert_eq!((spool.counts().damaged, spool.counts().waiting, damaged(&spool)), (2, 1, 2));
-    assert_eq!(spool.retry("a").await, Ordered::Done);
+    assert_eq!(spool.retry("a").await, Ordered::Damaged, "where it was sent may be lost, too");
     assert_eq!(spool.discard("2").await, Ordered::Done, "by its number");
     drop(spool);
     let spool = stage.open();
-    assert_eq!((spool.counts().damaged, damaged(&spool)), (0, 0), "it is reported once");
+    assert_eq!((spool.counts().damaged, damaged(&spool)), (1, 0), "it is reported once");
     assert_eq!(ids(&spool), ["a", "c"]);
 }
 
@@ -327,6 +340,44 @@ async fn a_recorded_send_outlives_the_process_and_keeps_its_job_from_a_cancellat
     assert_eq!(spool.cancel(&known("b")).await, Ordered::Done);
     assert_eq!(spool.take().unwrap().copies, [copy]);
     assert!(spool.of_id("a", || [9; 32]).is_none(), "an id is its tenant's own");
+}
+
+#[tokio::test]
+async fn an_operator_sets_a_waiting_job_aside_with_its_sends_and_a_row_stays_short() {
+    let stage = Stage::new();
+    let spool = stage.open();
+    for (id, nonce) in [("a", 2), ("b", 3)] {
+        assert!(matches!(store(&spool, id, nonce).await, Stored::Held));
+    }
+    let place = Place { region: RegionId::parse("r").unwrap(), job_id: "a".to_owned() };
+    let copy = Copy::sending(place, None, crate::outcome::Moment(5));
+    let gone = Copy { fate: Fate::Absent { by: Absence::Final }, ..copy.clone() };
+    let mut taken = spool.take().unwrap();
+    assert!(taken.record(&[gone.clone(), gone, copy.clone()]).await);
+    assert_eq!(taken.copies, std::slice::from_ref(&copy), "the last one stands for the others");
+    drop(taken);
+    assert_eq!(spool.aside("a").await, Ordered::Done);
+    assert_eq!(spool.aside("a").await, Ordered::NotFound);
+    stage.time.advance(Duration::from_secs(60));
+    assert_eq!((spool.counts().refused, spool.take().unwrap().head().job_id()), (1, "b"), "the lane goes on");
+    assert_eq!(spool.retry("a").await, Ordered::Done);
+    stage.time.advance(Duration::from_secs(60));
+    assert_eq!(spool.take().unwrap().copies, [copy]);
+}
+
+#[tokio::test]
+async fn a_passing_read_error_sets_nothing_aside_and_damage_that_cannot_be_marked_does() {
+    for (trouble, damaged) in [("io_error", 0), ("corrupt", 1)] {
+        let stage = Stage::new();
+        let spool = stage.open();
+        assert!(matches!(store(&spool, "a", 2).await, Stored::Held));
+        *stage.control.read.lock() = Some(trouble);
+        stage.control.set(Next::IsDamaged);
+        let loaded = spool.take().unwrap().load().await;
+        assert_eq!(loaded, Err(if damaged == 1 { Unloaded::ForGood } else { Unloaded::NotNow }), "{trouble}");
+        ready(&spool).await;
+        assert_eq!(spool.counts().damaged, damaged, "{trouble}");
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::content::Content;
-use super::disk::{Change, Disk, Open, Trouble};
+use super::disk::{Change, DAMAGE, Disk, Open, Trouble};
 use super::inner::{Health, Inner};
 use super::row::RowState;
 use super::seal::Seal;
@@ -76,10 +76,10 @@ impl Writer {
         match opened {
             Ok((rows, disk, seal)) => {
                 self.seal = Some(seal);
-                let new_damage = rows.iter().filter(|row| row.is_new_damage).map(|row| damaged(row.number)).collect();
+                let new_damage: Vec<u64> = rows.iter().filter(|row| row.is_new_damage).map(|row| row.number).collect();
                 self.disk = Some(disk);
                 self.inner.opened(rows);
-                self.commit(new_damage);
+                new_damage.into_iter().for_each(|number| self.mark_damaged(number));
             }
             Err(trouble) => self.break_off(trouble),
         }
@@ -100,7 +100,7 @@ impl Writer {
                     self.commit(std::mem::take(&mut pending));
                     let loaded = self.load(number);
                     if matches!(loaded, Loaded::Damaged) {
-                        self.commit(vec![damaged(number)]);
+                        self.mark_damaged(number);
                     }
                     let _ = done.send(loaded);
                 }
@@ -160,10 +160,28 @@ impl Writer {
                 self.inner.look(&table);
                 return Loaded::Gone;
             }
-            Err(_) => return Loaded::Damaged,
+            Err(DAMAGE) => return Loaded::Damaged,
+            Err(trouble) => {
+                self.break_off(trouble);
+                return Loaded::NotNow;
+            }
         };
         let opened = seal.open(&row_of(number, &head), &sealed);
         opened.and_then(|opened| Content::read(&opened)).map_or(Loaded::Damaged, Loaded::Content)
+    }
+
+    /// Sets a row with unreadable content aside, at least in memory: the pages that the file would change may be the damaged ones.
+    fn mark_damaged(&mut self, number: u64) {
+        let (state, reason) = (RowState::Damaged, "unreadable".to_owned());
+        let change = Change::Aside(number, state, reason.clone());
+        let marked = self.disk.as_mut().map_or(Ok(()), |disk| disk.commit(&[&change]));
+        let (done, _) = oneshot::channel();
+        self.end(number, Effect::Aside(state, reason), Written::Durable, done);
+        if let Err(trouble) = marked
+            && trouble != DAMAGE
+        {
+            self.break_off(trouble);
+        }
     }
 
     fn commit(&mut self, pending: Vec<Pending>) {
@@ -215,14 +233,6 @@ impl Writer {
         drop(table);
         let _ = done.send(written);
     }
-}
-
-/// The setting aside of a row with unreadable content.
-fn damaged(number: u64) -> Pending {
-    let (state, reason) = (RowState::Damaged, "unreadable".to_owned());
-    let (done, _) = oneshot::channel();
-    let change = Change::Aside(number, state, reason.clone());
-    Pending { number, change, effect: Effect::Aside(state, reason), done }
 }
 
 /// The identity of a row, which its tag covers.

@@ -17,12 +17,12 @@ use crate::journal::Hold;
 use crate::ojs::header::{REQUEST_ID, TENANT, TENANT_ID};
 use crate::ojs::{Class, ErrorDocument, Segments};
 use crate::outcome::{Copy, Event, Fate, Identity, Lost, Place};
-use crate::policy::GuardClass;
+use crate::policy::{BreakerState, GuardClass};
 use crate::proxy::{
     body::{received::Received, shown_job::Expected},
     call::{attempt::Call, head::Head},
     placement::{
-        self, Caller, Known, Looked, Names, Purpose, identity, job::Job, keep_from_fences, rules,
+        self, Caller, Heard, Known, Looked, Names, Purpose, identity, job::Job, keep_from_fences, rules,
         send_history::SendHistory,
     },
     routing::plan::{Planned, plan},
@@ -33,6 +33,9 @@ use crate::spool::{Content, RowState, Spool, Taken, Unloaded};
 /// Jobs on their way at once, each of another lane: enough that a region across an ocean gets hundreds a second, and few enough that a region
 /// that is just back is not flooded.
 const LANES_MAX: usize = 8;
+
+/// Tries of one job that a region which is well ends with an error: after so many it is the job, and its lane goes on without it.
+const FAILURES_MAX: u8 = 5;
 
 /// Sends spooled jobs for ever.
 pub async fn drain(proxies: Rc<Proxies>, spool: Arc<Spool>) {
@@ -85,11 +88,11 @@ async fn go_on(proxy: Rc<Proxy>, taken: Taken) {
     }
 }
 
-async fn turn(proxy: &Proxy, taken: Box<Taken>, content: Content) -> Ended {
+async fn turn(proxy: &Proxy, mut taken: Box<Taken>, content: Content) -> Ended {
     let is_old = taken.is_too_old();
     let deadline = tokio::time::Instant::now() + proxy.shared.config.limits.call_timeout;
     let head = Head { path: content.path, headers: content.headers, deadline };
-    let hold = match look(proxy, &taken, &head, &content.body, is_old).await {
+    let hold = match look(proxy, &mut taken, &head, &content.body, is_old).await {
         Ok(hold) => hold,
         Err(Turn::Later) if is_old => {
             return (Turn::Aside(RowState::Expired, "outcome_unknown".to_owned()), Some(taken));
@@ -100,14 +103,20 @@ async fn turn(proxy: &Proxy, taken: Box<Taken>, content: Content) -> Ended {
         hold.leave();
         return (Turn::Aside(RowState::Expired, "max_age".to_owned()), Some(taken));
     }
+    // Each of its tries was refused, and no region has it now.
+    if taken.failures >= FAILURES_MAX {
+        hold.leave();
+        return (Turn::Aside(RowState::Refused, "region_5xx".to_owned()), Some(taken));
+    }
     send(proxy, taken, head, content.body, hold).await
 }
 
 /// The placement of the job, for a further send; the region of an earlier one is asked first.
 ///
 /// Errors: the job's turn is over.
-async fn look(proxy: &Proxy, taken: &Taken, head: &Head, body: &Bytes, is_old: bool) -> Result<Box<Hold>, Turn> {
-    let id = taken.head().job_id();
+async fn look(proxy: &Proxy, taken: &mut Taken, head: &Head, body: &Bytes, is_old: bool) -> Result<Box<Hold>, Turn> {
+    let id = taken.head().job_id().to_owned();
+    let id = id.as_str();
     let names = Names { own_id: Some(id), key: None };
     // The secret of the journal may be another one by now, and its caller is the job's own.
     let caller = identity(proxy, &head.headers, names, &[]).caller;
@@ -124,14 +133,37 @@ async fn look(proxy: &Proxy, taken: &Taken, head: &Head, body: &Bytes, is_old: b
     let body: Segments = std::iter::once(body.clone()).collect();
     let planned = placement::Planned { body: &body, job_id: Some(id), federation_id: federation_id.as_ref() };
     let purpose = if is_old { Purpose::Expiry } else { Purpose::Drain };
-    let caller = Caller { proxy, request_id: &request_id, head, digest: &caller, planned, purpose };
+    let heard = Heard::default();
+    let caller =
+        Caller { proxy, request_id: &request_id, head, digest: &caller, planned, purpose, heard: Some(&heard) };
     match caller.look(hold).await {
         // Also where it was cancelled there since: it had been stored.
         Ok(Looked::Known(Known { answer, .. })) if answer.status.is_success() => Err(Turn::Stored),
         Ok(Looked::Known(_)) => Err(Turn::Aside(RowState::Refused, "id_in_use".to_owned())),
+        // Days after its proof a copy that cannot be asked about may be there.
+        Ok(Looked::Nowhere(hold)) if heard.is_unasked.get() => {
+            hold.leave();
+            Err(unanswered(proxy, taken, &heard))
+        }
         Ok(Looked::Nowhere(hold)) => Ok(hold),
-        Err(_) => Err(Turn::Later),
+        Err(_) => Err(unanswered(proxy, taken, &heard)),
     }
+}
+
+/// The end of a turn in which a region has not said whether it has the job.
+fn unanswered(proxy: &Proxy, taken: &mut Taken, heard: &Heard) -> Turn {
+    let view = proxy.shared.registry.view();
+    let is_gone = |copy: &Copy| !copy.is_final() && view.index_of(copy.place.region.as_str()).is_none();
+    if taken.copies.iter().any(is_gone) {
+        return Turn::Aside(RowState::Refused, "outcome_unknown".to_owned());
+    }
+    let Some(status) = heard.refused.get() else { return Turn::Later };
+    taken.failures = taken.failures.saturating_add(1);
+    if taken.failures < FAILURES_MAX { Turn::Later } else { refused(status) }
+}
+
+fn refused(status: StatusCode) -> Turn {
+    Turn::Aside(RowState::Refused, format!("region_{}", status.as_u16()))
 }
 
 fn tracking_id(taken: &Taken) -> Option<HeaderValue> {
@@ -205,14 +237,20 @@ fn ended(proxy: &Proxy, job: &mut Job, ran: &Ran) -> Turn {
     };
     match status.as_u16() {
         408 | 425 | 429 | 503 => Turn::Later,
-        400..500 => Turn::Aside(RowState::Refused, format!("region_{}", status.as_u16())),
+        400..500 => refused(status),
         _ => {
             // Such a region may have stored it before it failed.
             if let (Some(region), Some(id)) = (ran.region.clone(), job.job_id.clone()) {
                 let (place, now) = (Place { region, job_id: id }, proxy.shared.journal.now());
                 let copy = Copy::sending(place, job.trail.stamp(), now);
                 let fate = Fate::Unknown { lost: Lost::TimedOut, since: now };
-                job.trail.spooled.iter_mut().for_each(|taken| taken.copies.push(Copy { fate, ..copy.clone() }));
+                let view = proxy.shared.registry.view();
+                let index = view.index_of(copy.place.region.as_str());
+                let is_well = index.is_some_and(|index| view.region(index).breaker == BreakerState::Closed);
+                if let Some(taken) = &mut job.trail.spooled {
+                    taken.copies.push(Copy { fate, ..copy });
+                    taken.failures = taken.failures.saturating_add(u8::from(is_well));
+                }
             }
             Turn::Later
         }

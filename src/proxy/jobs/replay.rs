@@ -109,7 +109,8 @@ async fn recognise_by(
     }
     let digest = identity.caller;
     let request_id = exchange.request_id();
-    let caller = Caller { proxy, request_id, head, digest: &digest, planned, purpose: Purpose::Repetition };
+    let caller =
+        Caller { proxy, request_id, head, digest: &digest, planned, purpose: Purpose::Repetition, heard: None };
     let hold = match earlier(proxy, &identity, names)? {
         Some((by, hold)) => match caller.look(hold).await? {
             Looked::Known(Known { answer, region }) => return Ok(replayed(proxy, by, answer, region)),

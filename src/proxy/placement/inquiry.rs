@@ -1,6 +1,8 @@
 //! Clearing up one copy within a call: the steps of [`call::next`], carried out on fresh connections, because an answer
 //! on an old one may be from before.
 
+use std::cell::Cell;
+
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::{Duration, Instant};
 
@@ -43,8 +45,19 @@ pub(crate) struct Inquiry<'h> {
     pub(crate) repeats: bool,
     /// Whether its "no such job" is believed.
     pub(crate) trust: Trust,
+    /// Of a spooled job: what the regions say beside the fate. Its lane has pauses of its own, so that nothing is waited for.
+    pub(crate) heard: Option<&'h Heard>,
     /// Whether the job may go on under another id, or in another region, so that its id may be taken where it was.
     pub(crate) may_leave: bool,
+}
+
+/// What the look-up of a spooled job shows beside the fates of its copies.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// A region refuses the question, or the job that is sent again.
+    pub(crate) refused: Cell<Option<StatusCode>>,
+    /// A copy that was absent could not be asked about.
+    pub(crate) is_unasked: Cell<bool>,
 }
 
 /// The new fate of a copy, and the answer that shows it.
@@ -81,6 +94,9 @@ pub(crate) async fn inquire(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy,
         }
         // A region with an open breaker is not asked; the breaker may close before the call is over.
         if proxy.shared.registry.view().region(index).breaker != BreakerState::Closed {
+            if inquiry.heard.is_some() {
+                return Found { copy, answer: None };
+            }
             asking.note(at, Answered::Silent);
             continue;
         }
@@ -115,11 +131,13 @@ pub(crate) async fn has_come(proxy: &Proxy, inquiry: Inquiry<'_>, mut copy: Copy
     let index = view.index_of(copy.place.region.as_str());
     let is_open = |index: &RegionIndex| view.region(*index).breaker == BreakerState::Closed;
     let Some(index) = index.filter(|index| is_open(index) && !copy.place.job_id.is_empty()) else {
+        inquiry.heard.inspect(|heard| heard.is_unasked.set(true));
         return Found { copy, answer: None };
     };
     drop(view);
     let asked = Asked { proxy, inquiry, index, rules: rules(&proxy.shared.config) };
-    let (_, answer) = asked.about(&mut copy, proxy.shared.journal.now()).await;
+    let (answered, answer) = asked.about(&mut copy, proxy.shared.journal.now()).await;
+    inquiry.heard.filter(|_| answered == Answered::Silent).inspect(|heard| heard.is_unasked.set(true));
     Found { copy, answer }
 }
 
@@ -142,6 +160,9 @@ impl Asked<'_> {
             Call::asking(question.method, question.path, question.headers, question.body.into(), self.deadline());
         let asked = in_span!("ask", region = copy.place.region.as_str(); ask_fresh(self.proxy, self.index, call));
         let Some(answer) = asked else { return (Answered::Silent, None) };
+        if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            self.inquiry.heard.inspect(|heard| heard.refused.set(Some(answer.status)));
+        }
         let word = word(&answer, copy, identity).await;
         // Of a region that may still be at the job, the call itself believes no absence: a repetition does.
         let may_be_at_it = matches!(copy.fate, Fate::Unknown { lost: Lost::TimedOut, .. }) && !self.inquiry.repeats;
@@ -202,7 +223,11 @@ impl Asked<'_> {
                 copy.hear(Word::Taken, self.inquiry.trust, at, self.rules);
                 (Answered::Taken, None)
             }
-            _ if is_error_document(&answer.body) => (Answered::Refused, None),
+            status if is_error_document(&answer.body) => {
+                let is_final = status.is_client_error() && !matches!(status.as_u16(), 408 | 425 | 429);
+                self.inquiry.heard.filter(|_| is_final).inspect(|heard| heard.refused.set(Some(status)));
+                (Answered::Refused, None)
+            }
             _ => (Answered::Silent, None),
         }
     }

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::inquiry::{Found, Inquiry, Resend, has_come, inquire};
+use super::inquiry::{Found, Heard, Inquiry, Resend, has_come, inquire};
 use super::{is_guarded_place, trust};
 use crate::base::RegionId;
 use crate::journal::Hold;
@@ -53,6 +53,8 @@ pub(crate) struct Caller<'c> {
     /// The job as it would be sent now, its id, and its tracking id.
     pub(crate) planned: Planned<'c>,
     pub(crate) purpose: Purpose,
+    /// Of a spooled job.
+    pub(crate) heard: Option<&'c Heard>,
 }
 
 /// The purpose of a look-up.
@@ -182,6 +184,7 @@ impl Caller<'_> {
             until: self.head.deadline,
             repeats: true,
             trust: trust(self.proxy, identity, &copy, self.digest),
+            heard: self.heard,
             may_leave: identity.own_id.is_none(),
         };
         // Where the id itself can prove it, time has proved nothing.

@@ -138,8 +138,16 @@ async fn find_out(proxy: &Proxy, job: &Job, copy: Copy, redirects: bool, may_lea
     let trust = trust(proxy, identity, &copy, &identity.caller);
     debug_assert_eq!(trust, Trust::Believed, "a caller is shown its own job");
     let until = if redirects { quarter(job.trail.until) } else { job.trail.until };
-    let inquiry =
-        Inquiry { identity, headers: &headers, request_id: &request_id, until, repeats: false, trust, may_leave };
+    let inquiry = Inquiry {
+        identity,
+        headers: &headers,
+        request_id: &request_id,
+        until,
+        repeats: false,
+        trust,
+        heard: None,
+        may_leave,
+    };
     let resend =
         Resend { path: job.call.path.clone(), headers: headers.clone().into_owned(), body: job.call.body.clone() };
     inquire(proxy, inquiry, copy, Some(resend)).await

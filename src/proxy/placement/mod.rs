@@ -15,6 +15,7 @@ mod sent;
 pub(crate) use fence::fence_due;
 pub(crate) use identity::trust_of_ourselves;
 pub(super) use identity::{Names, identity, key_of, of_tenant, tenant_of, trust};
+pub(super) use inquiry::Heard;
 pub(super) use key_claim::Owned;
 pub(super) use known::{Caller, Known, Looked, Planned, Purpose, RETRY_AFTER, keep_from_fences};
 pub(super) use lost::{Followed, after_lost, answer_until, kept_of};

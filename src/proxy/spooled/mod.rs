@@ -129,7 +129,9 @@ pub(crate) async fn about(
         Ordered::NotFound => Ok(None),
         Ordered::Sent if known.state.is_aside() => Err(ErrorDocument::spool_aside(id, known.state.as_str())),
         Ordered::Sent => Err(ErrorDocument::spool_busy("sent", RETRY_AFTER)),
-        Ordered::Busy | Ordered::Ambiguous => Err(ErrorDocument::spool_busy("on_its_way", RETRY_AFTER)),
+        Ordered::Busy | Ordered::Ambiguous | Ordered::Damaged => {
+            Err(ErrorDocument::spool_busy("on_its_way", RETRY_AFTER))
+        }
         Ordered::NotTried => Err(ErrorDocument::spool_busy("unusable", RETRY_AFTER)),
         Ordered::Unknown => Err(ErrorDocument::spool_unknown(id)),
     }

@@ -221,6 +221,8 @@ labels! {
         Damaged = "damaged",
         /// An operator lets it wait again.
         Retried = "retried",
+        /// An operator has set it aside.
+        SetAside = "set_aside",
         /// An operator has deleted it.
         Discarded = "discarded",
     }
