@@ -27,7 +27,7 @@ CREATE TABLE job (
   copies TEXT NOT NULL, sealed BLOB NOT NULL);
 ";
 
-/// The trouble that is damage of what was read, and may be of one row alone.
+/// The trouble that is damage of the rows that were read, and may be of one row alone.
 pub(super) const DAMAGE: Trouble = "corrupt";
 
 /// Why the file cannot be used, by a closed word.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::base::RegionId;
 use crate::config::{RegionSource, RegionUrl, Sighting, parse_url};
 
-/// The highest weight, as in the file. The lowest is 1: at 0 a region gets no job, and one look would do what takes two.
+/// The highest weight, as in the file. The lowest is 1: at 0 a region gets no job, so that one look would do the work of two.
 const WEIGHT_MAX: u32 = 1_000_000;
 /// A region has a few tags; each is one more text to show.
 const TAGS_MAX: usize = 32;
