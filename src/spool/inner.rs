@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::row::{Row, RowState};
-use super::table::{Entry, Phase, Table};
+use super::table::{Entry, Failures, Phase, Table};
 use crate::base::Clock;
 use crate::telemetry::{Metrics, event};
 
@@ -81,5 +81,15 @@ fn entry(row: Row, now: Instant, now_ms: u64) -> Entry {
     // A job without names has no lane, and is nothing but set aside.
     let state = if head.is_some() { state } else { RowState::Damaged };
     let age = Duration::from_millis(now_ms.saturating_sub(since_ms));
-    Entry { head, state, reason, phase: Phase::Resting, since_ms, age_at: (age, now), copies, failures: 0, bytes }
+    Entry {
+        head,
+        state,
+        reason,
+        phase: Phase::Resting,
+        since_ms,
+        age_at: (age, now),
+        copies,
+        failures: Failures::default(),
+        bytes,
+    }
 }

@@ -36,6 +36,7 @@ pub use head::{Head, Lane};
 pub use inner::Health;
 pub use row::RowState;
 pub use seal::RowNonce;
+pub use table::Failures;
 pub use taken::{Taken, Unloaded};
 
 use crate::base::Clock;
@@ -296,7 +297,7 @@ impl Spool {
             phase: Phase::Storing,
             age_at: (Duration::ZERO, now),
             copies,
-            failures: 0,
+            failures: Failures::default(),
             bytes,
         };
         table.insert(number, entry, now);

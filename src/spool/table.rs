@@ -44,9 +44,33 @@ pub(super) struct Entry {
     /// Its age at a moment of this process's clock.
     pub(super) age_at: (Duration, Instant),
     pub(super) copies: Vec<Copy>,
-    /// Tries, since the start, that a region which is well has ended with an error.
-    pub(super) failures: u8,
+    pub(super) failures: Failures,
     pub(super) bytes: u64,
+}
+
+/// Tries of a job, since the start, that a region which is well has ended with an error.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Failures {
+    count: u8,
+    first: Option<Instant>,
+}
+
+/// So many tries, over so long, are the job's own fault: a region that comes back, or its database, fails for minutes.
+const FAILURES_MAX: (u8, Duration) = (5, Duration::from_secs(10 * 60));
+
+impl Failures {
+    /// Notes one.
+    pub fn note(&mut self, now: Instant) {
+        self.count = self.count.saturating_add(1);
+        self.first.get_or_insert(now);
+    }
+
+    /// Whether further tries would be in vain.
+    #[must_use]
+    pub fn are_final(self, now: Instant) -> bool {
+        let last = self.first.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
+        self.count >= FAILURES_MAX.0 && last >= FAILURES_MAX.1
+    }
 }
 
 impl Entry {
@@ -278,7 +302,8 @@ impl Table {
     /// A job that was set aside waits again, before those that were spooled after it.
     pub(super) fn retry(&mut self, number: u64, since_ms: u64, now: Instant) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
-        (entry.state, entry.reason, entry.phase, entry.failures) = (RowState::Waiting, None, Phase::Resting, 0);
+        (entry.state, entry.reason, entry.phase, entry.failures) =
+            (RowState::Waiting, None, Phase::Resting, Failures::default());
         (entry.since_ms, entry.age_at) = (since_ms, (Duration::ZERO, now));
         if let Some(lane) = entry.head.as_ref().map(|head| head.lane.clone()) {
             self.join(lane, number, now);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::content::Content;
 use super::head::Head;
 use super::row::RowState;
-use super::table::Phase;
+use super::table::{Failures, Phase};
 use super::work::{Loaded, Work, Written};
 use super::{Spool, inner};
 use crate::outcome::{Absence, Copy, Fate};
@@ -20,8 +20,8 @@ pub struct Taken {
     head: Head,
     /// Where it was sent, as far as is known now; kept in memory when this is dropped.
     pub copies: Vec<Copy>,
-    /// Tries, since the start, that a region which is well has ended with an error.
-    pub failures: u8,
+    /// Tries that a region which is well has ended with an error.
+    pub failures: Failures,
     /// The same as the file has it.
     recorded: Vec<Copy>,
 }

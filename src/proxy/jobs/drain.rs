@@ -13,9 +13,10 @@ use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::enqueue::run;
+use crate::base::Reason;
 use crate::journal::Hold;
 use crate::ojs::header::{REQUEST_ID, TENANT, TENANT_ID};
-use crate::ojs::{Class, ErrorDocument, Segments};
+use crate::ojs::{Class, ErrorDocument, Segments, answer::is_error_document};
 use crate::outcome::{Copy, Event, Fate, Identity, Lost, Place};
 use crate::policy::{BreakerState, GuardClass};
 use crate::proxy::{
@@ -33,9 +34,6 @@ use crate::spool::{Content, RowState, Spool, Taken, Unloaded};
 /// Jobs on their way at once, each of another lane: enough that a region across an ocean gets hundreds a second, and few enough that a region
 /// that is just back is not flooded.
 const LANES_MAX: usize = 8;
-
-/// Tries of one job that a region which is well ends with an error: after so many it is the job, and its lane goes on without it.
-const FAILURES_MAX: u8 = 5;
 
 /// Sends spooled jobs for ever.
 pub async fn drain(proxies: Rc<Proxies>, spool: Arc<Spool>) {
@@ -104,9 +102,9 @@ async fn turn(proxy: &Proxy, mut taken: Box<Taken>, content: Content) -> Ended {
         return (Turn::Aside(RowState::Expired, "max_age".to_owned()), Some(taken));
     }
     // Each of its tries was refused, and no region has it now.
-    if taken.failures >= FAILURES_MAX {
+    if taken.failures.are_final(proxy.shared.registry.clock().now()) {
         hold.leave();
-        return (Turn::Aside(RowState::Refused, "region_5xx".to_owned()), Some(taken));
+        return (Turn::Aside(RowState::Refused, "region_fails".to_owned()), Some(taken));
     }
     send(proxy, taken, head, content.body, hold).await
 }
@@ -154,12 +152,14 @@ async fn look(proxy: &Proxy, taken: &mut Taken, head: &Head, body: &Bytes, is_ol
 fn unanswered(proxy: &Proxy, taken: &mut Taken, heard: &Heard) -> Turn {
     let view = proxy.shared.registry.view();
     let is_gone = |copy: &Copy| !copy.is_final() && view.index_of(copy.place.region.as_str()).is_none();
-    if taken.copies.iter().any(is_gone) {
+    // A discovered region may come back.
+    if taken.copies.iter().any(is_gone) && proxy.shared.config.discovery.is_none() {
         return Turn::Aside(RowState::Refused, "outcome_unknown".to_owned());
     }
     let Some(status) = heard.refused.get() else { return Turn::Later };
-    taken.failures = taken.failures.saturating_add(1);
-    if taken.failures < FAILURES_MAX { Turn::Later } else { refused(status) }
+    let now = proxy.shared.registry.clock().now();
+    taken.failures.note(now);
+    if taken.failures.are_final(now) { refused(status) } else { Turn::Later }
 }
 
 fn refused(status: StatusCode) -> Turn {
@@ -179,7 +179,7 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
         Ok(planned) => planned,
         Err(document) => {
             hold.leave();
-            return (after(&document), Some(taken));
+            return (after(proxy, &document), Some(taken));
         }
     };
     let id = taken.head().job_id().to_owned();
@@ -233,11 +233,17 @@ fn ended(proxy: &Proxy, job: &mut Job, ran: &Ran) -> Turn {
     let status = match &ran.result {
         Ok(answer) if answer.status.is_success() => return Turn::Stored,
         Ok(answer) => answer.status,
-        Err(document) => return after(document),
+        Err(document) => return after(proxy, document),
     };
     match status.as_u16() {
         408 | 425 | 429 | 503 => Turn::Later,
-        400..500 => refused(status),
+        400..500 if is_own_word(status, ran) => refused(status),
+        // A balancer, or a service for credentials, before a region that is not quite back.
+        400..500 => {
+            let now = proxy.shared.registry.clock().now();
+            job.trail.spooled.iter_mut().for_each(|taken| taken.failures.note(now));
+            Turn::Later
+        }
         _ => {
             // Such a region may have stored it before it failed.
             if let (Some(region), Some(id)) = (ran.region.clone(), job.job_id.clone()) {
@@ -249,7 +255,9 @@ fn ended(proxy: &Proxy, job: &mut Job, ran: &Ran) -> Turn {
                 let is_well = index.is_some_and(|index| view.region(index).breaker == BreakerState::Closed);
                 if let Some(taken) = &mut job.trail.spooled {
                     taken.copies.push(Copy { fate, ..copy });
-                    taken.failures = taken.failures.saturating_add(u8::from(is_well));
+                    if is_well {
+                        taken.failures.note(proxy.shared.registry.clock().now());
+                    }
                 }
             }
             Turn::Later
@@ -257,9 +265,17 @@ fn ended(proxy: &Proxy, job: &mut Job, ran: &Ran) -> Turn {
     }
 }
 
+/// Whether a refusal is the server's own word about the job, and not about its caller or of a balancer before it.
+fn is_own_word(status: StatusCode, ran: &Ran) -> bool {
+    let is_document = ran.result.as_ref().is_ok_and(|answer| is_error_document(&answer.body));
+    is_document && !matches!(status.as_u16(), 401 | 403 | 404)
+}
+
 /// Whether a refusal of the sidecar's own ends by itself.
-fn after(document: &ErrorDocument) -> Turn {
-    if document.status == StatusCode::SERVICE_UNAVAILABLE || document.is_outcome_unknown() {
+fn after(proxy: &Proxy, document: &ErrorDocument) -> Turn {
+    // A discovered region may come back.
+    let may_come = document.reason == Reason::RegionUnknown && proxy.shared.config.discovery.is_some();
+    if may_come || document.status == StatusCode::SERVICE_UNAVAILABLE || document.is_outcome_unknown() {
         return Turn::Later;
     }
     Turn::Aside(RowState::Refused, document.reason.as_str().to_owned())

@@ -96,9 +96,9 @@ pub(crate) async fn search(proxy: &Proxy, exchange: &Exchange, headers: &HeaderM
 /// The region that held or leased a job when it was last seen, where that region is not registered any more: the others' word that the job is
 /// nowhere is then none.
 pub(crate) fn departed(proxy: &Proxy, id: &str) -> Option<RegionId> {
-    let seen = [proxy.shared.owners.region_of(id), proxy.shared.journal.leased_in(id)];
-    let view = proxy.shared.registry.view();
-    seen.into_iter().flatten().find(|region| view.index_of(region.as_str()).is_none())
+    // A lease may be older than the last answer that showed the job.
+    let seen = proxy.shared.owners.region_of(id).or_else(|| proxy.shared.journal.leased_in(id))?;
+    proxy.shared.registry.view().index_of(seen.as_str()).is_none().then_some(seen)
 }
 
 /// The answer about a job in a region that is not registered.

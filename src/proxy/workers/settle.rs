@@ -78,7 +78,7 @@ async fn to_owner(proxy: &Proxy, exchange: &mut Exchange, word: Word) -> Result<
     let Some(id) = word.id.as_deref() else {
         return answer(proxy, exchange, local, &word).await.map(|said| said.response);
     };
-    let lease = Lease::of(proxy, id, word.repeat)?;
+    let lease = Lease::of(proxy, id, word.repeat);
     let index = match &lease {
         Some(lease) => lease.region,
         None => match locate(proxy, exchange, &word.head.headers, id).await.or_left(proxy) {

@@ -96,3 +96,13 @@ async fn a_lane_pauses_longer_each_time_and_others_do_not_wait_for_it() {
     assert!(matches!(spool.store(other, content("b"), Vec::new(), [9; 12]).await, Stored::Held));
     assert_eq!(spool.take().unwrap().head().job_id(), "b");
 }
+
+#[test]
+fn tries_that_a_region_ends_with_an_error_are_final_after_five_over_ten_minutes() {
+    let (mut failures, now) = (Failures::default(), std::time::Instant::now());
+    let later = now + Duration::from_secs(10 * 60);
+    (0..4).for_each(|_| failures.note(now));
+    assert!(!failures.are_final(later));
+    failures.note(now);
+    assert_eq!((failures.are_final(now), failures.are_final(later)), (false, true));
+}

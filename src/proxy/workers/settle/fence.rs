@@ -36,18 +36,15 @@ pub(super) enum Fenced {
 }
 
 impl Lease {
-    /// The remembered lease of a job; `None` for calls that do not end one.
-    ///
-    /// Errors: 503 `owner_unavailable` where its region is no longer registered: no other may hear the acknowledgement.
-    pub(super) fn of(proxy: &Proxy, id: &str, repeat: Repeat) -> Result<Option<Self>, ErrorDocument> {
+    /// The remembered lease of a job; `None` for calls that do not end one, and where its region is no longer
+    /// registered: the job is then looked for, as the region may have another name by now.
+    pub(super) fn of(proxy: &Proxy, id: &str, repeat: Repeat) -> Option<Self> {
         if !matches!(repeat, Repeat::Ack | Repeat::Nack) {
-            return Ok(None);
+            return None;
         }
-        let Some(lease) = proxy.shared.journal.lease_of(id) else { return Ok(None) };
-        match proxy.shared.registry.view().index_of(lease.region.as_str()) {
-            Some(region) => Ok(Some(Self { region, lease, repeat })),
-            None => Err(unclear(lease.region.as_str())),
-        }
+        let lease = proxy.shared.journal.lease_of(id)?;
+        let region = proxy.shared.registry.view().index_of(lease.region.as_str())?;
+        Some(Self { region, lease, repeat })
     }
 
     /// Whether the acknowledgement of a worker may be sent: within the lease, or when the region still shows the
