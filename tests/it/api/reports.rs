@@ -44,6 +44,7 @@ async fn regions_lists_the_registry_with_its_health() {
                 "latency_us",
                 "local",
                 "next_health_check",
+                "source",
                 "status",
                 "switch",
                 "tags",
@@ -53,6 +54,7 @@ async fn regions_lists_the_registry_with_its_health() {
         );
         assert_eq!((region["id"].as_str(), region["url"].as_str()), (Some(id), Some(demo.url().as_str())));
         assert_eq!((&region["status"], &region["circuit_breaker"]), (&json!("healthy"), &json!("closed")));
+        assert_eq!(region["source"], "static");
         assert_eq!(region["last_health_check"], "2027-01-15T08:00:00.000Z");
         assert!(region["latency_ms"].is_u64(), "{region}");
     }
