@@ -24,7 +24,7 @@ const LOOKED_UP: usize = 300;
 #[derive(Debug, Clone)]
 struct Known {
     region: String,
-    state: &'static str,
+    state: String,
     federation_id: String,
     /// Whether it came with `replicated_from`, so that it may not leave its region.
     is_replica: bool,
@@ -105,7 +105,8 @@ impl Flow {
         assert_eq!(answer.status, 201, "{answer:?}");
         let federation_id = answer.header("ojs-federation-id").unwrap().to_owned();
         let (id, region) = (answer.job_id(), answer.region().to_owned());
-        let known = Known { region, state: "available", federation_id, is_replica: kind == 6, made_at: self.place };
+        let known =
+            Known { region, state: "available".to_owned(), federation_id, is_replica: kind == 6, made_at: self.place };
         self.is_known(&id, known);
         if is_cancelled {
             let answer = self.sidecar.call(Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await;
@@ -135,27 +136,30 @@ impl Flow {
             let said = json!({ "job_id": id, "worker_id": "w", "error": { "code": "x", "message": "x" } });
             let answer = self.sidecar.post(path, said.to_string()).await;
             assert_eq!(answer.status, 200, "{answer:?}");
-            self.is(id, state);
+            // A region gives a job up that has failed too often.
+            let shown = answer.json();
+            let said = [&shown["state"], &shown["job"]["state"]].into_iter().find_map(Value::as_str);
+            self.is(id, said.unwrap_or(state));
         }
     }
 
     /// A worker of another sidecar may have got it already.
     fn is_known(&self, id: &str, known: Known) {
         let mut all = self.all.lock();
-        let state = all.get(id).map_or(known.state, |it| it.state);
+        let state = all.get(id).map_or_else(|| known.state.clone(), |it| it.state.clone());
         all.insert(id.to_owned(), Known { state, ..known });
     }
 
-    fn is(&self, id: &str, state: &'static str) {
+    fn is(&self, id: &str, state: &str) {
         let mut all = self.all.lock();
         let unread = Known {
             region: String::new(),
-            state,
+            state: String::new(),
             federation_id: String::new(),
             is_replica: false,
             made_at: self.place,
         };
-        all.entry(id.to_owned()).or_insert(unread).state = state;
+        state.clone_into(&mut all.entry(id.to_owned()).or_insert(unread).state);
     }
 }
 
