@@ -116,7 +116,7 @@ pub(super) fn write(sightings: &[Sighting], config: &DiscoveryConfig) -> Vec<u8>
 
 /// Replaces the file; it is on disk when this returns.
 ///
-/// Errors: the system's, as text.
+/// Errors: those of the operating system, as text.
 pub(super) fn store(path: &Path, content: &[u8]) -> Result<(), String> {
     let replace = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Opens a regular file to read. A pipe would hold up its reader for good.
 ///
-/// Errors: the system's, and one for anything else than a regular file.
+/// Errors: those of the operating system, and one for anything else than a regular file.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -89,7 +89,7 @@ const PLACES: &[Key] = &[
 const DISCOVERY: &[Key] = &[
     open("discovery.dns.name", Text(253), "",
         "The name of the SRV records of regions, such as `_ojs._tcp.example.com`; without it and without `discovery.directory` nothing is discovered"),
-    key("discovery.dns.servers", NAMES, "", "", "The name servers, each as `address:port`; those of the system when empty"),
+    key("discovery.dns.servers", NAMES, "", "", "The name servers, each as `address:port`; those of the operating system when empty"),
     open("discovery.directory", Path, "", "A directory with a file a region, `*.yaml`, `*.yml` or `*.json`; it is watched"),
     open("discovery.allow", NAMES, "",
         "Globs over ids: `*` for any run of characters, `?` for one. A region whose id fits none is turned away; required"),
@@ -109,7 +109,7 @@ const DISCOVERY: &[Key] = &[
     key("discovery.defaults.weight", Integer(0, 1_000_000), "1", "", "The weight of a discovered region where its source names none"),
     key("discovery.defaults.tags", NAMES, "", "", "Tags of every discovered region, shown, and read by `regions_with` of jobs"),
     open("discovery.defaults.max_queue_depth", Integer(0, u64::MAX), "jobs", "As `regions[].max_queue_depth`"),
-    open("discovery.defaults.tls.ca", Path, "", "PEM trust roots for discovered regions; the system's when absent"),
+    open("discovery.defaults.tls.ca", Path, "", "PEM trust roots for discovered regions; those of the operating system when absent"),
     open("discovery.defaults.tls.cert", Path, "", "PEM client certificate chain, together with `key`"),
     open("discovery.defaults.tls.key", Path, "", "PEM private key of the client certificate"),
 ];

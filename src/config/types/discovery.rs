@@ -40,7 +40,7 @@ pub struct DiscoveryConfig {
 pub struct DnsDiscovery {
     /// The name of the SRV records, without a dot at its end.
     pub name: String,
-    /// The name servers; those of the system when empty.
+    /// The name servers; those of the operating system when empty.
     pub servers: Vec<SocketAddr>,
 }
 
