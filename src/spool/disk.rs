@@ -23,8 +23,8 @@ pub(super) const ROW_BYTES: u64 = 1_024;
 const TABLES: &str = "
 CREATE TABLE key_check (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), sealed BLOB NOT NULL);
 CREATE TABLE job (
-  number INTEGER PRIMARY KEY, state TEXT NOT NULL, reason TEXT, since_ms INTEGER NOT NULL, head TEXT NOT NULL,
-  copies TEXT NOT NULL, sealed BLOB NOT NULL);
+  number INTEGER PRIMARY KEY CHECK (number >= 0), state TEXT NOT NULL, reason TEXT, since_ms INTEGER NOT NULL CHECK (since_ms >= 0),
+  head TEXT NOT NULL, copies TEXT NOT NULL, sealed BLOB NOT NULL);
 ";
 
 /// The trouble that is damage of the rows that were read, and may be of one row alone.
@@ -86,9 +86,8 @@ impl Sqlite {
         pragma(&connection, "PRAGMA synchronous=FULL").map_err(word)?;
         if tables == 0 {
             make(&mut connection, seal, nonce)?;
-            // The file's name is as durable as its content.
-            let _ = path.parent().and_then(|folder| File::open(folder).ok()).map(|folder| folder.sync_all());
         }
+        sync_folder(path)?;
         let check: Option<Vec<u8>> =
             connection.query_row("SELECT sealed FROM key_check", [], |row| row.get(0)).optional().map_err(word)?;
         match check.and_then(|check| seal.open(CHECK, &check)) {
@@ -110,14 +109,15 @@ impl Sqlite {
             let (head, copies): (String, String) = (row.get(3)?, row.get(4)?);
             let bytes = u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0) + head.len() as u64 + ROW_BYTES;
             let (head, copies) = (serde_json::from_str(&head).ok(), serde_json::from_str(&copies).ok());
-            // A row without its sends could be sent twice.
-            let whole = state.filter(|_| head.is_some() && copies.is_some());
+            let since_ms = u64::try_from(row.get::<_, i64>(2)?).ok();
+            // A row without its sends could be sent twice, and one without its time would be too old at once.
+            let whole = state.filter(|_| head.is_some() && copies.is_some() && since_ms.is_some());
             Ok(Row {
                 number,
                 state: whole.unwrap_or(RowState::Damaged),
                 is_new_damage: whole.is_none() && state != Some(RowState::Damaged),
                 reason: row.get(1)?,
-                since_ms: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+                since_ms: since_ms.unwrap_or_default(),
                 head,
                 copies: copies.unwrap_or_default(),
                 bytes,
@@ -189,6 +189,12 @@ fn make(connection: &mut Connection, seal: &Seal, nonce: super::RowNonce) -> Res
     transaction.execute_batch(&head).map_err(word)?;
     transaction.execute("INSERT INTO key_check VALUES (1, ?1)", [check]).map_err(word)?;
     transaction.commit().map_err(word)
+}
+
+/// Makes the file's name as durable as its content. At each opening, because the one that made the file may have failed here.
+fn sync_folder(path: &Path) -> Result<(), Trouble> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|_| "folder")
 }
 
 /// Makes the file readable for its owner only, before it has content; SQLite gives its log the same mode.
