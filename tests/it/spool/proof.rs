@@ -31,6 +31,20 @@ async fn fill(client: Arc<Mutex<Client>>, queue: usize, count: usize) {
     }
 }
 
+/// Waits until a count is at its target, as long as it rises: a hundred thousand jobs take longer than one wait may.
+async fn rises(what: &str, target: usize, count: impl AsyncFn() -> usize) {
+    let mut before = 0;
+    while before < target {
+        let mut now = 0;
+        eventually(what, async || {
+            now = count().await;
+            now > before || now >= target
+        })
+        .await;
+        before = now;
+    }
+}
+
 async fn prove(queues: usize, of_each: usize, kills: usize) {
     let files = Files::new();
     let stage = setup(&files, "max_bytes: 1GiB, ").stage().await;
@@ -41,10 +55,8 @@ async fn prove(queues: usize, of_each: usize, kills: usize) {
     let total = queues * of_each;
     for kill in 1..=kills {
         let target = total * kill / (kills + 1);
-        eventually("more are held", async || {
-            shown(&process.admin).await["waiting"].as_u64().is_some_and(|waiting| waiting as usize >= target)
-        })
-        .await;
+        let held = async || shown(&process.admin).await["waiting"].as_u64().map_or(0, |waiting| waiting as usize);
+        rises("more are held", target, held).await;
         drop(process);
         process = run(&stage).await;
         *client.lock() = process.client;
@@ -57,10 +69,11 @@ async fn prove(queues: usize, of_each: usize, kills: usize) {
     let stored = || stage.regions.iter().map(|region| region.jobs().len()).sum::<usize>();
     for kill in 1..=kills {
         let target = total * kill / (kills + 1);
-        eventually("more are sent", async || stored() >= target).await;
+        rises("more are sent", target, async || stored()).await;
         drop(process);
         process = run(&stage).await;
     }
+    rises("all are sent", total, async || stored()).await;
     eventually("no row is left", async || {
         let list = shown(&process.admin).await;
         list["state"] == "ready" && list["waiting"] == 0
