@@ -14,6 +14,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative")
 }
 
+/// Reads a number of bytes, such as `512` or `10 GiB`. `None` for another text.
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let unit = UNITS.into_iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let (count, bytes) = unit.unwrap_or((text, 1));
+    count.trim_end().parse::<u64>().ok()?.checked_mul(bytes)
+}
+
 /// A duration with days, which jiff takes for a unit of the calendar.
 fn parse_days(text: &str) -> Option<SignedDuration> {
     let span = SpanParser::new().parse_span(text).ok().filter(|span| span.get_weeks() == 0)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use figment::value::{Num, Value};
 
 use crate::base::Strategy;
-use crate::base::text::{parse_duration, print_duration};
+use crate::base::text::{parse_duration, parse_size, print_duration};
 
 /// Units: milliseconds.
 pub(super) const SECOND: u64 = 1_000;
@@ -214,9 +214,6 @@ fn seconds(number: f64) -> Option<Duration> {
 }
 
 fn size(value: &Value) -> Option<u64> {
-    const UNITS: [(&str, u64); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     let Value::String(_, text) = value else { return integer(value) };
-    let unit = UNITS.into_iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
-    let (count, bytes) = unit.unwrap_or((text, 1));
-    count.trim_end().parse::<u64>().ok()?.checked_mul(bytes)
+    parse_size(text)
 }

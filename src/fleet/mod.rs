@@ -11,6 +11,7 @@
 //!
 //! Plane: control.
 
+mod bodies;
 mod changes;
 mod connect;
 mod events;
@@ -26,6 +27,7 @@ mod request;
 mod status;
 mod views;
 
+pub use bodies::{BODIES_REQUEST_BYTES_MAX, BodiesRequest, NO_BODIES};
 pub use changes::{CHANGES_BYTES_MAX, ChangesRequest};
 pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
 pub use granting::{Granting, Limited};

@@ -1,5 +1,6 @@
 //! The connection of a hub to the hub of another region.
 
+use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
 
@@ -31,6 +32,14 @@ impl Pull {
     ///
     /// Errors: a sentence for the operator; the connection is to be made anew.
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, String> {
+        let body = self.get_bytes(path).await?;
+        serde_json::from_slice(&body).map_err(|error| format!("the answer cannot be read: {error}"))
+    }
+
+    /// The bytes at a path.
+    ///
+    /// Errors: as for [`Self::get`].
+    pub async fn get_bytes(&mut self, path: &str) -> Result<Bytes, String> {
         let request = self.0.get(path)?;
         let answer = self.0.answered(request).await.map_err(|failure| match failure {
             Failure::Refused(error) | Failure::Slow(error) | Failure::Lost(error) => error,
@@ -38,7 +47,6 @@ impl Pull {
         })?;
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect();
         let body = tokio::time::timeout(BODY_WAIT, body).await.map_err(|_| "the answer did not arrive in time")?;
-        let body = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
-        serde_json::from_slice(&body).map_err(|error| format!("the answer cannot be read: {error}"))
+        Ok(body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes())
     }
 }

@@ -148,6 +148,15 @@ fn index_metrics(hub: &Hub, out: &mut String) {
             let _ = writeln!(out, "{name}{{from=\"{}\",to=\"{own}\"}} {}", from.as_str(), ms as f64 / 1_000.0);
         }
     }
+    let Some(bodies) = &index.bodies else { return };
+    let (count, bytes) = bodies.total.get();
+    for (name, help, kind, value) in [
+        ("ojs_hub_bodies", "Bodies of jobs, counted once a minute", "gauge", count),
+        ("ojs_hub_bodies_bytes", "What they take, sealed", "gauge", bytes),
+        ("ojs_hub_bodies_dropped_total", "Bodies that made room for later ones", "counter", bodies.dropped.get()),
+    ] {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

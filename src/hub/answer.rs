@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::access::Caller;
+use super::bodies;
 use super::credentials::{Certificate, caller};
 use super::endpoint::{Endpoint, JOBS};
 use super::feed;
@@ -21,7 +23,7 @@ use super::jobs;
 use super::keys;
 use super::outcomes;
 use super::record::RecordError;
-use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty};
+use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, octets};
 use super::state::Hub;
 use super::switches;
 use crate::fleet::{FEED_HEADER, Status, WITH_VIEWS, is_name};
@@ -55,6 +57,8 @@ async fn carried_out(
     let caller = caller(&hub, certificate, &head.headers);
     let is_permitted = |endpoint: &Endpoint| caller.as_ref().is_ok_and(|caller| caller.may(endpoint.need()));
     let bytes_max = endpoint.as_ref().ok().filter(|it| is_permitted(it)).map_or(0, |it| it.body_bytes_max());
+    let is_of_bodies = bytes_max > 0 && endpoint == Ok(Endpoint::TakeBodies);
+    let _place = if is_of_bodies { Some(bodies::present(&hub)?.1.place().await?) } else { None };
     // Before any answer, so that a request whose body is malformed is never answered as if it were not.
     let body = received(body, bytes_max).await;
     let caller = caller?;
@@ -68,7 +72,17 @@ async fn carried_out(
     if !caller.may(endpoint.need()) {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", caller.lack(endpoint.need())));
     }
-    let body = body?;
+    answered(hub, endpoint, caller, &head, body?).await
+}
+
+/// Answers a request of a client that has the right to it.
+async fn answered(
+    hub: Rc<Hub>,
+    endpoint: Endpoint,
+    caller: Rc<Caller>,
+    head: &Parts,
+    body: Bytes,
+) -> Result<Response<Body>, Refusal> {
     let query = head.uri.query().unwrap_or_default().to_owned();
     Ok(match endpoint {
         Endpoint::Feed => opened_feed(hub, &caller, &query, &head.headers).await?,
@@ -109,6 +123,11 @@ async fn carried_out(
             jobs::take(&hub, &caller, &body).await?;
             empty(StatusCode::NO_CONTENT)
         }
+        Endpoint::TakeBodies => {
+            bodies::take(&hub, &caller, &body).await?;
+            empty(StatusCode::NO_CONTENT)
+        }
+        Endpoint::ShowBodies => octets(bodies::show(&hub, &caller, &query).await?),
         Endpoint::Index => document(&jobs::show(&hub, &query).await?),
         Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
         Endpoint::Audit => document(&audit(&hub, &query).await?),

@@ -3,7 +3,9 @@
 use http::Method;
 
 use super::access::{Need, Scope};
-use crate::fleet::{CHANGES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX};
+use crate::fleet::{
+    BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX,
+};
 use crate::switch::ThrottleRequest;
 
 /// Before the tracking id of a job in a path.
@@ -40,6 +42,10 @@ pub(super) enum Endpoint {
     Throttle,
     /// `POST /v1/hub/changes`: facts about jobs, of one sidecar.
     Changes,
+    /// `POST /v1/hub/bodies`: the bytes of jobs, of one sidecar.
+    TakeBodies,
+    /// `GET /v1/hub/bodies`: the bytes of jobs, for the hub of another region.
+    ShowBodies,
     /// `GET /v1/hub/index`: facts about jobs, for the hub of another region.
     Index,
     /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job.
@@ -70,6 +76,7 @@ impl Endpoint {
                 &[(Method::GET, Self::Switches), (Method::PUT, Self::SetSwitch), (Method::DELETE, Self::EndSwitch)]
             }
             "/v1/hub/changes" => &[(Method::POST, Self::Changes)],
+            "/v1/hub/bodies" => &[(Method::POST, Self::TakeBodies), (Method::GET, Self::ShowBodies)],
             "/v1/hub/index" => &[(Method::GET, Self::Index)],
             "/v1/federation/jobs" => &[(Method::GET, Self::Job)],
             _ if path.starts_with(JOBS) => &[(Method::GET, Self::Job)],
@@ -82,6 +89,7 @@ impl Endpoint {
             "/v1/hub/status" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
             "/api/limits/throttle" | "/v1/hub/changes" => "POST",
+            "/v1/hub/bodies" => "GET, POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             _ => "GET",
         }))
@@ -95,6 +103,7 @@ impl Endpoint {
             Self::Grants => GRANTS_BYTES_MAX,
             Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
             Self::Changes => CHANGES_BYTES_MAX,
+            Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Throttle => ThrottleRequest::BYTES_MAX,
             _ => 0,
         }
@@ -109,8 +118,9 @@ impl Endpoint {
             | Self::Grants
             | Self::ClaimKey
             | Self::SettleKey
-            | Self::Changes => Need::Sidecar,
-            Self::Index => Need::Hub,
+            | Self::Changes
+            | Self::TakeBodies => Need::Sidecar,
+            Self::Index | Self::ShowBodies => Need::Hub,
             Self::Job => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits => Need::Operator(Scope::Read),
             Self::SetSwitch | Self::EndSwitch | Self::Throttle => Need::Operator(Scope::Operate),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::record::{PRUNED_AT_ONCE, RecordError, ReportsEnd};
+use super::record::{BodiesEnd, PRUNED_AT_ONCE, RecordError, ReportsEnd};
 use super::state::Hub;
 use crate::telemetry::event;
 
@@ -24,6 +24,9 @@ const LOAD_RETRY: Duration = Duration::from_secs(1);
 const PRUNE_AGAIN: Duration = Duration::from_millis(100);
 /// Facts about jobs in a record, of some 800 bytes each with their indexes: 8 GB. Beyond, the oldest ones are dropped.
 const FACTS_MAX: u64 = 10_000_000;
+
+/// Two commits that do not see each other are over within the time that a record has for an answer. Units: milliseconds.
+const RACED_FOR_MS: u64 = 5 * 60 * 1_000;
 
 /// Logs the loss of the record once for each cause, and its return.
 #[derive(Default)]
@@ -115,6 +118,31 @@ pub(super) async fn prune_index(hub: &Hub) {
         failures.note(&pruned);
         let is_full = pruned.is_ok_and(|dropped| dropped >= PRUNED_AT_ONCE);
         hub.clock.sleep(if is_full { PRUNE_AGAIN } else { PRUNE_EVERY }).await;
+    }
+}
+
+/// Drops the bodies of jobs that are too old or too many, and counts the others, for ever.
+pub(super) async fn prune_bodies(hub: &Hub) {
+    let kept = hub.index.as_ref().and_then(|index| Some((&index.settings, index.bodies.as_ref()?)));
+    let Some((settings, bodies)) = kept else { return std::future::pending().await };
+    let retention_ms = u64::try_from(settings.retention.as_millis()).unwrap_or(u64::MAX);
+    let mut failures = Failures::default();
+    loop {
+        let now_ms = hub.clock.unix_ms();
+        let (before_ms, raced_since_ms) = (now_ms.saturating_sub(retention_ms), now_ms.saturating_sub(RACED_FOR_MS));
+        let end = BodiesEnd { before_ms, raced_since_ms, bytes_max: bodies.settings.bytes_max };
+        let pruned = hub.record.prune_bodies(end).await;
+        failures.note(&pruned);
+        let is_known = pruned.is_ok();
+        let left = pruned.unwrap_or_default();
+        if left.dropped > 0 {
+            bodies.dropped.set(bodies.dropped.get() + left.dropped);
+            event::hub_bodies_dropped(left.dropped);
+        }
+        if is_known {
+            bodies.total.set((left.count, left.bytes));
+        }
+        hub.clock.sleep(if left.more { PRUNE_AGAIN } else { PRUNE_EVERY }).await;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use super::body_store::{Bodies, BodiesError};
 use super::index_settings::{BoundField, IndexSettings};
 use super::lag::Lag;
 use crate::base::RegionId;
@@ -14,11 +15,17 @@ pub(super) struct Index {
     pub(super) settings: IndexSettings,
     /// How far behind this hub is, by the region of the source.
     pub(super) sources: RefCell<BTreeMap<RegionId, Lag>>,
+    /// The bodies of jobs; none where it keeps none.
+    pub(super) bodies: Option<Bodies>,
 }
 
 impl Index {
-    pub(super) fn new(settings: IndexSettings) -> Self {
-        Self { settings, sources: RefCell::default() }
+    /// An index that is behind by all; reads the key of the bodies.
+    ///
+    /// Errors: [`BodiesError::Key`].
+    pub(super) fn load(settings: IndexSettings) -> Result<Self, BodiesError> {
+        let bodies = settings.bodies.clone().map(Bodies::load).transpose()?;
+        Ok(Self { settings, sources: RefCell::default(), bodies })
     }
 
     /// How far this hub is behind the regions that it pulls from.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::body_settings::BodySettings;
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
 use crate::config::{RegionTls, RegionUrl, ServerIdentity, parse_url};
@@ -47,6 +48,8 @@ pub struct IndexSettings {
     /// The most that the clock of another hub may differ.
     #[serde(default = "five_seconds", deserialize_with = "duration")]
     pub(super) max_skew: Duration,
+    /// The bodies of jobs; none where this hub keeps none.
+    pub(super) bodies: Option<BodySettings>,
     /// The hubs that this one pulls facts from.
     #[serde(default)]
     pub(super) from: Vec<SourceSettings>,
@@ -62,6 +65,9 @@ pub(super) struct SourceSettings {
     pub(super) urls: Vec<String>,
     /// The certificate of this hub there, and the expected one.
     pub(super) tls: SourceTls,
+    /// Whether the bodies of jobs are pulled, too.
+    #[serde(default)]
+    pub(super) bodies: bool,
 }
 
 /// TLS to another hub. Files are read at each connection.
@@ -129,10 +135,15 @@ impl IndexSettings {
         if self.from.len() > SOURCES_MAX {
             wrong.push(format!("from: expected at most {SOURCES_MAX} hubs"));
         }
+        let of_bodies = self.bodies.iter().flat_map(BodySettings::mistakes);
+        wrong.extend(of_bodies.map(|mistake| format!("bodies.{mistake}")));
         let mut seen = HashSet::from([&self.region]);
         for (place, source) in self.from.iter().enumerate() {
             if !seen.insert(&source.region) {
                 wrong.push(format!("from[{place}].region: expected another region than this hub's, each once"));
+            }
+            if source.bodies && self.bodies.is_none() {
+                wrong.push(format!("from[{place}].bodies: expected index.bodies, too: the bodies have no place here"));
             }
             wrong.extend(source.mistakes().into_iter().map(|mistake| format!("from[{place}].{mistake}")));
         }
@@ -141,7 +152,8 @@ impl IndexSettings {
 
     /// The files that it names.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        self.from.iter_mut().flat_map(|it| [&mut it.tls.ca, &mut it.tls.cert, &mut it.tls.key])
+        let keys = self.bodies.iter_mut().map(|it| &mut it.key_file);
+        self.from.iter_mut().flat_map(|it| [&mut it.tls.ca, &mut it.tls.cert, &mut it.tls.key]).chain(keys)
     }
 }
 
@@ -167,6 +179,11 @@ mod tests {
             ("{ region: us, max_skew: 0s }".to_owned(), "max_skew:"),
             (format!("{{ region: us, from: [{{ region: us, urls: [\"https://h:1\"], {TLS} }}] }}"), "from[0].region:"),
             (format!("{{ region: us, from: [{{ region: eu, urls: [], {TLS} }}] }}"), "from[0].urls:"),
+            ("{ region: us, bodies: { key_file: k, bytes_max: 1KiB } }".to_owned(), "bodies.bytes_max:"),
+            (
+                format!("{{ region: us, from: [{{ region: eu, urls: [\"https://h:1\"], bodies: true, {TLS} }}] }}"),
+                "from[0].bodies:",
+            ),
             (
                 format!("{{ region: us, from: [{{ region: eu, urls: [\"http://127.0.0.1:1\"], {TLS} }}] }}"),
                 "from[0].urls:",
@@ -175,6 +192,8 @@ mod tests {
             let wrong = mistakes(&text);
             assert!(wrong.len() == 1 && wrong[0].starts_with(key), "{text}: {wrong:?}");
         }
+        assert_eq!(mistakes("{ region: us, bodies: { key_file: k, bytes_max: 20MiB } }"), [""; 0]);
+        assert!(serde_saphyr::from_str::<IndexSettings>("{ region: us, bodies: {} }").is_err());
         assert!(serde_saphyr::from_str::<IndexSettings>("{ region: us, bound_fields: [args] }").is_err());
     }
 }

@@ -98,7 +98,25 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
         let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
         return Err(Refusal::new(StatusCode::NOT_FOUND, JOB_NOT_INDEXED, message));
     }
-    Ok(Record::of(found.into_iter().map(|it| it.change)).shown(&index.settings.region))
+    let record = Record::of(found.into_iter().map(|it| it.change));
+    let mut shown = record.shown(&index.settings.region);
+    note_bytes(hub, &mut shown).await?;
+    Ok(shown)
+}
+
+/// Adds to each copy of a record whether this hub has its bytes.
+async fn note_bytes(hub: &Hub, shown: &mut Value) -> Result<(), RecordError> {
+    let copies = shown["copies"].as_array_mut().into_iter().flatten();
+    let mut copies: Vec<&mut Value> = copies.collect();
+    let text = |copy: &Value, member: &str| copy[member].as_str().unwrap_or_default().to_owned();
+    let names = copies.iter().map(|copy| (text(copy, "job_id"), text(copy, "region"))).collect();
+    let is_kept = hub.index.as_ref().is_some_and(|index| index.bodies.is_some());
+    let having = if is_kept { hub.record.having_bodies(names).await? } else { Vec::new() };
+    for copy in &mut copies {
+        let is_here = having.contains(&(text(copy, "job_id"), text(copy, "region")));
+        copy["bytes_here"] = Value::Bool(is_here);
+    }
+    Ok(())
 }
 
 /// The facts of this region behind the place of a query `epoch=E&written=W&mark=M`, for another hub.
@@ -122,7 +140,10 @@ pub(super) async fn show(hub: &Hub, query: &str) -> Result<Value, Refusal> {
     Ok(serde_json::json!(shown))
 }
 
-fn place(query: &str) -> Result<IndexPlace, Refusal> {
+/// The place of a query `epoch=E&written=W&mark=M`.
+///
+/// Errors: 400 for another query.
+pub(super) fn place(query: &str) -> Result<IndexPlace, Refusal> {
     let mut place = IndexPlace::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -9,6 +9,7 @@
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
+//! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
@@ -18,6 +19,9 @@ mod access;
 mod admin;
 mod answer;
 mod audit;
+mod bodies;
+mod body_settings;
+mod body_store;
 mod credentials;
 mod endpoint;
 mod feed;
@@ -37,6 +41,7 @@ mod outcomes;
 mod postgres_settings;
 mod probing;
 mod pulling;
+mod pulling_bodies;
 mod record;
 mod response;
 mod run;
@@ -50,6 +55,7 @@ mod twins;
 mod views;
 
 pub use audit::{AuditRow, ChainError, Verified, verify};
+pub use body_store::BodiesError;
 pub use identity::IdentityError;
 pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};

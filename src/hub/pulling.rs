@@ -27,21 +27,32 @@ pub(super) async fn pull(hub: &Hub) {
 }
 
 async fn pull_from(hub: &Hub, index: &Index, source: &SourceSettings) {
-    let (urls, tls) = (source.urls(), source.tls());
-    let (mut wait, mut replica) = (WAITS.0, 0_usize);
     let note = |trouble: String| {
         let mut sources = index.sources.borrow_mut();
         if sources.entry(source.region.clone()).or_default().failed(trouble.clone()) {
             event::hub_pull_failed(source.region.as_str(), &trouble);
         }
     };
+    let round = async |connection: &mut Pull| round(hub, index, &source.region, connection).await;
+    keep_pulling(hub, source, note, round).await;
+}
+
+/// Pulls from a source for ever. `round` takes the next part of its content, and returns whether there is more; `note` gets each trouble.
+pub(super) async fn keep_pulling(
+    hub: &Hub,
+    source: &SourceSettings,
+    note: impl Fn(String),
+    round: impl AsyncFn(&mut Pull) -> Result<bool, String>,
+) {
+    let (urls, tls) = (source.urls(), source.tls());
+    let (mut wait, mut replica) = (WAITS.0, 0_usize);
     loop {
         // Checked settings have at least one.
         let url = &urls[replica % urls.len()];
         match Pull::connect(url, &tls, &SystemResolver).await {
             Ok(mut connection) => {
                 let trouble = loop {
-                    match round(hub, index, &source.region, &mut connection).await {
+                    match round(&mut connection).await {
                         Ok(more) => {
                             wait = WAITS.0;
                             if !more {

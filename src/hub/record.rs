@@ -3,6 +3,8 @@
 //! A change is answered once its commit is durable. Hubs that share a record change it by comparing: a change names the state that it was made
 //! from, and is not kept where another hub was first.
 
+mod bodies;
+mod body;
 mod content;
 mod postgres;
 mod postgres_error;
@@ -12,6 +14,7 @@ use super::audit::AuditRow;
 use super::settings::RecordSettings;
 use crate::replica::Change;
 use crate::switch::Version;
+pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
 pub use content::RecordError;
 pub(super) use content::{
     ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,

@@ -88,6 +88,15 @@ fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
     response
 }
 
+/// Bytes with status 200.
+pub(super) fn octets(body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(whole(Bytes::from(body)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// An answer without a body.
 pub(super) fn empty(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(whole(Bytes::new()));

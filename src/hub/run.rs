@@ -13,13 +13,15 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
+use super::body_store::BodiesError;
 use super::follow::{
-    Failures, follow_record, keep_inventory, load, prune_index, prune_keys, prune_reports, save_inventory,
+    Failures, follow_record, keep_inventory, load, prune_bodies, prune_index, prune_keys, prune_reports, save_inventory,
 };
 use super::identity::{Files, IdentityError};
 use super::index::Index;
 use super::limits::Limits;
 use super::pulling::pull;
+use super::pulling_bodies::pull_bodies;
 use super::record::{Record, RecordError};
 use super::serve::{registered, serve};
 use super::settings::Settings;
@@ -48,6 +50,9 @@ pub enum RunError {
     /// The keys of tokens.
     #[error(transparent)]
     Keys(#[from] KeysError),
+    /// The bodies of jobs.
+    #[error(transparent)]
+    Bodies(#[from] BodiesError),
     /// The files of a region.
     #[error(transparent)]
     Region(#[from] SetupError),
@@ -77,7 +82,7 @@ impl RunError {
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         match self {
-            Self::Identity(_) | Self::Keys(_) | Self::Region(_) => true,
+            Self::Identity(_) | Self::Keys(_) | Self::Region(_) | Self::Bodies(_) => true,
             Self::Record(error) => error.is_of_configuration(),
             _ => false,
         }
@@ -100,6 +105,7 @@ pub struct Bound {
     clock: Clock,
     views: Option<Views>,
     tokens: Option<Tokens>,
+    index: Option<Index>,
 }
 
 /// Whether a hub could use the files of these settings. Opens no record.
@@ -109,6 +115,7 @@ pub fn check(settings: &Settings) -> Result<(), RunError> {
     Files::read(&settings.tls)?.config(settings.tokens.is_some())?;
     settings.tokens.clone().map(Tokens::load).transpose()?;
     settings.probing.clone().map(|probing| Views::new(probing, Clock::system())).transpose()?;
+    settings.index.clone().map(Index::load).transpose()?;
     Ok(Record::check(&settings.record)?)
 }
 
@@ -133,6 +140,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     let tokens = settings.tokens.clone().map(Tokens::load).transpose()?;
     let tls = Arc::new(ArcSwap::new(files.config(tokens.is_some())?));
     let views = settings.probing.clone().map(|probing| Views::new(probing, clock.clone())).transpose()?;
+    let index = settings.index.clone().map(Index::load).transpose()?;
     let record = Record::open(&settings.record)?;
     let listen = |key, address| {
         let bound = std::net::TcpListener::bind(address).and_then(|it| Ok((it.local_addr()?, it)));
@@ -140,7 +148,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     };
     let (address, listener) = listen("listen", settings.listen)?;
     let (admin, admin_listener) = listen("admin", settings.admin)?;
-    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock, views, tokens })
+    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock, views, tokens, index })
 }
 
 impl Bound {
@@ -152,14 +160,26 @@ impl Bound {
     }
 
     async fn run_here(self, until: impl Future<Output = ()>) -> Result<(), RunError> {
-        let Self { address, admin, listener, admin_listener, settings, files, tls, record, clock, views, tokens } =
-            self;
+        let Self {
+            address,
+            admin,
+            listener,
+            admin_listener,
+            settings,
+            files,
+            tls,
+            record,
+            clock,
+            views,
+            tokens,
+            index,
+        } = self;
         let listener = registered(listener).map_err(RunError::Runtime)?;
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
         let mut hub = Hub::new(settings.access(), record, clock);
         hub.views = views.map(Rc::new);
         hub.limits = Limits::new(settings.limits.clone());
-        hub.index = settings.index.clone().map(Index::new);
+        hub.index = index;
         hub.tokens = tokens;
         let hub = Rc::new(hub);
         let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
@@ -186,6 +206,7 @@ async fn serve_loaded(
         () = &mut until => return Ok(()),
         loaded = load(hub) => loaded?,
     }
+    check_key(hub).await?;
     on_start();
     tokio::select! {
         () = serve(listener, tls, Rc::clone(hub), until) => {
@@ -196,12 +217,22 @@ async fn serve_loaded(
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
+        () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
         () = pull(hub) => Err(RunError::Ended("replication")),
+        () = prune_bodies(hub) => Err(RunError::Ended("bodies")),
         () = prune_index(hub) => Err(RunError::Ended("index")),
         () = prune_keys(hub) => Err(RunError::Ended("keys")),
         () = prune_reports(hub) => Err(RunError::Ended("reports")),
         () = follow_record(hub) => Err(RunError::Ended("record")),
     }
+}
+
+/// Whether the bodies in the record were sealed with the key of the configuration.
+///
+/// Errors: they were not, or the record does not say.
+async fn check_key(hub: &Hub) -> Result<(), RunError> {
+    let Some(bodies) = hub.index.as_ref().and_then(|index| index.bodies.as_ref()) else { return Ok(()) };
+    if bodies.has_key_of(&hub.record).await? { Ok(()) } else { Err(BodiesError::OtherKey.into()) }
 }
 
 /// Ends switches when their time is over, for ever.

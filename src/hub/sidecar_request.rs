@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::access::Caller;
 use super::response::Refusal;
 use super::state::Hub;
-use crate::fleet::{ChangesRequest, GrantRequest, KeyRequest, Reports};
+use crate::fleet::{BodiesRequest, ChangesRequest, GrantRequest, KeyRequest, Reports};
 
 /// A document of a sidecar that has reported its status before.
 pub(super) trait SidecarRequest: Sized {
@@ -56,6 +56,16 @@ sidecar_requests! {
 impl SidecarRequest for ChangesRequest {
     fn parse(body: &[u8]) -> Result<Self, String> {
         Self::read(body).map_err(|mistake| format!("expected the changes of jobs: {mistake}"))
+    }
+
+    fn sidecar(&self) -> &str {
+        &self.sidecar
+    }
+}
+
+impl SidecarRequest for BodiesRequest {
+    fn parse(body: &[u8]) -> Result<Self, String> {
+        Self::read(body).map_err(|mistake| format!("expected the bytes of jobs: {mistake}"))
     }
 
     fn sidecar(&self) -> &str {

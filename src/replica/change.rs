@@ -130,6 +130,12 @@ impl Change {
         (!times.into_iter().all(is_time)).then_some("`at_ms`, `lease_ms`, `enqueued_ms`: expected times below 2^63")
     }
 
+    /// Whether its job comes to an end by it, so that its bytes are needed no longer.
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        self.kind.is_final() || matches!(self.state.as_deref(), Some("completed" | "cancelled" | "discarded"))
+    }
+
     /// Two reports of one fact as one: the earlier time of a job that was stored, the later one of all else, and of each text that both
     /// have the greater one. The order does not matter, nor how often a report comes.
     #[must_use]

@@ -1,18 +1,25 @@
-//! The index of jobs: the facts that sidecars report of jobs that pass them, and the record of each job that follows from them. Pure data.
+//! The index of jobs: the facts that sidecars report of jobs that pass them, the record of each job that follows from them, and the bytes of
+//! jobs. Pure data, but for the file of the key that seals them.
 //!
 //! A [`Change`] is one fact about one copy of a job. Facts are joined and never taken back: however often, and in whichever order, they
 //! arrive in a hub, the same set gives the same [`Record`]. Spec: federation-spec §5, RFC-0001 §5.
 
+mod body;
 mod change;
+mod content;
 mod lags;
 mod line;
 mod outbox;
 mod questions;
 mod record;
+mod seal;
 
+pub use body::{BODIES_BYTES_MAX, BODIES_MAX, BODY_BYTES_MAX, JobBody, Reach, read_bodies};
 pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts};
+pub use content::Content;
 pub use lags::{FeedLags, Lags};
 pub use line::{Description, JobTexts, LINE_BYTES_MAX, Seen, read_lines};
 pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
 pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};
 pub use record::{Copy, Record};
+pub use seal::{RowNonce, Seal};

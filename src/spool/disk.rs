@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 
 use super::row::{Row, RowState};
-use super::seal::Seal;
+use crate::replica::Seal;
 
 /// Says in the file's head that it is a spool.
 const APPLICATION: i64 = 0x4f4a_5350;

@@ -8,12 +8,10 @@
 //! is never deleted but by an order.
 
 mod aside;
-mod content;
 mod disk;
 mod head;
 mod inner;
 mod row;
-mod seal;
 mod table;
 mod taken;
 #[cfg(test)]
@@ -31,11 +29,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 pub use aside::{Counts, Listed, Ordered};
-pub use content::Content;
 pub use head::{Head, Lane};
 pub use inner::Health;
 pub use row::RowState;
-pub use seal::RowNonce;
 pub use table::Failures;
 pub use taken::{Taken, Unloaded};
 
@@ -43,10 +39,11 @@ use crate::base::Clock;
 use crate::config;
 use crate::outcome::{Copy, Digest};
 use crate::policy::Glob;
+use crate::replica::Seal;
+pub use crate::replica::{Content, RowNonce};
 use crate::telemetry::Metrics;
 use disk::{Disk, Open, ROW_BYTES, Sqlite};
 use inner::Inner;
-use seal::Seal;
 use table::{Entry, Phase, Table};
 use work::{Loaded, Work, Written};
 use writer::Writer;

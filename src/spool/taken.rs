@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::content::Content;
 use super::head::Head;
 use super::row::RowState;
 use super::table::{Failures, Phase};
 use super::work::{Loaded, Work, Written};
 use super::{Spool, inner};
 use crate::outcome::{Absence, Copy, Fate};
+use crate::replica::Content;
 use crate::telemetry::SpoolResult;
 
 /// A job that the drain has. Dropped, its lane goes on: at once where the job has left it, else after a pause.

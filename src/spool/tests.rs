@@ -13,10 +13,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::disk::{Change, Disk, Open, Sqlite, Trouble};
 use super::row::Row;
-use super::seal::Seal;
 use super::*;
 use crate::base::{RegionId, SteeredTime};
 use crate::outcome::{Absence, Fate, Identity, Place, ShownTo};
+use crate::replica::Seal;
 
 /// The behaviour of the next commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use tokio::sync::oneshot;
 
-use super::content::Content;
 use super::row::RowState;
-use super::seal::RowNonce;
 use crate::outcome::Copy;
+use crate::replica::Content;
+use crate::replica::RowNonce;
 
 /// The end of a change of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::content::Content;
 use super::disk::{Change, DAMAGE, Disk, Open, Trouble};
 use super::inner::{Health, Inner};
 use super::row::RowState;
-use super::seal::Seal;
 use super::table::Phase;
 use super::work::{Loaded, Work, Written};
+use crate::replica::Content;
+use crate::replica::Seal;
 use crate::telemetry::{SpoolResult, event};
 
 /// Changes in one commit: enough that a slow disk does not fall behind, few enough that the first one does not wait for long.

@@ -20,6 +20,7 @@ pub use discovery::{
     discovery_unproven,
 };
 pub use hub::{
+    hub_bodies_dropped, hub_bodies_pull_failed, hub_bodies_pull_returns, hub_bodies_refused, hub_body_unreadable,
     hub_changes_refused, hub_config_refused, hub_connected, hub_cut_off, hub_grants_refused, hub_grants_return,
     hub_identity_refused, hub_identity_reloaded, hub_key_doubled, hub_keys_lost, hub_keys_reached, hub_keys_refused,
     hub_keys_reloaded, hub_lost, hub_name_shared, hub_not_opened, hub_pull_failed, hub_pull_returns, hub_record_failed,

@@ -1,9 +1,10 @@
-//! The record of several hubs in PostgreSQL, over up to five connections of each hub.
+//! The record of several hubs in PostgreSQL, over up to six connections of each hub.
 //!
 //! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
 //! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
 //! for a standby was cancelled as durable.
 
+mod bodies;
 mod connect;
 mod index;
 mod keys;
@@ -128,6 +129,7 @@ pub(in crate::hub) struct Postgres {
     of_reports: Line,
     /// For the index of jobs, which is written all the time.
     of_index: Line,
+    of_bodies: Line,
     /// For everything else.
     of_rest: Line,
     /// When the state was read or changed last.
@@ -141,9 +143,19 @@ impl Postgres {
     pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         connect::access(settings)?;
         let (settings, hub) = (settings.clone(), super::super::name::random_name());
-        let (of_index, of_rest) = (Line::default(), Line::default());
+        let (of_index, of_bodies, of_rest) = (Line::default(), Line::default(), Line::default());
         let (of_state, of_keys, of_reports) = (Line::default(), Line::default(), Line::default());
-        Ok(Self { settings, hub, of_state, of_keys, of_reports, of_index, of_rest, answered: Cell::new(None) })
+        Ok(Self {
+            settings,
+            hub,
+            of_state,
+            of_keys,
+            of_reports,
+            of_index,
+            of_bodies,
+            of_rest,
+            answered: Cell::new(None),
+        })
     }
 
     pub(super) fn is_stuck(&self) -> bool {

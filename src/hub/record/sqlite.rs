@@ -2,6 +2,7 @@
 //!
 //! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
 
+mod bodies;
 mod index;
 mod keys;
 mod limits;
@@ -18,6 +19,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::super::audit::AuditRow;
+use super::body::{BodiesBehind, BodiesEnd, BodiesLeft, PlacedBody, SavedBody};
 use super::content::{
     ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, Kept, OutcomeQuery, Outcomes, RecordError, ReportsEnd,
     SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
@@ -184,6 +186,51 @@ impl Sqlite {
 
     pub(super) async fn prune_changes(&self, before_ms: u64, rows_max: u64) -> Result<u64, RecordError> {
         self.ask(move |connection| index::prune(connection, before_ms, rows_max)).await
+    }
+
+    pub(super) async fn save_bodies(
+        &self,
+        origin: &str,
+        bodies: Vec<SavedBody>,
+        place: Option<IndexPlace>,
+    ) -> Result<(), RecordError> {
+        let origin = origin.to_owned();
+        self.ask(move |connection| bodies::save(connection, &origin, &bodies, place.as_ref())).await
+    }
+
+    pub(super) async fn bodies_behind(
+        &self,
+        origin: &str,
+        asked: BodiesBehind,
+    ) -> Result<Vec<PlacedBody>, RecordError> {
+        let origin = origin.to_owned();
+        let found = self.ask(move |connection| bodies::behind(connection, &origin, &asked));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
+    pub(super) async fn body(&self, job_id: String, region: String) -> Result<Option<SavedBody>, RecordError> {
+        self.ask(move |connection| bodies::find(connection, &job_id, &region)).await
+    }
+
+    pub(super) async fn having_bodies(
+        &self,
+        copies: Vec<(String, String)>,
+    ) -> Result<Vec<(String, String)>, RecordError> {
+        let found = self.ask(move |connection| bodies::having(connection, &copies));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
+    pub(super) async fn bodies_place(&self, origin: &str) -> Result<IndexPlace, RecordError> {
+        let origin = origin.to_owned();
+        self.ask(move |connection| bodies::place(connection, &origin)).await
+    }
+
+    pub(super) async fn bodies_key_check(&self, sealed: Vec<u8>) -> Result<Vec<u8>, RecordError> {
+        self.ask(move |connection| bodies::key_check(connection, &sealed)).await
+    }
+
+    pub(super) async fn prune_bodies(&self, end: BodiesEnd) -> Result<BodiesLeft, RecordError> {
+        self.ask(move |connection| bodies::prune(connection, end)).await
     }
 
     pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {

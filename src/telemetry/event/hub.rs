@@ -45,6 +45,44 @@ pub fn hub_pull_returns(from: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_pull_returns", from, "the facts about jobs of another region's hub are taken again");
 }
 
+/// Bodies of jobs had to make room for later ones.
+pub fn hub_bodies_dropped(bodies: u64) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_bodies_dropped", bodies,
+        "the bodies of jobs have as much room as they may; the oldest ones were dropped, and their jobs cannot be promoted"
+    );
+}
+
+/// A body in the record cannot be opened. Logged once in the life of the hub.
+pub fn hub_body_unreadable() {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_body_unreadable",
+        "the body of a job in the record cannot be opened with the key of index.bodies.key_file; it is left out"
+    );
+}
+
+/// The bodies of another region's hub are not taken.
+pub fn hub_bodies_pull_failed(from: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_bodies_pull_failed", from, error,
+        "the bodies of jobs of another region's hub are not taken; these jobs cannot be promoted here until they are"
+    );
+}
+
+/// The bodies of another region's hub are taken again.
+pub fn hub_bodies_pull_returns(from: &str) {
+    info!(target: TARGET, event = "ojs.federation.hub_bodies_pull_returns", from, "the bodies of jobs of another region's hub are taken again");
+}
+
+/// The hub did not take the bytes of jobs.
+pub fn hub_bodies_refused(url: &str, error: &str, is_final: bool) {
+    let then = if is_final { "they are dropped" } else { "they are sent again" };
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_bodies_refused", url, error,
+        "the hub does not take the bytes of jobs; {then}"
+    );
+}
+
 /// The hub did not take changes of jobs.
 pub fn hub_changes_refused(url: &str, error: &str) {
     warn!(

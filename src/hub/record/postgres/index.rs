@@ -15,8 +15,8 @@ use super::values::{number, signed, text};
 use crate::base::RegionId;
 use crate::replica::{Change, ChangeKind};
 
-/// Joins facts with the known ones, as `Change::joined` does, each with a place of its own where that changes anything; and notes the place
-/// of the source. Sorted, so that two hubs which write the same facts wait for each other in one order.
+/// Joins facts with the known ones, as `Change::joined` does, each with a place of its own where that changes anything; drops the
+/// bodies of jobs that they end; and notes the place of the source. Sorted, so that two hubs which write the same facts wait for each other in one order.
 const SAVE: &str = "
 WITH added AS (
   INSERT INTO ojs_hub_change AS known (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms)
@@ -34,7 +34,13 @@ WITH added AS (
     OR greatest(known.federation_id, excluded.federation_id) IS DISTINCT FROM known.federation_id
     OR greatest(known.state, excluded.state) IS DISTINCT FROM known.state
     OR greatest(known.replicated_from, excluded.replicated_from) IS DISTINCT FROM known.replicated_from
-    OR greatest(known.job, excluded.job) IS DISTINCT FROM known.job)
+    OR greatest(known.job, excluded.job) IS DISTINCT FROM known.job),
+ended AS (
+  DELETE FROM ojs_hub_body WHERE ctid = ANY (ARRAY(
+    SELECT body.ctid FROM ojs_hub_body AS body JOIN (
+      SELECT DISTINCT job_id, region FROM json_populate_recordset(NULL::ojs_hub_change, $1::json)
+      WHERE kind IN ('completed', 'cancelled') OR state IN ('completed', 'cancelled', 'discarded')) AS over USING (job_id, region)
+    ORDER BY body.mark FOR UPDATE OF body)))
 INSERT INTO ojs_hub_index_place SELECT $2, $3, $4, $5 WHERE $3 IS NOT NULL
 ON CONFLICT (origin) DO UPDATE SET epoch = excluded.epoch, written = excluded.written, mark = excluded.mark
 WHERE ojs_hub_index_place.epoch <> excluded.epoch

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -65,6 +65,19 @@ CREATE INDEX ojs_hub_change_learned ON ojs_hub_change (learned_ms);
 CREATE TABLE ojs_hub_index_place (origin text PRIMARY KEY, epoch text NOT NULL, written bigint NOT NULL, mark bigint NOT NULL);
 CREATE TABLE ojs_hub_index_epoch (epoch text NOT NULL);
 INSERT INTO ojs_hub_index_epoch VALUES (md5(random()::text || clock_timestamp()::text));
+",
+    // Sealed bodies of jobs, stored as they are: sealed bytes cannot be compressed. The last index answers for their total without a look at them.
+    "
+CREATE TABLE ojs_hub_body (
+  job_id text NOT NULL, region text NOT NULL, origin text NOT NULL, federation_id text, permitted text, sealed bytea NOT NULL,
+  bytes bigint NOT NULL, learned_ms bigint NOT NULL, mark bigint NOT NULL DEFAULT nextval('ojs_hub_mark'),
+  written bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint), PRIMARY KEY (job_id, region, origin));
+ALTER TABLE ojs_hub_body ALTER COLUMN sealed SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX ojs_hub_body_mark ON ojs_hub_body (mark);
+CREATE INDEX ojs_hub_body_order ON ojs_hub_body (origin, written, mark);
+CREATE INDEX ojs_hub_body_learned ON ojs_hub_body (learned_ms, mark) INCLUDE (bytes);
+CREATE TABLE ojs_hub_body_place (origin text PRIMARY KEY, epoch text NOT NULL, written bigint NOT NULL, mark bigint NOT NULL);
+CREATE TABLE ojs_hub_body_key (only_one integer PRIMARY KEY CHECK (only_one = 1), sealed bytea NOT NULL);
 ",
 ];
 

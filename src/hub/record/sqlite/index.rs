@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, PRUNED_AT_ONCE, Wanted};
+use super::bodies;
 use super::limits::now_ms;
 use super::tables::{signed, whole};
 use crate::base::RegionId;
@@ -63,6 +64,7 @@ pub(super) fn save(
         }
         transaction.execute("UPDATE index_epoch SET mark = ?1", [signed(mark)])?;
     }
+    bodies::end(&transaction, changes)?;
     if let Some(place) = place {
         let values = params![origin, place.epoch, signed(place.written), signed(place.mark)];
         transaction.execute("INSERT OR REPLACE INTO index_place VALUES (?1, ?2, ?3, ?4)", values)?;

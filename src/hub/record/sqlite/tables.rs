@@ -16,7 +16,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -59,6 +59,20 @@ CREATE INDEX job_change_learned ON job_change (learned_ms);
 CREATE TABLE index_place (origin TEXT PRIMARY KEY, epoch TEXT NOT NULL, written INTEGER NOT NULL, mark INTEGER NOT NULL);
 CREATE TABLE index_epoch (epoch TEXT NOT NULL, mark INTEGER NOT NULL);
 INSERT INTO index_epoch VALUES (lower(hex(randomblob(8))), 0);
+",
+    // Sealed bodies of jobs. Their total is kept, because a sum over millions of them would hold up all else.
+    "
+CREATE TABLE job_body (
+  mark INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL, region TEXT NOT NULL, origin TEXT NOT NULL, federation_id TEXT, permitted TEXT,
+  bytes INTEGER NOT NULL, learned_ms INTEGER NOT NULL, sealed BLOB NOT NULL, UNIQUE (job_id, region, origin));
+CREATE INDEX job_body_place ON job_body (origin, mark, bytes);
+CREATE INDEX job_body_learned ON job_body (learned_ms);
+CREATE TABLE body_place (origin TEXT PRIMARY KEY, epoch TEXT NOT NULL, written INTEGER NOT NULL, mark INTEGER NOT NULL);
+CREATE TABLE body_key (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), sealed BLOB NOT NULL);
+CREATE TABLE body_total (count INTEGER NOT NULL, bytes INTEGER NOT NULL);
+INSERT INTO body_total VALUES (0, 0);
+CREATE TRIGGER job_body_added AFTER INSERT ON job_body BEGIN UPDATE body_total SET count = count + 1, bytes = bytes + NEW.bytes; END;
+CREATE TRIGGER job_body_dropped AFTER DELETE ON job_body BEGIN UPDATE body_total SET count = count - 1, bytes = bytes - OLD.bytes; END;
 ",
 ];
 

@@ -1,4 +1,4 @@
-//! Sealing of bodies: AES-256-GCM under the key of `spool.key_file`. The tag also covers the identity of the row, so that no sealed body can be
+//! Sealing of bodies: AES-256-GCM under the key of a file. The tag also covers the identity of the row, so that no sealed body can be
 //! put into another row.
 
 use std::path::Path;
@@ -13,8 +13,8 @@ const DIGITS: usize = 64;
 /// A key file with more than a line end behind its digits is none. Units: bytes.
 const FILE_BYTES_MAX: u64 = 128;
 
-/// The key of a spool.
-pub(super) struct Seal(LessSafeKey);
+/// The key of a spool, or of the bodies at a hub.
+pub struct Seal(LessSafeKey);
 
 impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -26,27 +26,31 @@ impl Seal {
     /// The key of a file: 32 bytes as 64 hexadecimal digits.
     ///
     /// Errors: the file cannot be read, or holds something else.
-    pub(super) fn of_file(path: &Path) -> Result<Self, &'static str> {
+    pub fn of_file(path: &Path) -> Result<Self, &'static str> {
         let is_short = std::fs::metadata(path).map_err(|_| "key_not_readable")?.len() <= FILE_BYTES_MAX;
         let text =
             if is_short { std::fs::read_to_string(path).map_err(|_| "key_not_readable")? } else { String::new() };
         Self::of_digits(text.trim()).ok_or("no_key")
     }
 
-    pub(super) fn of_digits(digits: &str) -> Option<Self> {
+    /// The key of these digits; `None` for other ones.
+    #[must_use]
+    pub fn of_digits(digits: &str) -> Option<Self> {
         let key = key_of(digits)?;
         UnboundKey::new(&AES_256_GCM, &key).ok().map(|key| Self(LessSafeKey::new(key)))
     }
 
     /// The nonce, the sealed bytes and their tag. `None` only where the bytes are too long for the cipher.
-    pub(super) fn seal(&self, nonce: RowNonce, row: &[u8], mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn seal(&self, nonce: RowNonce, row: &[u8], mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let sealed = Nonce::assume_unique_for_key(nonce);
         self.0.seal_in_place_append_tag(sealed, Aad::from(row), &mut bytes).ok()?;
         Some([&nonce[..], &bytes].concat())
     }
 
     /// The bytes that were sealed for this row; `None` for all other bytes, and for those of another row or key.
-    pub(super) fn open(&self, row: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn open(&self, row: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<12>()?;
         let mut bytes = sealed.to_vec();
         let length = self.0.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(row), &mut bytes).ok()?.len();

@@ -1,4 +1,4 @@
-//! A spooled call as one piece of bytes: its path, its headers and its body. Only sealed copies of it leave memory.
+//! A call as one piece of bytes: its path, its headers and its body. In files and databases are sealed copies only.
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -19,16 +19,25 @@ impl Content {
     /// Shape: the path, the number of headers, name and value of each, then the body. A length of four bytes stands in front of each text.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.length());
+        self.write(&mut bytes);
+        bytes
+    }
+
+    pub(super) fn length(&self) -> usize {
         let lines: usize = self.headers.iter().map(|(name, value)| 8 + name.as_str().len() + value.len()).sum();
-        let mut bytes = Vec::with_capacity(8 + self.path.as_str().len() + lines + self.body.len());
-        put(&mut bytes, self.path.as_str().as_bytes());
+        8 + self.path.as_str().len() + lines + self.body.len()
+    }
+
+    /// Adds [`Self::to_bytes`].
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
+        put(bytes, self.path.as_str().as_bytes());
         bytes.extend_from_slice(&length(self.headers.len()));
         for (name, value) in &self.headers {
-            put(&mut bytes, name.as_str().as_bytes());
-            put(&mut bytes, value.as_bytes());
+            put(bytes, name.as_str().as_bytes());
+            put(bytes, value.as_bytes());
         }
         bytes.extend_from_slice(&self.body);
-        bytes
     }
 
     /// The call of these bytes; `None` for bytes that are none.
@@ -46,11 +55,11 @@ impl Content {
 }
 
 /// No head and no body is too long for that.
-fn length(of: usize) -> [u8; 4] {
+pub(super) fn length(of: usize) -> [u8; 4] {
     u32::try_from(of).unwrap_or(u32::MAX).to_be_bytes()
 }
 
-fn put(bytes: &mut Vec<u8>, text: &[u8]) {
+pub(super) fn put(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend_from_slice(&length(text.len()));
     bytes.extend_from_slice(text);
 }
@@ -61,7 +70,7 @@ fn take_length(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(*length)).ok()
 }
 
-fn take<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
+pub(super) fn take<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
     let length = take_length(rest)?;
     let (text, behind) = rest.split_at_checked(length)?;
     *rest = behind;
