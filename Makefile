@@ -1,4 +1,4 @@
-.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history spool-proof ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof spool-proof ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -46,6 +46,10 @@ hub-history:
 index-history:
 	for seed in $(SEEDS); do INDEX_HISTORY_SEED=$$seed INDEX_HISTORY_JOBS=100000 INDEX_HISTORY_FAULTS=12 INDEX_HISTORY_CUT=30 \
 		cargo test --locked --test it -- --nocapture hub::index_history || exit 1; done
+
+# Ten thousand waiting jobs of a lost region are taken over and cancelled there when it is back, on both engines. Needs PostgreSQL.
+promotion-proof:
+	PROMOTION_JOBS=10000 cargo test --locked --test it -- --nocapture hub::promotion
 
 # A hundred thousand jobs through the outage spool, with kills while they are held and while they are sent; some minutes.
 spool-proof:

@@ -162,6 +162,7 @@ impl Fleet {
             clock,
             draw: Random::default().draw(),
             outbox: None,
+            bodies: None,
             index: Arc::default(),
             lags: Arc::default(),
             keys_ttl: Duration::from_secs(60),

@@ -32,6 +32,7 @@ pub fn document(shared: &Shared) -> Value {
         "local_region": shared.config.local_region.as_str(),
         "topology": shared.config.topology.as_str(),
         "cut_off": view.is_cut_off(),
+        "fetch_waits": view.fetch_waits,
         "regions": regions,
         "self_suspect": shared.registry.is_suspect(),
         "retry_budget_available": shared.budgets.overall().available(moment.now),

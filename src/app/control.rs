@@ -331,6 +331,9 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
         let (waiting, dropped) = shared.outbox.counts();
         shared.metrics.hub_keys.changes_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
         shared.metrics.hub_keys.changes_dropped.set(i64::try_from(dropped).unwrap_or(i64::MAX));
+        let (waiting, dropped) = shared.bodies.counts();
+        shared.metrics.hub_keys.bodies_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        shared.metrics.hub_keys.bodies_dropped.set(i64::try_from(dropped).unwrap_or(i64::MAX));
         let switches = shared.journal.switches();
         for kind in SwitchKind::ALL {
             let count = switches.iter().filter(|it| it.kind == kind).count();

@@ -29,6 +29,9 @@ use crate::telemetry::event;
 const ABOUT: &str = "hub";
 /// The subject of the note about the loss of a spoke's hub, and the note.
 const ABOUT_CUT: &str = "hub-spoke";
+/// The subject of the note about workers that get no jobs without the hub, and the note.
+const ABOUT_FETCH: &str = "hub.fetch";
+const FETCH_NOTE: &str = "the hub is not heard, and workers get no jobs until it is";
 const CUT_NOTE: &str =
     "the hub is not heard, and nothing is sent to other regions until it is: jobs for them are 503 hub_unavailable";
 /// The subject of the note about fleet limits.
@@ -63,22 +66,33 @@ pub(super) fn follow_hub(
     }
 }
 
-/// The lease of a spoke, with the state that it begins in shown.
+/// The lease of the hub's word, where its end has an effect, with the state that it begins in shown.
 fn lease(shared: &Shared, notes: &Notes) -> Option<Rc<Lease>> {
     let (metrics, notes) = (Arc::clone(&shared.metrics), notes.clone());
-    let show = move |is_cut_off: bool| {
-        metrics.hub_cut_off.set(i64::from(is_cut_off));
-        if is_cut_off {
-            notes.set(ABOUT_CUT, CUT_NOTE.to_owned());
-        } else {
-            notes.clear(ABOUT_CUT);
+    let (is_spoke, fetches_when_heard) = (shared.config.is_spoke(), shared.config.fetches_when_heard());
+    let show = move |is_lost: bool| {
+        for (is_shown, gauge, about, note) in [
+            (is_spoke, &metrics.hub_cut_off, ABOUT_CUT, CUT_NOTE),
+            (fetches_when_heard, &metrics.hub_fetch_waits, ABOUT_FETCH, FETCH_NOTE),
+        ] {
+            gauge.set(i64::from(is_lost && is_shown));
+            if is_lost && is_shown {
+                notes.set(about, note.to_owned());
+            } else {
+                notes.clear(about);
+            }
         }
     };
-    show(shared.registry.view().is_cut_off());
-    let lasts = shared.config.hub.as_ref().filter(|_| shared.config.is_spoke())?.lease;
-    let on_turn = move |is_cut_off| {
-        show(is_cut_off);
-        event::hub_cut_off(is_cut_off, lasts);
+    show(shared.registry.view().is_hub_lost());
+    let lasts = shared.config.hub.as_ref().filter(|_| is_spoke || fetches_when_heard)?.lease;
+    let on_turn = move |is_lost| {
+        show(is_lost);
+        if is_spoke {
+            event::hub_cut_off(is_lost, lasts);
+        }
+        if fetches_when_heard {
+            event::hub_fetch_waits(is_lost, lasts);
+        }
     };
     Some(Rc::new(Lease::new(Arc::clone(&shared.registry), lasts, Box::new(on_turn))))
 }
@@ -123,6 +137,7 @@ fn link(
         reports: Box::new(reports),
         granting: granting(shared),
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
+        bodies: (!shared.replicated.is_empty()).then(|| Arc::clone(&shared.bodies)),
         index: Arc::clone(&shared.index),
         lags: Arc::clone(&shared.lags),
         keys_ttl,

@@ -224,7 +224,9 @@ async fn give_back(shared: &Shared, clock: &Clock) {
     let grants: Vec<_> = shared.registry.regions().iter().map(|it| shared.concurrency.grant(it.index)).collect();
     grants.iter().for_each(|grant| grant.end());
     let given_back = async {
-        while !grants.iter().all(|grant| grant.is_given_back()) || shared.outbox.counts().0 > 0 {
+        while !grants.iter().all(|grant| grant.is_given_back())
+            || shared.outbox.counts().0 + shared.bodies.counts().0 > 0
+        {
             clock.sleep(GIVE_BACK_LOOK).await;
         }
     };

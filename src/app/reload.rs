@@ -21,10 +21,10 @@ use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
-use crate::policy::{Bounds, Budgets, Concurrency, RegionIndex};
+use crate::policy::{Bounds, Budgets, Concurrency, Glob, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffic, Workers};
-use crate::replica::Outbox;
+use crate::replica::{BodyOutbox, Outbox};
 use crate::spool::Spool;
 use crate::telemetry::span::span;
 use crate::telemetry::{Rations, ReloadKind, Scope, event};
@@ -209,6 +209,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         discovered: Arc::default(),
         spool: Spool::open(&config.spool, world.clock.clone(), Arc::clone(&metrics)),
         outbox: outbox(Arc::default(), &config),
+        bodies: Arc::default(),
+        replicated: replicated(&config),
         index: Arc::default(),
         lags: Arc::default(),
         rations: Arc::new(Rations::new(world.clock.clone())),
@@ -247,6 +249,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         discovered: Arc::clone(&old.discovered),
         spool: old.spool.clone(),
         outbox: outbox(Arc::clone(&old.outbox), &config),
+        bodies: bodies(&old.bodies, &config),
+        replicated: replicated(&config),
         index: Arc::clone(&old.index),
         lags: Arc::clone(&old.lags),
         rations: Arc::clone(&old.rations),
@@ -281,6 +285,20 @@ fn budgets(old: &Shared, config: &Config) -> Budgets {
 fn outbox(outbox: Arc<Outbox>, config: &Config) -> Arc<Outbox> {
     outbox.set_on(config.hub.as_ref().is_some_and(|hub| hub.report_jobs));
     outbox
+}
+
+/// The queues whose jobs are handed to the hub with their bytes.
+fn replicated(config: &Config) -> Vec<Glob> {
+    let queues = config.hub.iter().flat_map(|hub| &hub.report_bodies);
+    queues.map(|pattern| Glob::new(pattern)).collect()
+}
+
+/// The bytes that wait for the hub, where it is to get some.
+fn bodies(old: &Arc<BodyOutbox>, config: &Config) -> Arc<BodyOutbox> {
+    if replicated(config).is_empty() {
+        old.clear();
+    }
+    Arc::clone(old)
 }
 
 /// Which region each one was before.

@@ -16,6 +16,8 @@ words! {
         Drain = "drain",
         /// No job goes to the region, pinned ones included.
         Evacuate = "evacuate",
+        /// No job goes to the region, pinned ones included, and no worker gets a job from it.
+        Isolate = "isolate",
         /// No worker gets a job; everything else goes on.
         Maintenance = "maintenance",
         /// No worker gets a job of the queue; or no new job of the type or the tenant is accepted.
@@ -30,7 +32,9 @@ impl SwitchKind {
     #[must_use]
     pub const fn takes(self, subject: &SwitchSubject) -> bool {
         match self {
-            Self::Forbid | Self::Drain | Self::Evacuate | Self::Throttle => matches!(subject, SwitchSubject::Region(_)),
+            Self::Forbid | Self::Drain | Self::Evacuate | Self::Isolate | Self::Throttle => {
+                matches!(subject, SwitchSubject::Region(_))
+            }
             Self::Maintenance => matches!(subject, SwitchSubject::Sidecar),
             Self::Pause => {
                 matches!(subject, SwitchSubject::Queue(_) | SwitchSubject::Type(_) | SwitchSubject::Tenant(_))
@@ -44,6 +48,12 @@ impl SwitchKind {
         matches!(self, Self::Throttle) != matches!(other, Self::Throttle)
     }
 
+    /// Whether it keeps all jobs from a region, pinned ones included.
+    #[must_use]
+    pub const fn refuses_pinned(self) -> bool {
+        matches!(self, Self::Evacuate | Self::Isolate)
+    }
+
     /// Grows with the jobs that it keeps from a region: of two switches for one region the stricter one is in force.
     #[must_use]
     pub const fn strictness(self) -> u8 {
@@ -52,6 +62,7 @@ impl SwitchKind {
             Self::Forbid => 1,
             Self::Drain => 2,
             Self::Evacuate => 3,
+            Self::Isolate => 4,
         }
     }
 }

@@ -262,8 +262,11 @@ pub(super) struct DrainArgs {
     /// Refuse jobs that are pinned to the region, too
     #[arg(long)]
     pub(super) evacuate: bool,
-    /// Only forbid failover into the region: jobs that are meant for it go there
+    /// As --evacuate, and give workers no job from the region either
     #[arg(long, conflicts_with = "evacuate")]
+    pub(super) isolate: bool,
+    /// Only forbid failover into the region: jobs that are meant for it go there
+    #[arg(long, conflicts_with_all = ["evacuate", "isolate"])]
     pub(super) forbid: bool,
     /// How long it lasts, from 1s to 7d
     #[arg(long = "for", value_name = "TIME")]

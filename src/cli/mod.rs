@@ -19,6 +19,7 @@ mod log_level;
 mod modes;
 mod order;
 mod out;
+mod promote;
 mod query;
 #[cfg(feature = "demo")]
 mod region;
@@ -47,6 +48,7 @@ use arguments::{
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
 use exit::{DONE, FAILED};
+use promote::{PromoteArgs, PromotionsArgs};
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -139,6 +141,10 @@ enum Command {
     Hub(HubRunArgs),
     /// Show the sidecars that a hub knows
     Fleet(FleetArgs),
+    /// Let another region take over the waiting jobs of a lost one, from their replicas; --dry-run shows the plan only
+    Promote(PromoteArgs),
+    /// Show the promotions of a hub and their jobs, or end one
+    Promotions(PromotionsArgs),
     /// Export the audit trail of a hub, or check an exported one
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -194,6 +200,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Switches(arguments) => switches::switches(&arguments),
         Command::Hub(arguments) => hub::hub(&arguments),
         Command::Fleet(arguments) => fleet::fleet(&arguments),
+        Command::Promote(arguments) => promote::promote(&arguments),
+        Command::Promotions(arguments) => promote::promotions(&arguments),
         Command::Audit(command) => audit::audit(&command),
         Command::LogLevel(arguments) => log_level::log_level(&arguments),
         #[cfg(feature = "demo")]

@@ -16,10 +16,11 @@ use crate::ojs::path_segment;
 
 /// Sets a switch for a region; exit code 1 where the sidecar refuses.
 pub(super) fn drain(arguments: &DrainArgs) -> u8 {
-    let DrainArgs { region, evacuate, forbid, lasts, force, by } = arguments;
-    let kind = match (evacuate, forbid) {
-        (true, _) => SwitchKind::Evacuate,
-        (_, true) => SwitchKind::Forbid,
+    let DrainArgs { region, evacuate, isolate, forbid, lasts, force, by } = arguments;
+    let kind = match (isolate, evacuate, forbid) {
+        (true, _, _) => SwitchKind::Isolate,
+        (_, true, _) => SwitchKind::Evacuate,
+        (_, _, true) => SwitchKind::Forbid,
         _ => SwitchKind::Drain,
     };
     let (kind, lasts) = (kind.as_str(), path_segment(lasts));
@@ -117,7 +118,11 @@ fn answer(to: To<'_>, method: Method, query: &str) -> Option<Value> {
 
 fn say_switch(switch: &Value) {
     let [until, reason, ticket, author] = ["until", "reason", "ticket", "author"].map(|key| cell(&switch[key]));
-    let from = if switch["from"] == "hub" { ", set at the hub" } else { "" };
+    let from = match (switch["source"].as_str(), switch["from"] == "hub") {
+        (Some(source), _) => format!(", set at the hub of {source}"),
+        (None, true) => ", set at the hub".to_owned(),
+        (None, false) => String::new(),
+    };
     say(format_args!("{} until {until}: {reason} ({ticket}, {author}{from})", named(switch)));
 }
 

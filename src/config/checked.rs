@@ -6,7 +6,7 @@ use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Spool, Workers,
 };
-use super::types::{DiscoveryConfig, FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
+use super::types::{DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
 use crate::base::RegionId;
 
 /// Everything that an operator can set.
@@ -81,6 +81,12 @@ impl Config {
     #[must_use]
     pub fn is_spoke(&self) -> bool {
         self.topology == Topology::HubSpoke && !self.regions.iter().any(|it| it.is_hub && it.id == self.local_region)
+    }
+
+    /// Whether workers get jobs only while this sidecar hears its hub.
+    #[must_use]
+    pub fn fetches_when_heard(&self) -> bool {
+        self.hub.as_ref().is_some_and(|hub| hub.fetch == FetchWith::Heard)
     }
 
     /// Whether a region is another spoke, which is watched by the hub alone.

@@ -58,7 +58,9 @@ pub fn effective(config: &Config) -> String {
             yaml.texts("urls", &hub.urls.iter().map(|url| &url.text).collect::<Vec<_>>());
             yaml.text_if("name", hub.name.as_ref());
             yaml.plain("report_jobs", hub.report_jobs);
+            yaml.texts("report_bodies", &hub.report_bodies);
             yaml.text("lease", print_duration(hub.lease));
+            yaml.plain("fetch", hub.fetch.as_str());
             tls(yaml, &hub.tls);
         });
     }

@@ -4,7 +4,7 @@ use figment::value::Value;
 
 use super::section::Setting;
 use super::types::{
-    AccessLog, ClientReplicatedFrom, DuplicateIds, HealthSource, JsonContentType, KeyScope, LimitWithoutHub,
+    AccessLog, ClientReplicatedFrom, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope, LimitWithoutHub,
     LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl,
     ReadResidency, Stamp, Topology, UnknownKeys,
 };
@@ -55,6 +55,7 @@ names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MetricsDetail { Basic = "basic", Full = "full" });
 names!(HealthSource { Own = "own", Hub = "hub" });
+names!(FetchWith { Always = "always", Heard = "heard" });
 names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });
 names!(OnHubLoss { Local = "local", Refuse = "refuse" });
 names!(MixedBatch { Split = "split", Reject = "reject" });

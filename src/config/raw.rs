@@ -144,8 +144,11 @@ pub(super) struct RawHub {
     pub(super) urls: Vec<String>,
     pub(super) name: Option<String>,
     pub(super) report_jobs: Option<bool>,
+    #[serde(default)]
+    pub(super) report_bodies: Vec<String>,
     pub(super) lease: Option<String>,
     pub(super) decide: Option<String>,
+    pub(super) fetch: Option<String>,
     #[serde(default)]
     pub(super) tls: RawTls,
 }

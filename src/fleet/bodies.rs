@@ -4,7 +4,7 @@ use super::status::is_name;
 use crate::replica::{BODIES_BYTES_MAX, JobBody, read_bodies};
 
 /// The longest request. Units: bytes.
-pub const BODIES_REQUEST_BYTES_MAX: usize = BODIES_BYTES_MAX + 256;
+pub const BODIES_REQUEST_BYTES_MAX: usize = BODIES_BYTES_MAX + 256 * 1024;
 /// The code of a hub that keeps no bodies.
 pub const NO_BODIES: &str = "no_bodies";
 

@@ -1,4 +1,5 @@
-//! The lease of a spoke: it sends to other regions as long as the last sign of life of its hub is not too old.
+//! The lease of a hub's word: a spoke sends to other regions, and by `hub.fetch` workers get jobs, as long as the last sign of life of the
+//! hub is not too old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::region::Registry;
 
-/// A receiver of each turn: whether this sidecar is cut off from its hub now.
+/// A receiver of each turn: whether the hub is lost now.
 pub type OnTurn = Box<dyn Fn(bool)>;
 
 /// The lease of one configuration. Lives on the control thread.
@@ -17,7 +18,7 @@ pub struct Lease {
     /// `hub.lease`.
     lasts: Duration,
     on_turn: OnTurn,
-    /// Notified when a cut has ended.
+    /// Notified when the hub was heard again.
     ended: Notify,
 }
 
@@ -42,29 +43,29 @@ impl Lease {
         }
     }
 
-    /// Cuts this sidecar off whenever the lease is over, for ever. Of a sidecar that begins without its hub, this is reported after the time of
-    /// one lease.
+    /// Puts the effects of the loss in force whenever the lease is over, for ever. Of a sidecar that begins without its hub, this is reported
+    /// after the time of one lease.
     pub async fn watch(&self) {
         let clock = self.registry.clock().clone();
         let begun = clock.now();
         loop {
             loop {
-                let heard = self.registry.hub_heard().filter(|_| !self.is_cut_off());
+                let heard = self.registry.hub_heard().filter(|_| !self.is_lost());
                 let until = heard.unwrap_or(begun) + self.lasts;
                 if clock.now() >= until {
                     break;
                 }
                 clock.sleep_until(until).await;
             }
-            self.registry.cut_off();
+            self.registry.lose_hub();
             (self.on_turn)(true);
-            while self.is_cut_off() {
+            while self.is_lost() {
                 self.ended.notified().await;
             }
         }
     }
 
-    fn is_cut_off(&self) -> bool {
-        self.registry.view().is_cut_off()
+    fn is_lost(&self) -> bool {
+        self.registry.view().is_hub_lost()
     }
 }

@@ -1,5 +1,6 @@
 //! The connection of a sidecar to its hub.
 
+mod bodies;
 mod changes;
 mod grants;
 mod look_ups;
@@ -31,7 +32,7 @@ use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
 use crate::region::views::HubViews;
-use crate::replica::{IndexQuestions, Lags, Outbox};
+use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
@@ -72,6 +73,8 @@ pub struct Link {
     pub granting: Granting,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
+    /// The bytes of jobs that the hub lacks; none where this sidecar reports none.
+    pub bodies: Option<Arc<BodyOutbox>>,
     /// Look-ups of clients in the hub's index.
     pub index: Arc<IndexQuestions>,
     /// Where the lags of the hub's index go.
@@ -88,7 +91,7 @@ pub struct Link {
     pub replica: Cell<usize>,
     /// Where views of regions go; none where this sidecar probes by itself.
     pub views: Option<Rc<HubViews>>,
-    /// The lease of a spoke, which each sign of life of the feed renews.
+    /// The lease of the hub's word, which each sign of life of the feed renews; none where its loss has no effect.
     pub lease: Option<Rc<Lease>>,
     /// Notified when a new state is in force, so that the hub gets a status.
     pub applied: Notify,
@@ -197,6 +200,7 @@ impl Link {
             failure = self.keep_reporting(requests, first, share) => failure,
             failure = self.keep_reporting_outcomes(requests, share) => failure,
             failure = self.keep_reporting_changes(requests, share) => failure,
+            failure = self.keep_reporting_bodies(requests, share) => failure,
             failure = self.keep_looking_up(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.read_feed(requests) => failure,

@@ -4,7 +4,7 @@
 //! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes.
 //! - [`Granting`] asks for the calls of fleet limits, and puts them in force.
 //! - `keys` claims `Idempotency-Key`s for calls, and reports their ends.
-//! - [`Lease`] cuts a spoke off from other regions while it does not hear its hub.
+//! - [`Lease`] cuts a spoke off from other regions, and workers from jobs, while the hub is not heard.
 //! - `views` hands views of regions to [`crate::region::views::HubViews`].
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.

@@ -52,6 +52,23 @@ impl Requests {
         self.answered(request).await.map(drop)
     }
 
+    /// Sends bytes of jobs and waits until the hub has taken them. Returns the sentence of a hub that keeps none; none where it has taken them.
+    pub(super) async fn send_bodies(&self, body: Vec<u8>) -> Result<Option<String>, Failure> {
+        let request = self.request(Method::POST, "/v1/hub/bodies", body).map_err(Failure::Lost)?;
+        let asked = async {
+            let answer = self.sender.clone().send_request(request).await.map_err(Failure::lost)?;
+            if answer.status() != StatusCode::NOT_FOUND {
+                return accepted(answer).await.map(|_| None);
+            }
+            match accepted(answer).await {
+                Err(Failure::Refused(error)) => Ok(Some(error)),
+                other => other.map(|_| None),
+            }
+        };
+        let slow = || Failure::Slow(format!("no answer to /v1/hub/bodies within {} s", TIMEOUT.as_secs()));
+        tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
+    }
+
     /// Sends a document; the document of the answer.
     pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, Failure> {
         let request = self.with_document(Method::POST, path, document)?;

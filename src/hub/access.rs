@@ -11,7 +11,7 @@ use crate::base::{RegionId, words};
 pub enum Role {
     /// A sidecar: it reads the feed and reports its own state.
     Sidecar,
-    /// The hub of another region: it reads the facts about jobs of this one.
+    /// The hub of another region: it reads the facts about jobs of this one, and its isolations.
     Hub,
     /// A person or a tool, with the rights of its scopes.
     Operator,

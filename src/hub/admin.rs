@@ -126,8 +126,9 @@ fn metrics(hub: &Hub) -> String {
         "# HELP {name} Reports of outcomes that made room for later ones\n# TYPE {name} counter\n{name} {dropped}\n"
     );
     let _ = writeln!(out, "# HELP ojs_hub_switches Switches in force\n# TYPE ojs_hub_switches gauge");
+    let in_force = current.in_force();
     for kind in SwitchKind::ALL {
-        let count = current.switches.iter().filter(|it| it.kind == kind).count();
+        let count = in_force.iter().filter(|it| it.kind == kind).count();
         let _ = writeln!(out, "ojs_hub_switches{{switch=\"{}\"}} {count}", kind.as_str());
     }
     out

@@ -15,15 +15,17 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::bodies;
 use super::credentials::{Certificate, caller};
-use super::endpoint::{Endpoint, JOBS};
+use super::endpoint::{Endpoint, JOBS, PROMOTIONS};
 use super::feed;
 use super::fleet::Refused;
 use super::grants;
 use super::jobs;
 use super::keys;
 use super::outcomes;
+use super::promotion;
 use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, octets};
+use super::returning::are_open;
 use super::state::Hub;
 use super::switches;
 use crate::fleet::{FEED_HEADER, Status, WITH_VIEWS, is_name};
@@ -130,8 +132,25 @@ async fn answered(
         Endpoint::ShowBodies => octets(bodies::show(&hub, &caller, &query).await?),
         Endpoint::Index => document(&jobs::show(&hub, &query).await?),
         Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
+        Endpoint::Promote => {
+            let of = Rc::clone(&hub);
+            let change = async move { promotion::promote(of, &caller, &query).await };
+            document(&in_task(&hub, Box::pin(change)).await?)
+        }
+        Endpoint::Promotions => document(&promotion::list(&hub).await?),
+        Endpoint::Promotion => document(&promotion::show(&hub, named(&head.uri), &query).await?),
+        Endpoint::StopPromotion => {
+            let (of, id) = (Rc::clone(&hub), named(&head.uri).to_owned());
+            let change = async move { promotion::stop(of, &id, &query).await };
+            document(&in_task(&hub, Box::pin(change)).await?)
+        }
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
+}
+
+/// The name of the promotion in a path.
+fn named(uri: &http::Uri) -> &str {
+    uri.path().strip_prefix(PROMOTIONS).unwrap_or_default()
 }
 
 /// Carries out a change to its end, also when its client disconnects or the disk takes long.
@@ -167,6 +186,11 @@ async fn opened_feed(
             "`sidecar`: expected the name of the sidecar in the query, 1 to 128 bytes of visible ASCII".to_owned(),
         )
     })?;
+    if !are_open(&hub).await {
+        let message =
+            "this hub has just begun, and hears the hubs of other regions first (`index.return_wait`)".to_owned();
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "not_heard", message));
+    }
     let known = headers.get("last-event-id").and_then(|id| Version::parse(id.to_str().ok()?));
     // The sidecar may come from another hub with a state that this one has not read yet, also where it names none.
     let is_other = known.as_ref() != Some(&hub.current().version);

@@ -1,4 +1,4 @@
-//! The audit trail: one row for each change by an operator, each with the hash of the row before it.
+//! The audit trail: one row for each change by an operator or by the hub of another region, each with the hash of the row before it.
 //!
 //! Shape of the hashed bytes: the JSON array of the row's members in the order of [`AuditRow`], without `hash`; SHA-256, in lower-case hex.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The hash before the first row.
 const FIRST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// One change by an operator.
+/// One change by an operator, or by the hub of another region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditRow {
@@ -17,7 +17,7 @@ pub struct AuditRow {
     pub number: u64,
     /// When, by the hub's clock. Units: milliseconds since the Unix epoch.
     pub unix_ms: u64,
-    /// The name of the client that asked for it: the one in its certificate, or `token ISSUER#SUBJECT`.
+    /// The name of the client that asked for it: the one in its certificate, `token ISSUER#SUBJECT`, or `hub REGION`.
     pub caller: String,
     /// The change, such as `switch_set`.
     pub action: String,

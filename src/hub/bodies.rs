@@ -51,7 +51,9 @@ pub(super) fn present(hub: &Hub) -> Result<(&RegionId, &Bodies), Refusal> {
 /// Errors: the sidecar sends them again, or drops them where this hub keeps none.
 pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
     let (region, bodies) = present(hub)?;
-    let request: BodiesRequest = read_request(hub, caller, body)?;
+    let mut request: BodiesRequest = read_request(hub, caller, body)?;
+    // A sidecar sends none that may not be here.
+    request.bodies.retain(|body| body.reach.contains(region.as_str()));
     let save = bodies.keep(&hub.record, region.as_str(), &request.bodies, None);
     Ok(tokio::time::timeout(SAVE_WAIT, save).await.map_err(|_| RecordError::Slow)??)
 }

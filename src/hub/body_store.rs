@@ -33,7 +33,8 @@ pub enum BodiesError {
     /// The bodies in the record were sealed with another key.
     #[error(
         "index.bodies.key_file: the bodies in the record were sealed with another key: name its file, or delete the rows of the tables of \
-         bodies and of their key to begin with this one (`job_body`, `body_key` in SQLite; `ojs_hub_body`, `ojs_hub_body_key` in PostgreSQL)"
+         bodies, of their key and of the places at other hubs to begin with this one (`job_body`, `body_key`, `body_place` in SQLite; \
+         `ojs_hub_body`, `ojs_hub_body_key`, `ojs_hub_body_place` in PostgreSQL)"
     )]
     OtherKey,
 }
@@ -148,8 +149,8 @@ impl Bodies {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http::HeaderMap;
     use http::uri::PathAndQuery;
+    use http::{HeaderMap, HeaderValue};
 
     use super::super::settings::RecordSettings;
     use super::*;
@@ -181,6 +182,48 @@ mod tests {
         assert_eq!((own.open(&saved), other.open(&saved)), (Some(job), None));
         assert_eq!(own.open(&SavedBody { job_id: "other".to_owned(), ..saved.clone() }), None);
         assert_eq!(own.open(&SavedBody { region: "eu".to_owned(), ..saved }), None);
+    }
+
+    /// Bytes on the wire between a sidecar and its hub, or two hubs; sealed; and of a file of SQLite, at most. The table of docs/guide/hub.md.
+    const COSTS: [(usize, [usize; 3]); 3] =
+        [(200, [389, 284, 700]), (2_000, [2_189, 2_084, 4_400]), (20_000, [20_189, 20_084, 21_000])];
+
+    #[tokio::test]
+    async fn the_bytes_of_a_replica_are_those_that_the_guide_names() {
+        for (length, [message, sealed, at_rest]) in COSTS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("hub.db");
+            let record = Record::open(&RecordSettings { path: Some(path.clone()), postgres: None }).unwrap();
+            let bodies = bodies(&"0a".repeat(32));
+            let jobs: Vec<JobBody> = (0..1_000).map(|number| measured(number, length)).collect();
+            for part in jobs.chunks(100) {
+                bodies.keep(&record, "us-east-1", part, None).await.unwrap();
+            }
+            let mut frame = Vec::new();
+            jobs[0].write(&mut frame);
+            let kept = record.body(jobs[0].job_id.clone(), "us-east-1".to_owned()).await.unwrap().unwrap();
+            assert_eq!((frame.len(), kept.sealed.len()), (message, sealed));
+            drop(record);
+            // The thread of the record brings its log into the file when it ends.
+            while path.with_extension("db-wal").exists() {
+                tokio::task::yield_now().await;
+            }
+            let each = usize::try_from(std::fs::metadata(&path).unwrap().len()).unwrap() / jobs.len();
+            assert!((at_rest * 4 / 5..=at_rest).contains(&each), "{length}: {each}");
+        }
+    }
+
+    fn measured(number: usize, length: usize) -> JobBody {
+        let content_type = HeaderValue::from_static("application/json");
+        let headers = [(http::header::CONTENT_TYPE, content_type)].into_iter().collect();
+        let (path, body) = (PathAndQuery::from_static("/ojs/v1/jobs"), vec![b'x'; length].into());
+        JobBody {
+            job_id: format!("01975c4e-6f0b-7cc1-9e11-{number:012}"),
+            region: RegionId::parse("us-east-1").unwrap(),
+            federation_id: Some(format!("01975c4e-6f0b-7cc1-9e12-{number:012}")),
+            reach: Reach::Every,
+            call: Content { path, headers, body },
+        }
     }
 
     #[test]

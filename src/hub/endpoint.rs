@@ -10,6 +10,8 @@ use crate::switch::ThrottleRequest;
 
 /// Before the tracking id of a job in a path.
 pub(super) const JOBS: &str = "/v1/federation/jobs/";
+/// Before the name of a promotion in a path.
+pub(super) const PROMOTIONS: &str = "/v1/hub/promotions/";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,14 @@ pub(super) enum Endpoint {
     Index,
     /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job.
     Job,
+    /// `POST /v1/hub/promotions`: an order to take over the jobs of a lost region.
+    Promote,
+    /// `GET /v1/hub/promotions`: all of them.
+    Promotions,
+    /// `GET /v1/hub/promotions/{id}`: one with its jobs.
+    Promotion,
+    /// `DELETE /v1/hub/promotions/{id}`: its end.
+    StopPromotion,
     /// `GET /v1/hub/audit`.
     Audit,
 }
@@ -80,6 +90,10 @@ impl Endpoint {
             "/v1/hub/index" => &[(Method::GET, Self::Index)],
             "/v1/federation/jobs" => &[(Method::GET, Self::Job)],
             _ if path.starts_with(JOBS) => &[(Method::GET, Self::Job)],
+            "/v1/hub/promotions" => &[(Method::GET, Self::Promotions), (Method::POST, Self::Promote)],
+            _ if path.starts_with(PROMOTIONS) => {
+                &[(Method::GET, Self::Promotion), (Method::DELETE, Self::StopPromotion)]
+            }
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             _ => return Err(None),
@@ -91,6 +105,8 @@ impl Endpoint {
             "/api/limits/throttle" | "/v1/hub/changes" => "POST",
             "/v1/hub/bodies" => "GET, POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
+            "/v1/hub/promotions" => "GET, POST",
+            _ if path.starts_with(PROMOTIONS) => "GET, DELETE",
             _ => "GET",
         }))
     }
@@ -122,8 +138,12 @@ impl Endpoint {
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies => Need::Hub,
             Self::Job => Need::Reader,
-            Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits => Need::Operator(Scope::Read),
-            Self::SetSwitch | Self::EndSwitch | Self::Throttle => Need::Operator(Scope::Operate),
+            Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
+                Need::Operator(Scope::Read)
+            }
+            Self::SetSwitch | Self::EndSwitch | Self::Throttle | Self::Promote | Self::StopPromotion => {
+                Need::Operator(Scope::Operate)
+            }
             Self::Audit => Need::Operator(Scope::Audit),
         }
     }

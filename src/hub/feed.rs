@@ -116,6 +116,6 @@ async fn views_changed(views: Option<&mut watch::Receiver<Option<Arc<Made>>>>) {
 }
 
 fn event(current: &State, unix_ms: u64) -> Bytes {
-    let data = FeedSwitches::of(current.version.clone(), &current.switches, unix_ms);
+    let data = FeedSwitches::of(current.version.clone(), &current.in_force(), unix_ms);
     Bytes::from(format!("event: switches\nid: {}\ndata: {}\n\n", current.version, serde_json::json!(data)))
 }

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use tokio::sync::watch;
+
 use super::body_store::{Bodies, BodiesError};
 use super::index_settings::{BoundField, IndexSettings};
 use super::lag::Lag;
@@ -17,6 +19,8 @@ pub(super) struct Index {
     pub(super) sources: RefCell<BTreeMap<RegionId, Lag>>,
     /// The bodies of jobs; none where it keeps none.
     pub(super) bodies: Option<Bodies>,
+    /// The sources that this process has not heard yet.
+    pub(super) unheard: watch::Sender<Vec<RegionId>>,
 }
 
 impl Index {
@@ -25,7 +29,17 @@ impl Index {
     /// Errors: [`BodiesError::Key`].
     pub(super) fn load(settings: IndexSettings) -> Result<Self, BodiesError> {
         let bodies = settings.bodies.clone().map(Bodies::load).transpose()?;
-        Ok(Self { settings, sources: RefCell::default(), bodies })
+        let unheard = watch::Sender::new(settings.from.iter().map(|it| it.region.clone()).collect());
+        Ok(Self { settings, sources: RefCell::default(), bodies, unheard })
+    }
+
+    /// Notes that all of an answer of a source was taken, its isolations included.
+    pub(super) fn hear(&self, source: &RegionId) {
+        self.unheard.send_if_modified(|unheard| {
+            let before = unheard.len();
+            unheard.retain(|it| it != source);
+            unheard.len() < before
+        });
     }
 
     /// How far this hub is behind the regions that it pulls from.

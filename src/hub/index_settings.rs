@@ -20,6 +20,11 @@ const URLS_MAX: usize = 16;
 const RETENTION: (Duration, Duration) = (Duration::from_secs(60 * 60), Duration::from_secs(366 * 24 * 60 * 60));
 /// Below, ordinary jitter of clocks stops a pair.
 const SKEW: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60 * 60));
+/// Sidecars without a feed keep the known switches; for longer, a lost source would decide about a region that is well.
+const RETURN_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// For longer, a promotion that is over would keep workers from a region that works.
+const RETURN_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A member of the description of a job that is bound to some regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -48,11 +53,17 @@ pub struct IndexSettings {
     /// The most that the clock of another hub may differ.
     #[serde(default = "five_seconds", deserialize_with = "duration")]
     pub(super) max_skew: Duration,
+    /// How long a lost region must be healthy before a promotion takes it for back.
+    #[serde(default = "minute", deserialize_with = "duration")]
+    pub(super) return_after: Duration,
     /// The bodies of jobs; none where this hub keeps none.
     pub(super) bodies: Option<BodySettings>,
     /// The hubs that this one pulls facts from.
     #[serde(default)]
     pub(super) from: Vec<SourceSettings>,
+    /// How long feeds wait at the start for the first answer of each of them; 0: not at all.
+    #[serde(default = "ten_seconds", deserialize_with = "duration")]
+    pub(super) return_wait: Duration,
 }
 
 /// The hub of another region.
@@ -68,6 +79,9 @@ pub(super) struct SourceSettings {
     /// Whether the bodies of jobs are pulled, too.
     #[serde(default)]
     pub(super) bodies: bool,
+    /// Whether the isolations that are set at it hold here, too.
+    #[serde(default = "yes")]
+    pub(super) isolations: bool,
 }
 
 /// TLS to another hub. Files are read at each connection.
@@ -86,6 +100,18 @@ pub(super) struct SourceTls {
 
 const fn week() -> Duration {
     Duration::from_secs(7 * 24 * 60 * 60)
+}
+
+const fn minute() -> Duration {
+    Duration::from_secs(60)
+}
+
+const fn ten_seconds() -> Duration {
+    Duration::from_secs(10)
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn five_seconds() -> Duration {
@@ -132,6 +158,12 @@ impl IndexSettings {
         if !(SKEW.0..=SKEW.1).contains(&self.max_skew) {
             wrong.push("max_skew: expected 100ms to 1h".to_owned());
         }
+        if self.return_after > RETURN_MAX {
+            wrong.push("return_after: expected 0s to 1h".to_owned());
+        }
+        if self.return_wait > RETURN_WAIT_MAX {
+            wrong.push("return_wait: expected 0s to 5m".to_owned());
+        }
         if self.from.len() > SOURCES_MAX {
             wrong.push(format!("from: expected at most {SOURCES_MAX} hubs"));
         }
@@ -177,6 +209,7 @@ mod tests {
         for (text, key) in [
             ("{ region: us, retention: 5s }".to_owned(), "retention:"),
             ("{ region: us, max_skew: 0s }".to_owned(), "max_skew:"),
+            ("{ region: us, return_wait: 6m }".to_owned(), "return_wait:"),
             (format!("{{ region: us, from: [{{ region: us, urls: [\"https://h:1\"], {TLS} }}] }}"), "from[0].region:"),
             (format!("{{ region: us, from: [{{ region: eu, urls: [], {TLS} }}] }}"), "from[0].urls:"),
             ("{ region: us, bodies: { key_file: k, bytes_max: 1KiB } }".to_owned(), "bodies.bytes_max:"),

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::access::Caller;
 use super::index::Index;
+use super::isolations;
 use super::record::{IndexPlace, IndexedChange, RecordError, Wanted};
 use super::response::Refusal;
 use super::sidecar_request::read as read_request;
@@ -20,6 +21,7 @@ use crate::base::RegionId;
 use crate::fleet::{ChangesRequest, JOB_NOT_INDEXED};
 use crate::ojs::query_text;
 use crate::replica::{Change, Record};
+use crate::switch::Isolation;
 
 /// For facts to be durable; shorter than the sidecar's wait for the answer.
 const SAVE_WAIT: Duration = Duration::from_secs(4);
@@ -47,6 +49,9 @@ pub(super) struct Shown {
     pub(super) more: bool,
     /// When this hub learnt the first fact in the answer. Units: milliseconds since the Unix epoch.
     pub(super) oldest_ms: Option<u64>,
+    /// The isolations that were set at this hub; none from a hub of a version that has no isolations.
+    #[serde(default)]
+    pub(super) isolations: Option<Vec<Isolation>>,
 }
 
 /// Keeps the facts of a sidecar; they are durable when this returns.
@@ -119,12 +124,15 @@ async fn note_bytes(hub: &Hub, shown: &mut Value) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// The facts of this region behind the place of a query `epoch=E&written=W&mark=M`, for another hub.
+/// The facts of this region behind the place of a query `epoch=E&written=W&mark=M`, and the isolations that were set here, for another hub.
 ///
 /// Errors: 400 for another query.
 pub(super) async fn show(hub: &Hub, query: &str) -> Result<Value, Refusal> {
     let index = present(hub)?;
     let asked = place(query)?;
+    // An isolation that another hub of this record has just set must not seem to have ended.
+    hub.refresh_in_time().await?;
+    let isolations = Some(isolations::own(hub));
     let epoch = hub.record.index_epoch().await?;
     // A place in another record says nothing about this one.
     let after = if asked.epoch == epoch { asked } else { IndexPlace { epoch: epoch.clone(), ..IndexPlace::default() } };
@@ -136,7 +144,8 @@ pub(super) async fn show(hub: &Hub, query: &str) -> Result<Value, Refusal> {
     let end = found.last().map(|it| (it.written, it.mark));
     let shown = |it: IndexedChange| (!it.is_replica).then(|| index.shown(it.change));
     let changes = found.into_iter().filter_map(shown).collect();
-    let shown = Shown { region: index.settings.region.clone(), epoch, now_ms, changes, end, more, oldest_ms };
+    let shown =
+        Shown { region: index.settings.region.clone(), epoch, now_ms, changes, end, more, oldest_ms, isolations };
     Ok(serde_json::json!(shown))
 }
 

@@ -8,8 +8,10 @@
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
+//! - `isolations` takes over the isolations of other hubs, which `taken` has; `returning` holds feeds back at the start until these were heard.
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
+//! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
@@ -31,6 +33,7 @@ mod grants;
 mod identity;
 mod index;
 mod index_settings;
+mod isolations;
 mod jobs;
 mod keys;
 mod lag;
@@ -40,16 +43,19 @@ mod name;
 mod outcomes;
 mod postgres_settings;
 mod probing;
+mod promotion;
 mod pulling;
 mod pulling_bodies;
 mod record;
 mod response;
+mod returning;
 mod run;
 mod serve;
 mod settings;
 mod sidecar_request;
 mod state;
 mod switches;
+mod taken;
 mod tokens;
 mod twins;
 mod views;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::index::Index;
 use super::index_settings::SourceSettings;
+use super::isolations::take_over;
 use super::jobs::{SHOWN_MAX, Shown, joined};
 use super::record::IndexPlace;
 use super::state::Hub;
@@ -11,6 +12,7 @@ use crate::base::RegionId;
 use crate::fleet::Pull;
 use crate::net::resolve::SystemResolver;
 use crate::replica::Change;
+use crate::switch::{Isolation, LASTS_MAX, SWITCHES_MAX};
 use crate::telemetry::event;
 
 /// Between two pulls where the source had nothing more.
@@ -33,7 +35,7 @@ async fn pull_from(hub: &Hub, index: &Index, source: &SourceSettings) {
             event::hub_pull_failed(source.region.as_str(), &trouble);
         }
     };
-    let round = async |connection: &mut Pull| round(hub, index, &source.region, connection).await;
+    let round = async |connection: &mut Pull| round(hub, index, source, connection).await;
     keep_pulling(hub, source, note, round).await;
 }
 
@@ -72,16 +74,24 @@ pub(super) async fn keep_pulling(
     }
 }
 
-/// Takes the next facts of a source; whether it has more.
+/// Takes the next facts of a source, and its isolations; whether it has more facts.
 ///
 /// Errors: a sentence for the operator; nothing was taken, or it is taken again.
-async fn round(hub: &Hub, index: &Index, region: &RegionId, connection: &mut Pull) -> Result<bool, String> {
+async fn round(hub: &Hub, index: &Index, source: &SourceSettings, connection: &mut Pull) -> Result<bool, String> {
+    let region = &source.region;
     let known = hub.record.index_place(region.as_str()).await.map_err(|error| error.to_string())?;
     let path = format!("/v1/hub/index?epoch={}&written={}&mark={}", known.epoch, known.written, known.mark);
     let sent_ms = hub.clock.unix_ms();
     let shown: Shown = connection.get(&path).await?;
     let now_ms = hub.clock.unix_ms();
-    check(index, region, &shown, (sent_ms, now_ms))?;
+    check_isolations(index, region, &shown, now_ms)?;
+    // Before all else: a region that comes back with a wrong clock, or with a record that takes no facts, must hear of them.
+    if let Some(isolations) = &shown.isolations {
+        // Without the permission it is as if the source had set none: those that were taken before end.
+        take_over(hub, region, if source.isolations { isolations } else { &[] }).await?;
+    }
+    index.hear(region);
+    check(index, &shown, (sent_ms, now_ms))?;
     let age_ms = shown.oldest_ms.map_or(0, |oldest| shown.now_ms.saturating_sub(oldest));
     if let Some((written, mark)) = shown.end {
         let place = IndexPlace { epoch: shown.epoch, written, mark };
@@ -97,11 +107,28 @@ async fn round(hub: &Hub, index: &Index, region: &RegionId, connection: &mut Pul
     Ok(shown.more)
 }
 
-/// Whether an answer can be taken: of the expected region, with a clock that agrees, and with facts that can be.
-fn check(index: &Index, region: &RegionId, shown: &Shown, (sent_ms, now_ms): (u64, u64)) -> Result<(), String> {
+/// Whether the isolations of an answer can be taken: it is of the expected region, and each is one that an order can set by now.
+fn check_isolations(index: &Index, region: &RegionId, shown: &Shown, now_ms: u64) -> Result<(), String> {
     if shown.region != *region {
         return Err(format!("the hub is that of {}: see index.from of this hub", shown.region.as_str()));
     }
+    let isolations = shown.isolations.as_deref().unwrap_or_default();
+    if isolations.len() > SWITCHES_MAX {
+        return Err(format!("the answer has more than {SWITCHES_MAX} isolations"));
+    }
+    if let Some(wrong) = isolations.iter().find_map(Isolation::mistake) {
+        return Err(format!("an isolation cannot be read: {wrong}"));
+    }
+    let longest = LASTS_MAX + index.settings.max_skew;
+    let is_too_long = |it: &Isolation| u128::from(it.ends_ms.saturating_sub(now_ms)) > longest.as_millis();
+    if isolations.iter().any(is_too_long) {
+        return Err("an isolation cannot be taken: it ends in more than 7d".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether the facts of an answer can be taken: its clock agrees, and they are facts.
+fn check(index: &Index, shown: &Shown, (sent_ms, now_ms): (u64, u64)) -> Result<(), String> {
     // The source has read its clock between the two.
     let skew_ms = sent_ms.saturating_sub(shown.now_ms).max(shown.now_ms.saturating_sub(now_ms));
     let max = index.settings.max_skew;

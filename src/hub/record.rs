@@ -8,7 +8,9 @@ mod body;
 mod content;
 mod postgres;
 mod postgres_error;
+mod promotions;
 mod sqlite;
+mod step;
 
 use super::audit::AuditRow;
 use super::settings::RecordSettings;
@@ -18,11 +20,13 @@ pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
 pub use content::RecordError;
 pub(super) use content::{
     ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,
-    PRUNED_AT_ONCE, ReportsEnd, SavedKey, SavedLimit, SavedReport, SavedSidecar, State, StatusPlace, Statuses, Wanted,
+    PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
+    SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
 use sqlite::Sqlite;
+pub(super) use step::JobStep;
 
 /// The record of a hub.
 #[derive(Debug)]

@@ -20,9 +20,11 @@ use super::follow::{
 use super::identity::{Files, IdentityError};
 use super::index::Index;
 use super::limits::Limits;
+use super::promotion;
 use super::pulling::pull;
 use super::pulling_bodies::pull_bodies;
 use super::record::{Record, RecordError};
+use super::returning::open_feeds;
 use super::serve::{registered, serve};
 use super::settings::Settings;
 use super::state::Hub;
@@ -218,6 +220,8 @@ async fn serve_loaded(
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
+        () = promotion::run(hub) => Err(RunError::Ended("promotions")),
+        () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = pull(hub) => Err(RunError::Ended("replication")),
         () = prune_bodies(hub) => Err(RunError::Ended("bodies")),
         () = prune_index(hub) => Err(RunError::Ended("index")),
@@ -239,7 +243,7 @@ async fn check_key(hub: &Hub) -> Result<(), RunError> {
 async fn end_switches(hub: &Hub) {
     let (mut states, mut failures) = (hub.follow(), Failures::default());
     loop {
-        let wait = hub.current().switches.first_end().map_or(EXPIRE_WAIT_MAX, |end| end.since(hub.now()));
+        let wait = hub.current().first_end().map_or(EXPIRE_WAIT_MAX, |end| end.since(hub.now()));
         tokio::select! {
             _ = states.changed() => continue,
             // A moment is whole milliseconds: one more, so that the end is over by then.

@@ -16,7 +16,7 @@ use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
 use super::tokens::Tokens;
 use super::views::Views;
 use crate::base::{Clock, Moment};
-use crate::switch::{Order, Switch, Switches, Version};
+use crate::switch::{Order, Switch, Version};
 use crate::telemetry::event;
 
 /// Changes that wait at once. Operators are few; more means that the disk is stuck.
@@ -59,6 +59,8 @@ pub(super) struct Hub {
     pub(super) tokens: Option<Tokens>,
     /// Places for changes that wait for the one before them, or for the disk.
     pub(super) places: Arc<Semaphore>,
+    /// Whether feeds are open; see `returning`.
+    pub(super) opened: watch::Sender<bool>,
     current: watch::Sender<Arc<State>>,
     ending: watch::Sender<bool>,
     /// Locked for a whole change, so that changes follow each other.
@@ -85,6 +87,7 @@ impl Hub {
             views: None,
             tokens: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
+            opened: watch::Sender::new(false),
             current,
             ending: watch::Sender::new(false),
             turn: Mutex::new(()),
@@ -151,15 +154,15 @@ impl Hub {
         self.ending.subscribe()
     }
 
-    /// Changes the switches by the order of an operator: `change` returns the result, and an entry of the audit trail for each change, or
-    /// none where nothing is to be done. It is called again where another hub was first. The new state is in force and durable when this
+    /// Changes the switches by the order of an operator, or of another hub: `change` returns the result, and an entry of the audit trail for
+    /// each change, or none where nothing is to be done. It is called again where another hub was first. The new state is in force and durable when this
     /// returns.
     ///
     /// Errors: nothing was changed, but for [`RecordError::Unknown`].
     /// Cancel: the change may or may not be made; run it in a task.
     pub(super) async fn change<T>(
         &self,
-        change: impl Fn(&mut Switches, Moment) -> (T, Vec<Entry>),
+        change: impl Fn(&mut State, Moment) -> (T, Vec<Entry>),
     ) -> Result<T, RecordError> {
         // An order that waits for longer is given up: its operator has stopped waiting, too.
         let begun = tokio::time::timeout(ANSWER_WAIT, async {
@@ -169,14 +172,15 @@ impl Hub {
         let _turn = begun.await.map_err(|_| RecordError::Slow)??;
         for _ in 0..TRIES_MAX {
             let current = self.current();
-            let (mut switches, mut head) = (current.switches.clone(), current.head.clone());
-            let ended = switches.expire(self.now());
-            let (result, entries) = change(&mut switches, self.now());
-            if entries.is_empty() {
+            let mut after = State::clone(&current);
+            let ended = after.expire(self.now());
+            let (result, entries) = change(&mut after, self.now());
+            if entries.is_empty() && after.is_alike(&current) {
                 return Ok(result);
             }
-            let rows: Vec<AuditRow> = entries.into_iter().map(|entry| head.add(entry)).collect();
-            if self.publish(&current, State { version: next(&current), switches, head }, rows).await? == Kept::Kept {
+            let rows: Vec<AuditRow> = entries.into_iter().map(|entry| after.head.add(entry)).collect();
+            after.version = next(&current);
+            if self.publish(&current, after, rows).await? == Kept::Kept {
                 note_ended(&ended);
                 return Ok(result);
             }
@@ -188,12 +192,12 @@ impl Hub {
     pub(super) async fn expire(&self) -> Result<(), RecordError> {
         let _turn = self.turn.lock().await;
         let current = self.current();
-        let mut switches = current.switches.clone();
-        let ended = switches.expire(self.now());
+        let mut after = State::clone(&current);
+        let ended = after.expire(self.now());
         if ended.is_empty() {
             return Ok(());
         }
-        let after = State { version: next(&current), switches, head: current.head.clone() };
+        after.version = next(&current);
         if self.publish(&current, after, Vec::new()).await? == Kept::Kept {
             note_ended(&ended);
         }
@@ -217,10 +221,15 @@ impl Hub {
 
     /// The entry of a change of a switch that a client asked for.
     pub(super) fn entry(&self, caller: &Caller, action: &'static str, switch: &Switch, order: &Order) -> Entry {
+        self.entry_by(&caller.name, action, switch, order)
+    }
+
+    /// The same for a change that this hub makes itself.
+    pub(super) fn entry_by(&self, caller: &str, action: &'static str, switch: &Switch, order: &Order) -> Entry {
         let Order { lasts, force, reason, ticket, author, .. } = order.clone();
         Entry {
             unix_ms: self.clock.unix_ms(),
-            caller: caller.name.clone(),
+            caller: caller.to_owned(),
             action,
             subject: switch.name(),
             lasts_ms: lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)),

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
+use super::record::State;
 use super::response::Refusal;
 use super::state::Hub;
 use crate::base::Moment;
@@ -16,7 +17,13 @@ use crate::telemetry::event;
 pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     hub.refresh_in_time().await?;
     let current = hub.current();
-    Ok(json!({ "version": current.version.to_string(), "switches": shown(current.switches.iter()) }))
+    let taken = current.taken.iter().map(|it| {
+        let mut shown = it.isolation.switch().shown("hub");
+        shown["source"] = it.source.as_str().into();
+        shown
+    });
+    let switches: Vec<Value> = shown(current.switches.iter()).into_iter().chain(taken).collect();
+    Ok(json!({ "version": current.version.to_string(), "switches": switches }))
 }
 
 /// The order of a query. A token names its author. A certificate may be that of a tool, and its request names the author.
@@ -65,7 +72,7 @@ async fn set_by(hub: Rc<Hub>, caller: &Caller, order: Order) -> Result<Value, Re
         .change(|all, now| {
             let planned = planned(&hub, &order, all, now);
             let Ok((switch, after)) = planned else { return (planned.map(|(switch, _)| switch), Vec::new()) };
-            *all = after;
+            all.switches = after;
             let entry = hub.entry(caller, "switch_set", &switch, &order);
             (Ok(switch), vec![entry])
         })
@@ -83,15 +90,16 @@ async fn set_by(hub: Rc<Hub>, caller: &Caller, order: Order) -> Result<Value, Re
     Ok(changed(&hub, "switches", std::iter::once(&switch)))
 }
 
-/// The switch of an order, and all switches with it.
+/// The switch of an order, and all switches of this hub with it.
 ///
 /// Errors: the hub has as many as it may, or the order leaves jobs without a region.
-fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Switch, Switches), Refusal> {
+fn planned(hub: &Hub, order: &Order, all: &State, now: Moment) -> Result<(Switch, Switches), Refusal> {
     let unix_ms = hub.clock.unix_ms();
     let switch = order.switch(now, unix_ms);
     let switch = switch.ok_or_else(|| Refusal::bad_request("`switch`: expected a switch".to_owned()))?;
-    let mut after = all.clone();
-    after.set(switch.clone());
+    let mut own = all.switches.clone();
+    own.set(switch.clone());
+    let after = all.taken.joined(&own);
     let conflict = |code, message| Err(Refusal::new(StatusCode::CONFLICT, code, message));
     if after.are_too_many() {
         return conflict("too_many", format!("a hub has at most {SWITCHES_MAX} switches; end one that is not needed"));
@@ -104,13 +112,14 @@ fn planned(hub: &Hub, order: &Order, all: &Switches, now: Moment) -> Result<(Swi
         );
         return conflict("last_region", message);
     }
-    Ok((switch, after))
+    Ok((switch, own))
 }
 
 async fn end_by(hub: Rc<Hub>, caller: &Caller, order: Order) -> Result<Value, Refusal> {
     let ended = hub
         .change(|all, _| {
-            let ended = all.end(order.kind, &order.subject);
+            let ended = all.switches.end(order.kind, &order.subject);
+            let ended = [ended, all.taken.end(order.kind, &order.subject)].concat();
             let entries = ended.iter().map(|it| hub.entry(caller, "switch_ended", it, &order)).collect();
             (ended, entries)
         })

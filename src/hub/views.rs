@@ -154,6 +154,19 @@ impl Views {
         }
     }
 
+    /// A region, and a new pool of connections to it; none where this hub does not probe it.
+    pub(super) fn reach(&self, id: &RegionId) -> Option<(Arc<Region>, Pool)> {
+        let region = self.registry.regions().iter().find(|region| region.id == *id)?;
+        let meters = pool_meters(self.metrics.region(region.index.get()));
+        Some((Arc::clone(region), Pool::new(pool_limits(&self.config), meters)))
+    }
+
+    /// Whether a region is healthy by the probes of this hub.
+    pub(super) fn is_healthy(&self, id: &RegionId) -> bool {
+        let view = self.registry.view();
+        view.index_of(id.as_str()).is_some_and(|index| view.region(index).health == Health::Healthy)
+    }
+
     fn note(&self, place: usize, report: ProbeReport) {
         let at = self.registry.clock().now();
         let mut all = self.last.borrow_mut();

@@ -51,8 +51,9 @@ pub use machine::{
 pub use refusal::Refusal;
 pub use region_set::RegionSet;
 pub use route::{
-    Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, RETRY_HUB, Scored, Together, explain,
-    has_tags, means_local, permits, route, route_on, route_within, settle, together,
+    Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, PermittedRegions, RETRY_HUB, Scored,
+    Together, explain, has_tags, means_local, permits, permitted_regions, route, route_on, route_within, settle,
+    together,
 };
 pub use view::{
     Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,

@@ -21,6 +21,9 @@ words! {
         /// A switch evacuates it.
         #[error("evacuated by the operator")]
         Evacuated = "evacuated",
+        /// A switch isolates it.
+        #[error("isolated by the operator")]
+        Isolated = "isolated",
         /// This sidecar is a spoke that does not hear its hub, and the region is not its own.
         #[error("no region but the local one gets jobs until the hub is heard again")]
         HubLost = "hub_lost",

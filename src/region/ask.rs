@@ -27,7 +27,8 @@ pub(super) async fn ask(
     path: &str,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), AskError> {
-    let asked = question(region, pool, (Method::GET, path, Bytes::new()), ANSWER_BYTES_MAX, timeout).await;
+    let asked =
+        question(region, pool, (Method::GET, path, HeaderMap::new(), Bytes::new()), ANSWER_BYTES_MAX, timeout).await;
     asked.map(|(head, body)| (head.status, body))
 }
 
@@ -40,6 +41,13 @@ pub enum JobQuestion {
     Cancel,
     /// Creates it, from this body.
     Create(Bytes),
+    /// Creates it, with headers of its client.
+    Enqueue {
+        /// The headers.
+        headers: HeaderMap,
+        /// The job.
+        body: Bytes,
+    },
 }
 
 /// Asks a region about one job on our own behalf. The answer may be as long as a job.
@@ -54,12 +62,14 @@ pub async fn ask_job(
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), AskError> {
     let path = || format!("/ojs/v1/jobs/{}", path_segment(id));
+    let create = |body: &Bytes| (Method::POST, "/ojs/v1/jobs".to_owned(), body.clone());
     let (method, path, body) = match asked {
         JobQuestion::Look => (Method::GET, path(), Bytes::new()),
         JobQuestion::Cancel => (Method::DELETE, path(), Bytes::new()),
-        JobQuestion::Create(body) => (Method::POST, "/ojs/v1/jobs".to_owned(), body.clone()),
+        JobQuestion::Create(body) | JobQuestion::Enqueue { body, .. } => create(body),
     };
-    let asked = question(region, pool, (method, &path, body), bytes_max, timeout).await;
+    let headers = if let JobQuestion::Enqueue { headers, .. } = asked { headers.clone() } else { HeaderMap::new() };
+    let asked = question(region, pool, (method, &path, headers, body), bytes_max, timeout).await;
     asked.map(|(head, body)| (head.status, body))
 }
 
@@ -79,7 +89,8 @@ pub struct HealthAnswer {
 /// Errors: [`AskError`].
 pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Result<HealthAnswer, AskError> {
     let (head, body) =
-        question(region, pool, (Method::GET, HEALTH_PATH, Bytes::new()), ANSWER_BYTES_MAX, timeout).await?;
+        question(region, pool, (Method::GET, HEALTH_PATH, HeaderMap::new(), Bytes::new()), ANSWER_BYTES_MAX, timeout)
+            .await?;
     let date = head.headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     Ok(HealthAnswer { status: head.status, word: answer::health(&body).status, date })
 }
@@ -87,11 +98,10 @@ pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Resu
 async fn question(
     region: &Region,
     pool: &Pool,
-    (method, path, body): (Method, &str, Bytes),
+    (method, path, mut headers, body): (Method, &str, HeaderMap, Bytes),
     bytes_max: usize,
     timeout: Duration,
 ) -> Result<(http::response::Parts, Bytes), AskError> {
-    let mut headers = HeaderMap::with_capacity(7);
     headers.insert(ACCEPT, HeaderValue::from_static(header::MEDIA_TYPE));
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(header::OJS_VERSION, HeaderValue::from_static(header::VERSION));

@@ -84,8 +84,8 @@ impl Kept {
         count
     }
 
-    /// Takes at most `count` of a worker's jobs whose queue is `wanted`, the oldest first.
-    pub fn take(&self, worker: &str, count: usize, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<KeptJob> {
+    /// Takes at most `count` of a worker's jobs that are `wanted`, the oldest first.
+    pub fn take(&self, worker: &str, count: usize, now: Instant, wanted: impl Fn(&KeptJob) -> bool) -> Vec<KeptJob> {
         let mut kept = self.0.lock();
         if kept.count == 0 {
             return Vec::new();
@@ -94,7 +94,7 @@ impl Kept {
         let Some(jobs) = kept.of.get_mut(worker) else { return Vec::new() };
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
         for job in jobs.drain(..) {
-            if taken.len() < count && wanted(&job.queue) {
+            if taken.len() < count && wanted(&job) {
                 taken.push(job);
             } else {
                 left.push_back(job);
@@ -169,8 +169,8 @@ mod tests {
         let until = now + LEASE;
         assert_eq!(kept.keep("w", [job("1", "a", until), job("2", "b", until), job("3", "a", until)], now), 3);
         assert!(kept.take("v", 9, now, |_| true).is_empty());
-        assert_eq!(ids(&kept.take("w", 1, now, |queue| queue == "a")), ["1"]);
-        assert_eq!(ids(&kept.take("w", 9, now, |queue| queue == "a")), ["3"]);
+        assert_eq!(ids(&kept.take("w", 1, now, |job| job.queue == "a")), ["1"]);
+        assert_eq!(ids(&kept.take("w", 9, now, |job| job.queue == "a")), ["3"]);
         assert_eq!(ids(&kept.take("w", 9, now, |_| true)), ["2"]);
         assert!(kept.take("w", 9, now, |_| true).is_empty() && kept.is_empty());
     }

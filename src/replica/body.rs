@@ -49,6 +49,16 @@ impl Reach {
         }
     }
 
+    /// Its length in a message, at most. Units: bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Every => 0,
+            // Quotes and a comma stand with each.
+            Self::Only(regions) => regions.iter().map(|region| region.as_str().len() + 3).sum(),
+        }
+    }
+
     /// As a column of a table has it: the regions in order with spaces between them; none where it is every region.
     #[must_use]
     pub fn text(&self) -> Option<String> {

@@ -48,7 +48,8 @@ impl Content {
         let mut headers = HeaderMap::new();
         for _ in 0..take_length(&mut rest)? {
             let name = HeaderName::from_bytes(take(&mut rest)?).ok()?;
-            headers.append(name, HeaderValue::from_bytes(take(&mut rest)?).ok()?);
+            // More headers than a map takes are no call.
+            headers.try_append(name, HeaderValue::from_bytes(take(&mut rest)?).ok()?).ok()?;
         }
         Some(Self { path, headers, body: Bytes::copy_from_slice(rest) })
     }

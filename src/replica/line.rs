@@ -1,6 +1,7 @@
 //! Changes as lines of tab-separated values: what a sidecar reports to its hub. A sidecar writes some 160 bytes for each, without
 //! an allocation; no text of a change has control characters, so that none has to be escaped.
 
+use super::body::Reach;
 use super::change::{Change, ChangeKind, JobFacts, is_text};
 use crate::base::RegionId;
 
@@ -33,9 +34,13 @@ pub struct Seen<'a> {
     pub described: Option<&'a Description>,
 }
 
-/// The last columns of a line: where a job was replicated from, and the job without its arguments.
+/// The last columns of a line: where a job was replicated from, and the job without its arguments; and the regions that it may go to, where
+/// the hub is to get its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description(Vec<u8>);
+pub struct Description {
+    line: Vec<u8>,
+    reach: Option<Box<Reach>>,
+}
 
 impl Description {
     /// Where a job was replicated from, and the job, where it is known. A text that no index takes is left out.
@@ -51,7 +56,19 @@ impl Description {
             (true, false) => b"0\n",
             (true, true) => b"1\n",
         });
-        Self(line)
+        Self { line, reach: None }
+    }
+
+    /// The same of a job whose bytes the hub is to get.
+    #[must_use]
+    pub fn with_reach(self, reach: Reach) -> Self {
+        Self { reach: Some(Box::new(reach)), ..self }
+    }
+
+    /// The regions that the job may go to, where the hub is to get its bytes.
+    #[must_use]
+    pub fn reach(&self) -> Option<&Reach> {
+        self.reach.as_deref()
     }
 }
 
@@ -82,7 +99,7 @@ pub(super) fn write(lines: &mut Vec<u8>, seen: &Seen<'_>) -> bool {
     push_text(lines, seen.federation_id);
     push_text(lines, seen.state);
     push_number(lines, seen.enqueued_ms);
-    lines.extend_from_slice(seen.described.map_or(b"\t\t\t\t\n", |it| &it.0));
+    lines.extend_from_slice(seen.described.map_or(b"\t\t\t\t\n", |it| &it.line));
     true
 }
 

@@ -5,6 +5,7 @@
 //! arrive in a hub, the same set gives the same [`Record`]. Spec: federation-spec §5, RFC-0001 §5.
 
 mod body;
+mod body_outbox;
 mod change;
 mod content;
 mod lags;
@@ -15,6 +16,7 @@ mod record;
 mod seal;
 
 pub use body::{BODIES_BYTES_MAX, BODIES_MAX, BODY_BYTES_MAX, JobBody, Reach, read_bodies};
+pub use body_outbox::{BodyOutbox, BodyReport, StoredJob};
 pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts};
 pub use content::Content;
 pub use lags::{FeedLags, Lags};

@@ -59,7 +59,8 @@ impl Copy {
 
     /// The key of the order in which the last writer wins: when it was enqueued, then the region, then the job. The federation id, which
     /// the specification names as the tie-break, is the same for all copies. Spec: federation-spec §5.2.
-    fn writer(&self) -> (u64, &RegionId, &str) {
+    #[must_use]
+    pub fn writer(&self) -> (u64, &RegionId, &str) {
         (self.enqueued_ms(), &self.region, &self.job_id)
     }
 

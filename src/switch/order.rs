@@ -11,9 +11,9 @@ use crate::ojs::query_text;
 pub const LASTS_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const LASTS_MIN: Duration = Duration::from_secs(1);
 /// A sentence or two, which lists of switches show. Units: bytes.
-const REASON_BYTES_MAX: usize = 512;
+pub(super) const REASON_BYTES_MAX: usize = 512;
 /// Units: bytes.
-const NAME_BYTES_MAX: usize = 128;
+pub(super) const NAME_BYTES_MAX: usize = 128;
 /// The longest name of a queue, a type or a tenant. With it an event of the feed with all switches stays below 1 MiB. Units: bytes.
 const SUBJECT_BYTES_MAX: usize = 255;
 
@@ -206,7 +206,7 @@ fn mistake(kind: Option<SwitchKind>, subject: &SwitchSubject) -> Option<String> 
         SwitchKind::Pause => {
             "`queue`: expected `queue`, `type` or `tenant`, with the exact name of what is paused".to_owned()
         }
-        SwitchKind::Forbid | SwitchKind::Drain | SwitchKind::Evacuate | SwitchKind::Throttle => {
+        SwitchKind::Forbid | SwitchKind::Drain | SwitchKind::Evacuate | SwitchKind::Isolate | SwitchKind::Throttle => {
             format!("`region`: expected the id of a region, to {} it", kind.as_str())
         }
     })
@@ -234,10 +234,15 @@ fn lasts(field: &str, text: &str) -> Result<Duration, String> {
     if (LASTS_MIN..=LASTS_MAX).contains(&lasts) { Ok(lasts) } else { Err(format!("`{field}`: expected 1s to 7d")) }
 }
 
+/// Whether a text can be shown in terminals and logs.
+pub(super) fn is_text(text: &str, bytes_max: usize) -> bool {
+    (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
 /// A text that is shown in terminals and logs.
 fn text(field: &str, text: Option<String>, bytes_max: usize) -> Result<String, String> {
     let text = text.map(|text| text.trim().to_owned());
-    let fits = |text: &String| (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control);
+    let fits = |text: &String| is_text(text, bytes_max);
     let expected = || format!("`{field}`: expected a text of 1 to {bytes_max} bytes without control characters");
     text.filter(fits).ok_or_else(expected)
 }

@@ -26,7 +26,7 @@ impl SetRegion {
     /// Whether it takes flexible jobs under these switches.
     fn takes(&self, under: &Switches) -> bool {
         match under.of_region(&self.id) {
-            Some(SwitchKind::Drain | SwitchKind::Evacuate) => false,
+            Some(SwitchKind::Drain | SwitchKind::Evacuate | SwitchKind::Isolate) => false,
             Some(SwitchKind::Forbid) => self.open && self.local,
             Some(SwitchKind::Maintenance | SwitchKind::Pause | SwitchKind::Throttle) | None => self.open,
         }

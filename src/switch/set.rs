@@ -125,12 +125,15 @@ impl Switches {
     #[must_use]
     pub fn joined(&self, others: &Self) -> Self {
         let mut all = self.clone();
-        for other in &others.0 {
-            if self.0.iter().find(|it| it.excludes(other)).is_none_or(|own| own.rank() < other.rank()) {
-                all.set(other.clone());
-            }
-        }
+        others.0.iter().for_each(|other| all.join(other.clone()));
         all
+    }
+
+    /// Sets a switch, unless one of these that is as strict excludes it; see [`Self::joined`].
+    pub fn join(&mut self, other: Switch) {
+        if self.0.iter().find(|it| it.excludes(&other)).is_none_or(|own| own.rank() < other.rank()) {
+            self.set(other);
+        }
     }
 
     /// The kind of the switch that is set for a region, beside a throttle.

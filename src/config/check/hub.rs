@@ -2,13 +2,18 @@
 
 use super::super::raw::RawHub;
 use super::super::sections::Idempotency;
-use super::super::types::{HealthSource, HubConfig, KeyScope, RegionUrl};
+use super::super::types::{FetchWith, HealthSource, HubConfig, KeyScope, RegionUrl};
 use super::super::url;
 use super::collect::Check;
 use super::topology::lease;
 
 /// More replicas of one hub are a mistake.
 const URLS_MAX: usize = 16;
+
+/// When workers get jobs.
+pub(super) fn fetch(raw: &RawHub) -> FetchWith {
+    raw.fetch.as_deref().and_then(FetchWith::parse).unwrap_or(FetchWith::Always)
+}
 
 impl Check {
     /// A hub's views need a hub.
@@ -45,10 +50,13 @@ impl Check {
 
     /// The hub, where `hub.urls` is set.
     pub(super) fn hub(&mut self, raw: RawHub) -> Option<HubConfig> {
+        let fetch = fetch(&raw);
         if raw.urls.is_empty() {
             let is_begun = raw.name.is_some()
                 || raw.report_jobs == Some(true)
+                || !raw.report_bodies.is_empty()
                 || raw.decide.is_some()
+                || fetch == FetchWith::Heard
                 || raw.tls != super::super::raw::RawTls::default();
             if is_begun {
                 self.refuse("hub.urls", "expected the URL of the hub, such as https://hub.example.com:8443");
@@ -68,7 +76,15 @@ impl Check {
         let lease = lease(&raw);
         let tls = self.tls("hub.tls", raw.tls, true);
         let report_jobs = raw.report_jobs.unwrap_or(false);
-        Some(HubConfig { urls, tls, name: raw.name, report_jobs, lease }).filter(|hub| !hub.urls.is_empty())
+        let report_bodies = raw.report_bodies;
+        if !report_jobs && !report_bodies.is_empty() {
+            self.refuse(
+                "hub.report_bodies",
+                "needs `hub.report_jobs: true`, because the end of a job takes its bytes away: set that, too, or leave this out",
+            );
+        }
+        Some(HubConfig { urls, tls, name: raw.name, report_jobs, report_bodies, lease, fetch })
+            .filter(|hub| !hub.urls.is_empty())
     }
 
     fn hub_url(&mut self, text: &str) -> Option<RegionUrl> {

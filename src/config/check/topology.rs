@@ -11,7 +11,7 @@ use crate::base::text::parse_duration;
 /// The default of `hub.lease`, which the effective configuration shows in every topology: three beats of the hub, and a second.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// How long a spoke sends to other regions after the last sign of life of its hub.
+/// How long a spoke sends to other regions, and workers get jobs with `hub.fetch: heard`, after the last sign of life of the hub.
 pub(super) fn lease(raw: &RawHub) -> Duration {
     raw.lease.as_deref().and_then(|text| parse_duration(text).ok()).unwrap_or(LEASE)
 }
@@ -102,8 +102,8 @@ impl Check {
                         set `view` or leave the key out";
             self.refuse("hub.decide", rule);
         }
-        if topology != Topology::HubSpoke && lease(raw) != LEASE {
-            let rule = "has no effect but with `topology: hub-spoke`: set that, or leave hub.lease out";
+        if topology != Topology::HubSpoke && raw.fetch.as_deref() != Some("heard") && lease(raw) != LEASE {
+            let rule = "has no effect but with `topology: hub-spoke` or `hub.fetch: heard`: set one of them, or leave hub.lease out";
             self.refuse("hub.lease", rule);
         }
     }

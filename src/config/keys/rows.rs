@@ -11,7 +11,7 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
-use super::super::types::{DuplicateIds, LimitWithoutHub, Topology};
+use super::super::types::{DuplicateIds, FetchWith, LimitWithoutHub, Topology};
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -159,9 +159,15 @@ const HUB: &[Key] = &[
         "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
     key("hub.report_jobs", Flag, "false", "",
         "Whether the changes of jobs that pass this sidecar are reported to the hub, for its index: ids, types, queues, tenants, states and times"),
+    key("hub.report_bodies", NAMES, "", "",
+        "Globs over queues whose jobs are handed to the hub with their bytes, for the loss of a region; never a pinned job. Needs `hub.report_jobs: true`"),
     // Below 5 s one late beat of the hub, which comes every 3 s, cuts a spoke off; beyond 5 min a spoke routes by a picture of long ago.
     key("hub.lease", Kind::Duration(5 * SECOND, 300 * SECOND), "10s", "duration",
-        "With `topology: hub-spoke`: how long a spoke sends to other regions after the last sign of life of its hub, which comes every 3s"),
+        "How long a spoke of `topology: hub-spoke` sends to other regions after the last sign of life of its hub, which comes every 3s, and how long \
+            workers get jobs with `hub.fetch: heard`"),
+    key("hub.fetch", Choice(FetchWith::NAMES), "always", "",
+        "When the workers of this sidecar get jobs: `always`, or only while its hub is `heard`, so that after a failure of the whole data centre no \
+            worker gets a job before the hub has said which regions are isolated"),
     open("hub.decide", Choice(&["view", "ask"]), "",
         "With `topology: hub-spoke`: who decides where a job of a spoke goes. Only `view` is there: the sidecar, by the picture that the hub sends"),
     open("hub.tls.ca", Path, "", "PEM trust roots for the hub; those of the operating system when absent"),

@@ -42,6 +42,10 @@ fn a_hub_region_and_its_lease_are_refused_where_they_have_no_effect() {
         let lease = hub.replace("tls", "lease: 20s, tls");
         check_refused(&format!("{REGIONS}topology: {topology}\n{lease}"), "hub.lease", &["hub-spoke", "leave"]);
     }
+    let heard = loaded(&format!("{REGIONS}{}", HUB.replace("tls", "fetch: heard, lease: 20s, tls"))).config;
+    assert!(heard.fetches_when_heard() && !heard.is_spoke());
+    assert!(!loaded(&format!("{REGIONS}{HUB}")).config.fetches_when_heard());
+    check_refused(&format!("{REGIONS}hub: {{ fetch: heard }}\n"), "hub.urls", &["expected the URL of the hub"]);
     loaded(&format!("{}topology: mesh\n", REGIONS.replace("/t/us", "/t/us, is_hub: false")));
     for lease in ["4s", "301s", "10"] {
         let hub = HUB.replace("tls", &format!("lease: {lease}, tls"));
@@ -70,6 +74,15 @@ fn every_job_of_an_active_active_federation_is_stamped() {
     loaded(&text("always"));
     let config = loaded(&format!("{REGIONS}topology: active-active\n{hub}")).config;
     assert_eq!((config.topology, config.routing.stamp), (Topology::ActiveActive, Stamp::Always));
+}
+
+#[test]
+fn bytes_of_jobs_are_reported_only_where_their_end_is() {
+    let hub = |keys: &str| format!("{REGIONS}{}", HUB.replace("tls", &format!("{keys}, tls")));
+    check_refused(&hub("report_bodies: [email]"), "hub.report_bodies", &["hub.report_jobs: true", "leave this out"]);
+    let config = loaded(&hub("report_bodies: [email], report_jobs: true")).config;
+    assert_eq!(config.hub.unwrap().report_bodies, ["email"]);
+    check_refused(&format!("{REGIONS}hub: {{ report_bodies: [email] }}"), "hub.urls", &["URL of the hub"]);
 }
 
 #[test]

@@ -15,8 +15,21 @@ pub struct HubConfig {
     pub name: Option<String>,
     /// Whether it reports the changes of jobs to the hub.
     pub report_jobs: bool,
-    /// For a spoke: how long after the last sign of life of its hub it still sends to other regions.
+    /// Globs over the queues whose jobs are handed to the hub with their bytes.
+    pub report_bodies: Vec<String>,
+    /// How long after the last sign of life of its hub a spoke still sends to other regions, and workers get jobs with [`FetchWith::Heard`].
     pub lease: Duration,
+    /// When workers get jobs.
+    pub fetch: FetchWith,
+}
+
+/// When the workers of a sidecar with a hub get jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FetchWith {
+    /// With and without the hub.
+    Always,
+    /// Only while the hub is heard.
+    Heard,
 }
 
 /// The sidecars that know an `Idempotency-Key`.

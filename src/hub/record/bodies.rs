@@ -39,7 +39,6 @@ impl Record {
     /// The body of a job that a region has; none where the job has ended, too.
     ///
     /// Errors: [`RecordError`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "a promotion reads it"))]
     pub(in crate::hub) async fn body(&self, job_id: String, region: String) -> Result<Option<SavedBody>, RecordError> {
         match self {
             Self::Sqlite(it) => it.body(job_id, region).await,

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::super::audit::Head;
+use super::super::taken::Taken;
 use super::postgres_error::PostgresError;
+use crate::base::Moment;
 use crate::replica::Change;
-use crate::switch::{Switches, Version};
+use crate::switch::{Switch, Switches, Version};
 
 /// How long a reader waits for the record, and after which a hub whose record does not answer is not ready.
 pub(in crate::hub) const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -106,12 +108,37 @@ impl RecordError {
     }
 }
 
-/// A state of a record: the switches in force, and the end of the audit trail that led to them.
+/// A state of a record: the switches, and the end of the audit trail that led to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::hub) struct State {
     pub(in crate::hub) version: Version,
+    /// Those that were set at a hub of this record.
     pub(in crate::hub) switches: Switches,
+    /// The isolations of hubs of other regions.
+    pub(in crate::hub) taken: Taken,
     pub(in crate::hub) head: Head,
+}
+
+impl State {
+    /// The switches in force, as sidecars get them.
+    pub(in crate::hub) fn in_force(&self) -> Switches {
+        self.taken.joined(&self.switches)
+    }
+
+    /// Ends the switches whose time is over, and returns those that were in force.
+    pub(in crate::hub) fn expire(&mut self, now: Moment) -> Vec<Switch> {
+        [self.switches.expire(now), self.taken.expire(now)].concat()
+    }
+
+    /// When the first one ends.
+    pub(in crate::hub) fn first_end(&self) -> Option<Moment> {
+        self.switches.first_end().into_iter().chain(self.taken.first_end()).min()
+    }
+
+    /// Whether it has the same switches as another one.
+    pub(in crate::hub) fn is_alike(&self, other: &Self) -> bool {
+        self.switches == other.switches && self.taken == other.taken
+    }
 }
 
 /// The fate of a change.
@@ -286,6 +313,51 @@ pub(in crate::hub) enum Wanted {
     /// All copies of this job.
     Job(String),
 }
+
+/// A promotion as the record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct SavedPromotion {
+    pub(in crate::hub) id: String,
+    /// The number of changes; 0 for one that the record does not have yet.
+    pub(in crate::hub) version: u64,
+    /// As JSON.
+    pub(in crate::hub) document: String,
+    /// The lost region, of which no other promotion may be open; none where this one is over or a dry run.
+    pub(in crate::hub) holds: Option<String>,
+    /// Whether there is something left to do.
+    pub(in crate::hub) is_open: bool,
+    /// When it was ordered. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) began_ms: u64,
+}
+
+/// All promotions, the oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::hub) struct Promotions {
+    pub(in crate::hub) all: Vec<SavedPromotion>,
+    /// The time at the record, so that all hubs which share it have one clock. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) now_ms: u64,
+}
+
+/// A job of a promotion as the record keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub(in crate::hub) struct PromotionJob {
+    pub(in crate::hub) job_id: String,
+    /// Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) enqueued_ms: u64,
+    /// The word of its step.
+    pub(in crate::hub) step: String,
+    /// The word of the reason, where it stays.
+    pub(in crate::hub) why: Option<String>,
+    /// The status of the answer, where a region has refused it; the id that it has there, where that is another one.
+    pub(in crate::hub) detail: Option<String>,
+    /// How often it may have been sent.
+    pub(in crate::hub) sends: u64,
+    /// When it came to this step, by the clock of the record. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) changed_ms: u64,
+}
+
+/// The number of jobs of a promotion at a step, for a reason.
+pub(in crate::hub) type StepCount = (String, Option<String>, u64);
 
 /// Some of the statuses that a record has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

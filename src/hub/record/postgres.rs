@@ -9,6 +9,7 @@ mod connect;
 mod index;
 mod keys;
 mod line;
+pub(super) mod promotion;
 mod schema;
 mod tls;
 mod values;
@@ -42,14 +43,14 @@ const MIGRATION_WAIT: Duration = Duration::from_secs(10);
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
 const NEWER: &str = "
-SELECT change, name, switches, number, hash FROM ojs_hub_state
+SELECT change, name, switches, number, hash, taken FROM ojs_hub_state
 LEFT JOIN (SELECT number, hash FROM ojs_hub_audit ORDER BY number DESC LIMIT 1) AS head ON true
 WHERE name <> $1 OR change <> $2";
 
 /// Moves the state and adds the rows in one statement; the rows are none where the state is another one.
 const CHANGE: &str = "
 WITH moved AS (
-  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3 WHERE change = $4 AND name = $5 RETURNING change),
+  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7 WHERE change = $4 AND name = $5 RETURNING change),
 added AS (
   INSERT INTO ojs_hub_audit SELECT entry.* FROM moved, json_populate_recordset(NULL::ojs_hub_audit, $6::json) AS entry)
 SELECT count(*) FROM moved";
@@ -185,14 +186,16 @@ impl Postgres {
     pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
         let has_rows = !rows.is_empty();
         let (switches, rows) = (json!(to.switches).to_string(), json!(rows).to_string());
+        let taken = json!(to.taken).to_string();
         let (change, from_change) = (signed(to.version.change), signed(from.change));
-        let values: [Value<'_>; 6] = [
+        let values: [Value<'_>; 7] = [
             (&change, Type::INT8),
             (&to.version.name, Type::TEXT),
             (&switches, Type::TEXT),
             (&from_change, Type::INT8),
             (&from.name, Type::TEXT),
             (&rows, Type::TEXT),
+            (&taken, Type::TEXT),
         ];
         let deadline = Instant::now() + CHANGE_WAIT;
         let mut was_lost = false;
@@ -368,6 +371,11 @@ impl Postgres {
         Ok(found)
     }
 
+    /// The connection for the index of jobs.
+    pub(in crate::hub::record) const fn index_line(&self) -> (&Line, &PostgresSettings) {
+        (&self.of_index, &self.settings)
+    }
+
     /// The rows of a statement about reports.
     async fn ask_of_reports(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, RecordError> {
         self.of_reports.ask(&self.settings, statement, values).await
@@ -386,5 +394,6 @@ fn state(row: &Row) -> Result<State, PostgresError> {
         None => Head::default(),
     };
     let switches = serde_json::from_str(&text(rows, 0, 2)?).map_err(PostgresError::content)?;
-    Ok(State { version: Version { name: text(rows, 0, 1)?, change: number(rows, 0, 0)? }, switches, head })
+    let taken = serde_json::from_str(&text(rows, 0, 5)?).map_err(PostgresError::content)?;
+    Ok(State { version: Version { name: text(rows, 0, 1)?, change: number(rows, 0, 0)? }, switches, taken, head })
 }

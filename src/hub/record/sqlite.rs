@@ -6,6 +6,7 @@ mod bodies;
 mod index;
 mod keys;
 mod limits;
+pub(super) mod promotion;
 mod reports;
 mod tables;
 
@@ -250,7 +251,8 @@ impl Sqlite {
         Ok(Statuses { sidecars, mark: 1, last: None })
     }
 
-    async fn ask<T: Send + 'static>(
+    /// Carries out work on the thread of the file.
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, RecordError> {

@@ -1,6 +1,7 @@
 mod bodies;
 mod index;
 mod keys;
+mod promotion;
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +27,8 @@ fn drained(from: &State, region: &str) -> (State, Vec<AuditRow>) {
     switches.set(Order::read(&query, true).unwrap().switch(Moment(1_000), 1_000).unwrap());
     let mut head = from.head.clone();
     let row = row(&mut head, &format!("drain {region}"));
-    (State { version: Version { name: random_name(), change: from.version.change + 1 }, switches, head }, vec![row])
+    let version = Version { name: random_name(), change: from.version.change + 1 };
+    (State { version, switches, head, ..State::default() }, vec![row])
 }
 
 fn row(head: &mut Head, subject: &str) -> AuditRow {
@@ -99,7 +101,7 @@ async fn a_change_that_cannot_be_kept_leaves_all_as_it_was() {
 #[test]
 fn a_file_of_a_later_version_or_of_another_program_is_refused_and_one_of_the_first_version_is_read() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "PRAGMA user_version=1; ALTER TABLE state DROP COLUMN name; DROP TABLE report; DROP TABLE fleet_limit; DROP TABLE claimed_key; DROP TABLE job_change; DROP TABLE index_place; DROP TABLE index_epoch; DROP TABLE job_body; DROP TABLE body_place; DROP TABLE body_key; DROP TABLE body_total";
+    let first = "PRAGMA user_version=1; ALTER TABLE state DROP COLUMN name; ALTER TABLE state DROP COLUMN taken; DROP TABLE report; DROP TABLE fleet_limit; DROP TABLE claimed_key; DROP TABLE job_change; DROP TABLE index_place; DROP TABLE index_epoch; DROP TABLE job_body; DROP TABLE body_place; DROP TABLE body_key; DROP TABLE body_total; DROP TABLE promotion; DROP TABLE promotion_job";
     for (name, statement) in
         [("later.db", "PRAGMA user_version=9"), ("foreign.db", "PRAGMA application_id=7"), ("first.db", first)]
     {

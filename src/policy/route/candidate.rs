@@ -78,7 +78,7 @@ pub(super) fn last_good(view: &View, plan: &Plan<'_>, refused: &[(RegionIndex, R
 pub(super) fn usable_in(view: &View, index: RegionIndex, refusal: Refusal, now: Instant) -> Option<Duration> {
     let wait = match refusal {
         Refusal::NotCompared | Refusal::PinnedElsewhere | Refusal::NotPermitted | Refusal::Excluded => return None,
-        Refusal::Drained | Refusal::Evacuated => RETRY_DRAINED,
+        Refusal::Drained | Refusal::Evacuated | Refusal::Isolated => RETRY_DRAINED,
         Refusal::HubLost => RETRY_HUB,
         Refusal::Unhealthy => view.settings.health_interval,
         Refusal::BreakerOpen => {

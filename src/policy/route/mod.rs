@@ -1,7 +1,7 @@
 //! The decision that every request takes: which regions a job may be tried in, in which order, and why.
 //!
 //! `plan` says where a job may go and by which strategy; `candidate` admits or refuses each region; `strategy` ranks; `shortlist`
-//! says how far failover may go. `decide` is the control flow over them, for live calls and for the dry run alike.
+//! says how far failover may go; `reach` says where a job may go in any state of the regions. `decide` is the control flow over them, for live calls and for the dry run alike.
 
 mod candidate;
 mod decide;
@@ -9,6 +9,7 @@ mod explain;
 mod grounds;
 mod plan;
 mod ranking;
+mod reach;
 mod settle;
 mod shortlist;
 mod strategy;
@@ -20,6 +21,7 @@ pub use explain::{Explanation, Scored, explain};
 pub use grounds::{Fallen, Grounds, Origin};
 pub use plan::has_tags;
 pub use ranking::Inputs;
+pub use reach::{PermittedRegions, permitted_regions};
 pub use settle::settle;
 pub use strategy::means_local;
 pub use together::{Demand, Part, Together, together};

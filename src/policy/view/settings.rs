@@ -45,6 +45,10 @@ pub struct Settings {
     pub(in crate::policy) load_interval: Duration,
     pub(in crate::policy) load_tolerance: f64,
     pub(in crate::policy) health_interval: Duration,
+    /// Whether nothing that is routed goes to other regions while the hub is not heard.
+    is_spoke: bool,
+    /// Whether workers get no jobs while the hub is not heard.
+    fetches_when_heard: bool,
 }
 
 /// The regions for jobs of tenants whose name fits.
@@ -115,7 +119,14 @@ impl Settings {
             load_interval: config.load.interval,
             load_tolerance: config.load.tolerance,
             health_interval: config.health_check.interval,
+            is_spoke: config.is_spoke(),
+            fetches_when_heard: config.fetches_when_heard(),
         }
+    }
+
+    /// The effects of the loss of the hub: whether other regions are cut off, and whether workers get no jobs.
+    pub(super) const fn without_hub(&self) -> (bool, bool) {
+        (self.is_spoke, self.fetches_when_heard)
     }
 
     /// The region with this id.

@@ -27,6 +27,8 @@ pub struct View {
     pub local: RegionIndex,
     /// Whether no worker gets a job, by a switch.
     pub maintenance: bool,
+    /// Whether no worker gets a job until the hub is heard, by `hub.fetch`.
+    pub fetch_waits: bool,
     /// The queues, types and tenants that switches pause; none while there are none.
     pub pauses: Option<Arc<Pauses>>,
     /// The part of the configuration that routing reads.
@@ -133,10 +135,17 @@ impl RegionView {
 }
 
 impl RegionView {
-    /// Whether the operator has taken flexible jobs from it: its weight is 0, or a switch drains or evacuates it.
+    /// Whether the operator has taken flexible jobs from it: its weight is 0, or a switch drains, evacuates or isolates it.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.weight == 0 || matches!(self.switch, Some(SwitchKind::Drain | SwitchKind::Evacuate))
+        let kind = self.switch;
+        self.weight == 0 || kind.is_some_and(|kind| kind == SwitchKind::Drain || kind.refuses_pinned())
+    }
+
+    /// Whether no worker gets a job from it, because a switch isolates it.
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        self.switch == Some(SwitchKind::Isolate)
     }
 
     /// The guard of a class; one of a class that is never refused always lets calls through.
@@ -178,6 +187,7 @@ impl RegionView {
     fn taken_out(&self, is_bound: impl FnOnce() -> bool) -> Option<Refusal> {
         match self.switch {
             _ if self.is_cut_off => Some(Refusal::HubLost),
+            Some(SwitchKind::Isolate) => Some(Refusal::Isolated),
             Some(SwitchKind::Evacuate) => Some(Refusal::Evacuated),
             Some(SwitchKind::Drain) if !is_bound() => Some(Refusal::Drained),
             Some(_) | None => None,
@@ -192,9 +202,10 @@ impl View {
         let settings = Arc::new(Settings::of(config));
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
         let (local, settled) = (settings.local, Cache::default());
-        let mut view = Self { regions, local, maintenance: false, pauses: None, settings, settled };
-        // A spoke has no picture of other regions before it hears its hub.
-        view.set_cut_off(config.is_spoke());
+        let (maintenance, fetch_waits) = (false, false);
+        let mut view = Self { regions, local, maintenance, fetch_waits, pauses: None, settings, settled };
+        // There is no picture of the hub's before it is heard.
+        view.set_hub_lost(true);
         view
     }
 
@@ -210,13 +221,13 @@ impl View {
         &self.regions[index.get()]
     }
 
-    /// The other regions that work may be taken from: healthy, with traffic flowing and not drained; the nearest first.
+    /// The other regions that work may be taken from: healthy, with traffic flowing, neither of weight 0 nor isolated; the nearest first.
     #[must_use]
     pub fn nearest_others(&self) -> SmallVec<[RegionIndex; 8]> {
         let serves = |index: &RegionIndex| {
             let region = self.region(*index);
-            let flows =
-                region.breaker == BreakerState::Closed && region.weight > 0 && !region.silent && !region.is_cut_off;
+            let flows = region.breaker == BreakerState::Closed && !region.silent && !region.is_cut_off;
+            let flows = flows && region.weight > 0 && !region.is_isolated();
             *index != self.local && flows && region.health == Health::Healthy
         };
         let mut others: SmallVec<[RegionIndex; 8]> = self.indexes().filter(serves).collect();
@@ -242,6 +253,19 @@ impl View {
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.regions.iter().any(|region| region.is_cut_off)
+    }
+
+    /// Whether the loss of the hub has an effect now.
+    #[must_use]
+    pub fn is_hub_lost(&self) -> bool {
+        self.fetch_waits || self.is_cut_off()
+    }
+
+    /// Puts the effects of the loss of the hub in force, as far as the configuration has any, or ends them.
+    pub fn set_hub_lost(&mut self, is_lost: bool) {
+        let (is_spoke, fetches_when_heard) = self.settings.without_hub();
+        self.set_cut_off(is_lost && is_spoke);
+        self.fetch_waits = is_lost && fetches_when_heard;
     }
 
     /// Cuts this sidecar off from all regions but the local one, or ends that.
@@ -305,5 +329,8 @@ mod tests {
         assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(2), RegionIndex::new(1), RegionIndex::new(5)]);
         view.regions[1].health = Health::Unknown;
         assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(2), RegionIndex::new(5)]);
+        view.regions[5].switch = Some(SwitchKind::Evacuate);
+        view.regions[2].switch = Some(SwitchKind::Isolate);
+        assert_eq!(view.nearest_others().as_slice(), [RegionIndex::new(5)]);
     }
 }

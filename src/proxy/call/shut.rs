@@ -7,14 +7,14 @@ use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::state::Proxy;
 
-/// When a call that creates jobs in an evacuated region is worth another try. Units: seconds.
+/// When a call that creates jobs in an evacuated or isolated region is worth another try. Units: seconds.
 const EVACUATED_RETRY_AFTER: u64 = 30;
 
-/// Errors: 503 `region_unavailable` where a switch evacuates the region, for calls that create jobs and go to one region whatever routing says.
+/// Errors: 503 `region_unavailable` where a switch evacuates or isolates the region, for calls that create jobs and go to one region whatever routing says.
 pub(crate) fn check_evacuated(proxy: &Proxy, index: RegionIndex) -> Result<(), ErrorDocument> {
     let view = proxy.shared.registry.view();
     let region = view.region(index);
-    if region.switch != Some(SwitchKind::Evacuate) {
+    if !region.switch.is_some_and(SwitchKind::refuses_pinned) {
         return Ok(());
     }
     Err(ErrorDocument::region_unavailable(region.id.as_str(), region.breaker.as_str(), EVACUATED_RETRY_AFTER))

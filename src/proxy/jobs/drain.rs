@@ -13,6 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::enqueue::run;
+use super::replicate::report_stored;
 use crate::base::Reason;
 use crate::journal::Hold;
 use crate::ojs::header::{REQUEST_ID, TENANT, TENANT_ID};
@@ -220,8 +221,8 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
         if let Some(described) = &described {
-            let ids = (job.job_id.as_deref(), job.trail.federation_id.as_ref().and_then(|id| id.to_str().ok()));
-            proxy.shared.saw_stored(described, ids, &proxy.region(index).id, &answer.body);
+            let federation_id = job.trail.federation_id.as_ref().and_then(|id| id.to_str().ok());
+            report_stored(proxy, &job, described, federation_id, (index, answer));
         }
     }
     let turn = ended(proxy, &mut job, &ran);

@@ -10,6 +10,7 @@ use http::{HeaderValue, Request, Response};
 use super::long::{compressed_job, plan_long};
 use super::outage;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
+use super::replicate::report_stored;
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
@@ -77,12 +78,7 @@ pub(crate) async fn enqueue(
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
         if let (Some(described), Ok(answer)) = (&described, &ran.result) {
             let federation_id = exchange.federation_id.as_ref().and_then(|id| id.to_str().ok());
-            proxy.shared.saw_stored(
-                described,
-                (job.job_id.as_deref(), federation_id),
-                &proxy.region(index).id,
-                &answer.body,
-            );
+            report_stored(proxy, &job, described, federation_id, (index, answer));
         }
     }
     if let Some(turns) = turns {

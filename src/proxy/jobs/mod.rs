@@ -18,3 +18,4 @@ pub(crate) mod enqueue;
 mod long;
 mod outage;
 pub(crate) mod replay;
+mod replicate;

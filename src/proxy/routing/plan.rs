@@ -18,13 +18,13 @@ use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
-use crate::policy::{self, Decision, Explanation, Inputs, Job, RegionIndex, RouteError, View};
+use crate::policy::{self, Decision, Explanation, Inputs, Job, PermittedRegions, RegionIndex, RouteError, View};
 use crate::proxy::{
     call::{feedback::source, notes},
     state::{Ours, Proxy, Shared, Spooling},
 };
 use crate::region::Queue;
-use crate::replica::Description;
+use crate::replica::{Description, Reach};
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};
 
@@ -256,6 +256,24 @@ pub(crate) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
     })
 }
 
+/// The description of a job that is about to be sent, with the regions that it may go to where the hub is to get its bytes.
+pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
+    let described = proxy.shared.described(envelope, decision)?;
+    let is_wanted = proxy.shared.replicated.iter().any(|queue| queue.matches(envelope.queue()));
+    // A replica is the copy of a job that its own region has.
+    if !is_wanted || decision.pinned || envelope.attributes().replicated_from.is_some() {
+        return Some(described);
+    }
+    let view = proxy.shared.registry.view();
+    Some(match with_job(envelope, |job| policy::permitted_regions(&view, job)) {
+        None => described,
+        Some(PermittedRegions::Every) => described.with_reach(Reach::Every),
+        Some(PermittedRegions::Only(regions)) => {
+            described.with_reach(Reach::Only(regions.into_iter().map(|index| view.region(index).id.clone()).collect()))
+        }
+    })
+}
+
 fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {
     let stamp = Stamped::new(proxy, envelope, decision.target());
     let mut room = StampRoom::default();
@@ -279,7 +297,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
-        described: proxy.shared.described(envelope, &decision),
+        described: described(proxy, envelope, &decision),
         spooling: None,
         decision,
     }

@@ -20,10 +20,10 @@ use super::watch::Watched;
 use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::pool::Pool;
-use crate::policy::{Budgets, Concurrency, RegionIndex, View};
+use crate::policy::{Budgets, Concurrency, Glob, RegionIndex, View};
 use crate::region::discovery::Discovered;
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
-use crate::replica::{IndexQuestions, Lags, Outbox};
+use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::spool::Spool;
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
@@ -54,6 +54,10 @@ pub struct Shared {
     pub spool: Option<Arc<Spool>>,
     /// The changes of jobs that the hub does not have yet.
     pub outbox: Arc<Outbox>,
+    /// The bytes of jobs that the hub does not have yet.
+    pub bodies: Arc<BodyOutbox>,
+    /// The queues whose jobs are handed to the hub with their bytes.
+    pub replicated: Vec<Glob>,
     /// The way of look-ups to the hub's index.
     pub index: Arc<IndexQuestions>,
     /// How far the hub's index is behind other regions.

@@ -4,7 +4,10 @@
 //! never more than the worker asked for: a claimed job cannot be given back without counting as an attempt. A job that
 //! may not run here is left to its lease, and its queue is fetched from the local region only from then on.
 //!
-//! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked.
+//! An isolationd region is not asked, and its jobs are left to their leases where it answers after the isolation was set.
+//!
+//! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked, nor while
+//! `hub.fetch: heard` waits for the hub.
 //!
 //! Jobs whose worker has disconnected by the time they are claimed are parked for its next FETCH.
 //!
@@ -48,7 +51,7 @@ pub(crate) async fn fetch(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, mut body) = read(proxy, exchange, request).await?;
-    let (halts, pauses) = proxy.with_view(|view| (view.maintenance, view.pauses.clone()));
+    let (halts, pauses) = proxy.with_view(|view| (view.maintenance || view.fetch_waits, view.pauses.clone()));
     if halts {
         return Ok(handed_out(exchange, &[]));
     }

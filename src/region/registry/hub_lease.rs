@@ -1,4 +1,5 @@
-//! A spoke sends to other regions only while it hears its hub: the last sign of life, and its effect on the view.
+//! A spoke sends to other regions only while it hears its hub, and by `hub.fetch` workers get jobs only then: the last sign of life, and its
+//! effects on the view.
 
 use std::time::Instant;
 
@@ -13,26 +14,26 @@ impl Registry {
         *self.hub_heard.lock()
     }
 
-    /// Takes a sign of life of the hub: other regions get jobs from now on. Returns whether they did not before.
+    /// Takes a sign of life of the hub: its loss has no effect from now on. Returns whether it had one before.
     pub fn hear_hub(&self) -> bool {
         *self.hub_heard.lock() = Some(self.clock.now());
-        self.set_cut_off(false)
+        self.set_hub_lost(false)
     }
 
-    /// Sends nothing that is routed to another region until [`Registry::hear_hub`].
-    pub fn cut_off(&self) {
-        self.set_cut_off(true);
+    /// Puts the effects of the loss of the hub in force until [`Registry::hear_hub`].
+    pub fn lose_hub(&self) {
+        self.set_hub_lost(true);
     }
 
-    fn set_cut_off(&self, is_cut_off: bool) -> bool {
+    fn set_hub_lost(&self, is_lost: bool) -> bool {
         // Under the lock, so that no other change of the view is lost.
         let _keeper = self.keeper.lock();
         let current = self.view.load();
-        if current.is_cut_off() == is_cut_off {
+        if current.is_hub_lost() == is_lost {
             return false;
         }
         let mut next = View::clone(&current);
-        next.set_cut_off(is_cut_off);
+        next.set_hub_lost(is_lost);
         self.publish(next);
         true
     }
@@ -42,7 +43,7 @@ impl Registry {
         let heard = from.hub_heard();
         let lasts = config.hub.as_ref().map(|hub| hub.lease);
         let is_live = heard.zip(lasts).is_some_and(|(heard, lasts)| self.clock.now() < heard + lasts);
-        view.set_cut_off(config.is_spoke() && !is_live);
+        view.set_hub_lost(!is_live);
         *self.hub_heard.get_mut() = heard;
     }
 }

@@ -40,6 +40,15 @@ pub fn hub_pull_failed(from: &str, error: &str) {
     );
 }
 
+/// The hub opens its feeds after `index.return_wait` although it has not heard all hubs of other regions.
+pub fn hub_return_unheard(regions: &str, waited: Duration) {
+    let waited = print_duration(waited);
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_return_unheard", regions, waited,
+        "sidecars get the switches of this hub, which does not know the isolations of these regions' hubs"
+    );
+}
+
 /// The facts of another region's hub are taken again.
 pub fn hub_pull_returns(from: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_pull_returns", from, "the facts about jobs of another region's hub are taken again");
@@ -81,6 +90,27 @@ pub fn hub_bodies_refused(url: &str, error: &str, is_final: bool) {
         target: TARGET, event = "ojs.federation.hub_bodies_refused", url, error,
         "the hub does not take the bytes of jobs; {then}"
     );
+}
+
+/// A promotion has come to its next stage.
+pub fn promotion_stage(id: &str, from: &str, to: &str, stage: &str) {
+    info!(
+        target: TARGET, event = "ojs.federation.promotion_stage", id, from, to, stage,
+        "a promotion has come to its next stage"
+    );
+}
+
+/// A job was moved that a worker has had in the region that came back.
+pub fn promotion_doubled(job_id: &str, from: &str, to: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.promotion_doubled", job_id, from, to,
+        "a job was moved by a promotion that a worker has had in the region that came back; it may run twice"
+    );
+}
+
+/// A promotion does not go on.
+pub fn promotion_waits(id: &str, error: &str) {
+    warn!(target: TARGET, event = "ojs.federation.promotion_waits", id, error, "a promotion does not go on; it is tried again");
 }
 
 /// The hub did not take changes of jobs.
@@ -230,6 +260,19 @@ pub fn hub_cut_off(is_cut_off: bool, lease: Duration) {
         );
     } else {
         info!(target: TARGET, event = "ojs.federation.hub_heard", lease, "the hub is heard; jobs go to other regions");
+    }
+}
+
+/// The hub is not heard, or it is again, and workers get jobs by `hub.fetch` only then. `lease`: how long they get them without.
+pub fn hub_fetch_waits(waits: bool, lease: Duration) {
+    let lease = print_duration(lease);
+    if waits {
+        warn!(
+            target: TARGET, event = "ojs.federation.hub_fetch_waits", lease,
+            "the hub was not heard for the time of hub.lease; workers get no jobs until it is heard"
+        );
+    } else {
+        info!(target: TARGET, event = "ojs.federation.hub_fetch_goes_on", lease, "the hub is heard; workers get jobs");
     }
 }
 

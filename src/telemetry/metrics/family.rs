@@ -132,8 +132,13 @@ families! {
     HUB_CONNECTED = Kind::Gauge, "hub_connected", [], "1 while the feed of the hub is open; 0 also without a hub";
     HUB_CUT_OFF = Kind::Gauge, "hub_cut_off", [],
         "1 while a spoke of `topology: hub-spoke` does not hear its hub and sends nothing to other regions; 0 also without such a topology";
+    HUB_FETCH_WAITS = Kind::Gauge, "hub_fetch_waits", [],
+        "1 while `hub.fetch: heard` does not hear the hub and workers get no jobs; 0 also without that setting";
     HUB_SWITCHES_UNKNOWN = Kind::Gauge, "hub_switches_unknown", [],
         "Switches of the hub that this version of the program cannot read; the others are followed";
+    HUB_BODIES_DROPPED = Kind::Gauge, "hub_bodies_dropped", [],
+        "Jobs since the start of the process whose bytes the hub never gets: for want of room, longer than 1 MiB, or because the hub keeps none";
+    HUB_BODIES_WAITING = Kind::Gauge, "hub_bodies_waiting", [], "Jobs whose bytes the hub does not have yet, with `hub.report_bodies`";
     HUB_CHANGES_DROPPED = Kind::Gauge, "hub_changes_dropped", [],
         "Changes of jobs since the start of the process that the index of the hub never gets, for want of room or because their id is none";
     HUB_CHANGES_WAITING = Kind::Gauge, "hub_changes_waiting", [], "Changes of jobs that the hub does not have yet";

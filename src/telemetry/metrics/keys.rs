@@ -15,6 +15,10 @@ pub struct HubKeys {
     pub changes_waiting: IntGauge,
     /// Those that were dropped.
     pub changes_dropped: IntGauge,
+    /// Bytes of jobs that wait for the hub.
+    pub bodies_waiting: IntGauge,
+    /// Those that were dropped.
+    pub bodies_dropped: IntGauge,
 }
 
 impl HubKeys {
@@ -25,6 +29,8 @@ impl HubKeys {
             unsettled: families.int_gauge(&family::HUB_KEYS_UNSETTLED),
             changes_waiting: families.int_gauge(&family::HUB_CHANGES_WAITING),
             changes_dropped: families.int_gauge(&family::HUB_CHANGES_DROPPED),
+            bodies_waiting: families.int_gauge(&family::HUB_BODIES_WAITING),
+            bodies_dropped: families.int_gauge(&family::HUB_BODIES_DROPPED),
         }
     }
 }

@@ -97,6 +97,8 @@ pub struct Metrics {
     pub hub_connected: IntGauge,
     /// Whether a spoke does not hear its hub.
     pub hub_cut_off: IntGauge,
+    /// Whether workers get no jobs because the hub is not heard.
+    pub hub_fetch_waits: IntGauge,
     /// Regions whose last verdict is that of the hub's probe.
     pub hub_views: IntGauge,
     /// Switches of the hub that cannot be read.
@@ -190,6 +192,7 @@ impl Metrics {
             owners: families.int_gauge(&family::OWNERS),
             hub_connected: families.int_gauge(&family::HUB_CONNECTED),
             hub_cut_off: families.int_gauge(&family::HUB_CUT_OFF),
+            hub_fetch_waits: families.int_gauge(&family::HUB_FETCH_WAITS),
             hub_views: families.int_gauge(&family::HUB_VIEWS),
             hub_switches_unknown: families.int_gauge(&family::HUB_SWITCHES_UNKNOWN),
             hub_keys: HubKeys::of(&families),
@@ -258,6 +261,7 @@ impl Metrics {
             owners: self.owners.clone(),
             hub_connected: self.hub_connected.clone(),
             hub_cut_off: self.hub_cut_off.clone(),
+            hub_fetch_waits: self.hub_fetch_waits.clone(),
             hub_views: self.hub_views.clone(),
             hub_switches_unknown: self.hub_switches_unknown.clone(),
             hub_keys: self.hub_keys.clone(),

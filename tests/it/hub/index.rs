@@ -156,14 +156,14 @@ async fn the_index_is_the_same_in_postgresql() {
 }
 
 /// The hub of one region, with a certificate for that of another.
-fn hub_of(region: &str, reader: &str) -> HubStage {
+pub(super) fn hub_of(region: &str, reader: &str) -> HubStage {
     let stage = HubStage::new(&keeps(region, reader, ""));
     stage.client("peer", "spiffe://test/hub");
     stage
 }
 
 /// The settings of a hub that pulls from another one.
-fn pulls(region: &str, reader: &str, stage: &HubStage) -> String {
+pub(super) fn pulls(region: &str, reader: &str, stage: &HubStage) -> String {
     let file = |name: &str| stage.path(name);
     let (ca, cert, key) = (file("hub.ca.pem"), file("peer.cert.pem"), file("peer.key.pem"));
     let tls = format!("tls: {{ ca: {ca:?}, cert: {cert:?}, key: {key:?} }}");

@@ -1,8 +1,11 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
+mod bodies;
+mod heard;
 mod history;
 mod index;
 mod index_history;
+mod isolations;
 mod keys;
 mod keys_history;
 mod keys_loss;
@@ -11,6 +14,7 @@ mod limits;
 mod messages;
 mod outcomes;
 mod postgres;
+mod promotion;
 mod several;
 mod spoke;
 mod sso;
@@ -188,7 +192,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 18] = [
+    let cells: [(Method, &str, [u16; 4]); 22] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -199,6 +203,10 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::GET, "/v1/hub/feed?sidecar=x", [200, 403, 403, 403]),
         (Method::GET, "/v1/hub/outcomes", [403, 200, 200, 403]),
         (Method::GET, "/v1/hub/limits", [403, 200, 200, 403]),
+        (Method::GET, "/v1/hub/promotions", [403, 200, 200, 403]),
+        (Method::POST, "/v1/hub/promotions", [403, 400, 403, 403]),
+        (Method::GET, "/v1/hub/promotions/x", [403, 404, 404, 403]),
+        (Method::DELETE, "/v1/hub/promotions/x", [403, 404, 403, 403]),
         (Method::POST, "/v1/hub/grants", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/reports", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/keys/claim", [400, 403, 403, 403]),

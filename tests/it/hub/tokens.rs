@@ -31,7 +31,7 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let scopes = ["ojs:read", "ojs:operate", "ojs:audit", "openid ojs:read ojs:operate ojs:audit", "openid", ""];
     let tokens = scopes.map(|scope| sso.token("ann", scope));
-    let cells: [(Method, &str, [u16; 6]); 20] = [
+    let cells: [(Method, &str, [u16; 6]); 24] = [
         (Method::GET, "/v1/hub/switches", [200, 403, 403, 200, 403, 403]),
         (Method::PUT, &set, [403, 200, 403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 404, 403, 403]),
@@ -41,6 +41,10 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
         (Method::GET, "/v1/hub/audit", [403, 403, 200, 200, 403, 403]),
         (Method::GET, "/v1/hub/feed?sidecar=x", [403; 6]),
         (Method::GET, "/v1/hub/limits", [200, 403, 403, 200, 403, 403]),
+        (Method::GET, "/v1/hub/promotions", [200, 403, 403, 200, 403, 403]),
+        (Method::POST, "/v1/hub/promotions", [403, 400, 403, 400, 403, 403]),
+        (Method::GET, "/v1/hub/promotions/x", [404, 403, 403, 404, 403, 403]),
+        (Method::DELETE, "/v1/hub/promotions/x", [403, 404, 403, 404, 403, 403]),
         (Method::POST, "/v1/hub/grants", [403; 6]),
         (Method::POST, "/v1/hub/keys/claim", [403; 6]),
         (Method::POST, "/v1/hub/keys/settle", [403; 6]),

@@ -5,6 +5,7 @@ mod fence;
 mod fetch;
 mod fleet;
 mod held;
+mod isolated;
 mod one;
 mod sdk;
 mod settle;

@@ -11,7 +11,7 @@ use crate::support::{Federation, Setup, eventually};
 const KEPT: &str = r#"kept_jobs_total{result="kept"}"#;
 
 /// Has a region claim jobs for a worker that goes before it gets them.
-async fn vanish(federation: &Federation, place: usize, body: &str) {
+pub(super) async fn vanish(federation: &Federation, place: usize, body: &str) {
     let gate = Gate::new();
     let region = &federation.regions[place];
     region.faults().add(When::path(FETCH).next(1), Fault::Hold { gate: gate.clone() });
@@ -34,7 +34,7 @@ async fn with_jobs() -> Federation {
     federation
 }
 
-async fn kept(federation: &Federation, count: f64) {
+pub(super) async fn kept(federation: &Federation, count: f64) {
     eventually("the jobs are kept", async || federation.metric(KEPT).await == count).await;
 }
 

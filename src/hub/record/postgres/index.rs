@@ -84,11 +84,9 @@ pub(super) async fn find(
         }
         Wanted::Job(id) => ("job_id = $1", id),
     };
-    let select =
-        format!("SELECT {COLUMNS} FROM ojs_hub_change WHERE {filter} ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $2");
     let max = signed(INDEX_ROWS_MAX as u64);
-    let rows = line.ask(settings, &select, &[(id, Type::TEXT), (&max, Type::INT8)]).await?;
-    Ok((0..rows.len()).map(|at| read(&rows, at)).collect::<Result<_, _>>()?)
+    let filter = format!("{filter} ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $2");
+    select(line, settings, &filter, &[(id, Type::TEXT), (&max, Type::INT8)]).await
 }
 
 /// The facts of an origin behind a place, in order.
@@ -99,14 +97,22 @@ pub(super) async fn behind(
     after: &IndexPlace,
     max: usize,
 ) -> Result<Vec<IndexedChange>, RecordError> {
-    let select = format!(
-        "SELECT {COLUMNS} FROM ojs_hub_change WHERE origin = $1 AND (written, mark) > ($2, $3) \
-         AND written < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY written, mark LIMIT $4"
-    );
+    let filter = "origin = $1 AND (written, mark) > ($2, $3) \
+                  AND written < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY written, mark LIMIT $4";
     let (written, mark, max) = (signed(after.written), signed(after.mark), signed(max as u64));
     let values: [Value<'_>; 4] =
         [(&origin, Type::TEXT), (&written, Type::INT8), (&mark, Type::INT8), (&max, Type::INT8)];
-    let rows = line.ask(settings, &select, &values).await?;
+    select(line, settings, filter, &values).await
+}
+
+/// The facts that a filter selects, with the order and the number that it says.
+pub(super) async fn select(
+    line: &Line,
+    settings: &PostgresSettings,
+    filter: &str,
+    values: &[Value<'_>],
+) -> Result<Vec<IndexedChange>, RecordError> {
+    let rows = line.ask(settings, &format!("SELECT {COLUMNS} FROM ojs_hub_change WHERE {filter}"), values).await?;
     Ok((0..rows.len()).map(|at| read(&rows, at)).collect::<Result<_, _>>()?)
 }
 

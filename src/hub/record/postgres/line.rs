@@ -29,7 +29,7 @@ struct State {
 
 /// One connection to a database.
 #[derive(Debug, Default)]
-pub(super) struct Line(Mutex<State>);
+pub(in crate::hub::record) struct Line(Mutex<State>);
 
 impl Line {
     /// The rows of one statement. A connection that is lost, does not answer in time or is to a server that takes no writes is given up.

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 8] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -79,6 +79,18 @@ CREATE INDEX ojs_hub_body_learned ON ojs_hub_body (learned_ms, mark) INCLUDE (by
 CREATE TABLE ojs_hub_body_place (origin text PRIMARY KEY, epoch text NOT NULL, written bigint NOT NULL, mark bigint NOT NULL);
 CREATE TABLE ojs_hub_body_key (only_one integer PRIMARY KEY CHECK (only_one = 1), sealed bytea NOT NULL);
 ",
+    // Promotions, and the jobs that their plans are about.
+    "
+CREATE TABLE ojs_hub_promotion (
+  id text PRIMARY KEY, version bigint NOT NULL, document text NOT NULL, holds text UNIQUE, is_open boolean NOT NULL,
+  began_ms bigint NOT NULL);
+CREATE TABLE ojs_hub_promotion_job (
+  promotion text NOT NULL, job_id text NOT NULL, enqueued_ms bigint NOT NULL, step text NOT NULL, why text, detail text,
+  sends bigint NOT NULL, changed_ms bigint NOT NULL, PRIMARY KEY (promotion, job_id));
+CREATE INDEX ojs_hub_promotion_job_age ON ojs_hub_promotion_job (promotion, step, enqueued_ms, job_id);
+",
+    // The isolations of hubs of other regions.
+    "ALTER TABLE ojs_hub_state ADD COLUMN taken text NOT NULL DEFAULT '[]'",
 ];
 
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.

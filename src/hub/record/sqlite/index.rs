@@ -1,6 +1,6 @@
 //! The index of jobs in a hub's record in SQLite: facts, each once, in the order in which this file got them.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use super::super::content::{INDEX_ROWS_MAX, IndexPlace, IndexedChange, PRUNED_AT_ONCE, Wanted};
 use super::bodies;
@@ -80,10 +80,8 @@ pub(super) fn find(connection: &mut Connection, wanted: &Wanted) -> rusqlite::Re
         }
         Wanted::Job(id) => ("job_id = ?1", id),
     };
-    let mut statement = connection
-        .prepare(&format!("SELECT {COLUMNS} FROM job_change WHERE {filter} ORDER BY lease_ms, kind LIMIT ?2"))?;
-    let rows = statement.query_map(params![id, signed(INDEX_ROWS_MAX as u64)], read)?;
-    rows.collect()
+    let filter = format!("{filter} ORDER BY lease_ms, kind LIMIT ?2");
+    select(connection, &filter, params![id, signed(INDEX_ROWS_MAX as u64)])
 }
 
 /// The facts of an origin behind a place, in order.
@@ -93,9 +91,18 @@ pub(super) fn behind(
     after: &IndexPlace,
     max: usize,
 ) -> rusqlite::Result<Vec<IndexedChange>> {
-    let select = format!("SELECT {COLUMNS} FROM job_change WHERE origin = ?1 AND mark > ?2 ORDER BY mark LIMIT ?3");
-    let mut statement = connection.prepare(&select)?;
-    let rows = statement.query_map(params![origin, signed(after.mark), signed(max as u64)], read)?;
+    let filter = "origin = ?1 AND mark > ?2 ORDER BY mark LIMIT ?3";
+    select(connection, filter, params![origin, signed(after.mark), signed(max as u64)])
+}
+
+/// The facts that a filter selects, with the order and the number that it says.
+pub(super) fn select(
+    connection: &mut Connection,
+    filter: &str,
+    values: impl Params,
+) -> rusqlite::Result<Vec<IndexedChange>> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM job_change WHERE {filter}"))?;
+    let rows = statement.query_map(values, read)?;
     rows.collect()
 }
 

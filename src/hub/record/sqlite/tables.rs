@@ -5,10 +5,11 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde::Serialize;
 
 use super::super::super::audit::{AuditRow, Head};
 use super::super::content::{RecordError, SavedSidecar, State};
-use crate::switch::{Switches, Version};
+use crate::switch::Version;
 
 /// Says in the file's head that it is a hub's.
 const APPLICATION: i64 = 0x4f4a_5348;
@@ -16,7 +17,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 8] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -74,6 +75,18 @@ INSERT INTO body_total VALUES (0, 0);
 CREATE TRIGGER job_body_added AFTER INSERT ON job_body BEGIN UPDATE body_total SET count = count + 1, bytes = bytes + NEW.bytes; END;
 CREATE TRIGGER job_body_dropped AFTER DELETE ON job_body BEGIN UPDATE body_total SET count = count - 1, bytes = bytes - OLD.bytes; END;
 ",
+    // Promotions, and the jobs that their plans are about.
+    "
+CREATE TABLE promotion (
+  id TEXT PRIMARY KEY, version INTEGER NOT NULL, document TEXT NOT NULL, holds TEXT UNIQUE, is_open INTEGER NOT NULL,
+  began_ms INTEGER NOT NULL);
+CREATE TABLE promotion_job (
+  promotion TEXT NOT NULL, job_id TEXT NOT NULL, enqueued_ms INTEGER NOT NULL, step TEXT NOT NULL, why TEXT, detail TEXT,
+  sends INTEGER NOT NULL, changed_ms INTEGER NOT NULL, PRIMARY KEY (promotion, job_id)) WITHOUT ROWID;
+CREATE INDEX promotion_job_age ON promotion_job (promotion, step, enqueued_ms, job_id);
+",
+    // The isolations of hubs of other regions.
+    "ALTER TABLE state ADD COLUMN taken TEXT NOT NULL DEFAULT '[]';",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
@@ -117,13 +130,14 @@ pub(super) fn state(connection: &mut Connection) -> rusqlite::Result<State> {
             Ok(Head { number: whole(row, "number")?, hash: row.get("hash")? })
         })
         .optional()?;
-    connection.query_row("SELECT change, name, switches FROM state", [], |row| {
+    connection.query_row("SELECT change, name, switches, taken FROM state", [], |row| {
         let wrong = |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
         };
         let switches = serde_json::from_str(&row.get::<_, String>("switches")?).map_err(wrong)?;
+        let taken = serde_json::from_str(&row.get::<_, String>("taken")?).map_err(wrong)?;
         let version = Version { name: row.get("name")?, change: whole(row, "change")? };
-        Ok(State { version, switches, head: head.unwrap_or_default() })
+        Ok(State { version, switches, taken, head: head.unwrap_or_default() })
     })
 }
 
@@ -142,8 +156,8 @@ pub(super) fn sidecars(connection: &mut Connection) -> rusqlite::Result<Vec<Save
 
 pub(super) fn change(connection: &mut Connection, to: &State, rows: &[AuditRow]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let values = params![signed(to.version.change), to.version.name, in_json(&to.switches)?];
-    transaction.execute("UPDATE state SET change = ?1, name = ?2, switches = ?3", values)?;
+    let values = params![signed(to.version.change), to.version.name, in_json(&to.switches)?, in_json(&to.taken)?];
+    transaction.execute("UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4", values)?;
     for row in rows {
         let lasts_ms = row.lasts_ms.map(signed);
         transaction.execute(
@@ -203,8 +217,8 @@ pub(super) fn save_sidecars(
     transaction.commit()
 }
 
-fn in_json(switches: &Switches) -> rusqlite::Result<String> {
-    serde_json::to_string(switches).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+fn in_json(document: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(document).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 /// Times and numbers are far below 2^63.

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::RegionId;
 use crate::replica::{ChangeKind, JobFacts};
 
-fn change(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
+pub(super) fn change(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
     Change {
         job_id: job.to_owned(),
         region: RegionId::parse("eu").unwrap(),

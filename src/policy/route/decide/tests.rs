@@ -139,6 +139,7 @@ fn geo_pinned_job_fails_while_its_region_is_down() {
     check_unusable(Refusal::Unhealthy, SECOND * 10, |region, _| region.health = Health::Unhealthy);
     check_unusable(Refusal::Drained, SECOND * 30, |region, _| region.weight = 0);
     check_unusable(Refusal::Evacuated, SECOND * 30, |region, _| region.switch = Some(SwitchKind::Evacuate));
+    check_unusable(Refusal::Isolated, SECOND * 30, |region, _| region.switch = Some(SwitchKind::Isolate));
     check_unusable(Refusal::HalfOpen, SECOND, |region, _| region.breaker = BreakerState::HalfOpen);
     check_unusable(Refusal::BreakerOpen, SECOND * 17, |region, now| {
         (region.breaker, region.open_until) = (BreakerState::Open, Some(now + SECOND * 17));
@@ -376,7 +377,7 @@ fn check_decision(view: &View, job: &Job<'_>, decision: &Decision) -> Result<(),
     for &candidate in &decision.candidates {
         let region = view.region(candidate);
         prop_assert!(region.weight > 0 && region.health != Health::Unhealthy);
-        prop_assert!(region.switch != Some(SwitchKind::Evacuate));
+        prop_assert!(!matches!(region.switch, Some(SwitchKind::Evacuate | SwitchKind::Isolate)));
         prop_assert!(decision.pinned || region.switch != Some(SwitchKind::Drain));
         prop_assert_eq!(region.breaker, BreakerState::Closed);
         let rule = view.settings.rules.iter().find(|rule| rule.matches(job, false).unwrap());

@@ -33,7 +33,7 @@ fn an_order_that_is_found_once_is_what_each_job_would_find() {
     check_settled(true, |_, _| {});
     check_settled(true, |region, _| region.health = Health::Unhealthy);
     check_settled(true, |region, _| region.held = true);
-    for kind in [SwitchKind::Forbid, SwitchKind::Drain, SwitchKind::Evacuate] {
+    for kind in [SwitchKind::Forbid, SwitchKind::Drain, SwitchKind::Evacuate, SwitchKind::Isolate] {
         check_settled(true, |region, _| region.switch = Some(kind));
     }
     check_settled(true, |region, now| region.recovered_at = Some(now));

@@ -87,7 +87,10 @@ impl<'p, 'b> Round<'p, 'b> {
         let Some(claimant) = self.claimant() else { return };
         let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
         let now = shared.registry.clock().now();
-        let asked = |queue: &str| claims.queues().any(|name| name == queue);
+        let view = shared.registry.view();
+        let is_isolated =
+            |region: &RegionId| view.index_of(region.as_str()).is_some_and(|it| view.region(it).is_isolated());
+        let asked = |job: &KeptJob| claims.queues().any(|name| name == job.queue) && !is_isolated(&job.region);
         self.jobs = shared.workers.kept.take(&claimant, missing, now, asked);
         self.changed = !self.jobs.is_empty();
         shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
@@ -105,7 +108,11 @@ impl<'p, 'b> Round<'p, 'b> {
         if missing == Some(0) {
             return;
         }
-        let index = self.proxy.shared.registry.view().local;
+        let proxy = self.proxy;
+        let index = proxy.shared.registry.view().local;
+        if is_withheld(proxy, index) {
+            return;
+        }
         let body = match (self.claims, missing) {
             (Some(claims), Some(missing)) if !self.jobs.is_empty() => {
                 claims.part(self.body, missing, |_| true).into_vec()
@@ -117,7 +124,9 @@ impl<'p, 'b> Round<'p, 'b> {
         let share = if self.is_shared() { left / 2 } else { left };
         self.local = match self.ask(index, body, share).await {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
-            Ok(answer) => self.take_in(index, answer, |_| true).map_or(Local::Unasked, Local::Refused),
+            Ok(answer) => {
+                self.take_in(index, answer, |_| !is_withheld(proxy, index)).map_or(Local::Unasked, Local::Refused)
+            }
             Err(NoAnswer::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
             Err(silence) => {
                 if matches!(silence, NoAnswer::Closed(_)) {
@@ -252,10 +261,20 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 }
 
+/// Whether workers get nothing from a region by now, also while it held the call back: it is isolated, or the hub is not heard.
+fn is_withheld(proxy: &Proxy, index: RegionIndex) -> bool {
+    let view = proxy.shared.registry.view();
+    view.fetch_waits || view.region(index).is_isolated()
+}
+
 /// Whether a job of another region may run here. One that may not is left to its lease, and its queue to the local region: the
 /// operator has declared it free of such jobs, and it is not.
 fn may_be_given(proxy: &Proxy, index: RegionIndex, job: &ClaimedJob<'_>) -> bool {
     let (shared, metrics) = (&proxy.shared, proxy.metrics(index));
+    if is_withheld(proxy, index) {
+        metrics.remote_fetches[RemoteFetch::Left].inc();
+        return false;
+    }
     let view = shared.registry.view();
     let permitted = job.envelope().is_ok_and(|envelope| {
         with_job(&envelope, |job| permits(&view, job, view.local)).is_ok_and(|permitted| permitted)

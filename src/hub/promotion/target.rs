@@ -1,0 +1,139 @@
+//! Questions of a promotion to regions: whether they have a job, and orders to store or to cancel it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use super::super::views::Views;
+use crate::base::RegionId;
+use crate::base::text::read_rfc3339;
+use crate::net::pool::Pool;
+use crate::ojs::answer::{ShownJob, is_error_document};
+use crate::region::{AskError, JobQuestion, ask_job};
+
+/// For one answer, connecting included.
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// The longest answer that is read: a job is at most half as long. Units: bytes.
+const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The word of a region about a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It has the job.
+    Has {
+        /// Its state, in the words of OJS.
+        state: String,
+        /// When it was enqueued there. Units: milliseconds since the Unix epoch.
+        enqueued_ms: Option<u64>,
+    },
+    /// It has stored the job, or found it stored, under this other id.
+    Other(String),
+    /// It does not have it.
+    Absent,
+    /// It refuses the request for good, with this status.
+    Refused(StatusCode),
+    /// The request has not reached it, or it takes none now; why.
+    NotSent(String),
+    /// Nothing that is about the job, or no answer; why.
+    Silent(String),
+}
+
+/// The regions that a promotion asks, with connections of its own to each.
+#[derive(Debug, Default)]
+pub(super) struct Regions(RefCell<BTreeMap<RegionId, Pool>>);
+
+impl Regions {
+    /// Whether the region has a job.
+    pub(super) async fn look(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
+        self.ask(views, region, job_id, &JobQuestion::Look).await
+    }
+
+    /// Cancels a job there.
+    pub(super) async fn cancel(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
+        self.ask(views, region, job_id, &JobQuestion::Cancel).await
+    }
+
+    /// Stores a job there; one that may have been stored is [`Word::Silent`].
+    pub(super) async fn store(&self, views: &Views, region: &RegionId, job_id: &str, job: (HeaderMap, Bytes)) -> Word {
+        let (headers, body) = job;
+        self.ask(views, region, job_id, &JobQuestion::Enqueue { headers, body }).await
+    }
+
+    async fn ask(&self, views: &Views, region: &RegionId, job_id: &str, question: &JobQuestion) -> Word {
+        let Some((to, pool)) = views.reach(region) else {
+            return Word::NotSent(format!("{region} is not among the `regions` of this hub"));
+        };
+        let pool = self.0.borrow_mut().entry(region.clone()).or_insert(pool).clone();
+        match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, ANSWER_WAIT).await {
+            Ok((status, body)) => word(question, job_id, status, &body),
+            Err(error @ AskError::NotSent(_)) => Word::NotSent(format!("{region}: {error}")),
+            Err(error) => Word::Silent(format!("{region}: {error}")),
+        }
+    }
+}
+
+fn word(question: &JobQuestion, job_id: &str, status: StatusCode, body: &[u8]) -> Word {
+    let shown = ShownJob::read(body);
+    let creates = matches!(question, JobQuestion::Enqueue { .. });
+    let status_text = || format!("the answer about job {job_id} has the status {status}");
+    match (status.as_u16(), shown.id.as_deref()) {
+        (200..300, Some(id)) if id == job_id => Word::Has {
+            state: shown.state.unwrap_or_default().into_owned(),
+            enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
+        },
+        (200..300, Some(id)) if creates => Word::Other(id.to_owned()),
+        (404 | 410, _) if !creates && is_error_document(body) => Word::Absent,
+        (408 | 425 | 429 | 503, _) => Word::NotSent(status_text()),
+        // A balancer, or a service for credentials, ends nothing.
+        (401 | 403 | 404, _) => Word::NotSent(status_text()),
+        (400..500, _) if is_error_document(body) || status == StatusCode::PAYLOAD_TOO_LARGE => Word::Refused(status),
+        (400..500, _) => Word::NotSent(status_text()),
+        _ => Word::Silent(status_text()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_words_of_a_server_about_this_job_count() {
+        let job = br#"{"job":{"id":"j","state":"available","enqueued_at":"2026-01-01T00:00:00Z"}}"#;
+        let error = br#"{"error":{"code":"not_found","message":"no"}}"#;
+        let enqueue = JobQuestion::Enqueue { headers: HeaderMap::new(), body: Bytes::new() };
+        let has = |state: &str, enqueued_ms| Word::Has { state: state.to_owned(), enqueued_ms };
+        let at = Some(1_767_225_600_000);
+        let not_sent = || Word::NotSent(String::new());
+        let silent = || Word::Silent(String::new());
+        let other = br#"{"job":{"id":"other"}}"#;
+        for (question, status, body, expected) in [
+            (&JobQuestion::Look, 200, &job[..], has("available", at)),
+            (&enqueue, 201, &job[..], has("available", at)),
+            (&JobQuestion::Look, 200, other, silent()),
+            (&enqueue, 200, other, Word::Other("other".to_owned())),
+            (&enqueue, 201, b"<html>", silent()),
+            (&JobQuestion::Look, 404, error, Word::Absent),
+            (&JobQuestion::Look, 404, b"<html>", not_sent()),
+            (&enqueue, 404, error, not_sent()),
+            (&enqueue, 422, error, Word::Refused(StatusCode::UNPROCESSABLE_ENTITY)),
+            (&enqueue, 422, b"<html>", not_sent()),
+            (&enqueue, 413, b"<html>", Word::Refused(StatusCode::PAYLOAD_TOO_LARGE)),
+            (&enqueue, 401, error, not_sent()),
+            (&enqueue, 503, error, not_sent()),
+            (&enqueue, 500, error, silent()),
+            (&JobQuestion::Cancel, 200, b"{}", silent()),
+            (&JobQuestion::Cancel, 409, error, Word::Refused(StatusCode::CONFLICT)),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let word = match word(question, "j", status, body) {
+                Word::NotSent(_) => not_sent(),
+                Word::Silent(_) => silent(),
+                word => word,
+            };
+            assert_eq!(word, expected, "{question:?} {status}");
+        }
+    }
+}

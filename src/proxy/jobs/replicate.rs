@@ -1,0 +1,66 @@
+//! The report of a stored job to the hub: the change, and where the operator wants it, the bytes.
+
+use http::header::CONTENT_TYPE;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, StatusCode};
+
+use crate::ojs::answer::ShownJob;
+use crate::ojs::header::{TENANT, TENANT_ID};
+use crate::policy::RegionIndex;
+use crate::proxy::{
+    placement::job::Job,
+    state::{Proxy, RegionAnswer},
+};
+use crate::replica::{Description, Reach, StoredJob};
+
+/// Reports a job that a region has stored, by this answer. `federation_id`: its tracking id, where it is known.
+pub(super) fn report_stored(
+    proxy: &Proxy,
+    job: &Job,
+    described: &Description,
+    federation_id: Option<&str>,
+    (index, answer): (RegionIndex, &RegionAnswer),
+) {
+    let region = &proxy.region(index).id;
+    proxy.shared.saw_stored(described, (job.job_id.as_deref(), federation_id), region, &answer.body);
+    if let Some(reach) = described.reach() {
+        report_bytes(proxy, job, reach, federation_id, (index, answer));
+    }
+}
+
+/// Hands the bytes of a job to the hub. Only of one that the region says it has made by this call: another answer may be about a job with
+/// other bytes.
+#[cold]
+fn report_bytes(
+    proxy: &Proxy,
+    job: &Job,
+    reach: &Reach,
+    federation_id: Option<&str>,
+    (index, answer): (RegionIndex, &RegionAnswer),
+) {
+    let Some(job_id) = job.job_id.as_deref().filter(|_| answer.status == StatusCode::CREATED) else { return };
+    let is_other = ShownJob::read(&answer.body).id.is_some_and(|id| id != job_id);
+    let region = &proxy.region(index).id;
+    // The hub is that of the local region, which must be permitted, too.
+    let is_permitted = [region, &proxy.shared.config.local_region].iter().all(|it| reach.contains(it.as_str()));
+    if is_other || job.decision.pinned || !is_permitted {
+        return;
+    }
+    // A query is not the job's, and may have a token in it.
+    let Ok(path) = PathAndQuery::try_from(job.call.path.path()) else { return };
+    let (all, mut headers) = (job.call.headers.all(), HeaderMap::new());
+    for name in [CONTENT_TYPE, TENANT, TENANT_ID] {
+        if let Some(value) = all.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    proxy.shared.bodies.add(StoredJob {
+        job_id: job_id.to_owned(),
+        region: region.clone(),
+        federation_id: federation_id.map(str::to_owned),
+        reach: reach.clone(),
+        path,
+        headers,
+        pieces: job.call.body.clone(),
+    });
+}
