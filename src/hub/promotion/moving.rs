@@ -3,6 +3,7 @@
 //! Servers overwrite a job whose id is enqueued again. So a job is looked for before its first byte is sent, and a job that may have been
 //! sent is looked for until a write cannot be on its way any more.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::super::record::{JobStep, PromotionJob, RecordError, Wanted};
@@ -38,6 +39,8 @@ pub(super) struct Mover<'a> {
     pub(super) version: u64,
     /// The time at the record. Units: milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
+    /// Whether a job has come to another step.
+    pub(super) has_advanced: Cell<bool>,
 }
 
 /// The end of one try.
@@ -101,14 +104,32 @@ impl Mover<'_> {
     /// Errors: it goes on from the record.
     pub(super) async fn settle(&self) -> Result<(bool, Option<String>), RecordError> {
         let (id, first) = (&self.promotion.id, (0, String::new()));
-        let mut is_open = false;
+        let (mut is_open, mut silent, mut trouble) = (false, 0, None);
         for job in self.hub.record.promotion_jobs(id, &[JobStep::Sending], first, JOBS_AT_ONCE).await? {
             is_open = true;
-            if let Tried::Silent(why) = self.resume(job).await? {
-                return Ok((true, Some(why)));
+            let Tried::Silent(why) = self.resume(job).await? else {
+                silent = 0;
+                continue;
+            };
+            (silent, trouble) = (silent + 1, Some(why));
+            if silent >= SILENT_MAX {
+                break;
             }
         }
-        Ok((is_open, None))
+        Ok((is_open, trouble))
+    }
+
+    /// Gives up the jobs whose answers were lost and whose region does not say whether it has them, once no write can be on its way.
+    ///
+    /// Errors: it goes on from the record.
+    pub(super) async fn give_up(&self) -> Result<(), RecordError> {
+        let (id, first) = (&self.promotion.id, (0, String::new()));
+        for job in self.hub.record.promotion_jobs(id, &[JobStep::Sending], first, JOBS_AT_ONCE).await? {
+            if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS {
+                self.leave(JobStep::Sending, job, Why::Unknown, None).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Enqueues a planned job.
@@ -149,7 +170,7 @@ impl Mover<'_> {
             return Ok(Tried::Behind);
         }
         if noting.elapsed() > SEND_WITHIN {
-            return self.again(sending).await;
+            return self.again(unsent(sending)).await;
         }
         let id = sending.job_id.clone();
         match self.regions.store(self.views, &self.promotion.to, &id, sendable).await {
@@ -158,7 +179,7 @@ impl Mover<'_> {
                 self.moved(JobStep::Sending, PromotionJob { detail: Some(other), ..sending }, (None, None)).await
             }
             Word::Refused(status) => self.refused(sending, status.as_u16()).await,
-            Word::NotSent(why) => self.again(sending).await.map(|_| Tried::Silent(why)),
+            Word::NotSent(why) => self.again(unsent(sending)).await.map(|_| Tried::Silent(why)),
             Word::Absent => Ok(Tried::Advanced),
             Word::Silent(why) => Ok(Tried::Silent(why)),
         }
@@ -227,7 +248,13 @@ impl Mover<'_> {
     }
 
     async fn advance(&self, from: JobStep, to: PromotionJob, version: Option<u64>) -> Result<bool, RecordError> {
-        self.hub.record.advance_promotion_job(&self.promotion.id, from, to, version).await
+        // A try that is planned again is no progress.
+        let is_end = !matches!(to.step.as_str(), "planned" | "sending");
+        let is_advanced = self.hub.record.advance_promotion_job(&self.promotion.id, from, to, version).await?;
+        if is_advanced && is_end {
+            self.has_advanced.set(true);
+        }
+        Ok(is_advanced)
     }
 
     /// The copies of a job that the index has.
@@ -235,4 +262,9 @@ impl Mover<'_> {
         let facts = self.hub.record.find_changes(Wanted::Job(job_id.to_owned())).await?;
         Ok(Record::of(facts.into_iter().map(|it| it.change)).copies)
     }
+}
+
+/// A job that has certainly not been sent by this try.
+fn unsent(sending: PromotionJob) -> PromotionJob {
+    PromotionJob { sends: sending.sends.saturating_sub(1), ..sending }
 }

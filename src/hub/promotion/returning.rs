@@ -72,10 +72,11 @@ impl Mover<'_> {
 
     async fn note(&self, job: PromotionJob, step: JobStep) -> Result<(), RecordError> {
         let (from, to) = (self.promotion.from.as_str(), self.promotion.to.as_str());
-        if step == JobStep::Doubled {
+        if matches!(step, JobStep::Doubled | JobStep::Kept) {
             event::promotion_doubled(&job.job_id, from, to);
         }
         let next = PromotionJob { step: step.as_str().to_owned(), ..job };
+        self.has_advanced.set(true);
         self.hub.record.advance_promotion_job(&self.promotion.id, JobStep::Moved, next, None).await.map(drop)
     }
 

@@ -1,6 +1,6 @@
 //! Carries promotions out. Of the hubs that share a record one has a promotion at a time, for half a minute, and says so again and again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -119,7 +119,8 @@ impl Runner<'_> {
             close(self.hub, &mine).await?;
         }
         let (hub, views, regions) = (self.hub, self.views, &self.regions);
-        let mover = Mover { hub, views, regions, promotion: &mine, version, now_ms };
+        let has_advanced = Cell::new(false);
+        let mover = Mover { hub, views, regions, promotion: &mine, version, now_ms, has_advanced };
         let mut next = match (mine.stage, self.seen(&mine.from)) {
             _ if mine.is_abandoned => self.abandon(&mover).await?,
             (Stage::Planning, _) => planning::plan(hub, &mine).await?,
@@ -132,7 +133,7 @@ impl Runner<'_> {
             }
             _ => mine.clone(),
         };
-        if next.stage == Stage::Done {
+        if next.stage == Stage::Done && !next.is_dry_run {
             // Before it is over for the record, so that a hub which ends in between opens the region again.
             reopen(self.hub, &next).await?;
         }
@@ -144,19 +145,19 @@ impl Runner<'_> {
             next.runner = None;
         }
         let trouble = next.trouble.clone();
-        let goes_on =
-            next.stage != mine.stage || matches!(next.stage, Stage::Planning | Stage::Moving | Stage::Returning);
+        let goes_on = mover.has_advanced.get() || next != mine;
         if next != mine {
             self.keep(version, &next).await?;
         }
         let waits = trouble.is_some() || self.seen(&mine.from) == Seen::Unsure;
-        Ok((goes_on && !waits && next.is_open() && next != mine, trouble))
+        Ok((goes_on && !waits && next.is_open(), trouble))
     }
 
     /// Ends a promotion without a word of the lost region, once no job is on its way.
     async fn abandon(&self, mover: &Mover<'_>) -> Result<Promotion, RecordError> {
         self.hub.record.leave_promotion_jobs(&mover.promotion.id, Why::Stopped.as_str()).await?;
         let (is_open, trouble) = mover.settle().await?;
+        mover.give_up().await?;
         let stage = if is_open { mover.promotion.stage } else { Stage::Done };
         Ok(Promotion { stage, trouble, ..mover.promotion.clone() })
     }
