@@ -213,7 +213,8 @@ impl Mover<'_> {
     ) -> Result<Tried, RecordError> {
         let lost = self.copies(&job.job_id).await?.into_iter().find(|it| it.region == self.promotion.from);
         let now_ms = self.hub.clock.unix_ms();
-        let described = lost.as_ref().and_then(|it| it.job.clone()).unwrap_or_default();
+        // Without a description it is not known whether the job is bound, and nothing says that it is free.
+        let described = lost.as_ref().and_then(|it| it.job.clone());
         let created = Change {
             job_id: job.detail.clone().unwrap_or_else(|| job.job_id.clone()),
             region: self.promotion.to.clone(),
@@ -223,7 +224,7 @@ impl Mover<'_> {
             federation_id: lost.and_then(|it| it.federation_id),
             state: state.filter(|state| !state.is_empty()),
             replicated_from: None,
-            job: Some(JobFacts { enqueued_ms: Some(enqueued_ms.unwrap_or(now_ms)), ..described }),
+            job: described.map(|it| JobFacts { enqueued_ms: Some(enqueued_ms.unwrap_or(now_ms)), ..it }),
         };
         self.hub.record.save_changes(self.promotion.to.as_str(), vec![created], None).await?;
         let moved = PromotionJob { step: JobStep::Moved.as_str().to_owned(), ..job };

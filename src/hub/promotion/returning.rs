@@ -95,6 +95,7 @@ impl Mover<'_> {
         match state.as_str() {
             "scheduled" | "available" | "pending" | "retryable" => {}
             "cancelled" => return Ok(Ok(JobStep::Cancelled)),
+            "" => return Ok(Err(format!("{from} shows no state of job {}", job.job_id))),
             _ => return Ok(Ok(JobStep::Doubled)),
         }
         let there = job.detail.as_deref().unwrap_or(&job.job_id);

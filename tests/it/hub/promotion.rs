@@ -147,7 +147,7 @@ async fn acknowledge(client: &Client, id: &str) -> u16 {
     client.post("/ojs/v1/workers/ack", body).await.status.as_u16()
 }
 
-/// A worker of all queues that works until it is told to stop, and how often it has asked.
+/// A worker of all queues. `stops` ends it; `asked` is the number of its calls.
 async fn work(client: Client, stops: Arc<AtomicBool>, asked: Arc<AtomicUsize>) {
     while !stops.load(Ordering::Relaxed) {
         let job = fetched(&client, &["work", "default"]).await;
